@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiering.pace import PIECE_S, Pace, no_rest
+from tiering.pace import LONGEST_REST_S, PIECE_S, Pace, no_rest, rest_after
 
 
 class HandTime:
@@ -63,3 +63,8 @@ def test_the_end_ends_a_rest_and_the_work() -> None:
     ended.set()
     while real.rest():  # a rest of weeks, once two milliseconds were worked
         pass
+
+
+def test_work_that_mostly_waited_needs_no_long_rest() -> None:
+    assert rest_after(0.1, 0.1) == pytest.approx(0.9)
+    assert rest_after(300.0, 0.1) == LONGEST_REST_S

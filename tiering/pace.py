@@ -17,9 +17,18 @@ PIECE_S = 0.002
 """Shorter work needs no rest of its own: a pass over a few tables is done at once."""
 
 
+LONGEST_REST_S = 30.0
+"""Work that asks for a longer rest has mostly waited, for something outside that hangs: that takes nobody's time."""
+
+
 def no_rest() -> bool:
     """For work that somebody waits for."""
     return True
+
+
+def rest_after(worked: float, share: float) -> float:
+    """Seconds to rest after so many of work that may take `share` of the time (0 to 1)."""
+    return min(worked / share - worked, LONGEST_REST_S)
 
 
 class Pace:
@@ -44,6 +53,6 @@ class Pace:
         worked = self._now() - self._since
         if worked < PIECE_S:
             return True
-        ended = self._wait(worked / self._share - worked)
+        ended = self._wait(rest_after(worked, self._share))
         self._since = self._now()
         return not ended

@@ -29,7 +29,7 @@ class TiererRow:
     records_per_second: float | None = column("Records that its running rounds read in a second, on the average; NULL if none has begun.")
 
 
-@system_table("tierers", TiererRow, comment="The processes that tier. One that is lost is forgotten a moment later.")
+@system_table("tierers", TiererRow, comment="The processes that tier. One that is lost, or has stopped, is shown for a day.")
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TiererRow]:
     for tierer in view.tierers():
         yield TiererRow(**vars(tierer))

@@ -197,6 +197,22 @@ def test_all_slots_are_filled_and_a_round_that_runs_is_not_started_again(
     wait_for("both reports", lambda: sorted(set(coordinator.finished())) == ["r1", "r2"])
 
 
+def test_a_round_that_hangs_leaves_its_slot_to_another_table(
+    coordinator: ScriptedCoordinator, start: Callable[[int], Tierer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tiering.round.tierer.HANGING_AFTER_MS", 50)
+    monkeypatch.setattr("tiering.round.tierer.HANGING_ROUNDS", 1)
+    coordinator.open_fence.clear()
+    coordinator.answer = answers_to_requests(hand_over(1, "r1"), hand_over(2, "r2"), hand_over(3, "r3"))
+    start(1)
+    wait_for("two rounds that hang at the fence", lambda: sorted(coordinator.at_fence) == ["r1", "r2"])
+    heartbeats = len(coordinator.requests)
+    wait_for("more heartbeats of a full tierer", lambda: len(coordinator.requests) > heartbeats + 2)
+    assert not coordinator.requests[-1].request_table
+    coordinator.open_fence.set()
+    wait_for("all reports", lambda: {"r1", "r2", "r3"} <= set(coordinator.finished()))
+
+
 def test_a_round_that_was_not_asked_for_takes_no_thread(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
     coordinator.open_fence.clear()
     coordinator.answer = answers(hand_over(1, "r1"), hand_over(2, "r2"), hand_over(3, "r3"))

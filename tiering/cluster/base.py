@@ -163,7 +163,8 @@ class ClusterOwner(SplitSource, KvSnapshotLeases, Protocol):
         """What the cluster wants to find in the summary of a lake snapshot that holds the table up to `offsets`; often nothing.
 
         Called before a commit is granted. What it leaves in the cluster is of no effect until `record_lake_snapshot`, so that a
-        commit which never comes does no harm, and a repeat neither. Raises UnknownTable.
+        commit which never comes does no harm, and a repeat neither. That the path still has this table's id is checked by the caller, just
+        before. Raises UnknownTable.
         """
         ...
 

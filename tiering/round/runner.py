@@ -75,6 +75,7 @@ class RoundRunner:
         self._snapshots_read = False
         self._runs = 0
         self._timer = PhaseTimer()
+        self._step_since_ms: int | None = None
         looks = LOG_LOOKS if isinstance(world.cluster, RewritableLogs) else 0
         self._state, self._action = machine.start(assignment, world.cluster.cluster_id, service_mode_of(world.cluster), looks)
 
@@ -82,6 +83,11 @@ class RoundRunner:
     def next_action(self) -> act.Action:
         """What `advance` carries out next."""
         return self._action
+
+    def hangs(self, now_ms: int, after_ms: int) -> bool:
+        """Whether the round has waited for a cluster, a lake or the coordinator for longer than `after_ms`: meanwhile it does no work."""
+        since = self._step_since_ms
+        return since is not None and now_ms - since > after_ms and not isinstance(self._action, act.RunSplits)
 
     @property
     def granted(self) -> bool:
@@ -124,8 +130,9 @@ class RoundRunner:
             return self._timed(self._action.outcome)
         if (point := _CRASH_BEFORE.get(type(self._action))) is not None:
             crash_points.reach(point)
-        started = self._world.clock.monotonic_ms()
+        started = self._step_since_ms = self._world.clock.monotonic_ms()
         event = self._carry_out(self._action)
+        self._step_since_ms = None
         self._timer.add(self._action, event, self._world.clock.monotonic_ms() - started, sent=self._state.sent > 0)
         if (point := _CRASH_AFTER.get(type(event))) is not None:
             crash_points.reach(point)

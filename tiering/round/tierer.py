@@ -30,6 +30,10 @@ ANSWER_TIMEOUT_MS = 10_000
 """How long a heartbeat may take beyond the time it is held."""
 RETRY_MS = 1_000
 """After a heartbeat that failed."""
+HANGING_AFTER_MS = 5_000
+"""A round that has waited for one answer of a lake, say, for so long does not work: its slot goes to another table meanwhile."""
+HANGING_ROUNDS = 32
+"""So many rounds may wait beside those in slots: each has a thread, and none has rows in memory."""
 LAST_HEARTBEAT_MS = 2_000
 """The last one, within the ten seconds a stopping tierer has."""
 
@@ -46,7 +50,7 @@ class TiererOptions:
     incarnation: str | None = None
     """Random, of this process alone: it tells two processes with one id apart, which no clock can."""
     slots: int = 1
-    """Rounds at a time."""
+    """Rounds at a time, without those that hang."""
     poll_ms: int = 1_000
     """Between heartbeats while rounds run and a slot is free."""
     service_timeout_ms: int = 120_000
@@ -127,10 +131,16 @@ class Tierer:
         polls.
         """
         with self._lock:
-            busy, free = len(self._running), self._options.slots - len(self._running)
+            busy, free = len(self._running), self._free_slots()
         if not busy:
             return max(self._options.poll_ms - held_ms, 0)
-        return self._options.poll_ms if free > 0 else min(self._options.service_timeout_ms // 4, 10_000)
+        return self._options.poll_ms if free > 0 else min(self._options.service_timeout_ms // 4, HANGING_AFTER_MS)
+
+    def _free_slots(self) -> int:
+        """Rounds that may begin now; 0 or less = none. Called under the lock."""
+        now_ms = self._world.clock.monotonic_ms()
+        hanging = sum(running.runner.hangs(now_ms, HANGING_AFTER_MS) for running in self._running.values())
+        return self._options.slots - len(self._running) + min(hanging, HANGING_ROUNDS)
 
     def _request(self, stopping: bool = False) -> tuple[pb.LakeTieringHeartbeatRequest, list[RoundReport]]:
         options = self._options
@@ -139,7 +149,7 @@ class Tierer:
             self._report_dead()
             reports = list(self._outbox)
             running = [running_round.assignment for running_round in self._running.values()]
-            wants = not stopping and len(running) < options.slots
+            wants = not stopping and self._free_slots() > 0
         request = pb.LakeTieringHeartbeatRequest(
             tierer=pb.PbTierer(
                 tierer_id=options.tierer_id,
@@ -187,7 +197,7 @@ class Tierer:
             return False
         assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
         with self._lock:
-            if assignment.round_id in self._running or len(self._running) >= self._options.slots:
+            if assignment.round_id in self._running or self._free_slots() <= 0:
                 return False  # it was not requested: every round takes a thread
             try:
                 self._start_thread(assignment)

@@ -16,6 +16,7 @@ from tiering.coordinator.decisions.lake_acks import chain_of, is_behind
 from tiering.coordinator.decisions.moment import Moment, Timebase
 from tiering.coordinator.decisions.operator_requests import reach_stops
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, Trigger, from_text, to_text
+from tiering.coordinator.decisions.retries import may_retry
 from tiering.coordinator.decisions.round_lifecycle import RoundRef, assign, is_current
 from tiering.coordinator.decisions.table_lifecycle import disable, discover, due, fingerprint, pick, restore
 from tiering.coordinator.options import CoordinatorOptions
@@ -92,6 +93,35 @@ def test_the_order_of_assignment() -> None:
         order.append(picked.table_id)
         left.remove(picked)
     assert order == [4, 3, 1, 2]
+
+
+def test_a_table_that_fails_again_and_again_overtakes_nobody_by_being_late() -> None:
+    late, bad = waiting(1, since=5), replace(waiting(2, since=10, overdue=True), consecutive_failures=2)
+    assert pick([late, bad], at(100).now) == late
+    assert pick([late, bad], at(10 + late.freshness_ms / 1_000).now) == bad  # it has waited for its freshness: its turn comes
+    assert pick([late, replace(bad, consecutive_failures=1)], at(300).now).table_id == 2  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("slots", "running", "failing", "tables", "may"),
+    [
+        (8, 1, 50, 1_000, True),
+        (8, 2, 50, 1_000, False),
+        (1, 0, 50, 1_000, True),
+        (1, 1, 50, 1_000, False),
+        (8, 7, 1_000, 1_000, True),
+        (8, 8, 1_000, 1_000, False),
+        (8, 4, 500, 1_000, False),
+    ],
+    ids=["few", "a quarter", "one slot", "one slot taken", "after an outage", "all slots", "half of them"],
+)
+def test_retries_have_the_share_of_slots_that_failing_tables_are_of_all(
+    slots: int, running: int, failing: int, tables: int, may: bool
+) -> None:
+    retry = replace(waiting(1, since=0, trigger=Trigger.RETRY), consecutive_failures=1)
+    assert may_retry([retry] * running, slots, failing, tables) is may
+    called = replace(waiting(1, since=0, trigger=Trigger.CALL), consecutive_failures=1)
+    assert may_retry([called, scheduled()], slots, failing, tables)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,16 @@ def test_a_path_names_the_table_that_has_it_now() -> None:
     assert (index.by_path(HERE), index.by_path(THERE)) == (3, 2)
 
 
+def test_tables_whose_latest_rounds_failed_are_counted() -> None:
+    index, before = RecordIndex(), dict[int, TableRecord]()
+    renew(index, before, replace(record(1, HERE), consecutive_failures=2), record(2, THERE))
+    assert (len(index.failing), index.tables) == (1, 2)
+    renew(index, before, record(1, HERE))
+    assert (len(index.failing), index.tables) == (0, 2)
+    renew(index, before, replace(record(1, HERE, None), consecutive_failures=2))
+    assert (len(index.failing), index.tables) == (0, 1)
+
+
 def test_who_drafts_sees_what_waits_in_the_draft_and_nobody_else_does() -> None:
     other = log_table(2, TablePath("sales", "second"))
     world = World((log_table(), other))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -13,7 +14,7 @@ from support.clusters.memory_cluster import MemoryCluster, log_table
 from support.worlds.coordinator_world import START, World
 from tiering.coordinator.observing import lag
 from tiering.coordinator.observing.lag import Lag, Observation, lag_of
-from tiering.errors import ClusterUnavailable
+from tiering.errors import ClusterUnavailable, LakeUnavailable
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TablePath
 
 TABLES = 5
@@ -164,7 +165,7 @@ def test_a_table_that_is_gone_is_forgotten(many: World) -> None:
 
 
 def test_the_background_rests_between_tables_and_stops_when_told_to(many: World) -> None:
-    many.coordinator.observer.observe_all(iter([True, True, True, False]).__next__)
+    many.coordinator.observer.observe_all(iter([True, False]).__next__)
     lags = [many.coordinator.observer.lag(many.record(table)) for table in many.tables]
     assert [entry is None for entry in lags] == [False, False, True, True, True]
 
@@ -195,3 +196,34 @@ def test_pending_counts_from_the_lake_or_from_the_logs_start() -> None:
 def test_lag_is_never_negative() -> None:
     observation = Observation(START, {BucketKey(None, 0): BucketOffsets(0, 1, 1.0)}, START + timedelta(seconds=9))
     assert lag_of(observation, None).age_ms(START) == 0
+
+
+def test_a_lake_table_that_hangs_keeps_no_log_unobserved_and_waits_apart_from_then_on(world: World) -> None:
+    world.append(10)
+    tierer, assignment = world.assigned()
+    tierer.run(assignment)
+    world.restart()
+    read, hangs, asked = world.lake.view, threading.Event(), threading.Event()
+
+    def hanging_view(path: TablePath) -> None:
+        asked.set()
+        assert hangs.wait(20)
+        raise LakeUnavailable("no answer")
+
+    world.lake.view = hanging_view  # type: ignore[method-assign]
+    observer = world.coordinator.observer
+    pass_over_lakes = threading.Thread(target=observer.measure_lakes)
+    pass_over_lakes.start()
+    assert asked.wait(20)
+    world.append(5)
+    observer.observe_all()
+    assert observer.lag(world.record()).records == 5  # type: ignore[union-attr]
+    hangs.set()
+    pass_over_lakes.join(20)
+    looks = list[TablePath]()
+    world.lake.view = lambda path: looks.append(path) or read(path)  # type: ignore[method-assign,func-returns-value]
+    world.clock.advance(61)
+    observer.measure_lakes()
+    assert looks == []
+    observer.measure_lakes(failing=True)
+    assert looks == [world.table.path]

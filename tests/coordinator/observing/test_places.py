@@ -33,6 +33,7 @@ def test_location_and_partitions_are_what_was_seen_last(lakes: LakeWorld, monkey
         writer.append(pa.table({"region": [region], "id": [1]}, schema=schema))
     assert lakes.tier(table).state is RoundState.SUCCEEDED
     lakes.coordinator.observer.observe_all()
+    lakes.coordinator.observer.measure_lakes()
     monkeypatch.setattr(lakes.lake, "view", None)  # who looks asks the lake nothing
     view = lakes.coordinator.view()
     assert dict(view.partition_counts([table])) == {table.table_id: 2}

@@ -436,13 +436,15 @@ def test_acks_of_one_table_take_turns(world: World) -> None:
     tierer.commit(assignment)
     inside, go_on = threading.Event(), threading.Event()
     write = world.cluster.record_lake_snapshot
-    writes = []
+    writing: list[object] = []
 
     def slow(*arguments: object) -> None:
-        writes.append(arguments)
+        writing.append(arguments)
+        assert len(writing) == 1
         inside.set()
         assert go_on.wait(10)
         write(*arguments)  # type: ignore[arg-type]
+        writing.pop()
 
     world.cluster.record_lake_snapshot = slow  # type: ignore[method-assign]
     threads = [threading.Thread(target=tierer.ack, args=(assignment,)) for _ in range(2)]
@@ -453,7 +455,8 @@ def test_acks_of_one_table_take_turns(world: World) -> None:
     go_on.set()
     for thread in threads:
         thread.join(10)
-    assert len(writes) == 1
+    assert not writing
+    assert world.cluster.recorded[1].offsets[B0] == 10
 
 
 def test_progress_never_goes_back(world: World) -> None:

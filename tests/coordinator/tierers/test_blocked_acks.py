@@ -11,13 +11,15 @@ from typing import Any
 import grpc
 import pytest
 
-from support.services.served import Served, error_of, over_grpc
+from support.clusters.memory_cluster import log_table
+from support.services.served import OPTIONS, Served, error_of, over_grpc
 from support.worlds.calling import until
 from support.worlds.coordinator_world import HandTierer, World
 from tiering import errors
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.pause_tiering import PauseTiering
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.skip_record import SkipRecord
+from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2, status_pb2
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
@@ -86,6 +88,41 @@ def test_repeats_of_a_blocked_ack_hold_up_no_heartbeat() -> None:
         assert served.world.record().round.acked  # type: ignore[union-attr]
 
     over_grpc(test)
+
+
+def test_acks_of_many_tables_that_hang_hold_up_no_other_table() -> None:
+    tables = tuple(log_table(number, TablePath("many", f"t{number:02}")) for number in range(1, REPEATS + 2))
+    world = World(tables, OPTIONS)
+
+    async def test(served: Served) -> None:
+        tierer = world.tierer()
+        for table in tables:
+            world.append(table=table)
+        world.due()
+        assignments = [tierer.get() for _ in tables]
+        for assignment in assignments:
+            tierer.commit(assignment)
+        *bad, good = (tierer.ack_message(assignment) for assignment in assignments)
+        view, hangs = world.lake.view, threading.Event()
+        inside: list[TablePath] = []
+
+        def hanging_view(path: TablePath) -> Any:
+            if path != tables[-1].path:
+                inside.append(path)
+                assert hangs.wait(20)
+            return view(path)
+
+        world.lake.view = hanging_view  # type: ignore[method-assign]
+        acks = [asyncio.ensure_future(served.tierers.CommitLakeSnapshot(message)) for message in bad]  # type: ignore[arg-type]
+        try:
+            await until(lambda: len(inside) == len(bad))
+            await served.tierers.CommitLakeSnapshot(good)  # type: ignore[misc]
+            assert not any(ack.done() for ack in acks)
+        finally:
+            hangs.set()
+            await asyncio.gather(*acks)
+
+    over_grpc(test, world)
 
 
 def test_a_client_that_gives_its_ack_up_takes_it_from_nobody_else() -> None:

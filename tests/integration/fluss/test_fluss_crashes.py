@@ -25,13 +25,6 @@ STOPPED_MS = 120_000
 
 
 @pytest.fixture(scope="module")
-def tables(fluss: LocalFlussCluster) -> Iterator[FlussTables]:
-    tables = FlussTables(fluss.bootstrap_servers)
-    yield tables
-    tables.close()
-
-
-@pytest.fixture(scope="module")
 def deployment(fluss: LocalFlussCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlussDeployment]:
     """A coordinator that outlives all tests of this file; tierers are theirs."""
     deployment = FlussDeployment(tmp_path_factory.mktemp("crashes"), servers=fluss.bootstrap_servers)

@@ -24,13 +24,6 @@ COUNT = 300
 
 
 @pytest.fixture
-def tables(fluss: LocalFlussCluster) -> Iterator[FlussTables]:
-    tables = FlussTables(fluss.bootstrap_servers)
-    yield tables
-    tables.close()
-
-
-@pytest.fixture
 def deployment(fluss: LocalFlussCluster, tmp_path: Path) -> Iterator[FlussDeployment]:
     """A coordinator that runs; tierers are the test's."""
     deployment = FlussDeployment(tmp_path, servers=fluss.bootstrap_servers)

@@ -39,13 +39,6 @@ PATIENT = CoordinatorOptions(backoff_min_ms=60_000)
 
 
 @pytest.fixture
-def tables(fluss: LocalFlussCluster) -> Iterator[FlussTables]:
-    tables = FlussTables(fluss.bootstrap_servers)
-    yield tables
-    tables.close()
-
-
-@pytest.fixture
 def owner(fluss: LocalFlussCluster, tmp_path: Path) -> Iterator[FlussCluster]:
     with opened_owner(fluss.bootstrap_servers, tmp_path / "cluster", ServiceMode.SHARED) as owner:
         yield owner

@@ -66,7 +66,6 @@ class FlussCluster(FlussSource):
 
     def prepare_lake_commit(self, table: TableInfo, offsets: Offsets) -> Mapping[str, str]:
         """As `ClusterOwner.prepare_lake_commit`: Fluss's commit user, and an offsets file that is never registered (R6)."""
-        self._tables.check_current(table)
         return summary_properties(self._lake_record.prepare(table, offsets))
 
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:

@@ -133,6 +133,13 @@ def go_on(ctx: Context, change: Change, why: str) -> Change:
     return enter_pending(change.update(call=call), ctx, Trigger.CALL, why)
 
 
+def mended(ctx: Context, record: TableRecord) -> Change:
+    """Failed for good -> Pending: a look found that nothing is wrong with the lake table any more. A paused one when its pause ends."""
+    why = "what was wrong with its lake table is mended"
+    change = Change(record).update(consecutive_failures=0, retry_deadline=ctx.now.steady).note(ctx, "LAKE_MENDED", why, Level.INFO)
+    return change if record.pause is not None else enter_pending(change, ctx, Trigger.RETRY, why)
+
+
 def retry(ctx: Context, record: TableRecord) -> Change:
     """Failed -> Pending now, with the back-off reset; a paused table when its pause ends. Any other table is left as it is."""
     if record.state is not TableState.FAILED:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from tiering.coordinator.decisions import error_kinds, waits
+from tiering.coordinator.decisions import error_kinds, retries, waits
 from tiering.coordinator.decisions.assignments import end_session
 from tiering.coordinator.decisions.change import Change, Context, end_round, enter_pending
 from tiering.coordinator.decisions.moment import Moment
@@ -212,7 +212,10 @@ def _due(ctx: Context, change: Change) -> Change | None:
 
 
 def pick(waiting: Iterable[TableRecord], now: Moment) -> TableRecord | None:
-    """The table that the next request gets: a CALL waits for it, else it is past its deadline, else it has waited longest."""
+    """The table that the next request gets: a CALL waits for it, else it is past its deadline, else it has waited longest.
+
+    One that fails again and again is always past its deadline: it counts as past it once it has waited for its freshness.
+    """
     return min(waiting, key=lambda record: _order(record, now), default=None)
 
 
@@ -224,6 +227,8 @@ def queued_before(waiting: Iterable[TableRecord], record: TableRecord, now: Mome
 
 def _order(record: TableRecord, now: Moment) -> tuple[int, float, int]:
     called = record.round is not None and record.round.trigger is Trigger.CALL
-    rank = 0 if called else 1 if now.passed(record.due_deadline) else 2
-    since = record.pending_since or now.steady
+    since, deadline = record.pending_since or now.steady, record.due_deadline
+    if retries.fails_again_and_again(record):
+        deadline = since + timedelta(milliseconds=record.freshness_ms)
+    rank = 0 if called else 1 if now.passed(deadline) else 2
     return rank, since.timestamp(), record.table_id

@@ -1,4 +1,4 @@
-"""Ids of the tables that wait, run, are assigned by the cluster, and of each path, kept in step with the records.
+"""Ids of the tables that wait, run, fail, are assigned by the cluster, and of each path, kept in step with the records.
 
 No question walks over all of them.
 """
@@ -24,6 +24,7 @@ class RecordIndex:
         self._needs_turn = needs_turn
         self.waiting: set[int] = set()
         self.running: set[int] = set()
+        self.failing: set[int] = set()
         self.assigned: set[int] = set()
         self._by_path: dict[tuple[str, str], int] = {}
         self.renew(records, {})
@@ -33,8 +34,14 @@ class RecordIndex:
         for record in records:
             _put(self.waiting, record.table_id, waits(record, needs_turn=self._needs_turn))
             _put(self.running, record.table_id, record.running is not None)
+            _put(self.failing, record.table_id, record.state is not None and record.consecutive_failures > 0)
             _put(self.assigned, record.table_id, record.assignment is not None)
             self._move(record, before.get(record.table_id))
+
+    @property
+    def tables(self) -> int:
+        """How many lake tables there are."""
+        return len(self._by_path)
 
     def by_path(self, path: TablePath) -> int | None:
         """The id of the lake table at this path; None = there is none."""

@@ -106,6 +106,10 @@ class TableRecords:
         assigned = [record for record in self._among(self._index.assigned) if record.assignment is not None]
         return sorted(assigned, key=lambda record: record.table_id)
 
+    def failing(self) -> tuple[int, int]:
+        """How many tables failed with their latest rounds, and how many tables there are."""
+        return len(self._index.failing), self._index.tables
+
     def work_waits(self) -> bool:
         """Whether any table could be assigned now. Cheap: held requests ask at every tick."""
         return bool(self._index.waiting)

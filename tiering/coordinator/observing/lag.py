@@ -41,6 +41,9 @@ ON_DEMAND_SECONDS = 0.5
 OBSERVER_THREADS = 4
 """Threads that ask the cluster for readers."""
 
+LAKE_THREADS = 4
+"""Threads that read the size of a lake table which was just changed by hand; nobody waits for them."""
+
 CHUNK = 200
 CHUNK_BUCKETS = 2_000
 """At most so many tables, and buckets as far as known, are observed with one question to the cluster: some milliseconds of work."""
@@ -163,6 +166,7 @@ class LagObserver:
         self._observations: dict[int, Observation] = {}
         self._lags: dict[int, tuple[Observation, TextOffsets | None, Lag]] = {}
         self._pool = ThreadPoolExecutor(OBSERVER_THREADS, thread_name_prefix="observe")
+        self._lakes_pool = ThreadPoolExecutor(LAKE_THREADS, thread_name_prefix="lake-size")
         self._closed = False
         self._generation = 0
 
@@ -198,21 +202,35 @@ class LagObserver:
 
     def observe_soon(self, table_id: int) -> None:
         """Observes log and lake in the background."""
+        self._observe_log_soon(table_id)
         with self._lock:
             if not self._closed:
-                self._pool.submit(self._renew, [table_id], no_rest)
+                self._lakes_pool.submit(self._measure, table_id)
 
     def lake_was_read(self, table_id: int, snapshot_id: int) -> None:
         """Observes only the log, in the background: the lake's totals are on record as of that snapshot."""
         self._totals.measured(table_id, snapshot_id)
-        self.observe_soon(table_id)
+        self._observe_log_soon(table_id)
 
     def observe_all(self, rest: Rest = no_rest) -> None:
-        """Observes every table's offsets, and the lake totals that are not fresh: one pass of the background."""
+        """Observes every table's offsets: one pass of the background. It asks no lake, which may hang."""
         table_ids = [record.table_id for record in self._table_records.live()]
         self._forget(set(self._observations).difference(table_ids))
         for chunk in self._chunks(table_ids):
             if self._closed or not self._renew(chunk, rest):
+                return
+
+    def measure_lakes(self, rest: Rest = no_rest, *, failing: bool = False) -> None:
+        """Reads the lake totals that are not fresh: one pass of the background, over the tables where that failed last time or the others.
+
+        They have passes of their own, since a lake table that hangs holds its pass up.
+        """
+        for record in self._table_records.live():
+            if self._closed:
+                return
+            if self._totals.failed(record.table_id) is failing:
+                self._totals.renew(record)
+            if not rest():
                 return
 
     def refresh(self, records: Sequence[TableRecord]) -> None:
@@ -234,6 +252,7 @@ class LagObserver:
         with self._lock:
             self._closed = True
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self._lakes_pool.shutdown(wait=False, cancel_futures=True)
 
     def _chunks(self, table_ids: Sequence[int]) -> Iterator[Sequence[int]]:
         start = buckets = 0
@@ -258,15 +277,17 @@ class LagObserver:
         self._totals.forget(table_ids)
 
     def _renew(self, table_ids: Sequence[int], rest: Rest) -> bool:
-        """Observes log and lake of these tables; False = stop."""
-        records = [record for table_id in table_ids if (record := self._table_records.get(table_id)) is not None]
-        if not self._observe(records, rest):
-            return False
-        for record in records:
+        """Observes the logs of these tables; False = stop."""
+        return self._observe([record for table_id in table_ids if (record := self._table_records.get(table_id)) is not None], rest)
+
+    def _observe_log_soon(self, table_id: int) -> None:
+        with self._lock:
+            if not self._closed:
+                self._pool.submit(self._renew, [table_id], no_rest)
+
+    def _measure(self, table_id: int) -> None:
+        if (record := self._table_records.get(table_id)) is not None:
             self._totals.renew(record)
-            if not rest():
-                return False
-        return True
 
     def _observe(self, records: Sequence[TableRecord], rest: Rest = no_rest) -> bool:
         """Observes their logs; False = stop. A table of which the cluster says nothing keeps its last observation."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
@@ -20,6 +20,10 @@ FRESH_FOR = timedelta(minutes=10)
 """Without a commit of ours, totals change only through other writers and compaction."""
 
 
+FAILED_FOR = timedelta(minutes=1)
+"""After a reading that failed: it may have taken long, and sizes are only shown."""
+
+
 class LakeTotals:
     """Reads the rows, bytes and files of lake tables. Times are steady: a clock that is set back changes nothing."""
 
@@ -27,6 +31,7 @@ class LakeTotals:
         self._table_records = table_records
         self._lakes = lakes
         self._read_at: dict[int, tuple[int | None, datetime]] = {}
+        self._failed_at: dict[int, datetime] = {}
 
     def renew(self, record: TableRecord) -> None:
         """Reads the lake table if its snapshot is another one, or the last reading is long ago."""
@@ -36,11 +41,15 @@ class LakeTotals:
         snapshot, time = self._read_at.get(record.table_id, (None, now))
         if snapshot == lake.snapshot_id and now - time < FRESH_FOR:
             return
+        if now - self._failed_at.get(record.table_id, datetime.min.replace(tzinfo=UTC)) < FAILED_FOR:
+            return
         try:
             view = self._lakes.of(record.lake_format).view(record.path)
         except LakewardError as error:
             _log.debug("the lake table's size could not be observed", table=str(record.path), error=error.message)
+            self._failed_at[record.table_id] = self._table_records.now().steady
             return
+        self._failed_at.pop(record.table_id, None)
         self._read_at[record.table_id] = (lake.snapshot_id, now)
         if view is None:
             return
@@ -52,6 +61,10 @@ class LakeTotals:
             if measured != latest.lake:
                 self._table_records.put(Change(latest).update(lake=measured))
 
+    def failed(self, table_id: int) -> bool:
+        """Whether the latest reading failed."""
+        return table_id in self._failed_at
+
     def measured(self, table_id: int, snapshot_id: int) -> None:
         """Notes that the totals on record are those of that snapshot."""
         self._read_at[table_id] = (snapshot_id, self._table_records.now().steady)
@@ -60,3 +73,4 @@ class LakeTotals:
         """Forgets tables that are gone."""
         for table_id in table_ids:
             self._read_at.pop(table_id, None)
+            self._failed_at.pop(table_id, None)

@@ -1,4 +1,5 @@
-"""The coordinator's background loops: deadlines, the comparison with the cluster's tables, heads, lags, and pruning.
+"""The coordinator's background loops: deadlines, the comparison with the cluster's tables, heads, lags, sizes in the lake, failed
+tables, and pruning.
 
 Answers come first: looks at the cluster take a share of the time, and the long ones are cut into short pieces (`pace`).
 """
@@ -16,7 +17,7 @@ import structlog
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import Fenced, LakewardError
 from tiering.library_guards.panics import contained
-from tiering.pace import Pace
+from tiering.pace import Pace, rest_after
 
 _log = structlog.get_logger(__name__)
 
@@ -43,13 +44,16 @@ class Background:
         self._fenced = fenced
         self._stopping = threading.Event()
         self._observed = False
-        self._threads = ThreadPoolExecutor(7, thread_name_prefix="background")  # a loop each: none waits for another
+        self._threads = ThreadPoolExecutor(10, thread_name_prefix="background")  # a loop each: none waits for another
         options = coordinator.options
         self._tasks = [
             asyncio.create_task(self._every(options.tick_interval_ms, coordinator.advance)),
             asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.discovery.run_quietly, BACKGROUND_SHARE)),
             asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.commits.look_at_heads, BACKGROUND_SHARE)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._observe)),
+            asyncio.create_task(self._every(options.way_out_interval_ms, self._look_for_ways_out)),
+            asyncio.create_task(self._every(options.observe_interval_ms, self._measure)),
+            asyncio.create_task(self._every(options.observe_interval_ms, self._measure_failing)),
             asyncio.create_task(self._every(PRUNE_INTERVAL_MS, self._prune)),
         ]
         if coordinator.relay is not None:
@@ -75,9 +79,18 @@ class Background:
             gc.freeze()
         self._observed = True
 
+    def _look_for_ways_out(self) -> None:
+        self._coordinator.ways_out.look(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
+
     def _prune(self) -> None:
         """Rests between its writes, so that those of heartbeats find the store free."""
         self._coordinator.table_records.prune(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
+
+    def _measure(self) -> None:
+        self._coordinator.observer.measure_lakes(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
+
+    def _measure_failing(self) -> None:
+        self._coordinator.observer.measure_lakes(Pace.until(self._stopping, BACKGROUND_SHARE).rest, failing=True)
 
     def _look_at_other_services(self) -> None:
         self._coordinator.other_services.look(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
@@ -97,4 +110,4 @@ class Background:
             except Exception:
                 _log.exception("background work failed unexpectedly; it is tried again")
             spent = loop.time() - started
-            await asyncio.sleep(max(interval_ms / 1000, spent / share - spent))
+            await asyncio.sleep(max(interval_ms / 1000, rest_after(spent, share)))

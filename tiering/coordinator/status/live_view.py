@@ -10,7 +10,8 @@ from typing import Protocol
 
 from tiering.cluster.base import LeaseListing, TableCatalog
 from tiering.coordinator.decisions.moment import Moment
-from tiering.coordinator.decisions.records import TableRecord, TiererRecord
+from tiering.coordinator.decisions.next_action import CatalogNames, next_action_against
+from tiering.coordinator.decisions.records import ErrorRecord, TableRecord, TiererRecord
 from tiering.coordinator.memory.history import History
 from tiering.coordinator.memory.open_calls import OpenCall
 from tiering.coordinator.observing.lag import LagSource
@@ -132,7 +133,10 @@ class View:
         )
         return sorted(chosen, key=lambda record: record.path)
 
-    def status_columns(self) -> StatusLook:
+    def next_action_against(self, error: ErrorRecord, names: CatalogNames) -> str | None:
+        return next_action_against(error, self._records.get(error.table_id), names)
+
+    def status_columns(self, names: CatalogNames | None = None) -> StatusLook:
         rows, may_wait = self._columns.rows(self._records), not _on_event_loop()
         return StatusLook(
             self._columns,
@@ -142,6 +146,7 @@ class View:
             connected=self._tierer_connected,
             may_wait=may_wait,
             assigned_format=self._assigned_format,
+            names=names,
         )
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:

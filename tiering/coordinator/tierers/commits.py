@@ -49,8 +49,9 @@ _log = structlog.get_logger(__name__)
 LEDGER_ROWS = 200
 """Rows of one table's ledger that an ack looks at: unresolved ones are settled by the next ack, so they are recent."""
 
-LAKE_THREADS = 8
-"""How many acks, and plans that read the lake, run at one time."""
+LAKE_THREADS = 64
+"""How many acks, and plans that read the lake, run at one time: each of a table that hangs keeps a thread until a deadline, at most one a
+slot of the tierers, and those of other tables are not to wait for it."""
 
 RoundKey = tuple[int, int, str]
 
@@ -265,19 +266,16 @@ class Commits:
             clean_up_after_commit(self._cluster, info, base.view)
 
     def _tell_cluster(self, info: TableInfo, contents: LakeContents) -> None:
-        has = self._cluster.lake_snapshot(info)
+        """Tells the cluster, which reads what it has before it writes: a repeat changes nothing, and it is never set back."""
         wanted = RecordedLakeSnapshot(contents.snapshot_id, from_text(contents.offsets))
-        if has is not None:
-            if has.lake_snapshot_id == wanted.lake_snapshot_id and dict(has.offsets) == dict(wanted.offsets):
-                return
-            if lake_acks.is_behind(contents.offsets, to_text(has.offsets)):
-                raise errors.RecordAheadOfLake(
-                    f"the cluster records lake snapshot {has.lake_snapshot_id} of {info.path}, which is ahead of snapshot "
-                    f"{wanted.lake_snapshot_id} in the lake",
-                    hint="Does another tiering service work on this table, or was the lake table restored from a copy?",
-                    table_id=info.table_id,
-                )
-        self._cluster.record_lake_snapshot(info, wanted)
+        try:
+            self._cluster.record_lake_snapshot(info, wanted)
+        except errors.Fenced as error:
+            raise errors.RecordAheadOfLake(
+                f"what the cluster records of {info.path} is ahead of snapshot {wanted.lake_snapshot_id} in the lake: {error.message}",
+                hint="Does another tiering service work on this table, or was the lake table restored from a copy?",
+                table_id=info.table_id,
+            ) from error
 
     def _tell_shared_cluster(self, info: TableInfo, view: LakeView, walk: ForeignWalk) -> bool:
         """Tells the cluster of the newest tiering snapshot if that is ours; whether the cluster has it now.

@@ -14,7 +14,7 @@ from datetime import datetime
 import structlog
 
 from tiering import errors
-from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
+from tiering.coordinator.decisions import retries, round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, TiererRecord
 from tiering.coordinator.decisions.round_lifecycle import Failure, RoundRef
@@ -115,6 +115,10 @@ class Heartbeats:
         """All tierers heard of within the service timeout, by id."""
         return self._tierers.all()
 
+    def shown_tierers(self, now: Moment) -> list[TiererRecord]:
+        """These, and those that were lost within the last day, by id."""
+        return sorted((*self._tierers.all(), *self._tierers.lost(now)), key=lambda tierer: tierer.key)
+
     def connected(self, now: Moment) -> bool:
         """Whether any tierer could take a table."""
         return self._tierers.connected(now)
@@ -181,12 +185,18 @@ class Heartbeats:
             response.tiering_table.CopyFrom(assignment_to_pb(assignment))
 
     def _next(self, tierer_id: str, incarnation: str | None) -> TableRecord | None:
-        picked = table_lifecycle.pick(self._table_records.waiting(), self._table_records.now())
+        waiting = self._table_records.waiting()
+        if any(map(retries.is_retry, waiting)) and not self._may_retry():
+            waiting = [record for record in waiting if not retries.is_retry(record)]
+        picked = table_lifecycle.pick(waiting, self._table_records.now())
         if picked is None:
             return None
         change = round_lifecycle.assign(self._table_records.context(), picked, tierer_id, incarnation)
         self._table_records.put(change)
         return change.record
+
+    def _may_retry(self) -> bool:
+        return retries.may_retry(self._table_records.running(), self._tierers.slots(), *self._table_records.failing())
 
     def _take_over(self, key: TiererKey, incarnation: str | None) -> None:
         """With its first request a process ends the rounds of earlier processes of its id: usually these are gone.

@@ -9,14 +9,14 @@ that somebody made up keeps a tierer from being heard. Of several incarnations u
 - an earlier one that goes on is a second process with the same id. Both work side by side, fenced by epochs like any two
   tierers, and one warning says so.
 
-Forgetting a tierer costs nothing: its next heartbeat brings it back.
+Forgetting a tierer costs nothing: its next heartbeat brings it back. For a day it is still shown as one that was lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -30,6 +30,9 @@ _log = structlog.get_logger(__name__)
 
 KEPT_TIERERS = 1_000
 """Far more than one coordinator serves. Beyond it the one that was silent for longest is forgotten, never a newcomer refused."""
+
+SHOWN_AFTER_LOSS = timedelta(days=1)
+"""Somebody who comes in the morning sees which tierers were lost at night."""
 
 LATE_HEARTBEATS = 2
 """A process that ended may have left so many on their way: a request that was held, and the one that overtook it."""
@@ -57,6 +60,7 @@ class KnownTierers:
     def __init__(self, service_timeout_ms: int) -> None:
         self._service_timeout_ms = service_timeout_ms
         self._tierers: dict[TiererKey, TiererRecord] = {}
+        self._lost: dict[TiererKey, TiererRecord] = {}
         self._fenced: dict[TiererKey, None] = {}
         """Kept beside the others: a process that hangs is forgotten, and fenced all the same when it goes on."""
         self._first_deadline: datetime | None = None
@@ -125,10 +129,19 @@ class KnownTierers:
         """All known tierers, sorted by id."""
         return sorted(self._tierers.copy().values(), key=lambda tierer: tierer.key)
 
+    def lost(self, now: Moment) -> list[TiererRecord]:
+        """Those that were forgotten within the last day, in the order in which they were lost: to be shown, for nothing counts on them."""
+        recent = (tierer for tierer in self._lost.copy().values() if now.wall - tierer.heartbeat_time < SHOWN_AFTER_LOSS)
+        return [tierer for tierer in recent if tierer.key not in self._tierers]
+
     def connected(self, now: Moment) -> bool:
         """Whether any tierer could take a table now."""
         able = (tierer for tierer in self._tierers.copy().values() if not tierer.stopped and not tierer.fenced)
         return any(not now.passed(tierer.lost_deadline) for tierer in able)
+
+    def slots(self) -> int:
+        """Rounds that all tierers together may run at a time; one at least of each, as of an older one that does not say."""
+        return sum(max(tierer.slots, 1) for tierer in self._tierers.values() if not tierer.stopped and not tierer.fenced)
 
     def fence(self, tierer_id: str, incarnations: Collection[str]) -> None:
         """Fences the processes that are known under the id, and those of `incarnations`, which may not have been heard of yet."""
@@ -147,7 +160,10 @@ class KnownTierers:
     def forget_lost(self, now: Moment) -> None:
         """Forgets the tierers that were silent for the service timeout. The longest silent come first."""
         while (first := next(iter(self._tierers.values()), None)) is not None and now.passed(first.lost_deadline):
-            del self._tierers[first.key]
+            self._lost.pop(first.key, None)
+            self._lost[first.key] = self._tierers.pop(first.key)
+        while len(self._lost) > KEPT_TIERERS:
+            del self._lost[next(iter(self._lost))]
         self._first_deadline = None if first is None else first.lost_deadline
 
     def _supersede(self, tierer_id: str) -> None:
