@@ -61,6 +61,23 @@ class RecordSkipping(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class StandingRecord:
+    """A record at which a bucket stands. `reason`: what is the matter with it, in words."""
+
+    offset: int
+    reason: str
+
+
+@runtime_checkable
+class StandingBuckets(Protocol):
+    """A cluster whose buckets may stand at a record; readers get `BucketStopped` for it, other buckets go on."""
+
+    def standing_buckets(self, table_id: int) -> Mapping[BucketKey, StandingRecord]:
+        """The buckets of a table that stand; mostly none."""
+        ...
+
+
 @runtime_checkable
 class TableOptionSetting(Protocol):
     """A cluster whose table options can be set after the table was made."""
