@@ -34,6 +34,7 @@ class Reconciled:
     table_uuid: str
     marker_round_id: str
     offsets: TextOffsets
+    starts: TextOffsets
 
 
 def check_no_open_grant(record: TableRecord) -> None:
@@ -96,6 +97,7 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action:
         passed_head=in_lake.head,
         snapshot_id=in_lake.snapshot_id,
         offsets=in_lake.offsets,
+        starts=in_lake.starts,
         marker_round_id=in_lake.marker_round_id,
         marker_tells=record.lake.marker_tells or action == ReconcileAction.RETIER,
         moved_back={},

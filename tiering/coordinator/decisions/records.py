@@ -172,6 +172,8 @@ class LakeKnowledge:
     marker_tells: bool = True
     moved_back: TextOffsets = field(default_factory=dict)
     """Buckets whose end in `offsets` was moved back by what another tiering service wrote: the next round replays them."""
+    starts: TextOffsets | None = None
+    """Where the rows of buckets begin of which the lake lacks the first; None = an older version recorded the offsets."""
     unresolved_epoch: int | None = None
     """Epoch of the newest round whose granted commit nobody has the outcome of: its request may still land."""
 

@@ -21,7 +21,7 @@ import structlog
 from tiering import crash_points, errors
 from tiering.cluster.shared_lake import log_rows, recorded_by_cluster
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
-from tiering.coordinator.decisions import reconciliation
+from tiering.coordinator.decisions import lake_acks, reconciliation
 from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliation
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, from_text, to_text
 from tiering.coordinator.requests import Mutation
@@ -404,7 +404,8 @@ class Reconciler:
                 table_path=inspection.info.path,
                 round_id=row.round_id,
             )
-        return Reconciled(view.tiered, view.head, view.table_uuid, view.marker.round_id, to_text(tiered_offsets(view.marker)))
+        ends, starts = to_text(tiered_offsets(view.marker)), lake_acks.late_starts(view.marker.buckets)
+        return Reconciled(view.tiered, view.head, view.table_uuid, view.marker.round_id, ends, starts)
 
     def _not_needed(self, request: ReconcileLake, inspection: Inspection) -> ReconcileResult:
         """Nothing is wrong with the lake table (any more): a failed table goes on.
