@@ -12,7 +12,9 @@ import typer
 from tiering.child_process import keep_current_folder_out
 from tiering.cli.commands import (
     add_column,
+    alerts,
     coordinator,
+    dashboard,
     demo,
     doctor,
     drop,
@@ -72,6 +74,8 @@ for command in (
     spark_conf,
     lake_conf,
     spark_views,
+    dashboard,
+    alerts,
     doctor,
     fetch_jars,
     demo,
