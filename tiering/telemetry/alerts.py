@@ -32,7 +32,7 @@ ALERTS = (
         "2m",
         "warning",
         "{{ $labels.database }}.{{ $labels.table }} is {{ $value | humanizeDuration }} behind its promise of freshness.",
-        "SELECT status, status_reason, lag_ms, freshness_ms, pending_records, is_backlog, last_error, error_hint "
+        "SELECT status, status_reason, lag_ms, freshness_ms, pending_records, is_backlog, last_error, error_hint, next_action "
         f"FROM fluss.sys.lake_tiering_status {_ONE_TABLE}",
     ),
     Alert(
@@ -50,7 +50,8 @@ ALERTS = (
         "15m",
         "warning",
         "Rounds of {{ $labels.database }}.{{ $labels.table }} have failed for a quarter of an hour, {{ $value }} in a row.",
-        f"SELECT phase, error_class, message, hint, count, last_seen FROM fluss.sys.tiering_errors {_ONE_TABLE} AND resolved_at IS NULL",
+        "SELECT phase, error_class, message, hint, next_action, count, last_seen "
+        f"FROM fluss.sys.tiering_errors {_ONE_TABLE} AND resolved_at IS NULL",
     ),
     Alert(
         "LakewardTablesNeedSomebody",
@@ -58,7 +59,8 @@ ALERTS = (
         "1m",
         "critical",
         "{{ $value }} tables failed in a way that no retry helps.",
-        "SELECT database_name, table_name, last_error, error_hint FROM fluss.sys.lake_tiering_status WHERE error_retryable = false",
+        "SELECT database_name, table_name, last_error, error_hint, next_action FROM fluss.sys.lake_tiering_status "
+        "WHERE error_retryable = false",
     ),
     Alert(
         "LakewardNoTierer",
