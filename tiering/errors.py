@@ -60,7 +60,8 @@
     └── SetupError                      this machine lacks something: Java, a free port, a writable folder
 
 `error_class` is what SQL shows (the class name, unless an outside error was wrapped), `retryable` whether
-the same attempt may go through later, `hint` what to do. Ids travel in `ids`.
+the same attempt may go through later, `hint` what to do. Ids travel in `ids`. Each class declares in which phases of a round it may
+happen and which statement helps, or why none can; docs/errors.md is made of that.
 """
 
 from __future__ import annotations
@@ -73,6 +74,11 @@ from tiering.redaction.redact import cut_message as cut_message  # whoever store
 _ID_LIMIT = 1_000
 """Characters of an id: of two names, or of a path."""
 
+_OF_THE_SOURCE = (
+    "The source table has what no lake table can have: make it anew without that. A change of the source table resumes its tiering."
+)
+_OF_A_SERVICE = "It tells of a service or a machine, not of a table: the message names what to look at."
+
 
 class LakewardError(Exception):
     """The root. Carries a message for the user, a hint, and the ids it is about.
@@ -83,6 +89,21 @@ class LakewardError(Exception):
 
     retryable: ClassVar[bool] = False
     default_hint: ClassVar[str] = ""
+    phases: ClassVar[tuple[str, ...]] = ()
+    """Where in a round it may happen (`Phase`); empty = it is no error of a round."""
+    next_action: ClassVar[str] = ""
+    """The statement that helps, as the documentation shows it; which one it is for a table, and whether it leaves no row out, says
+    `coordinator.decisions.next_action`. Empty = no statement can help."""
+    no_statement: ClassVar[str] = "It stands for the classes below it."
+    """Why no statement can help, as a sentence; empty if one can."""
+
+    def __init_subclass__(cls, phases: tuple[str, ...] | None = None, next_action: str = "", no_statement: str = "") -> None:
+        """What a class does not declare is as its base has it; a class has either a statement or the sentence."""
+        super().__init_subclass__()
+        if phases is not None:
+            cls.phases = phases
+        if next_action or no_statement:
+            cls.next_action, cls.no_statement = next_action, no_statement
 
     def __init__(self, message: str, *, hint: str | None = None, **ids: object) -> None:
         self.message = outside_text(message)
@@ -98,17 +119,28 @@ class LakewardError(Exception):
         return self.message
 
 
-class BadRequest(LakewardError):
+class BadRequest(
+    LakewardError,
+    no_statement="It answers a statement or a call, whose caller mends what the message names; no table waits for it.",
+):
     """The caller can mend it."""
 
 
-class InvalidName(BadRequest):
+class InvalidName(
+    BadRequest,
+    phases=("PLAN",),
+    no_statement=_OF_THE_SOURCE,
+):
     """A database, table or column name outside the name rule."""
 
     default_hint = "Use ASCII letters, digits, '_' and '-', at most 200 characters, not starting with '__'."
 
 
-class InvalidArgument(BadRequest):
+class InvalidArgument(
+    BadRequest,
+    phases=("PLAN",),
+    no_statement=_OF_THE_SOURCE,
+):
     """An argument or option with a value it cannot have; the message names it."""
 
 
@@ -142,7 +174,11 @@ class AlreadyExists(BadRequest):
     """A database or table of that name is already there."""
 
 
-class UnsupportedType(BadRequest):
+class UnsupportedType(
+    BadRequest,
+    phases=("PLAN",),
+    no_statement=_OF_THE_SOURCE,
+):
     """A column type that the lake cannot hold."""
 
 
@@ -160,79 +196,101 @@ class LakeDisabled(BadRequest):
     default_hint = "Enable it with the table option table.datalake.enabled=true."
 
 
-class TablePaused(BadRequest):
+class TablePaused(BadRequest, next_action="CALL fluss.sys.resume_tiering('db.t')"):
     """Tiering was asked for a table that is paused."""
 
 
-class PermanentTieringError(LakewardError):
+class PermanentTieringError(LakewardError, phases=("PLAN", "LAKE_COMMIT"), no_statement="It stands for the classes below it."):
     """Tiering of this table stops until somebody mends the cause."""
 
 
-class ClusterMismatch(PermanentTieringError):
+class ClusterMismatch(
+    PermanentTieringError,
+    no_statement="Nobody but a person knows which of two clusters the lake table belongs to: "
+    "give the other one a lake of its own. That resumes it.",
+):
     """The lake table's marker names another cluster."""
 
 
-class TableMismatch(PermanentTieringError):
+class TableMismatch(PermanentTieringError, next_action="ALTER TABLE lake.db.t RENAME TO t_former_7"):
     """The lake table's marker names another source table id."""
 
 
-class LakeTableReplaced(PermanentTieringError):
+class LakeTableReplaced(
+    PermanentTieringError,
+    phases=("PLAN", "WRITE", "LAKE_COMMIT"),
+    next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')",
+):
     """The lake table is not the one tiered to before: its uuid changed."""
 
 
-class UntrackedLakeTable(PermanentTieringError):
+class UntrackedLakeTable(PermanentTieringError, next_action="ALTER TABLE lake.db.t RENAME TO t_former_7"):
     """The lake table holds snapshots but no marker of ours."""
 
 
-class MarkerLost(PermanentTieringError):
+class MarkerLost(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')"):
     """Offsets are recorded for the table, but the lake has no marker."""
 
 
-class RecordAheadOfLake(PermanentTieringError):
+class RecordAheadOfLake(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')"):
     """The coordinator or the cluster records offsets beyond the lake's marker."""
 
 
-class LakeRolledBack(PermanentTieringError):
+class LakeRolledBack(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')"):
     """The lake table was rolled back behind its marker."""
 
 
-class ForeignTiering(PermanentTieringError):
+class ForeignTiering(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'adopt')"):
     """Another tiering service committed to the lake table."""
 
 
-class ForeignTieringOverlap(PermanentTieringError):
+class ForeignTieringOverlap(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'deduplicate')"):
     """Another tiering service committed rows that the lake table holds already; names bucket and offsets."""
 
 
-class ForeignTieringGap(PermanentTieringError):
+class ForeignTieringGap(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')"):
     """Another tiering service committed rows behind others that the lake table lacks; names bucket and offsets."""
 
 
-class HistoryExpired(PermanentTieringError):
+class HistoryExpired(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')"):
     """Lake history that would tell whether the table was rolled back is gone."""
 
 
-class LogTruncated(PermanentTieringError):
+class LogTruncated(PermanentTieringError, phases=("PLAN", "READ"), next_action="ALTER TABLE lake.db.t RENAME TO t_former_7"):
     """The log starts after the next row to tier."""
 
 
-class LogBehindLake(PermanentTieringError):
+class LogBehindLake(
+    PermanentTieringError,
+    phases=("PLAN",),
+    no_statement="The lake alone holds rows that the cluster lost, so whatever goes on without them leaves them out. "
+    "Bring the cluster's newest state back: that resumes it.",
+):
     """The lake holds records beyond the end of the log."""
 
 
-class LogRewritten(PermanentTieringError):
+class LogRewritten(
+    PermanentTieringError,
+    phases=("PLAN",),
+    no_statement="The lake alone holds rows that the cluster lost, and the log others at their offsets: "
+    "a person decides which of them to leave out.",
+):
     """The cluster lost records that were tiered, and wrote others at their offsets."""
 
 
-class SchemaDrift(PermanentTieringError):
+class SchemaDrift(PermanentTieringError, phases=("PLAN", "WRITE", "LAKE_COMMIT"), next_action="ALTER TABLE lake.db.t RENAME COLUMN b TO a"):
     """The lake table's columns do not fit the source table's; the message names the column."""
 
 
-class MarkerCorrupt(PermanentTieringError):
+class MarkerCorrupt(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')"):
     """A marker that cannot be read."""
 
 
-class ForbiddenLocation(PermanentTieringError):
+class ForbiddenLocation(
+    PermanentTieringError,
+    phases=("PLAN", "WRITE", "LAKE_COMMIT"),
+    no_statement="Only who starts the coordinator says where files may lie: with that option it goes on.",
+):
     """Metadata of a lake table names a file outside of the places where files of its lake may lie. It was not opened."""
 
     default_hint = (
@@ -241,7 +299,11 @@ class ForbiddenLocation(PermanentTieringError):
     )
 
 
-class TransientTieringError(LakewardError):
+class TransientTieringError(
+    LakewardError,
+    phases=("PLAN", "LEASE", "READ", "WRITE", "LAKE_COMMIT", "ACK"),
+    no_statement="Tiering tries again by itself: waiting is right.",
+):
     """The next attempt may go through."""
 
     retryable = True
@@ -259,7 +321,7 @@ class RoundFailed(TransientTieringError):
         return self.cause_class
 
 
-class CommitOutcomeUnknown(TransientTieringError):
+class CommitOutcomeUnknown(TransientTieringError, phases=("LAKE_COMMIT", "ACK")):
     """A commit was sent and its outcome could not be learned; the next round's base check will tell."""
 
 
@@ -271,11 +333,14 @@ class ClusterUnavailable(TransientTieringError):
     """The source cluster does not answer."""
 
 
-class ClusterAccessDenied(ClusterUnavailable):
+class ClusterAccessDenied(
+    ClusterUnavailable,
+    no_statement="The cluster's administrator grants what it refuses, or the coordinator gets another user. Tiering tries again by itself.",
+):
     """The source cluster refuses a login, or what the user wants to do; that may be mended without a restart here."""
 
 
-class LakeRecordUnreadable(TransientTieringError):
+class LakeRecordUnreadable(TransientTieringError, phases=("PLAN",)):
     """The cluster recorded a lake snapshot, but the file with its offsets is gone (FLUSS.md H1), or broken.
 
     Beside another tiering service the next round mends that by a commit.
@@ -284,19 +349,19 @@ class LakeRecordUnreadable(TransientTieringError):
     default_hint = "Another tiering service deleted the file, or registered a wrong one. The next round commits and registers a new one."
 
 
-class SourceChanged(TransientTieringError):
+class SourceChanged(TransientTieringError, phases=("PLAN", "READ", "WRITE")):
     """A table, a partition or the columns of the source are not what the round was planned with."""
 
     default_hint = "Nothing needs to be done: the next round plans with what the source is now."
 
 
-class KvSnapshotGone(TransientTieringError):
+class KvSnapshotGone(TransientTieringError, phases=("LEASE", "READ")):
     """A KV snapshot is not there (any more): superseded, and not leased, or its lease had expired."""
 
     default_hint = "Nothing needs to be done: the next round plans with the newest KV snapshot."
 
 
-class BaseMoved(TransientTieringError):
+class BaseMoved(TransientTieringError, phases=("LAKE_COMMIT",)):
     """Files that a round's position deletes name are not in the lake table any more: a foreign commit rewrote them.
 
     Raised before a commit request is sent; the round finds the rows again on the new head.
@@ -305,73 +370,81 @@ class BaseMoved(TransientTieringError):
     default_hint = "Nothing needs to be done: the rows are looked up again."
 
 
-class TableBusy(TransientTieringError):
+class TableBusy(TransientTieringError, phases=("FENCE", "ACK")):
     """Another acknowledgement or reconciliation of the same table is at work, and does not end."""
 
     default_hint = "Try again. If it stays like that, the lake's catalog or storage does not answer: check that it does."
 
 
-class BucketStopped(TransientTieringError):
+class BucketStopped(
+    TransientTieringError,
+    phases=("READ",),
+    no_statement="The statement that helps, sys.skip_record, leaves an acknowledged record out of the lake: "
+    "the hint names it, a person decides.",
+):
     """The KV state of a bucket cannot take a record that was acknowledged; names the offset and the value.
 
     The rounds that follow tier what comes to the other buckets, so they are tried again; this one waits for `sys.skip_record`.
     """
 
 
-class TiererStopped(TransientTieringError):
+class TiererStopped(TransientTieringError, phases=()):
     """The tierer was told to stop; the table goes to the next one without back-off."""
 
 
-class Cancelled(LakewardError):
+class Cancelled(LakewardError, no_statement="The table has not failed: its next round follows by itself."):
     """The round was ended on request before its commit was granted."""
 
 
-class TiererLost(TransientTieringError):
+class TiererLost(TransientTieringError, phases=()):
     """Nothing was heard of the tierer for the service timeout; the table goes to the next one."""
 
     default_hint = "Look at the tierer's log, and whether it still runs and reaches the coordinator."
 
 
-class Fenced(LakewardError):
+class Fenced(LakewardError, phases=("FENCE",), no_statement="The table has not failed: its next round follows by itself."):
     """The epoch or round is no longer the current one: somebody else owns the table now."""
 
 
-class DataCorrupt(LakewardError):
+class DataCorrupt(LakewardError, phases=("READ", "WRITE"), next_action="CALL fluss.sys.retry_tiering('db.t')"):
     """Stored data does not match its checksum; names file, bucket and offset range."""
 
 
-class ServiceUnreachable(LakewardError):
+class ServiceUnreachable(
+    LakewardError,
+    no_statement=_OF_A_SERVICE,
+):
     """No Lakeward service answers at the uri."""
 
     retryable = True
 
 
-class ServiceBusy(LakewardError):
+class ServiceBusy(LakewardError, no_statement=_OF_A_SERVICE):
     """The service works on as much as it takes at once. Nothing of the call was done."""
 
     retryable = True
     default_hint = "Try again in a moment, with fewer calls at once."
 
 
-class InvalidAnswer(LakewardError):
+class InvalidAnswer(LakewardError, no_statement=_OF_A_SERVICE):
     """A service's answer that cannot be read, never ends, or is larger than a client takes."""
 
     default_hint = "Check that the uri is that of a Lakeward service, and which version it has."
 
 
-class PeerTooOld(LakewardError):
+class PeerTooOld(LakewardError, no_statement=_OF_A_SERVICE):
     """The service is of an older version and does not offer this call."""
 
 
-class StatementFailed(LakewardError):
+class StatementFailed(LakewardError, no_statement=_OF_A_SERVICE):
     """A SQL engine refused a statement, or failed while it ran; the message is the engine's."""
 
 
-class StoreError(LakewardError):
+class StoreError(LakewardError, no_statement=_OF_A_SERVICE):
     """The state store refused or lost a write."""
 
     retryable = True
 
 
-class SetupError(LakewardError):
+class SetupError(LakewardError, no_statement=_OF_A_SERVICE):
     """This machine lacks something: Java, a free port, a writable folder."""

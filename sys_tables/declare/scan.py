@@ -6,13 +6,14 @@ afterwards in any case.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Any
 
 from sys_tables.declare.procedure import Procedure
 from sys_tables.declare.sql_types import Instant, Value
+from tiering.coordinator.interface import CatalogNames
 
 
 class Operator(Enum):
@@ -112,6 +113,8 @@ class ScanRequest:
     group_by: tuple[str, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
     procedures: tuple[Procedure, ...] = ()
+    names: CatalogNames = field(default_factory=CatalogNames)
+    """How the reader's session calls this catalog and the lake's, for statements in the rows."""
 
     @property
     def is_aggregated(self) -> bool:

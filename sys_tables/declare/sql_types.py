@@ -1,8 +1,7 @@
-"""Arrow types and Python values as Spark SQL writes them: type names, column lists, literals, quoted identifiers."""
+"""Arrow types and Python values as Spark SQL writes them: type names, column lists, literals."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,8 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from tiering.instants import from_microseconds, to_microseconds
-
-_PLAIN_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+from tiering.model.names import quote_identifier
 
 _SIMPLE: dict[pa.DataType, str] = {
     pa.bool_(): "BOOLEAN",
@@ -61,11 +59,6 @@ def shown(value: ArgumentValue) -> str:
     if isinstance(value, Mapping):
         return f"a map with {len(value)} entries"
     return repr(value[:_SHOWN_CHARACTERS]) + "..." if isinstance(value, str) and len(value) > _SHOWN_CHARACTERS else repr(value)
-
-
-def quote_identifier(name: str) -> str:
-    """`name` as an identifier, in back-quotes unless it is a plain word."""
-    return name if _PLAIN_IDENTIFIER.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def spark_type(arrow_type: pa.DataType) -> str:

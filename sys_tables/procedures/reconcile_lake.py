@@ -9,7 +9,7 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
 from sys_tables.query.lookup import find_path
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TablePath
 

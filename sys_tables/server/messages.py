@@ -17,6 +17,7 @@ from sys_tables.query.data_tables import DataTable
 from sys_tables.registry import Registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.server.plan_token import PlanToken
+from tiering.coordinator.interface import CatalogNames
 from tiering.errors import InvalidArgument
 from tiering.model.names import SYSTEM_DATABASE, check_length
 
@@ -89,6 +90,7 @@ def scan_request_from_pb(request: pb.ReadTableRequest, procedures: tuple[Procedu
         group_by=tuple(check_length(name, "column") for name in request.group_by),
         aggregates=tuple(_aggregate_from_pb(aggregate) for aggregate in request.aggregates),
         procedures=procedures,
+        names=CatalogNames.spelled(check_length(request.catalog, "catalog"), check_length(request.lake_catalog, "catalog")),
     )
 
 

@@ -13,4 +13,4 @@ from tiering.model.status import TableStatus
 
 @system_table("lake_tiering_status", TableStatus, comment="How the tiering of each lake table stands.")
 def rows(view: CoordinatorView, scan: ScanRequest) -> Columns:
-    return view.status_columns()
+    return view.status_columns(scan.names)

@@ -31,6 +31,12 @@ class TieringBucketRow:
     backlog_offset: int | None = column("Where the backlog of the bucket ends; NULL once the lake has passed that.")
     is_backlog: bool | None = column("Whether the lake still lacks what was there when tiering of the bucket began; NULL before a plan.")
     offsets_observed_time: datetime | None = column("When the log was looked at.")
+    error_class: str | None = column("Class of the error for which it does not go on; NULL if it goes on, or the whole table does not.")
+    error_message: str | None = column("That error, in words.")
+    stopped_at_offset: int | None = column("Offset of the record at which it stands; NULL if it goes on.")
+    log_only_records: int | None = column("Hot: records that only the log has. NULL, as the next two, if offsets cannot tell.")
+    both_records: int | None = column("Warm: records that log and lake have; of a primary-key table changes that the lake has taken in.")
+    lake_only_records: int | None = column("Cold: records that only the lake has; NULL in a primary-key table, whose lake has rows.")
 
 
 @system_table("tiering_buckets", TieringBucketRow, comment="How far the lake is with each bucket of each lake table.")

@@ -25,6 +25,10 @@ class TieringErrorRow:
     error_class: str = column("Class of the error.")
     message: str = column("What happened the last time.")
     hint: str | None = column("What helps; NULL if nothing has to be done.")
+    next_action: str | None = column(
+        "The one statement that helps, and leaves no acknowledged row out of the lake; NULL where waiting is right, where the choice is a "
+        "person's (see hint), and once something else holds the table up."
+    )
     retryable: bool = column("Whether the coordinator tries again by itself.")
     count: int = column("How many rounds it ended.")
     first_seen: datetime = column("When it ended a round first.")
@@ -49,6 +53,7 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringErrorRow]:
             error_class=error.error_class,
             message=error.message,
             hint=error.hint or None,
+            next_action=view.next_action_against(error, scan.names),
             retryable=error.retryable,
             count=error.count,
             first_seen=error.first_seen,

@@ -16,7 +16,7 @@ import pytest
 from support.lakes.broken_lakes import FIRST_STATES, STATES, Source, State, first_round_failed_behind_its_plan, source_made_anew, tiered
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.lake.base import LakeView
 from tiering.lake.rules.hints import is_empty
 from tiering.model.call_results import ReconcileResult

@@ -9,7 +9,7 @@ import pytest
 
 from support.lakes.swept_lake import SweptMemoryLake
 from support.worlds.simulation import Simulation, recorded_everywhere
-from tiering.coordinator.calls.sweep_lake import Sweeper
+from tiering.coordinator.calls.lake_repair.sweep_lake import Sweeper
 from tiering.coordinator.decisions.lake_acks import LakeContents
 from tiering.coordinator.decisions.records import LakeSize
 from tiering.coordinator.tierers.commits import Commits

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
+from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, RoundRecord
 from tiering.coordinator.memory.history import History, HistoryRange
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
@@ -26,6 +27,7 @@ from tiering.validate.results import CheckResult
 
 __all__ = [
     "CallHandle",
+    "CatalogNames",
     "CheckResult",
     "Columns",
     "CoordinatorControl",
@@ -102,8 +104,12 @@ class CoordinatorView(NamesView, Protocol):
         """
         ...
 
-    def status_columns(self) -> Columns:
-        """The statuses of all lake tables, sorted by path: a column for each field of TableStatus."""
+    def status_columns(self, names: CatalogNames | None = None) -> Columns:
+        """The statuses of all lake tables, sorted by path: a column for each field of TableStatus. `names`: the reader's."""
+        ...
+
+    def next_action_against(self, error: ErrorRecord, names: CatalogNames) -> str | None:
+        """The statement that helps against a kind of error of a table, if that is what holds the table up now."""
         ...
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:

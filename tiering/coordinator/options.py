@@ -33,6 +33,9 @@ class CoordinatorOptions:
     observe_interval_ms: int = 5_000
     """How often log offsets are observed in the background, for lag and pending records."""
 
+    way_out_interval_ms: int = 5_000
+    """How often the lake tables of tables that failed for good are looked at: which statement helps, and whether it was mended."""
+
     backoff_min_ms: int = 1_000
     """Wait after a first failure."""
 

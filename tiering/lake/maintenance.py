@@ -93,6 +93,19 @@ class LakeMaintenance(Protocol):
 
 
 @runtime_checkable
+class DriftCheck(Protocol):
+    """A lake that tells whether its table's columns still fit, and changes nothing."""
+
+    def check_fit(self, table: TableInfo) -> None:
+        """Passes if there is no lake table. Raises SchemaDrift, LakeUnavailable, and what `Lake.check_schema` raises.
+
+        Ids of the drift say what mends it without taking anything from the rows: `mend` (rename_column, drop_column, drop_not_null or
+        change_type), `lake_column` and `mended_as`, its new name or type in Spark SQL. Without them nothing does.
+        """
+        ...
+
+
+@runtime_checkable
 class RowRemoval(Protocol):
     """A lake in which rows of a log table can be removed by offset, and whole buckets of a primary-key table."""
 

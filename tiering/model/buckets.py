@@ -25,3 +25,9 @@ class BucketStatus:
     backlog_offset: int | None
     is_backlog: bool | None
     offsets_observed_time: datetime | None
+    error_class: str | None
+    error_message: str | None
+    stopped_at_offset: int | None
+    log_only_records: int | None
+    both_records: int | None
+    lake_only_records: int | None

@@ -10,6 +10,7 @@ from tiering.model.tables import TablePath
 NAME_LIMIT = 200
 SYSTEM_DATABASE = "sys"
 _NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_PLAIN_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
 
@@ -36,6 +37,11 @@ def check_database(name: str) -> str:
     if name.lower() == SYSTEM_DATABASE:
         raise InvalidName(f"the database name {name!r} is reserved for the system tables", hint="Choose another name.")
     return name
+
+
+def quote_identifier(name: str) -> str:
+    """`name` as an identifier of Spark SQL, in back-quotes unless it is a plain word."""
+    return name if _PLAIN_IDENTIFIER.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def split_identifier(text: str) -> list[str]:

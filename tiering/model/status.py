@@ -67,4 +67,8 @@ class TableStatus:
     paused_by: str | None = column("Who paused it.")
     paused_reason: str | None = column("Why.")
     paused_until: datetime | None = column("When the pause ends by itself; NULL = not by itself.")
+    next_action: str | None = column(
+        "The one statement that helps, and leaves no acknowledged row out of the lake; NULL where waiting is right, and where the choice "
+        "is a person's: see error_hint."
+    )
     observed_time: datetime = column("The one moment that all rows of this scan show.")

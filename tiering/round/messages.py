@@ -55,6 +55,7 @@ def report_to_pb(report: RoundReport) -> pb.PbHeartbeatReqForTable:
         message.error_hint = sendable(error.hint)
         message.error_phase = outcome.phase.value
         message.error_retryable = error.retryable or isinstance(error, Cancelled)
+        message.error_ids.update({name: sendable(value) for name, value in error.ids.items()})
     return message
 
 

@@ -305,6 +305,7 @@ def combined(outcomes: Sequence[TaskOutcome]) -> WorkDone:
     stats = RoundStats(
         splits=len(outcomes),
         records_read=sum(result.reached_offset - result.starting_offset for result in results),
+        bytes_read=sum(outcome.bytes_read for outcome in outcomes),
         records_written=sum(result.records for result in results),
         bytes_written=sum(result.size_bytes for result in results),
         files_written=sum(result.files for result in results),

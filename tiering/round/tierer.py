@@ -21,6 +21,7 @@ from tiering.round.messages import RoundReport, renewal_to_pb, report_to_pb
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.split_work import as_lakeward_error
+from tiering.round.watch import TiererWatch
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.rounds import assignment_from_pb
 
@@ -69,8 +70,9 @@ class _RunningRound:
 class Tierer:
     """Runs until `stop` is called. `run` is the loop; everything else is safe from other threads."""
 
-    def __init__(self, world: RoundWorld, options: TiererOptions) -> None:
+    def __init__(self, world: RoundWorld, options: TiererOptions, watch: TiererWatch | None = None) -> None:
         self._world = world
+        self._watch = watch or TiererWatch()
         self._options = options
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -120,7 +122,9 @@ class Tierer:
             answer = call.result()
         except LakewardError as error:
             log.warning("heartbeat failed", error=error.message)
+            self._watch.heartbeat_failed()
             return RETRY_MS
+        self._watch.heartbeat_answered()
         self._settle(request, answer, reports)
         started = self._start(answer)
         held_ms = self._world.clock.monotonic_ms() - sent_ms
@@ -220,7 +224,9 @@ class Tierer:
     def _run_round(self, runner: RoundRunner, assignment: Assignment) -> None:
         """Runs the round; its end is reported even after a panic."""
         outcome = RoundOutcome(RoundState.FAILED, error=RoundFailed("the round ended without an outcome", round_id=assignment.round_id))
+        started_ms = self._world.clock.monotonic_ms()
         with _lines_of(assignment):
+            self._watch.round_started(assignment)
             try:
                 outcome = runner.run()
             except BaseException as error:
@@ -228,6 +234,7 @@ class Tierer:
             finally:
                 self._ended(assignment, outcome)
                 _log_end(outcome)
+                self._watch.round_ended(assignment, outcome, self._world.clock.monotonic_ms() - started_ms)
 
     def _ended(self, assignment: Assignment, outcome: RoundOutcome) -> None:
         with self._lock:

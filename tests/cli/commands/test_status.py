@@ -195,9 +195,10 @@ def test_a_page_says_when_it_tries_again_and_how_far_a_round_is() -> None:
     assert any(line.startswith("  next retry  ") and line.endswith("in 30 s") for line in failing)
     running = page(table_status("a.b", status="Tiering", round_id="r1", tiering_epoch=4, tierer_id="t1", fraction_completed=0.25))
     assert "  round       r1, epoch 4, 25% done, on t1" in running
-    paused = page(table_status("a.b", paused=True, paused_by="ann", paused_reason="a move"))
-    assert "  paused      by ann: a move" in paused
-    assert any("CALL sys.resume_tiering('a.b')" in line for line in paused)
+    resume = "CALL fluss.sys.resume_tiering('a.b')"
+    paused = page(table_status("a.b", paused=True, paused_by="ann", paused_reason="a move", next_action=resume))
+    assert "  paused       by ann: a move" in paused
+    assert f"  next action  {resume}" in paused
     hidden = page(table_status("a.b", **(FAILED | {"last_error": "bad \x1b[2J"})))
     assert any("bad \\x1b[2J" in line for line in hidden)
 

@@ -13,7 +13,7 @@ import pytest
 from support.background import tick
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering import crash_points, errors
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.lake.base import FLUSS_COMMIT_USER, LakeView

@@ -13,7 +13,7 @@ import pytest
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RoundState

@@ -19,8 +19,8 @@ from support.worlds.lake_world import LakeWorld
 from tiering import errors
 from tiering.cli.main import app
 from tiering.client import AsyncLakewardClient, LakewardClient
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake
-from tiering.coordinator.calls.sweep_lake import SweepLake
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
+from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.server.serving import serve
 from tiering.lake.marker import encode

@@ -16,7 +16,7 @@ from support.worlds.coordinator_world import World
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
 from tiering import crash_points, errors
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
 from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
 from tiering.coordinator.memory.store import Writes
 from tiering.model.call_results import ReconcileResult

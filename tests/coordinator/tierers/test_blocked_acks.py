@@ -16,8 +16,8 @@ from support.services.served import OPTIONS, Served, error_of, over_grpc
 from support.worlds.calling import until
 from support.worlds.coordinator_world import HandTierer, World
 from tiering import errors
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.pause_tiering import PauseTiering
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2, status_pb2

@@ -19,7 +19,7 @@ from support.worlds.lake_world import SCHEMA
 from support.worlds.validated import check, faults
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.log.bucket_log import BucketLog
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
 from tiering.lake.base import FLUSS_OFFSETS_KEY
 from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RecordedLakeSnapshot, RoundState

@@ -17,7 +17,7 @@ from support.lakes.shared_memory_lake import SharedMemoryLake
 from support.worlds.leases import DirectLeaseCalls, keeper
 from support.worlds.memory_store import MemoryStore
 from support.worlds.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator

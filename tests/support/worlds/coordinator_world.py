@@ -232,7 +232,10 @@ class HandTierer:
     def prepare(self, info: pb.PbLakeTieringTableInfo) -> Request:
         """The commit that brings the lake to the log's ends, built on the lake as it is now."""
         view = self.world.lake.ensure_table(self._table(info))
-        base = {bucket: tiered.tiered for bucket, tiered in view.marker.buckets.items()} if view.marker else {}
+        ranges = dict(view.marker.buckets) if view.marker else {}
+        logs = self.world.cluster.logs[info.table_id]
+        starts = {bucket: ranges[bucket].start if bucket in ranges else log_start for bucket, (log_start, _) in logs.items()}
+        base = starts | {bucket: reached.tiered for bucket, reached in ranges.items()}
         ends = self.ends(info)
         marker = Marker(
             cluster_id=self.world.cluster.cluster_id,
@@ -241,11 +244,11 @@ class HandTierer:
             round_id=info.round_id,
             tiering_epoch=info.tiering_epoch,
             base_round_id=view.marker.round_id if view.marker else None,
-            buckets={bucket: TieredRange(base.get(bucket, 0), end) for bucket, end in ends.items()},
+            buckets={bucket: TieredRange(starts[bucket], end) for bucket, end in ends.items()},
         )
-        new = {bucket: (base.get(bucket, 0), end) for bucket, end in ends.items() if end > base.get(bucket, 0)}
-        ranges = tuple((bucket, start, end, f"lakeward-{info.round_id}-{bucket}.parquet") for bucket, (start, end) in new.items())
-        return Request(self._table(info).path, view.table_uuid, view.head, view.tiered, marker, ranges)
+        new = {bucket: (base[bucket], end) for bucket, end in ends.items() if end > base[bucket]}
+        files = tuple((bucket, start, end, f"lakeward-{info.round_id}-{bucket}.parquet") for bucket, (start, end) in new.items())
+        return Request(self._table(info).path, view.table_uuid, view.head, view.tiered, marker, files)
 
     def begin(self, info: pb.PbLakeTieringTableInfo, request: Request) -> pb.BeginLakeCommitResponse:
         message = pb.BeginLakeCommitRequest(

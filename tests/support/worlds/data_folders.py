@@ -63,5 +63,6 @@ def make_example_folder(root: Path) -> DataFolder:
     world.clock.advance(2)
     tick(world.coordinator)
     world.begin(weather).end()
+    world.coordinator.ways_out.look()
     world.close()
     return world.folder

@@ -29,13 +29,13 @@ from tiering.clock import RandomIds
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import TableSpec
 from tiering.coordinator.calls.cancel_tiering import CancelTiering
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
+from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake
 from tiering.coordinator.calls.pause_tiering import PauseTiering
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.reset_errors import ResetErrors
 from tiering.coordinator.calls.resume_tiering import ResumeTiering
 from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.coordinator.calls.skip_record import SkipRecord
-from tiering.coordinator.calls.sweep_lake import SweepLake
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.model.tables import TableInfo, TablePath
 from tiering.round.runner import RoundRunner, RoundWorld

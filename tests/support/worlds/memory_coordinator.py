@@ -13,10 +13,10 @@ from support.worlds.memory_store import MemoryStore
 from sys_tables.declare.columns import schema_of
 from sys_tables.query.reading import RowColumns
 from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.coordinator.calls.tier_table import TierTable
-from tiering.coordinator.interface import CheckResult, History
+from tiering.coordinator.interface import CatalogNames, CheckResult, ErrorRecord, History
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
 from tiering.coordinator.requests import CallRequest, ResultT
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
@@ -139,8 +139,11 @@ class MemoryView:
                 return info
         raise UnknownTable(f"there is no table {path}")
 
-    def status_columns(self) -> RowColumns:
+    def status_columns(self, names: CatalogNames | None = None) -> RowColumns:
         return RowColumns(self.table_statuses(), schema_of(TableStatus))
+
+    def next_action_against(self, error: ErrorRecord, names: CatalogNames) -> str | None:
+        return None
 
     def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
         self.lookups.append((database_name, table_name))

@@ -21,8 +21,8 @@ from support.lakes.swept_lake import SweptMemoryLake
 from support.worlds.leases import keeper
 from support.worlds.memory_store import MemoryStore
 from support.worlds.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake, reconcile_lake
-from tiering.coordinator.calls.sweep_lake import Sweeper, SweepLake
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.coordinator.calls.lake_repair.sweep_lake import Sweeper, SweepLake
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator

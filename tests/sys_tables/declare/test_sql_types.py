@@ -5,7 +5,8 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from sys_tables.declare.sql_types import column_list, literal, quote_identifier, spark_type
+from sys_tables.declare.sql_types import column_list, literal, spark_type
+from tiering.model.names import quote_identifier
 
 
 @pytest.mark.parametrize(

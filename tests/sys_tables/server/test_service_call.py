@@ -13,7 +13,7 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
 from sys_tables.registry import Registry, default_registry
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.errors import InvalidArgument, SchemaDrift, TablePaused, UnknownDatabase, UnknownProcedure, UnknownTable

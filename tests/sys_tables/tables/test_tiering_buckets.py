@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,21 @@ import pyarrow as pa
 import pytest
 
 from support.clusters.memory_cluster import log_table
+from support.clusters.older_version import TWICE, older_write
 from support.worlds.coordinator_world import World
-from support.worlds.lake_world import SCHEMA, LakeWorld
+from support.worlds.data_folders import FolderWorld
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA, LakeWorld
 from sys_tables.declare.scan import Filter, Operator, ScanRequest
 from sys_tables.registry import default_registry
+from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.model.tables import TablePath
+from tiering.coordinator.calls.skip_record import SkipRecord
+from tiering.coordinator.decisions.change import Change
+from tiering.coordinator.memory.sql_store import SqlStore
+from tiering.coordinator.status.offline_view import offline_view
+from tiering.errors import BucketStopped
+from tiering.model.rounds import RoundState
+from tiering.model.tables import BucketKey, TablePath
 
 TABLE = default_registry().table("tiering_buckets")
 
@@ -75,3 +86,122 @@ def test_names_narrow_the_look() -> None:
     assert {row["table_name"] for row in rows(world, table_name="other", database_name="sales")} == {"other"}
     assert rows(world, database_name="none") == []
     world.coordinator.close()
+
+
+def places(row: dict[str, Any]) -> tuple[int | None, int | None, int | None]:
+    return row["log_only_records"], row["both_records"], row["lake_only_records"]
+
+
+def errors(row: dict[str, Any]) -> tuple[str | None, str | None, int | None]:
+    return row["error_class"], row["error_message"], row["stopped_at_offset"]
+
+
+def ids(start: int, count: int) -> pa.Table:
+    return pa.table({"id": range(start, start + count), "text": ["x"] * count}, schema=SCHEMA)
+
+
+def test_records_move_from_the_log_into_both_and_into_the_lake_alone(tmp_path: Path) -> None:
+    """Live, and offline; after each step, and after a restart."""
+    world = FolderWorld(tmp_path / "data")
+    table = world.table("orders", 1, log_ttl="1 h")
+    writer = LogWriter(world.storage, table.path, "test")
+
+    def shown() -> tuple[int | None, int | None, int | None]:
+        (row,) = rows(world)
+        store, cluster = SqlStore.for_reading(world.folder.root / "coordinator.db"), ReadOnlyEmbeddedCluster(world.folder.cluster)
+        (offline,) = TABLE.rows(offline_view(store, cluster, world.clock), ScanRequest())  # type: ignore[misc]
+        cluster.close()
+        store.close()
+        assert places(vars(offline)) == places(row)
+        return places(row)
+
+    assert shown() == (0, 0, 0)
+    writer.append(ids(0, 10))
+    assert shown() == (10, 0, 0)
+    world.tier(table)
+    assert shown() == (0, 10, 0)
+    world.clock.advance(3_601)
+    writer.append(ids(10, 5))
+    assert shown() == (5, 10, 0)
+    world.storage.maintenance.run()
+    assert shown() == (5, 0, 10)
+    world.tier(table)
+    world.restart()
+    assert shown() == (0, 5, 10)
+    world.close()
+
+
+def test_what_the_log_had_lost_before_the_first_round_is_in_neither(world: World) -> None:
+    world.append(10)
+    world.cluster.logs[1][BucketKey(None, 0)] = (4, 10)
+    tierer, assignment = world.assigned()
+    tierer.commit(assignment)
+    tierer.ack(assignment)
+    tierer.finish(assignment)
+    first, second = rows(world)
+    assert (places(first), places(second)) == ((0, 6, 0), (0, 0, 0))
+    world.cluster.logs[1][BucketKey(None, 0)] = (9, 12)
+    world.clock.advance(1)
+    assert places(rows(world)[0]) == (2, 1, 5)
+
+
+def test_offsets_that_an_older_version_or_accept_recorded_do_not_tell_where_rows_are(world: World) -> None:
+    world.append(10)
+    tierer, assignment = world.assigned()
+    for step in (tierer.commit, tierer.ack, tierer.finish):
+        step(assignment)
+    lake = world.record().lake
+    assert places(rows(world)[0]) == (0, 10, 0)
+    for untold in (replace(lake, starts=None), replace(lake, marker_tells=False)):
+        with world.coordinator.table_records.changing():
+            world.coordinator.table_records.put(Change(world.record()).update(lake=untold))
+        assert places(rows(world)[0]) == (None, None, None)
+
+
+def test_the_lake_of_a_primary_key_table_has_rows_and_no_records(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    table = world.primary_key_table("orders", 1, log_ttl="1 h")
+    row = pa.table({"id": [1], "text": ["x"]}, schema=PRIMARY_KEY_SCHEMA)
+    world.storage.upsert(table.path, row, "test", 0)
+    assert [places(row) for row in rows(world)] == [(1, 0, None)]
+    world.tier(table)
+    assert [places(row) for row in rows(world)] == [(0, 1, None)]
+    world.close()
+
+
+def test_a_bucket_that_stands_at_a_record_says_where_also_while_the_others_go_on(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    schema = pa.schema([*PRIMARY_KEY_SCHEMA, ("tags", pa.map_(pa.string(), pa.int32()))])
+    table = world.primary_key_table("orders", 2, schema)
+    good = [{"id": number, "text": "x", "tags": []} for number in range(8)]
+    world.storage.upsert(table.path, pa.Table.from_pylist(good, schema=schema), "test", 0)
+    world.tier(table)
+    assert {errors(row) for row in rows(world)} == {(None, None, None)}
+    older_write(world.storage, table.path, pa.Table.from_pylist([{"id": 1, "text": "y", "tags": TWICE}], schema=schema), 0, applied=False)
+    with pytest.raises(BucketStopped) as raised:
+        world.storage.upsert(table.path, pa.Table.from_pylist([{**good[1], "text": "z"}], schema=schema), "test", 1)
+    stopped, at = BucketKey.parse(raised.value.ids["bucket"]), int(raised.value.ids["offset"])
+    assert world.tier(table).state is RoundState.FORCE_FINISHED
+    by_bucket = {row["bucket_id"]: errors(row) for row in rows(world)}
+    error_class, message, offset = by_bucket.pop(stopped.bucket_id)
+    assert (error_class, offset) == ("BucketStopped", at)
+    assert "its rows cannot take the record there, id=1, text='y'" in str(message)
+    assert set(by_bucket.values()) == {(None, None, None)}
+    call = SkipRecord(table.path, stopped.bucket_id, at, caller="ann", reason="a test")
+    asyncio.run(world.coordinator.control.perform(call))
+    assert {errors(row) for row in rows(world)} == {(None, None, None)}
+    world.close()
+
+
+@pytest.mark.parametrize(("ids_of_error", "offset"), [({"starting_offset": "40"}, 40), ({}, 7)])
+def test_an_error_of_the_table_that_names_a_bucket_is_that_buckets(world: World, ids_of_error: dict[str, str], offset: int) -> None:
+    world.append(10)
+    tierer, assignment = world.assigned()
+    error = {"error_class": "DataCorrupt", "error_message": "the segment does not match its checksum"}
+    tierer.fail(assignment, **error, error_ids={"bucket": "1", **ids_of_error})
+    lake = replace(world.record().lake, offsets={"1": 7}, starts={})
+    with world.coordinator.table_records.changing():
+        world.coordinator.table_records.put(Change(world.record()).update(lake=lake))
+    first, second = rows(world)
+    assert errors(first) == (None, None, None)
+    assert errors(second) == ("DataCorrupt", "the segment does not match its checksum", offset)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sys_tables.declare.sql_types import literal, quote_identifier
+from sys_tables.declare.sql_types import literal
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from tiering.cli.spark.properties import CATALOG
+from tiering.model.names import quote_identifier
 
 SPARK_CATALOG = "spark_catalog"
 

@@ -19,6 +19,7 @@ from tiering.cli.terminal.output import as_text
 from tiering.durations import short_duration
 from tiering.errors import LakewardError
 from tiering.model.rounds import RoundState
+from tiering.model.states import TableState
 from tiering.model.status import TableStatus
 
 Line = tuple[str, Text]
@@ -78,6 +79,7 @@ def status_lines(status: TableStatus) -> Iterator[Line]:
         yield from _text_line("since", _failures(status))
         yield from _text_line("hint", status.error_hint, "green")
     yield "what to do", Text(what_to_do(status), style="bold" if needs_somebody(status) else "")
+    yield from _text_line("next action", status.next_action, "bold green")
     yield from _text_line("next retry", _moment(status.next_retry_time, status.observed_time))
     yield from _text_line("round", _round(status))
     yield from _text_line("tiered", _tiered(status))
@@ -116,12 +118,16 @@ def needs_somebody(status: TableStatus) -> bool:
 def what_to_do(status: TableStatus) -> str:
     """One sentence for whoever is on call."""
     path = f"{status.database_name}.{status.table_name}"
+    if status.next_action is not None:
+        return "the next action, in Spark SQL" + ("; nothing is tiered until the pause ends" if status.paused else "")
     if status.paused:
-        return f"nothing is tiered until it is resumed: CALL sys.resume_tiering('{path}')"
+        return "nothing is tiered until the pause ends"
     if status.last_error is None:
         return "nothing" if not _is_late(status) else f"it is later than promised: see `why`; `lakeward tier {path}` does not wait"
     if status.error_retryable:
         return "nothing yet: it tries again by itself"
+    if status.status != TableState.FAILED:
+        return "nothing yet: it is tried again now"
     return f"follow the hint, and then: lakeward tier {path}"
 
 

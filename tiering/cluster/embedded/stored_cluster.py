@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from tiering.cluster.capabilities import StandingRecord
+from tiering.cluster.embedded.kv.refused_records import reason, standing_at
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, files_exist
 from tiering.cluster.embedded.kv.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.log.log_index import NO_LIMIT, LogIndex
@@ -14,6 +16,7 @@ from tiering.cluster.embedded.metadata import lease_rows, snapshot_rows, table_r
 from tiering.cluster.embedded.metadata.database import NO_PARTITION, Metadata
 from tiering.cluster.embedded.metadata.lake_record import read_lake_record
 from tiering.cluster.embedded.metadata.partitions import list_partitions
+from tiering.cluster.embedded.metadata.refused_record_rows import refused_of_table
 from tiering.errors import UnknownTable
 from tiering.model.leases import KvSnapshot, KvSnapshotLease
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -82,6 +85,13 @@ class StoredCluster:
             return ListedRange(str(self.root), segments, self.log_index.refused(table.table_id, bucket))
 
         return open_reader(table, split, bounds, listed)
+
+    def standing_buckets(self, table_id: int) -> Mapping[BucketKey, StandingRecord]:
+        """As `StandingBuckets.standing_buckets`."""
+        with self.metadata.read() as connection:
+            refused = refused_of_table(connection, table_id)
+        standing = {bucket: record for bucket, records in refused.items() if (record := standing_at(records)) is not None}
+        return {bucket: StandingRecord(record.offset, reason(record)) for bucket, record in standing.items()}
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
         """As `SplitSource.kv_snapshots`."""

@@ -14,5 +14,5 @@ module here.
 
 Beside the procedures: `effects.py` (what an effect is, the threads it runs in, the parts it works with), `control.py` (performs
 requests), `record_change.py` (effects that are one decision about one table's record), `kv_snapshots/` (procedures about KV snapshots
-and leases). `sweep_lake.py` is the effect of `lakeward sweep`, which has no procedure.
+and leases), `lake_repair/` (`reconcile_lake`; looks at failed tables; `sweep_lake.py`, the effect of `lakeward sweep`, has no procedure).
 """

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from tiering.coordinator.decisions.backlog import backlog_left
 from tiering.coordinator.decisions.change import Change, Context
-from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, LakeSize, Level, TableRecord, TextOffsets
+from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, LakeSize, Level, TableRecord, TextOffsets, to_text
+from tiering.lake.marker import TieredRange
+from tiering.model.tables import BucketKey
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,7 @@ class LakeContents:
     """Marker, head and size of a lake table, as read from the lake itself. `acker` is the round whose ack made the coordinator read it.
 
     `snapshot_id` is the newest tiering snapshot and `offsets` are its ends; beside another service `marker_snapshot_id`, that of the
-    marker, may be older.
+    marker, may be older. `starts`: where the rows of buckets begin of which the lake lacks the first.
     """
 
     snapshot_id: int
@@ -28,11 +30,17 @@ class LakeContents:
     marker_snapshot_id: int | None = None
     marker_epoch: int | None = None
     moved_back: TextOffsets = field(default_factory=dict)
+    starts: TextOffsets = field(default_factory=dict)
 
     @property
     def marked(self) -> int:
         """The snapshot that has the marker."""
         return self.snapshot_id if self.marker_snapshot_id is None else self.marker_snapshot_id
+
+
+def late_starts(ranges: Mapping[BucketKey, TieredRange]) -> dict[str, int]:
+    """Of a marker's ranges those starts that are not 0, as records keep them."""
+    return to_text({bucket: tiered.start for bucket, tiered in ranges.items() if tiered.start > 0})
 
 
 def is_behind(offsets: TextOffsets, recorded: TextOffsets | None) -> bool:
@@ -68,6 +76,7 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
         backlog=backlog_left(lake.backlog, contents.offsets),
         moved_back=contents.moved_back,
         unresolved_epoch=unresolved,
+        starts=contents.starts,
     )
     change = Change(record).update(lake=known, last_tiered_time=ctx.now.wall)
     own = record.running is not None and record.running.round_id == contents.marker_round_id

@@ -34,6 +34,7 @@ class Reconciled:
     table_uuid: str
     marker_round_id: str
     offsets: TextOffsets
+    starts: TextOffsets
 
 
 def check_no_open_grant(record: TableRecord) -> None:
@@ -96,6 +97,7 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action:
         passed_head=in_lake.head,
         snapshot_id=in_lake.snapshot_id,
         offsets=in_lake.offsets,
+        starts=in_lake.starts,
         marker_round_id=in_lake.marker_round_id,
         marker_tells=record.lake.marker_tells or action == ReconcileAction.RETIER,
         moved_back={},
@@ -131,6 +133,13 @@ def go_on(ctx: Context, change: Change, why: str) -> Change:
         return change.update(due_deadline=ctx.now.steady, retry_deadline=ctx.now.steady)
     call = record.call or QueuedCall(ctx.new_round_id, ctx.principal or "unknown", ctx.now.wall)
     return enter_pending(change.update(call=call), ctx, Trigger.CALL, why)
+
+
+def mended(ctx: Context, record: TableRecord) -> Change:
+    """Failed for good -> Pending: a look found that nothing is wrong with the lake table any more. A paused one when its pause ends."""
+    why = "what was wrong with its lake table is mended"
+    change = Change(record).update(consecutive_failures=0, retry_deadline=ctx.now.steady).note(ctx, "LAKE_MENDED", why, Level.INFO)
+    return change if record.pause is not None else enter_pending(change, ctx, Trigger.RETRY, why)
 
 
 def retry(ctx: Context, record: TableRecord) -> Change:

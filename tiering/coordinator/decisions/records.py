@@ -67,9 +67,39 @@ class Level(StrEnum):
     ERROR = "ERROR"
 
 
+class Way(StrEnum):
+    """What helps a table that failed for good, as lake and log were when the coordinator last looked (`WayOut`)."""
+
+    NONE = "none"
+    RETIER = "retier"
+    ADOPT = "adopt"
+    DEDUPLICATE = "deduplicate"
+    RETRY = "retry"
+    RENAME_TABLE = "rename_table"
+    SET_SNAPSHOT = "set_snapshot"
+    RENAME_COLUMN = "rename_column"
+    DROP_COLUMN = "drop_column"
+    DROP_NOT_NULL = "drop_not_null"
+    CHANGE_TYPE = "change_type"
+
+
+@dataclass(frozen=True)
+class WayOut:
+    """A way that leaves no acknowledged row out of the lake; NONE = there is none, and what is wrong is not mended yet.
+
+    `column` is the lake's, `value` its new name or type, or a snapshot's id. `choices` tells of the ways that leave rows out, and how
+    many, for the hint.
+    """
+
+    kind: Way
+    column: str | None = None
+    value: str | None = None
+    choices: str = ""
+
+
 @dataclass(frozen=True)
 class ErrorInfo:
-    """An error as it is shown: redacted and cut before it gets here."""
+    """An error as it is shown: redacted and cut before it gets here. `way_out` None = nobody looked for one."""
 
     error_class: str
     message: str
@@ -78,6 +108,12 @@ class ErrorInfo:
     retryable: bool
     time: datetime
     ids: Mapping[str, str] = field(default_factory=dict)
+    way_out: WayOut | None = None
+
+    @property
+    def full_hint(self) -> str:
+        """The hint with the choices that leave rows out of the lake."""
+        return self.hint if self.way_out is None else f"{self.hint} {self.way_out.choices}".strip()
 
 
 @dataclass(frozen=True)
@@ -136,6 +172,8 @@ class LakeKnowledge:
     marker_tells: bool = True
     moved_back: TextOffsets = field(default_factory=dict)
     """Buckets whose end in `offsets` was moved back by what another tiering service wrote: the next round replays them."""
+    starts: TextOffsets | None = None
+    """Where the rows of buckets begin of which the lake lacks the first; None = an older version recorded the offsets."""
     unresolved_epoch: int | None = None
     """Epoch of the newest round whose granted commit nobody has the outcome of: its request may still land."""
 

@@ -1,4 +1,5 @@
-"""The coordinator's background loops: deadlines, the comparison with the cluster's tables, heads, lags, sizes in the lake, and pruning.
+"""The coordinator's background loops: deadlines, the comparison with the cluster's tables, heads, lags, sizes in the lake, failed
+tables, and pruning.
 
 Answers come first: looks at the cluster take a share of the time, and the long ones are cut into short pieces (`pace`).
 """
@@ -43,13 +44,14 @@ class Background:
         self._fenced = fenced
         self._stopping = threading.Event()
         self._observed = False
-        self._threads = ThreadPoolExecutor(9, thread_name_prefix="background")  # a loop each: none waits for another
+        self._threads = ThreadPoolExecutor(10, thread_name_prefix="background")  # a loop each: none waits for another
         options = coordinator.options
         self._tasks = [
             asyncio.create_task(self._every(options.tick_interval_ms, coordinator.advance)),
             asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.discovery.run_quietly, BACKGROUND_SHARE)),
             asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.commits.look_at_heads, BACKGROUND_SHARE)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._observe)),
+            asyncio.create_task(self._every(options.way_out_interval_ms, self._look_for_ways_out)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._measure)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._measure_failing)),
             asyncio.create_task(self._every(PRUNE_INTERVAL_MS, self._prune)),
@@ -76,6 +78,9 @@ class Background:
             gc.collect()
             gc.freeze()
         self._observed = True
+
+    def _look_for_ways_out(self) -> None:
+        self._coordinator.ways_out.look(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
 
     def _prune(self) -> None:
         """Rests between its writes, so that those of heartbeats find the store free."""

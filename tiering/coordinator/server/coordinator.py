@@ -15,6 +15,7 @@ from tiering.cluster.assignments import assignments_of, statuses_of
 from tiering.cluster.base import ClusterOwner
 from tiering.coordinator.calls.control import Control
 from tiering.coordinator.calls.effects import CallParts
+from tiering.coordinator.calls.lake_repair.ways_out import WaysOut
 from tiering.coordinator.calls.validate_table import Validator
 from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
@@ -81,6 +82,7 @@ class Coordinator:
             validator=validator,
         )
         self.control = Control(self.call_parts)
+        self.ways_out = WaysOut(self.call_parts)
 
     def view(self) -> View:
         """Now. Never waits."""

@@ -24,7 +24,7 @@ from tiering.coordinator.calls.fence_tierer import FenceTierer
 from tiering.coordinator.calls.freshness.set_freshness import SetFreshness
 from tiering.coordinator.calls.freshness.tier_database import TierDatabase
 from tiering.coordinator.calls.freshness.wait_for_tiering import WaitForTiering
-from tiering.coordinator.calls.sweep_lake import SweepLake
+from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.listings import Listing, Listings, Page

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
+from tiering.cluster.capabilities import StandingRecord
 from tiering.coordinator.decisions.records import CommitState, TableRecord, TextOffsets, from_text
 from tiering.coordinator.observing.lag import Lag, Observation, lag_of
+from tiering.errors import BucketStopped
 from tiering.model.buckets import BucketStatus
-from tiering.model.tables import BucketKey
+from tiering.model.tables import BucketKey, BucketOffsets, TableType
 
 
 def bucket_statuses(
-    record: TableRecord, observation: Observation | None, now: datetime, partition_names: Callable[[], Mapping[int, str]]
+    record: TableRecord,
+    observation: Observation | None,
+    now: datetime,
+    partition_names: Callable[[], Mapping[int, str]],
+    standing: Mapping[BucketKey, StandingRecord],
 ) -> Iterator[BucketStatus]:
     """One status a bucket that the log has, or of which the lake has rows; by partition and bucket.
 
-    `partition_names` is asked if there are partitions: the cluster lists them.
+    `partition_names` is asked if there are partitions: the cluster lists them. `standing`: the buckets that the cluster says stand.
     """
     log = {} if observation is None else observation.buckets
     lake = from_text(record.lake.offsets or {})
@@ -41,7 +48,45 @@ def bucket_statuses(
             backlog_offset=None if backlog is None else backlog.get(name),
             is_backlog=None if backlog is None else name in backlog,
             offsets_observed_time=None if observation is None else observation.time,
+            **_error(record, name, lake.get(bucket), standing.get(bucket)),
+            **_places(record, name, offsets, observed=observation is not None),
         )
+
+
+def _error(record: TableRecord, name: str, tiered: int | None, standing: StandingRecord | None) -> dict[str, Any]:
+    """Why the bucket does not go on: what the cluster says of it, or the table's last error if that names it."""
+    if standing is not None:
+        return {"error_class": BucketStopped.__name__, "error_message": standing.reason, "stopped_at_offset": standing.offset}
+    error = record.error
+    if error is None or error.ids.get("bucket") != name:
+        return dict.fromkeys(("error_class", "error_message", "stopped_at_offset"))
+    at = next((error.ids[key] for key in ("offset", "starting_offset") if error.ids.get(key, "").isdecimal()), None)
+    return {
+        "error_class": error.error_class,
+        "error_message": error.message,
+        "stopped_at_offset": tiered if at is None else int(at),
+    }
+
+
+def _places(record: TableRecord, name: str, log: BucketOffsets | None, *, observed: bool) -> dict[str, Any]:
+    """How many of the bucket's records are in the log alone, in both, and in the lake alone; None = nobody can tell from offsets.
+
+    Nobody can after a reconciliation left records out that the marker counts. Of a primary-key table the lake has rows and no records:
+    of those that the log has not got any more nobody knows how many are left.
+    """
+    lake = record.lake
+    if not observed or not lake.marker_tells or (lake.starts is None and lake.offsets is not None):
+        return dict.fromkeys(("log_only_records", "both_records", "lake_only_records"))
+    log_start, log_end = (0, 0) if log is None else (log.log_start, log.log_end)
+    is_log_table = record.table_type == TableType.LOG
+    tiered = (lake.offsets or {}).get(name, 0)
+    start = min((lake.starts or {}).get(name, 0), tiered) if is_log_table else 0
+    both = max(0, min(log_end, tiered) - max(log_start, start))
+    return {
+        "log_only_records": log_end - log_start - both,
+        "both_records": both,
+        "lake_only_records": tiered - start - both if is_log_table else None,
+    }
 
 
 def _lag(observation: Observation | None, bucket: BucketKey, tiered: TextOffsets | None) -> Lag | None:

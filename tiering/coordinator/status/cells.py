@@ -1,7 +1,7 @@
 """The line that computes each field of `TableStatus`. `table_status` makes one row; `status_columns` makes many at once.
 
 Every field is in exactly one of these: STORED and STEADY are read from the record, OBSERVED from the lag, REASON is text made
-from the record, CONSTANT is the same in all rows of one moment.
+from the record, NEXT_ACTION too, for the reader's catalog; CONSTANT is the same in all rows of one moment.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from tiering.coordinator.decisions.backlog import is_backlog
 from tiering.coordinator.decisions.moment import Moment
+from tiering.coordinator.decisions.next_action import CatalogNames, next_action
 from tiering.coordinator.decisions.records import RoundRecord, TableRecord
 from tiering.coordinator.observing.lag import Lag
 from tiering.coordinator.reasons.status_reason import status_reason
@@ -22,6 +23,7 @@ OWN_RECORD = "coordinator"
 the cluster tells of that (`tiering.cluster.assignments.ServiceStatuses`)."""
 
 REASON = "status_reason"
+NEXT_ACTION = "next_action"
 
 Cell = Callable[[TableRecord], Any]
 """Reads one column of a record."""
@@ -87,7 +89,7 @@ STORED: Mapping[str, Cell] = {
     "lake_files": lambda record: record.lake.files,
     "error_class": _of_error("error_class"),
     "error_phase": _of_error("phase"),
-    "error_hint": lambda record: (record.error.hint or None) if record.error else None,
+    "error_hint": lambda record: (record.error.full_hint or None) if record.error else None,
     "error_retryable": _of_error("retryable"),
     "error_count": lambda record: record.error_count,
     "consecutive_failures": lambda record: record.consecutive_failures,
@@ -126,4 +128,4 @@ def table_status(
     values |= {name: None if lag is None else cell(lag, now.wall) for name, cell in OBSERVED.items()}
     values |= {name: cell(now) for name, cell in CONSTANT.items()}
     reason = status_reason(record, now, tierer_connected=tierer_connected, assigned_format=assigned_format)
-    return TableStatus(status_reason=reason, **values)
+    return TableStatus(status_reason=reason, next_action=next_action(record, CatalogNames()), **values)

@@ -9,8 +9,10 @@ from functools import partial
 from typing import Protocol
 
 from tiering.cluster.base import LeaseListing, TableCatalog
+from tiering.cluster.capabilities import StandingBuckets, StandingRecord
 from tiering.coordinator.decisions.moment import Moment
-from tiering.coordinator.decisions.records import TableRecord, TiererRecord
+from tiering.coordinator.decisions.next_action import CatalogNames, next_action_against
+from tiering.coordinator.decisions.records import ErrorRecord, TableRecord, TiererRecord
 from tiering.coordinator.memory.history import History
 from tiering.coordinator.memory.open_calls import OpenCall
 from tiering.coordinator.observing.lag import LagSource
@@ -28,7 +30,7 @@ from tiering.model.effective_options import EffectiveOption
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.splits import SplitProgress, SplitStatus
 from tiering.model.status import TableStatus
-from tiering.model.tables import Partition, TableInfo, TablePath
+from tiering.model.tables import BucketKey, Partition, TableInfo, TablePath, TableType
 from tiering.model.tierers import TiererStatus
 from tiering.validate.results import CheckResult
 
@@ -102,7 +104,15 @@ class View:
     def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
         for record in self._refreshed(database_name, table_name):
             observation = self._observer.observation(record.table_id)
-            yield from bucket_statuses(record, observation, self._moment.wall, partial(self._partition_names, record.path))
+            standing = self._standing(record)
+            yield from bucket_statuses(record, observation, self._moment.wall, partial(self._partition_names, record.path), standing)
+
+    def _standing(self, record: TableRecord) -> Mapping[BucketKey, StandingRecord]:
+        """Only rows of a primary-key table can refuse a record of its log."""
+        cluster = self._cluster
+        if record.table_type != TableType.PRIMARY_KEY or not isinstance(cluster, StandingBuckets):
+            return {}
+        return cluster.standing_buckets(record.table_id)
 
     def splits(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[SplitStatus]:
         for record in self._chosen(database_name, table_name):
@@ -132,7 +142,10 @@ class View:
         )
         return sorted(chosen, key=lambda record: record.path)
 
-    def status_columns(self) -> StatusLook:
+    def next_action_against(self, error: ErrorRecord, names: CatalogNames) -> str | None:
+        return next_action_against(error, self._records.get(error.table_id), names)
+
+    def status_columns(self, names: CatalogNames | None = None) -> StatusLook:
         rows, may_wait = self._columns.rows(self._records), not _on_event_loop()
         return StatusLook(
             self._columns,
@@ -142,6 +155,7 @@ class View:
             connected=self._tierer_connected,
             may_wait=may_wait,
             assigned_format=self._assigned_format,
+            names=names,
         )
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:

@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.coordinator.decisions.moment import Moment
+from tiering.coordinator.decisions.next_action import CatalogNames, next_action
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.interface import AnyArray
 from tiering.coordinator.observing.lag import Lag, LagSource
 from tiering.coordinator.reasons.status_reason import next_check_texts, status_reason
-from tiering.coordinator.status.cells import CONSTANT, OBSERVED, REASON, STEADY, STORED, Cell
+from tiering.coordinator.status.cells import CONSTANT, NEXT_ACTION, OBSERVED, REASON, STEADY, STORED, Cell
 from tiering.coordinator.status.versioned_columns import Positions, Version, VersionedColumn, Versions
 from tiering.instants import EPOCH, to_microseconds
 from tiering.model.columns import SCALARS
@@ -35,7 +36,9 @@ _TYPES: Mapping[str, pa.DataType] = {
     name: next(arrow for kind, arrow in SCALARS.items() if hint in (kind, kind | None))  # type: ignore[operator]  # a class
     for name, hint in get_type_hints(TableStatus).items()
 }
-_CELLS: Mapping[str, Cell] = {**STORED, **STEADY}
+_ANY_NAMES = CatalogNames("\x01", "\x02")
+"""Stand for the reader's in what is kept for all readers: no name of a table or column in an error has control characters."""
+_CELLS: Mapping[str, Cell] = {**STORED, **STEADY, NEXT_ACTION: lambda record: next_action(record, _ANY_NAMES)}
 _LAG = "lag_ms"
 """Of the observed columns the only one that grows while nothing is observed."""
 
@@ -126,8 +129,10 @@ class StatusLook:
         connected: bool | None,
         may_wait: bool,
         assigned_format: str | None = None,
+        names: CatalogNames | None = None,
     ) -> None:
         self._kept = kept
+        self._names = names or CatalogNames()
         self._rows = rows
         self._moment = moment
         self._observer = observer
@@ -161,6 +166,8 @@ class StatusLook:
         if name == REASON:
             return self._reasons()
         stored = self._stored(name)
+        if name == NEXT_ACTION:
+            return self._named(stored)
         return self._at_wall(stored) if name in STEADY else stored
 
     @property
@@ -177,6 +184,12 @@ class StatusLook:
             cell = _CELLS[name]
             return _array(name, [_plain(cell(record)) for record in self._records()])
         return self._kept.ordered(name, self._rows, self._all) if self._shows_all else self._kept.chosen(name, self._rows, self._positions)
+
+    def _named(self, statements: AnyArray) -> AnyArray:
+        """The statements with the names of the reader's catalogs."""
+        for stand_in, name in ((_ANY_NAMES.catalog, self._names.catalog), (_ANY_NAMES.lake, self._names.lake)):
+            statements = pc.replace_substring(statements, stand_in, name)
+        return statements
 
     def _at_wall(self, steady: AnyArray) -> AnyArray:
         drift = self._moment.to_wall(self._moment.steady)

@@ -245,6 +245,7 @@ class Commits:
             size=LakeSize(view.records, view.size_bytes, view.files, view.location),
             marker_snapshot_id=view.tiered,
             marker_epoch=marker.tiering_epoch,
+            starts=lake_acks.late_starts(base.ranges),
             moved_back=to_text({bucket: base.ranges[bucket].tiered if bucket in base.ranges else 0 for bucket in base.moved_back}),
         )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from itertools import islice
 
 from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import Failure, Finished, GrantRequest, Plan, RoundRef
@@ -27,6 +28,10 @@ MAX_SPLITS = 2_000
 """Splits in one report: twice what a tierer of ours sends."""
 
 _PHASE_LIMIT = 40
+_ID_LIMIT = 1_000
+"""Characters of an id: of two names, or of a path."""
+_MAX_IDS = 20
+"""More than any error has."""
 
 
 def incarnation_from_pb(message: pb.PbTierer | pb.PbRound) -> str | None:
@@ -69,8 +74,15 @@ def failure_from_pb(message: pb.PbHeartbeatReqForTable, now: datetime) -> Failur
         hint=outside_text(message.error_hint),
         retryable=message.error_retryable if message.HasField("error_retryable") else True,
         time=now,
+        ids=_ids_from_pb(message.error_ids),
     )
     return Failure(error, fenced=message.fenced, stopped=message.tierer_stopped, stats=_stats_from_pb(message))
+
+
+def _ids_from_pb(ids: Mapping[str, str]) -> dict[str, str]:
+    """What the error is about, a few of them: they are kept with the table's record."""
+    few = islice(sorted(ids.items()), _MAX_IDS)
+    return {outside_text(name, _ID_LIMIT): outside_text(value, _ID_LIMIT) for name, value in few}
 
 
 def _stats_from_pb(message: pb.PbHeartbeatReqForTable) -> RoundStats | None:

@@ -157,6 +157,11 @@ class IcebergLake:
             f"cannot add columns to the lake table {table.path}: {why}", hint="The next round tries again.", table_path=table.path
         )
 
+    def check_fit(self, table: TableInfo) -> None:
+        """See `DriftCheck.check_fit`."""
+        if (loaded := self._load(table.path)) is not None:
+            check_drift(table, loaded.metadata)
+
     def check_schema(self, table: TableInfo) -> None:
         """Raises UnsupportedType, InvalidArgument or InvalidName, naming column and type. No I/O."""
         table_layout(table)

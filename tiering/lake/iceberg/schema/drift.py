@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+from pyiceberg.exceptions import ResolveError
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema, index_by_id
+from pyiceberg.schema import Schema, index_by_id, promote
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
+from pyiceberg.types import IcebergType, ListType, LongType, MapType, NestedField, StructType
 
 from tiering.errors import SchemaDrift
 from tiering.lake.iceberg.schema.layout import FORMAT_VERSION, table_layout
@@ -65,21 +66,40 @@ def check_written(path: TablePath, written: Schema, current: Schema) -> None:
             raise drift(path, extra.name, f"got the required column {extra.name!r} while a round wrote files without it")
 
 
-def drift(path: TablePath, column: str | None, difference: str, hint: str | None = None) -> SchemaDrift:
+def drift(path: TablePath, column: str | None, difference: str, hint: str | None = None, **mend: str) -> SchemaDrift:
     """The error for the lake table `path`. Without a `hint` of its own: to mend the lake table, or to make it anew.
 
     Nobody can mend one that was made for a former table of that name, with other columns or partitions.
+    `mend`: see `DriftCheck.check_fit`.
     """
-    mend = f"Mend the lake table, then {tier_call(path)}: the rows stay in the log until then. Or: {new_table_hint(path)}"
-    return SchemaDrift(f"the lake table {path} {difference}", hint=mend if hint is None else hint, table_path=path, column=column)
+    advice = f"Mend the lake table, then {tier_call(path)}: the rows stay in the log until then. Or: {new_table_hint(path)}"
+    text = f"the lake table {path} {difference}"
+    return SchemaDrift(text, hint=advice if hint is None else hint, table_path=path, column=column, **mend)
 
 
 def _check_column(table: TableInfo, wanted: NestedField, lake_field: NestedField) -> None:
     name = wanted.name
     if (difference := misfit(lake_field, wanted)) is not None:
-        raise drift(table.path, name, difference)
+        raise drift(table.path, name, difference, **_mend(lake_field, wanted))
     if name in SYSTEM_COLUMNS and lake_field.optional:
         raise drift(table.path, name, f"has the system column {name!r} as nullable; it must be required")
+
+
+def _mend(lake_field: NestedField, wanted: NestedField) -> dict[str, str]:
+    """What makes a column fit and changes no value in it; empty if nothing does (Iceberg spec, "Schema Evolution")."""
+    name = lake_field.name
+    if lake_field.required and wanted.optional:
+        return {"mend": "drop_not_null", "lake_column": name}
+    try:
+        is_wider = promote(lake_field.field_type, wanted.field_type) != lake_field.field_type
+    except ResolveError:
+        return {}
+    return {"mend": "change_type", "lake_column": name, "mended_as": _spark_type(wanted.field_type)} if is_wider else {}
+
+
+def _spark_type(kind: IcebergType) -> str:
+    """Of a type to which another can be promoted."""
+    return "bigint" if isinstance(kind, LongType) else str(kind)
 
 
 def _extra(table: TableInfo, field: NestedField, missing: set[str], metadata: TableMetadata) -> SchemaDrift:
@@ -87,8 +107,10 @@ def _extra(table: TableInfo, field: NestedField, missing: set[str], metadata: Ta
     for former in metadata.schemas:
         before = index_by_id(former).get(field.field_id)
         if before is not None and before.name in missing:
-            return drift(table.path, before.name, f"has the column {before.name!r} renamed to {field.name!r}")
-    return drift(table.path, field.name, f"has the column {field.name!r}, which the source table does not have")
+            text = f"has the column {before.name!r} renamed to {field.name!r}"
+            return drift(table.path, before.name, text, mend="rename_column", lake_column=field.name, mended_as=before.name)
+    text = f"has the column {field.name!r}, which the source table does not have"
+    return drift(table.path, field.name, text, mend="drop_column", lake_column=field.name)
 
 
 def _check_new(table: TableInfo, column: pa.Field[pa.DataType], metadata: TableMetadata) -> None:

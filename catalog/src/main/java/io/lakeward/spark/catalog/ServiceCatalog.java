@@ -36,6 +36,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
 
   private String name;
+  private String lakeName;
   private ServiceClient service;
   private NameResolver resolver;
   private DataTables dataTables;
@@ -57,6 +58,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   void start(String name, CaseInsensitiveStringMap options) throws LakewardException {
     this.name = name;
     CatalogOptions parsed = CatalogOptions.parse(name, options);
+    this.lakeName = parsed.lake().orElse("");
     this.service = new ServiceClient(name, parsed);
     LakeCatalog lake = new LakeCatalog(name, parsed.lake(), SparkSession.active());
     this.dataTables = new DataTables(name, service, lake);
@@ -271,6 +273,8 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
             .setName(table.getName())
             .setToken(described.token())
             .setNullColumns(true)
+            .setCatalog(name)
+            .setLakeCatalog(lakeName)
             .build();
     StructType schema = ArrowRows.schema(fullName, table.getSchema().toByteArray());
     return new VirtualTable(

@@ -21,7 +21,7 @@ import structlog
 from tiering import crash_points, errors
 from tiering.cluster.shared_lake import log_rows, recorded_by_cluster
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
-from tiering.coordinator.decisions import reconciliation
+from tiering.coordinator.decisions import lake_acks, reconciliation
 from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliation
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, from_text, to_text
 from tiering.coordinator.requests import Mutation
@@ -69,12 +69,15 @@ class ReconcileLake(Mutation[ReconcileResult]):
 @effect(ReconcileLake, pool=Pool.REPAIR)
 def reconcile_lake(parts: CallParts, request: ReconcileLake) -> ReconcileResult:
     """Raises CannotReconcile, UnknownTable, LakeUnavailable, ClusterUnavailable, CommitOutcomeUnknown, InvalidArgument."""
-    return _Reconciler(parts).reconcile(request)
+    return Reconciler(parts).reconcile(request)
 
 
 @dataclass(frozen=True)
-class _Inspection:
-    """How a table stands. `passes`: a round may build on its lake table as it is, and what follows is in the log."""
+class Inspection:
+    """How a table stands. `passes`: a round may build on its lake table as it is, and what follows is in the log.
+
+    `problem`: what the base check says, if that is what is wrong.
+    """
 
     record: TableRecord
     info: TableInfo
@@ -82,6 +85,7 @@ class _Inspection:
     situation: Situation
     passes: bool
     ranges: Mapping[BucketKey, TieredRange]
+    problem: errors.PermanentTieringError | None = None
 
     @property
     def view(self) -> LakeView | None:
@@ -109,8 +113,8 @@ class _Decision:
         return 0 if self.removal is None else self.removal.rows
 
 
-class _Reconciler:
-    """One call of it. The records of one table change under `parts.table_lock`."""
+class Reconciler:
+    """Decides and reconciles. The records of one table change under `parts.table_lock`; looks need none."""
 
     def __init__(self, parts: CallParts) -> None:
         self._table_records = parts.table_records
@@ -134,7 +138,7 @@ class _Reconciler:
         return result
 
     def _decide(self, request: ReconcileLake, info: TableInfo) -> ReconcileResult:
-        inspection = self._inspect(info)
+        inspection = self.inspect(info)
         reconciliation.check_no_open_grant(inspection.record)
         action = ReconcileAction(request.action)
         looks_at_rows = action in (ReconcileAction.RETIER, ReconcileAction.DEDUPLICATE)
@@ -150,11 +154,11 @@ class _Reconciler:
             inspection = self._with_new_table(inspection)
         return self._carry_out(request, inspection, decision)
 
-    def _with_new_table(self, inspection: _Inspection) -> _Inspection:
+    def _with_new_table(self, inspection: Inspection) -> Inspection:
         """After the decision, so that one that is refused makes none. Somebody else's table is not what was decided about."""
         self._lake(inspection.record).ensure_table(inspection.info)
         crash_points.reach(crash_points.RECONCILE_TABLE_MADE)
-        again = self._inspect(inspection.info)
+        again = self.inspect(inspection.info)
         if again.view is None or again.view.snapshots:
             raise errors.CommitOutcomeUnknown(
                 f"somebody else made or dropped the lake table {inspection.info.path} meanwhile: it was not reconciled",
@@ -163,7 +167,8 @@ class _Reconciler:
             )
         return again
 
-    def _inspect(self, info: TableInfo) -> _Inspection:
+    def inspect(self, info: TableInfo) -> Inspection:
+        """Looks at lake, log and what is recorded. Raises LakeUnavailable, ClusterUnavailable, SchemaDrift, ForbiddenLocation."""
         record = self._record(info)
         known = self._lakes.known(record, info)
         survey = self._care(record).survey(info.path)
@@ -183,9 +188,9 @@ class _Reconciler:
         situation = self._beside_others(situation, info, walked)
         try:
             base = check_base(walked, self._lakes.with_living(known, info, view))
-        except errors.PermanentTieringError:
-            return _Inspection(record, info, survey, situation, False, {})
-        return _Inspection(record, info, survey, situation, in_log(base.ranges, log), base.ranges)
+        except errors.PermanentTieringError as problem:
+            return Inspection(record, info, survey, situation, False, {}, problem)
+        return Inspection(record, info, survey, situation, in_log(base.ranges, log), base.ranges)
 
     def _beside_others(self, situation: Situation, info: TableInfo, walked: LakeView | None) -> Situation:
         """`situation` with what is looked at only where another tiering service works on the table, too."""
@@ -199,7 +204,11 @@ class _Reconciler:
                 replaceable.add(bucket)
         return replace(situation, walk=walk, replaceable=frozenset(replaceable))
 
-    def _decision(self, action: ReconcileAction, inspection: _Inspection) -> _Decision:
+    def records_left_out(self, action: ReconcileAction, inspection: Inspection) -> int | None:
+        """How many records the action would leave out of the lake; None = it cannot be told. Raises what refuses it."""
+        return self._decide_on(action, inspection).records_left_out
+
+    def _decision(self, action: ReconcileAction, inspection: Inspection) -> _Decision:
         """Raises CannotReconcile with a hint that names what would be taken instead."""
         try:
             return self._decide_on(action, inspection)
@@ -210,7 +219,7 @@ class _Reconciler:
             ways = f"{ways} would go through; dry_run => true shows what it does." if ways else new_table_hint(path)
             raise errors.CannotReconcile(refusal.message, hint=f"{refusal.hint} {ways}".strip(), **refusal.ids) from refusal
 
-    def _is_way_out(self, action: ReconcileAction, inspection: _Inspection) -> bool:
+    def _is_way_out(self, action: ReconcileAction, inspection: Inspection) -> bool:
         if action is ReconcileAction.ACCEPT and is_empty(inspection.view):
             return False  # it would leave out everything
         try:
@@ -219,7 +228,7 @@ class _Reconciler:
             return False
         return True
 
-    def _decide_on(self, action: ReconcileAction, inspection: _Inspection) -> _Decision:
+    def _decide_on(self, action: ReconcileAction, inspection: Inspection) -> _Decision:
         situation = inspection.situation
         check_own(situation.survey, situation.known)
         is_log, is_shared = situation.table_type is TableType.LOG, situation.known.shared is not None
@@ -245,7 +254,7 @@ class _Reconciler:
                 ranges = adopted(situation, self._foreign_offsets(inspection, snapshot.snapshot_id))
         return _Decision(ranges, records_left_out(situation, action, ranges, self._held_if_readable(inspection)))
 
-    def _foreign_offsets(self, inspection: _Inspection, snapshot_id: int) -> ForeignOffsets:
+    def _foreign_offsets(self, inspection: Inspection, snapshot_id: int) -> ForeignOffsets:
         """How far the other service says that it wrote with a snapshot: as the cluster has it, if that is the snapshot that it names.
 
         Else as the snapshot's own file has it. That one is the cluster's, and as a rule outside of where files of the lake may lie.
@@ -257,7 +266,7 @@ class _Reconciler:
         offsets = {(bucket.partition_id, bucket.bucket_id): offset for bucket, offset in recorded.offsets.items()}
         return ForeignOffsets(info.table_id, offsets)
 
-    def _deduplicated(self, inspection: _Inspection) -> _Decision:
+    def _deduplicated(self, inspection: Inspection) -> _Decision:
         situation, info = inspection.situation, inspection.info
         view, problem = situation.survey.view, None if situation.walk is None else situation.walk.problem
         if situation.known.shared is None:
@@ -274,13 +283,13 @@ class _Reconciler:
         repair = deduplicated(situation, self._held(inspection), stated, log_rows(self._cluster, info))
         return _Decision(repair.ranges, repair.left_out, repair.removal)
 
-    def _held(self, inspection: _Inspection) -> RowOffsets:
+    def _held(self, inspection: Inspection) -> RowOffsets:
         if inspection.survey is None:
             return RowOffsets()
         partitions = {name for name, _ in inspection.situation.places.values() if name is not None}
         return self._care(inspection.record).row_offsets(inspection.info, inspection.survey.view, partitions)
 
-    def _held_if_readable(self, inspection: _Inspection) -> RowOffsets | None:
+    def _held_if_readable(self, inspection: Inspection) -> RowOffsets | None:
         """For an action that does not go by the rows: those that cannot be read stop it not."""
         try:
             return self._held(inspection)
@@ -288,7 +297,7 @@ class _Reconciler:
             _log.warning("the rows of a lake table could not be counted", table=str(inspection.info.path), error=error.message)
             return None
 
-    def _carry_out(self, request: ReconcileLake, inspection: _Inspection, decision: _Decision) -> ReconcileResult:
+    def _carry_out(self, request: ReconcileLake, inspection: Inspection, decision: _Decision) -> ReconcileResult:
         view, info = inspection.situation.survey.view, inspection.info
         base_round = None if view.marker is None else view.marker.round_id
         with self._table_records.changing():
@@ -329,19 +338,19 @@ class _Reconciler:
         earlier = self._operations.known(request)
         if earlier is None or earlier.round_id is None:
             return None
-        inspection = self._inspect(info)
+        inspection = self.inspect(info)
         row = self._own_commit(inspection)
         if row is None or row.round_id != earlier.round_id:
             return None  # not sent, not landed, or rounds went on from it: what is to be done is decided anew
         reconciliation.check_no_open_grant(inspection.record)
         return self._settle(request, info, row, self._read_again(inspection, row))
 
-    def _own_commit(self, inspection: _Inspection) -> LakeCommitRecord | None:
+    def _own_commit(self, inspection: Inspection) -> LakeCommitRecord | None:
         """The ledger's row of the round that wrote the lake's marker."""
         wrote = None if inspection.marker is None else inspection.marker.round_id
         return next((row for row in self._table_records.store.commits(inspection.info.table_id) if row.round_id == wrote), None)
 
-    def _removing(self, inspection: _Inspection, base: LakeView, marker: Marker, removal: Removal | None) -> tuple[WriteResult, ...]:
+    def _removing(self, inspection: Inspection, base: LakeView, marker: Marker, removal: Removal | None) -> tuple[WriteResult, ...]:
         """Write results that remove rows, from where the base stands to where the marker does. Raises CannotReconcile."""
         lake = self._lake(inspection.record)
         if removal is None:
@@ -357,7 +366,7 @@ class _Reconciler:
             results.append(result)
         return tuple(results)
 
-    def _send(self, inspection: _Inspection, base: LakeView, marker: Marker, removal: Removal | None) -> None:
+    def _send(self, inspection: Inspection, base: LakeView, marker: Marker, removal: Removal | None) -> None:
         """One request. What became of it is read from the lake, whatever was answered. Raises UnknownTable if the table was made anew."""
         try:
             self._check_current(inspection.info)
@@ -382,7 +391,7 @@ class _Reconciler:
             record = self._record(info)
             self._table_records.put(*(reconciliation.abandoned(record, row, CommitState.ABORTED) for row in rows))
 
-    def _read_again(self, inspection: _Inspection, row: LakeCommitRecord) -> Reconciled:
+    def _read_again(self, inspection: Inspection, row: LakeCommitRecord) -> Reconciled:
         again = self._care(inspection.record).survey(inspection.info.path)
         view = None if again is None else again.view
         landed = view is not None and any(snapshot.round_id == row.round_id for snapshot in view.snapshots.values())
@@ -395,9 +404,10 @@ class _Reconciler:
                 table_path=inspection.info.path,
                 round_id=row.round_id,
             )
-        return Reconciled(view.tiered, view.head, view.table_uuid, view.marker.round_id, to_text(tiered_offsets(view.marker)))
+        ends, starts = to_text(tiered_offsets(view.marker)), lake_acks.late_starts(view.marker.buckets)
+        return Reconciled(view.tiered, view.head, view.table_uuid, view.marker.round_id, ends, starts)
 
-    def _not_needed(self, request: ReconcileLake, inspection: _Inspection) -> ReconcileResult:
+    def _not_needed(self, request: ReconcileLake, inspection: Inspection) -> ReconcileResult:
         """Nothing is wrong with the lake table (any more): a failed table goes on.
 
         If the last thing that happened to it was a reconciliation whose caller may never have got its answer, what that left out is

@@ -1,0 +1,267 @@
+"""Each error class is brought about for real; what `next_action` names is run as it stands; then every row is in the lake, once.
+
+Where it names nothing, that is right: every way out leaves rows out, and the hint says how many; or somebody mends it elsewhere, and then
+the table goes on by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.flink.flink_on_iceberg import FlinkOnIceberg, share
+from support.lakes import broken_lakes as broken
+from support.lakes.broken_lakes import Source, first_round_failed_behind_its_plan, tiered
+from support.on_call import call, follow, in_lake, next_action
+from support.worlds.lake_world import LakeWorld
+from tiering import errors
+from tiering.coordinator.calls.pause_tiering import PauseTiering
+from tiering.coordinator.decisions.next_action import CatalogNames
+from tiering.coordinator.memory.history import HistoryRange
+from tiering.model.rounds import RoundState
+from tiering.model.tables import TableInfo
+
+RETIER, ADOPT, DEDUPLICATE = (f"CALL fluss.sys.reconcile_lake('sales.orders', '{action}')" for action in ("retier", "adopt", "deduplicate"))
+RENAME = "ALTER TABLE lake.sales.orders RENAME TO orders_former_"
+SET_SNAPSHOT = "CALL lake.system.set_current_snapshot('sales.orders', "
+RETRY = "CALL fluss.sys.retry_tiering('sales.orders')"
+LOG, KEYS = False, True
+
+Case = tuple[type[errors.LakewardError], Callable[[Source], None], bool, tuple[str, ...]]
+"""The class, what brings it about, the kind of table, and how the statements begin that follow one another."""
+
+LAKE_CASES: tuple[Case, ...] = (
+    (errors.LakeTableReplaced, broken.lost, LOG, (RETIER,)),
+    (errors.LakeTableReplaced, broken.lost, KEYS, (RETIER,)),
+    (errors.LakeTableReplaced, broken.recreated_with_its_rows, LOG, (RETIER,)),
+    (errors.LakeTableReplaced, broken.lost_and_the_log_cut, KEYS, (RETIER,)),
+    (errors.LakeTableReplaced, broken.of_another_table, LOG, (RENAME, RETIER)),
+    (errors.LakeRolledBack, broken.rolled_back, LOG, (RETIER,)),
+    (errors.LakeRolledBack, broken.rolled_back_below_a_compaction, KEYS, (RETIER,)),
+    (errors.LakeRolledBack, broken.rolled_back_and_the_log_cut, LOG, (SET_SNAPSHOT,)),
+    (errors.LakeRolledBack, broken.rolled_back_and_the_log_cut, KEYS, (SET_SNAPSHOT,)),
+    (errors.MarkerLost, broken.tag_removed, LOG, (RETIER,)),
+    (errors.MarkerLost, broken.tag_removed_from_an_emptied_table, KEYS, (RETIER,)),
+    (errors.RecordAheadOfLake, broken.restored_from_a_backup, LOG, (RETIER,)),
+    (errors.RecordAheadOfLake, broken.tag_moved_back, KEYS, (RETIER,)),
+    (errors.MarkerCorrupt, broken.tag_on_a_snapshot_without_marker, LOG, (RETIER,)),
+    (errors.MarkerCorrupt, broken.marker_unreadable, LOG, (RENAME, RETIER)),
+    (errors.HistoryExpired, broken.history_expired, LOG, (RETIER,)),
+    (errors.HistoryExpired, broken.history_expired, KEYS, (RETIER,)),
+    (errors.TableMismatch, broken.source_made_anew, LOG, (RENAME,)),
+    (errors.TableMismatch, broken.source_made_anew, KEYS, (RENAME,)),
+    (errors.ForeignTiering, broken.foreign_tiering, LOG, (ADOPT,)),
+    (errors.ForeignTiering, broken.foreign_tiering, KEYS, (RETIER,)),
+    (errors.ForeignTiering, broken.foreign_tiering_that_cannot_be_read, LOG, (RENAME, RETIER)),
+    (errors.LogTruncated, broken.log_cut_beyond_the_lake, KEYS, (RENAME, RETIER)),
+)
+
+NOTHING: tuple[tuple[type[errors.LakewardError], Callable[[Source], None], bool, str], ...] = (
+    (errors.LakeTableReplaced, broken.lost_and_the_log_cut, LOG, "'retier') leaves 36 records out of the lake."),
+    (errors.LogTruncated, broken.log_cut_beyond_the_lake, LOG, "'accept') leaves 12 records out of the lake."),
+    (errors.LogBehindLake, broken.cluster_restored_from_a_copy, LOG, "bring its newest state back"),
+    (errors.LogBehindLake, broken.cluster_restored_from_a_copy, KEYS, "bring its newest state back"),
+    (errors.LakeTableReplaced, broken.of_another_cluster, LOG, "Put the former lake table back in its place"),
+)
+
+
+def flink_doubled(world: LakeWorld, table: TableInfo) -> None:
+    """One that planned before our round commits after it."""
+    world.append(table, 50, 50)
+    late = FlinkOnIceberg(world, table).plan()
+    world.tier(table)
+    late.append().tell()
+
+
+def flink_left_a_gap(world: LakeWorld, table: TableInfo) -> None:
+    ours = world.view(table).head
+    assert ours is not None
+    world.append(table, 50, 50)
+    FlinkOnIceberg(world, table).plan().append().tell()
+    world.append(table, 100, 20)
+    late = FlinkOnIceberg(world, table).plan()
+    world.iceberg(table).manage_snapshots().set_current_snapshot(ours).commit()
+    late.append().tell()
+
+
+FLINK_CASES: tuple[tuple[type[errors.LakewardError], Callable[[LakeWorld, TableInfo], None], str], ...] = (
+    (errors.ForeignTieringOverlap, flink_doubled, DEDUPLICATE),
+    (errors.ForeignTieringGap, flink_left_a_gap, RETIER),
+)
+
+OF_THEIR_OWN = {
+    errors.UntrackedLakeTable: "test_an_untracked_lake_table_gets_another_name",
+    errors.TablePaused: "test_a_pause_without_an_end_is_ended_after_the_error",
+    errors.DataCorrupt: "test_a_damaged_segment_is_put_back_and_then_tried_again",
+    errors.SchemaDrift: "tests/integration/test_next_actions_in_spark.py",
+}
+
+
+def name_of(value: object) -> str | None:
+    return getattr(value, "__name__", None) or {LOG: "log", KEYS: "primary-key"}.get(value) if isinstance(value, bool | Callable) else ""  # type: ignore[arg-type,call-overload]
+
+
+def prove_healthy(source: Source) -> None:
+    """What waits is tiered, and what comes then; the lake has every row, once."""
+    source.tier()
+    source.write()
+    assert source.tier().state is RoundState.SUCCEEDED
+    assert source.world.record(source.info).error is None
+    assert source.missing() == 0
+    assert source.in_lake() == sorted(source.rows.items())
+
+
+@pytest.mark.parametrize(("kind", "break_it", "keys", "statements"), LAKE_CASES, ids=name_of)
+def test_what_is_named_makes_the_table_healthy(
+    tmp_path: Path, kind: type[errors.LakewardError], break_it: Callable[[Source], None], keys: bool, statements: tuple[str, ...]
+) -> None:
+    world = LakeWorld(tmp_path)
+    source = tiered(world, keys, False)
+    break_it(source)
+    outcome = source.tier()
+    assert outcome.error is not None
+    assert outcome.error.error_class == kind.__name__
+    ran = follow(world.coordinator, source.info, in_lake(world))
+    assert len(ran) == len(statements)
+    for statement, expected in zip(ran, statements, strict=True):
+        assert statement.startswith(expected)
+    prove_healthy(source)
+    world.close()
+
+
+@pytest.mark.parametrize(("kind", "break_it", "keys", "hint"), NOTHING, ids=name_of)
+def test_nothing_is_named_where_every_way_leaves_rows_out(
+    tmp_path: Path, kind: type[errors.LakewardError], break_it: Callable[[Source], None], keys: bool, hint: str
+) -> None:
+    world = LakeWorld(tmp_path)
+    source = tiered(world, keys, False)
+    break_it(source)
+    outcome = source.tier()
+    assert outcome.error is not None
+    assert outcome.error.error_class == kind.__name__
+    assert next_action(world.coordinator, source.info) is None
+    [status] = world.coordinator.view().table_statuses()
+    assert hint in (status.error_hint or "")
+    world.close()
+
+
+@pytest.mark.parametrize(("kind", "break_it", "statement"), FLINK_CASES, ids=name_of)
+def test_what_another_service_did_is_repaired(
+    tmp_path: Path, kind: type[errors.LakewardError], break_it: Callable[[LakeWorld, TableInfo], None], statement: str
+) -> None:
+    world = LakeWorld(tmp_path)
+    share(world)
+    table = world.table("orders")
+    world.append(table, 0, 50)
+    world.tier(table)
+    break_it(world, table)
+    outcome = world.tier(table)
+    assert outcome.error is not None
+    assert outcome.error.error_class == kind.__name__
+    assert follow(world.coordinator, table, in_lake(world)) == [statement]
+    assert world.tier(table).error is None
+    world.assert_exact(table)
+    world.close()
+
+
+def test_an_untracked_lake_table_gets_another_name(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    source = first_round_failed_behind_its_plan(world, LOG, False)
+    broken.untracked_after_a_failed_first_round(source)
+    outcome = source.tier()
+    assert outcome.error is not None
+    assert outcome.error.error_class == errors.UntrackedLakeTable.__name__
+    ran = follow(world.coordinator, source.info, in_lake(world))
+    assert [statement.startswith(expected) for statement, expected in zip(ran, (RENAME, RETIER), strict=True)] == [True, True]
+    prove_healthy(source)
+    world.close()
+
+
+def test_a_damaged_segment_is_put_back_and_then_tried_again(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    source = tiered(world, LOG, False)
+    segment = max((tmp_path / "cluster" / "log").rglob("*.arrow"), key=lambda path: path.stat().st_mtime_ns)
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[: len(whole) // 2])
+    outcome = source.tier()
+    assert outcome.error is not None
+    assert outcome.error.error_class == errors.DataCorrupt.__name__
+    assert segment.name in outcome.error.message
+    segment.write_bytes(whole)
+    assert follow(world.coordinator, source.info, in_lake(world)) == [RETRY]
+    prove_healthy(source)
+    world.close()
+
+
+def test_a_lake_table_that_was_mended_by_hand_goes_on_by_itself(tmp_path: Path) -> None:
+    """Put back under its name; nothing is named, and nobody calls anything."""
+    world = LakeWorld(tmp_path)
+    source = tiered(world, LOG, False)
+    broken.renamed(source)
+    source.tier()
+    assert next_action(world.coordinator, source.info) == RETIER
+    world.restart()
+    world.iceberg_catalog().rename_table("sales.former", "sales.orders")
+    assert next_action(world.coordinator, source.info) is None
+    assert world.record(source.info).state == "Pending"
+    assert "LAKE_MENDED" in [event.event_type for event in world.store.events()]  # type: ignore[attr-defined]
+    prove_healthy(source)
+    world.close()
+
+
+def test_what_was_mended_before_anybody_looked_is_tried_again_by_a_call(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    source = tiered(world, LOG, False)
+    broken.renamed(source)
+    source.tier()
+    world.iceberg_catalog().rename_table("sales.former", "sales.orders")
+    assert follow(world.coordinator, source.info, in_lake(world)) == [RETRY]
+    prove_healthy(source)
+    world.close()
+
+
+def test_a_pause_without_an_end_is_ended_after_the_error(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    source = tiered(world, LOG, False)
+    broken.lost(source)
+    source.tier()
+    asyncio.run(world.coordinator.control.perform(PauseTiering(source.info.path, caller="bob", reason="repairs")))
+    resume = "CALL fluss.sys.resume_tiering('sales.orders')"
+    assert follow(world.coordinator, source.info, in_lake(world)) == [RETIER, resume]
+    prove_healthy(source)
+    world.close()
+
+
+def test_it_is_written_for_the_catalogs_of_the_reader(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    source = tiered(world, LOG, False)
+    broken.of_another_table(source)
+    source.tier()
+    names = CatalogNames.spelled("my-stream", "ice")
+    statement = next_action(world.coordinator, source.info, names)
+    assert statement == "ALTER TABLE ice.sales.orders RENAME TO orders_former_3"
+    in_lake(world)(statement.replace("ice.", "lake."))
+    assert next_action(world.coordinator, source.info, names) == "CALL `my-stream`.sys.reconcile_lake('sales.orders', 'retier')"
+    view = world.coordinator.view()
+    [row] = view.history.read_errors(HistoryRange())
+    assert view.next_action_against(row, names) == "CALL `my-stream`.sys.reconcile_lake('sales.orders', 'retier')"
+    call(world.coordinator, RETIER)
+    view = world.coordinator.view()
+    [row] = view.history.read_errors(HistoryRange())
+    assert view.next_action_against(row, names) is None
+    world.close()
+
+
+def every_class(root: type[errors.LakewardError] = errors.LakewardError) -> list[type[errors.LakewardError]]:
+    return [root, *(kind for child in root.__subclasses__() if child.__module__ == errors.__name__ for kind in every_class(child))]
+
+
+def test_every_class_has_a_proof_or_a_sentence_why_no_statement_can_help() -> None:
+    proved = {kind for kind, *_ in LAKE_CASES} | {kind for kind, *_ in FLINK_CASES} | set(OF_THEIR_OWN)
+    for kind in every_class():
+        assert bool(kind.next_action) != bool(kind.no_statement), kind
+        assert (kind in proved) == bool(kind.next_action), kind
+        assert not kind.no_statement or kind.no_statement.endswith("."), kind

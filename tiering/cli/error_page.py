@@ -1,0 +1,44 @@
+"""`docs/errors.md`: every class of error, from the tree itself."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+from sys_tables.reference import markdown_table
+from tiering import errors
+from tiering.errors import LakewardError
+
+_HEADER = ("class", "what happened", "phase", "tries again by itself", "next action")
+
+
+def render() -> str:
+    """The page."""
+    parts = [
+        "# Reference: errors",
+        "Made from `tiering/errors.py` by `python -m tiering.cli.reference`.",
+        "`sys.lake_tiering_status` and `sys.tiering_errors` show a table's error by its class, with message, hint and `next_action`: the"
+        " one statement that helps and leaves no acknowledged row out of the lake, written for the catalogs of whoever reads it (here"
+        " `fluss` and `lake`, and the table `db.t`). It is NULL where waiting is right.",
+        "For a table that failed for good the coordinator looks at its lake table, its log and what is recorded, every five seconds. It"
+        " names a reconciliation that goes through and leaves nothing out, or else a new lake table where KV snapshots and log still hold"
+        " all that was ever written. So another statement than the one below may stand there, or none; what leaves rows out stands in the"
+        " hint, with the number of rows. `retry_tiering` stands there where nothing is wrong any more. Once a lake table that was broken is"
+        " whole again, by a statement or by hand, tiering goes on by itself.",
+        "A table that somebody paused without an end has `resume_tiering` as its next action.",
+        markdown_table(_HEADER, _rows(LakewardError)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _rows(root: type[LakewardError]) -> Iterator[list[str]]:
+    for kind in root.__subclasses__():
+        if kind.__module__ == errors.__name__:
+            yield _row(kind)
+            yield from _rows(kind)
+
+
+def _row(kind: type[LakewardError]) -> list[str]:
+    happened = " ".join(inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].split())
+    action = f"`{kind.next_action}`" if kind.next_action else f"None. {kind.no_statement}"
+    return [f"`{kind.__name__}`", happened, ", ".join(kind.phases), "yes" if kind.retryable else "no", action]

@@ -1,0 +1,187 @@
+"""Looks at the lake tables of tables that failed for good: which statement helps, and whether somebody mended what was wrong.
+
+What it finds stands with the table's error (`WayOut`), for `decisions.next_action`. A reconciliation is named only if, as lake and log
+are now, it leaves no record out; the others stand in the hint with their number. A table whose lake table was broken at one look and is
+whole at a later one is tried again, as after a change of the source table.
+
+Looks take no lock: a call that comes between meets the record as it is, and a look at what is over by then is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import structlog
+
+from tiering import errors
+from tiering.coordinator.calls.effects import CallParts
+from tiering.coordinator.calls.lake_repair.reconcile_lake import Inspection, Reconciler
+from tiering.coordinator.decisions import reconciliation
+from tiering.coordinator.decisions.change import Change
+from tiering.coordinator.decisions.next_action import failed_for_good, is_looked_at
+from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, Way, WayOut
+from tiering.lake.base import LakeView
+from tiering.lake.maintenance import DriftCheck, LakeSurvey
+from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.lake.rules.hints import is_empty, reconcile_call
+from tiering.lake.rules.reconcile import ReconcileAction, records_left_out, retiered
+from tiering.pace import Rest, no_rest
+
+_log = structlog.get_logger(__name__)
+
+_MENDED = WayOut(Way.RETRY)
+_NOTHING_HELPS = WayOut(Way.NONE)
+_SERVICES = (errors.ForeignTiering, errors.ForeignTieringOverlap, errors.ForeignTieringGap)
+_AFTER_SERVICES = (ReconcileAction.ADOPT, ReconcileAction.DEDUPLICATE, ReconcileAction.RETIER)
+_ELSE = (ReconcileAction.RETIER, ReconcileAction.DEDUPLICATE, ReconcileAction.ADOPT)
+
+Sight = tuple[object, ...]
+"""What a look depends on: seen again, the result is the same."""
+
+
+class WaysOut:
+    """One thread at a time. All methods do I/O."""
+
+    def __init__(self, parts: CallParts) -> None:
+        self._parts = parts
+        self._reconciler = Reconciler(parts)
+        self._looks: dict[int, tuple[Sight, WayOut]] = {}
+
+    def look(self, rest: Rest = no_rest) -> None:
+        """Looks at every table that failed for good, with a `rest` after each."""
+        failed = [record for record in self._parts.table_records.all().values() if _looked_at(record) is not None]
+        self._looks = {record.table_id: self._looks[record.table_id] for record in failed if record.table_id in self._looks}
+        for record in failed:
+            try:
+                self._look_at(record)
+            except errors.LakewardError as error:
+                _log.info("no look at a failed table", table=str(record.path), error_class=error.error_class, error=error.message)
+            if not rest():
+                return
+
+    def _look_at(self, record: TableRecord) -> None:
+        info = self._parts.cluster.table(record.path)
+        if info.table_id != record.table_id:
+            return  # made anew: discovery removes this one
+        try:
+            inspection = self._reconciler.inspect(info)
+            problem = inspection.problem or self._drift(inspection)
+        except errors.PermanentTieringError:
+            self._record(record, _NOTHING_HELPS)
+            return
+        if problem is None and inspection.passes:
+            self._record(record, _MENDED)
+            return
+        sight = (str(problem), _seen_of(inspection.view), {key: log.log_start for key, log in inspection.situation.log.items()})
+        before = self._looks.get(record.table_id)
+        way_out = before[1] if before is not None and before[0] == sight else self._way_out(inspection, problem)
+        self._looks[record.table_id] = sight, way_out
+        self._record(record, way_out)
+
+    def _drift(self, inspection: Inspection) -> errors.SchemaDrift | None:
+        """What keeps the source's rows from fitting the lake table."""
+        lake = self._parts.lakes.of(inspection.record.lake_format)
+        if isinstance(lake, DriftCheck):
+            try:
+                lake.check_fit(inspection.info)
+            except errors.SchemaDrift as drift:
+                return drift
+        return None
+
+    def _way_out(self, inspection: Inspection, problem: errors.PermanentTieringError | None) -> WayOut:
+        if _is_of_another_cluster(inspection):
+            return _NOTHING_HELPS
+        if isinstance(problem, errors.TableMismatch | errors.UntrackedLakeTable):
+            return WayOut(Way.RENAME_TABLE)  # none of its rows are this table's
+        if _lost_by_cluster(inspection):
+            return _NOTHING_HELPS
+        if isinstance(problem, errors.SchemaDrift):
+            return _alteration(problem) or self._with_new_table(inspection, "")
+        actions = _AFTER_SERVICES if isinstance(problem, _SERVICES) else _ELSE
+        choices = {action: self._left_out(action, inspection) for action in (*actions, ReconcileAction.ACCEPT)}
+        text = " ".join(_choice(inspection, action, left_out) for action, left_out in choices.items() if left_out not in (0, _REFUSED))
+        lossless = next((action for action in actions if choices[action] == 0), None)
+        if lossless is not None:
+            return WayOut(Way(lossless.value), choices=text)
+        snapshot = _former_head(inspection.view, problem)
+        return self._with_new_table(inspection, text) if snapshot is None else WayOut(Way.SET_SNAPSHOT, value=snapshot, choices=text)
+
+    def _left_out(self, action: ReconcileAction, inspection: Inspection) -> int | None:
+        if action is ReconcileAction.ACCEPT and is_empty(inspection.view):
+            return _REFUSED  # it would leave out everything: never named
+        try:
+            return self._reconciler.records_left_out(action, inspection)
+        except errors.LakewardError:
+            return _REFUSED
+
+    def _with_new_table(self, inspection: Inspection, choices: str) -> WayOut:
+        """A new lake table in place of this one, if KV snapshots and log still hold all that was ever written."""
+        situation = inspection.situation
+        absent = replace(situation, survey=LakeSurvey(LakeView(inspection.info.path, "", None, None, None, {}), None))
+        if inspection.view is not None and situation.known.shared is None:
+            try:
+                ranges = retiered(absent, RowOffsets())
+            except errors.LakewardError:
+                return WayOut(Way.NONE, choices=choices)
+            if records_left_out(absent, ReconcileAction.RETIER, ranges, RowOffsets()) == 0:
+                return WayOut(Way.RENAME_TABLE, choices=choices)
+        return WayOut(Way.NONE, choices=choices)
+
+    def _record(self, looked_at: TableRecord, way_out: WayOut) -> None:
+        records = self._parts.table_records
+        with records.changing():
+            record = records.get(looked_at.table_id)
+            error = None if record is None else _looked_at(record)
+            if record is None or error is None or error != looked_at.error:
+                return
+            if way_out == _MENDED and error.way_out not in (None, _MENDED):
+                records.put(reconciliation.mended(records.context(), record))
+            elif way_out != error.way_out:
+                records.put(Change(record).update(error=replace(error, way_out=way_out)))
+
+
+_REFUSED = -1
+"""Of an action that is refused."""
+
+
+def _looked_at(record: TableRecord) -> ErrorInfo | None:
+    error = failed_for_good(record)
+    return error if error is not None and is_looked_at(error) else None
+
+
+def _seen_of(view: LakeView | None) -> Sight | None:
+    return None if view is None else (view.table_uuid, view.head, view.tiered)
+
+
+def _is_of_another_cluster(inspection: Inspection) -> bool:
+    """Whether its owner, whoever that is, may still tier to it: nothing that moves it away is named."""
+    survey = inspection.survey
+    marker = None if survey is None else survey.head_marker or survey.newest_marker
+    return marker is not None and marker.cluster_id != inspection.situation.known.cluster_id
+
+
+def _lost_by_cluster(inspection: Inspection) -> bool:
+    """Whether the lake was ever tiered beyond the end of the log: what lies there no cluster has any more."""
+    log = inspection.situation.log
+    return any(bucket in log and offset > log[bucket].log_end for bucket, offset in inspection.situation.recorded.items())
+
+
+def _alteration(drift: errors.SchemaDrift) -> WayOut | None:
+    """What the lake names as the mend of a drift that takes nothing from the rows."""
+    mend = drift.ids.get("mend")
+    return None if mend is None else WayOut(Way(mend), drift.ids.get("lake_column"), drift.ids.get("mended_as"))
+
+
+def _former_head(view: LakeView | None, problem: errors.PermanentTieringError | None) -> str | None:
+    """The snapshot on which the main branch of a table that was rolled back can be set again."""
+    if view is None or view.set_head_command is None or not isinstance(problem, errors.LakeRolledBack):
+        return None
+    snapshot = view.tiered
+    rounds = [row for row in view.snapshots.values() if row.round_id is not None]
+    newest = max(rounds, key=lambda row: row.sequence_number, default=None)
+    return str(snapshot) if snapshot is not None and newest is not None and newest.snapshot_id == snapshot else None
+
+
+def _choice(inspection: Inspection, action: ReconcileAction, left_out: int | None) -> str:
+    records = "records, it cannot be told how many," if left_out is None else f"{left_out:,} record{'' if left_out == 1 else 's'}"
+    return f"{reconcile_call(inspection.info.path, action)} leaves {records} out of the lake."
