@@ -163,11 +163,11 @@ def next_commit(cluster: TickingCluster, table_id: int, base: Base, round_id: st
 def register(server: grpc.aio.Server, lake: ServedLake) -> None:
     """Adds `bench.Lake`: pickled arguments, pickled results."""
 
-    def handler(work: Callable[..., Any]) -> grpc.RpcMethodHandler[bytes, bytes]:
-        async def handle(request: bytes, context: Any) -> bytes:
-            return pickle.dumps(await asyncio.to_thread(work, *pickle.loads(request)))
+    def handler(work: Callable[..., Any]) -> grpc.RpcMethodHandler[tuple[Any, ...], bytes]:
+        async def handle(request: tuple[Any, ...], context: Any) -> bytes:
+            return pickle.dumps(await asyncio.to_thread(work, *request))
 
-        return grpc.unary_unary_rpc_method_handler(handle)
+        return grpc.unary_unary_rpc_method_handler(handle, request_deserializer=pickle.loads)
 
     methods: dict[str, Any] = {"Begin": handler(lake.begin), "Commit": handler(lake.commit), "Peaks": handler(lake.take_peaks)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(LAKE_SERVICE, methods),))
@@ -235,4 +235,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    import scripted_service  # what is pickled here has to have a name that others know
+
+    scripted_service.main()
