@@ -119,6 +119,11 @@ class ServedLake:
         with self._lock:
             return self.lake.view(path)
 
+    def view_for_rounds(self, path: TablePath) -> LakeView | None:
+        """As rounds read it."""
+        with self._lock:
+            return self.lake.view(path)
+
     def databases(self) -> list[str]:
         return self.lake.databases()
 
@@ -169,19 +174,30 @@ def register(server: grpc.aio.Server, lake: ServedLake) -> None:
 
         return grpc.unary_unary_rpc_method_handler(handle, request_deserializer=pickle.loads)
 
-    methods: dict[str, Any] = {"Begin": handler(lake.begin), "Commit": handler(lake.commit), "Peaks": handler(lake.take_peaks)}
+    methods: dict[str, Any] = {
+        "Begin": handler(lake.begin),
+        "Commit": handler(lake.commit),
+        "Peaks": handler(lake.take_peaks),
+        "View": handler(lake.view_for_rounds),
+    }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(LAKE_SERVICE, methods),))
     server.add_registered_method_handlers(LAKE_SERVICE, methods)  # type: ignore[attr-defined]
 
 
 def lake_call(channel: grpc.aio.Channel, name: str) -> Callable[..., Awaitable[Any]]:
     """A method of `bench.Lake` for an event loop."""
-    call = channel.unary_unary(f"/{LAKE_SERVICE}/{name}", request_serializer=pickle.dumps, response_deserializer=pickle.loads)
+    call = channel.unary_unary(f"/{LAKE_SERVICE}/{name}", request_serializer=pickle.dumps)
 
     async def ask(*arguments: Any) -> Any:
-        return await call(arguments)
+        return pickle.loads(await call(arguments))  # gRPC takes None for an error
 
     return ask
+
+
+def ask_lake(channel: grpc.Channel, name: str, *arguments: Any) -> Any:
+    """The result of a method of `bench.Lake`, waited for."""
+    path = f"/{LAKE_SERVICE}/{name}"
+    return pickle.loads(channel.unary_unary(path, request_serializer=pickle.dumps)(arguments, timeout=30))  # gRPC takes None for an error
 
 
 @contextmanager
