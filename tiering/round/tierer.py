@@ -31,6 +31,8 @@ ANSWER_TIMEOUT_MS = 10_000
 """How long a heartbeat may take beyond the time it is held."""
 RETRY_MS = 1_000
 """After a heartbeat that failed."""
+FULL_POLL_MS = 3_000
+"""Between heartbeats while every slot has a round: that is how a cancelled one hears of it."""
 HANGING_AFTER_MS = 5_000
 """A round that has waited for one answer of a lake, say, for so long does not work: its slot goes to another table meanwhile."""
 HANGING_ROUNDS = 32
@@ -138,7 +140,7 @@ class Tierer:
             busy, free = len(self._running), self._free_slots()
         if not busy:
             return max(self._options.poll_ms - held_ms, 0)
-        return self._options.poll_ms if free > 0 else min(self._options.service_timeout_ms // 4, HANGING_AFTER_MS)
+        return self._options.poll_ms if free > 0 else min(self._options.service_timeout_ms // 4, FULL_POLL_MS)
 
     def _free_slots(self) -> int:
         """Rounds that may begin now; 0 or less = none. Called under the lock."""
@@ -193,7 +195,10 @@ class Tierer:
         for item in answer.tiering_table_resp:
             refused = running.get(answered_round(item, request) or "")
             if refused is not None and (item.cancel or item.HasField("error")):
-                refused.runner.cancel(item.error.message or "the coordinator cancelled the round")
+                why = item.cancel_message or item.error.message or "the coordinator cancelled the round"
+                if refused.runner.cancel(why):
+                    with _lines_of(refused.assignment):
+                        log.warning("round is to end", reason=why)
 
     def _start(self, answer: pb.LakeTieringHeartbeatResponse) -> bool:
         """Starts the round of an assignment unless it runs already."""
