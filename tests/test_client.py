@@ -10,11 +10,12 @@ from datetime import datetime, timedelta
 import grpc
 import pytest
 
+import tiering.client
 from support.clusters.memory_cluster import log_table
 from support.operators import pause
 from support.services.served import at_uri
 from support.worlds.coordinator_world import World
-from tiering import client, errors
+from tiering import errors
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.model.call_results import Progress
@@ -171,4 +172,4 @@ def test_an_older_service_that_lacks_a_call_says_so() -> None:
 
 
 def test_the_public_names() -> None:
-    assert client.__all__ == ["AsyncLakewardClient", "LakewardClient"]
+    assert tiering.client.__all__ == ["AsyncLakewardClient", "LakewardClient"]

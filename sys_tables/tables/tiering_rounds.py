@@ -36,7 +36,7 @@ class TieringRoundRow:
     splits_total: int | None = column("Splits of its plan; NULL before.", arrow_type=INT)
     splits_done: int | None = column("Splits that are read and written.", arrow_type=INT)
     records_read: int | None = column("Log records read; like all counts from here to deletes_written, NULL until its tierer reports.")
-    bytes_read: int | None = column("Bytes of files read; NULL if its tierer does not count them.")
+    bytes_read: int | None = column("Bytes of log and KV snapshots read, as they are stored; NULL if its tierer cannot count them.")
     records_written: int | None = column("Rows written to the lake.")
     bytes_written: int | None = column("Bytes of the files that it wrote.")
     files_written: int | None = column("Files that it wrote.")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import Process, wait_for
 from tiering import crash_points
+from tiering.cli.system_catalog import SystemCatalog
 from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
@@ -48,6 +51,16 @@ def stopped_workers(tierer: Process) -> list[int]:
     return [pid for pid, state in processes_of(tierer, "python").items() if state == "T"]
 
 
+def executor_name(pid: int) -> str:
+    """As `sys.tiering_splits` shows it."""
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    return f"{words[words.index('--executor-id') + 1]}@{socket.gethostname()}"
+
+
+def running_splits(catalog: SystemCatalog) -> list[dict[str, Any]]:
+    return catalog.read("tiering_splits", table_name=ORDERS.table_name, state="RUNNING")
+
+
 def test_tasks_of_a_killed_executor_run_again_elsewhere_and_stay_exact(deployment: Deployment) -> None:
     deployment.create(ORDERS)
     deployment.append(ORDERS, 0, COUNT, pieces=9)
@@ -56,7 +69,16 @@ def test_tasks_of_a_killed_executor_run_again_elsewhere_and_stay_exact(deploymen
     wait_for("both executors are in a task", lambda: len(stopped_workers(tierer)) >= 2, 120)
     victim, *others = processes_of(tierer, EXECUTOR)
     assert others
-    os.kill(victim, signal.SIGKILL)
+    lost = executor_name(victim)
+    with SystemCatalog(deployment.uri) as catalog:
+        begun = wait_for("both tasks are shown", lambda: rows if len(rows := running_splits(catalog)) == 2 else None)
+        assert lost in {row["executor"] for row in begun}
+        assert {row["attempt"] for row in begun} == {0}
+        os.kill(victim, signal.SIGKILL)
+        again = wait_for("a task is tried again", lambda: [row for row in running_splits(catalog) if row["attempt"] == 1], 120)
+    [former] = [row for row in begun if row["executor"] == lost]
+    assert [row["split_id"] for row in again] == [former["split_id"]]
+    assert again[0]["executor"] not in {row["executor"] for row in begun}
 
     def tiered() -> bool:
         """Each worker stops once in its first task: woken as soon as the dead executor's successor runs."""

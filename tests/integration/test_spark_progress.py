@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import threading
 import time
@@ -18,6 +19,9 @@ from pyspark.sql import SparkSession
 from support.running.processes import wait_for
 from support.running.spark_sessions import spark_session
 from support.worlds.lake_world import LakeWorld
+from sys_tables.declare.scan import Filter, Operator, ScanRequest
+from sys_tables.query.reading import read_table
+from sys_tables.registry import default_registry
 from tiering.cluster.base import SplitReader
 from tiering.model.rounds import RoundState
 from tiering.model.splits import TieringSplit
@@ -79,6 +83,15 @@ class _Anew:
         return SlowReader, (self.reader, self.gate)
 
 
+def selected_split(world: LakeWorld) -> dict[str, Any]:
+    """What `SELECT * FROM sys.tiering_splits WHERE table_name = 'orders'` answers now: one row."""
+    world.clock.advance(1)
+    scan = ScanRequest(filters=(Filter("table_name", Operator.EQUAL, ("orders",)),))
+    pieces = read_table(default_registry().table("tiering_splits"), world.coordinator.view(), scan)
+    [row] = pa.ipc.open_stream(b"".join(pieces)).read_all().to_pylist()
+    return row
+
+
 def test_a_task_on_an_executor_shows_how_far_it_is_before_it_ends(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,10 +115,20 @@ def test_a_task_on_an_executor_shows_how_far_it_is_before_it_ends(
         first = wait_for("a part of the only task", lambda: part if 0 < (part := fraction() or 0.0) < 1 else None)
         later = wait_for("a larger part of it", lambda: part if (part := fraction() or 0.0) > first else None)
         assert later < 1
+        before = selected_split(world)
+        after = wait_for(
+            "a later offset", lambda: row if (row := selected_split(world))["current_offset"] > before["current_offset"] else None
+        )
         assert not outcomes
+        assert (before["split_id"], before["state"], before["attempt"]) == ("log-0-0", "RUNNING", 0)
+        assert before["executor"] == f"driver@{socket.gethostname()}"
+        assert 0 < before["current_offset"] < after["current_offset"] < ROWS == after["stopping_offset"] == after["backlog_offset"]
+        assert after["fraction_completed"] == after["current_offset"] / ROWS
     finally:
         gate.touch()
         running.join(120)
     assert outcomes[0].state is RoundState.SUCCEEDED
     assert fraction() == 1.0
+    [split] = world.coordinator.view().splits()
+    assert (split.state, split.current_offset) == ("DONE", ROWS)
     world.close()

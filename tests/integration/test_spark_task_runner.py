@@ -83,6 +83,8 @@ def reached(scene: Scene, outcomes: list[TaskOutcome]) -> int:
 def test_splits_of_one_bucket_run_apart_and_make_one_prefix(spark: SparkSession, scene: Scene) -> None:
     outcomes = list(SparkTaskRunner(spark).run("round-1", scene.tasks, LONG, scene.meter()))
     assert len(outcomes) == len(scene.tasks) > 3
+    in_log = sum(file.stat().st_size for file in Path(scene.storage.root).rglob("*.arrow"))
+    assert sum(outcome.bytes_read for outcome in outcomes) >= in_log > 0  # a segment of two splits is read by both
     assert reached(scene, outcomes) == APPENDS * ROWS
 
 

@@ -6,10 +6,12 @@ only to refuse it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
 
 from tiering.model.leases import KvSnapshot
 from tiering.model.service_mode import ServiceMode
@@ -114,6 +116,19 @@ class LakeCommitCleanUp(Protocol):
         tried again after the next commit. Call it under the table's lock. Raises nothing that the commit would have to hear of.
         """
         ...
+
+
+@runtime_checkable
+class CountingReader(Protocol):
+    """A `SplitReader` that tells how many bytes it reads."""
+
+    def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+        """As `SplitReader.read`; before a batch is yielded, `count` gets the bytes of log and snapshot files that were read for it."""
+        ...
+
+
+def uncounted(size_bytes: int) -> None:
+    """For `CountingReader.read_counted` where nobody wants to know."""
 
 
 @runtime_checkable

@@ -24,6 +24,9 @@ class CoordinatorOptions:
     long_poll_ms: int = 30_000
     """How long a request for work is held at most; never a third of the service timeout or more."""
 
+    cancel_ms: int = 4_000
+    """How long the tierer of a cancelled round has to end it; then it is over here, and what the tierer still does counts for nothing."""
+
     tick_interval_ms: int = 200
     """How often due tables, time-outs and waiting calls are looked at."""
 

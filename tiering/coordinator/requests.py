@@ -23,10 +23,12 @@ ResultT = TypeVar("ResultT")
 class CallRequest(Generic[ResultT]):
     """Arguments of one procedure, and who calls it; `ResultT` is what it is answered with.
 
-    `procedure` is its name in SQL. Fields in `free_words` are texts for people to read: they are cleaned as error messages are.
+    `procedure` is its name in SQL, `result_class` is `ResultT` at run time: answers are stored and sent by it. Fields in
+    `free_words` are texts for people to read: they are cleaned as error messages are.
     """
 
     procedure: ClassVar[str]
+    result_class: ClassVar[Any]
     free_words: ClassVar[tuple[str, ...]] = ()
     unnamed: ClassVar[frozenset[str]] = frozenset({"caller"})
     caller: str = ""
@@ -47,11 +49,9 @@ class CallRequest(Generic[ResultT]):
 class Mutation(CallRequest[ResultT]):
     """A request that changes something: it can be tried with `dry_run`, and repeated under an idempotency key.
 
-    `result_class` is `ResultT` at run time: a stored answer is read back as one. Fields in `unnamed` say how the request is made and not
-    what it asks for, so that a repeat may have others.
+    Fields in `unnamed` say how the request is made and not what it asks for, so that a repeat may have others.
     """
 
-    result_class: ClassVar[type]
     unnamed: ClassVar[frozenset[str]] = CallRequest.unnamed | {"dry_run", "idempotency_key"}
     dry_run: bool = False
     idempotency_key: str | None = None

@@ -163,6 +163,8 @@ class TaskOutcome:
     """How long it waited for batches."""
     work_ms: float = 0.0
     """How long it took in all."""
+    bytes_read: int = 0
+    """Of log and snapshot files, where the cluster's readers count them."""
 
 
 @dataclass(frozen=True)

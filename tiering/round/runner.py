@@ -244,7 +244,11 @@ class RoundRunner:
         reports = ProgressReports(partial(world.transport.report_progress, assignment, Phase.WRITE), self._runs, tasks)
         meter = RoundMeter([task.expected_records for task in tasks], world.clock.monotonic_ms, reports.pass_on)
         meter.report()
-        outcomes = (world.inline if inline else world.spark).run(assignment.round_id, tasks, self._limits(action), meter)
+        try:
+            outcomes = (world.inline if inline else world.spark).run(assignment.round_id, tasks, self._limits(action), meter)
+        except Cancelled:
+            self._check_cancelled(action)  # who cancelled it, and why
+            raise
         done = combined(outcomes)
         if self._stopped_by is not None and not self._granted:
             return replace(done, error=self._stopped_by, phase=Phase.WRITE)
@@ -305,6 +309,7 @@ def combined(outcomes: Sequence[TaskOutcome]) -> WorkDone:
     stats = RoundStats(
         splits=len(outcomes),
         records_read=sum(result.reached_offset - result.starting_offset for result in results),
+        bytes_read=sum(outcome.bytes_read for outcome in outcomes),
         records_written=sum(result.records for result in results),
         bytes_written=sum(result.size_bytes for result in results),
         files_written=sum(result.files for result in results),

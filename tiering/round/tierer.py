@@ -21,6 +21,7 @@ from tiering.round.messages import RoundReport, renewal_to_pb, report_to_pb
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.split_work import as_lakeward_error
+from tiering.round.watch import TiererWatch
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.rounds import assignment_from_pb
 
@@ -30,6 +31,8 @@ ANSWER_TIMEOUT_MS = 10_000
 """How long a heartbeat may take beyond the time it is held."""
 RETRY_MS = 1_000
 """After a heartbeat that failed."""
+FULL_POLL_MS = 3_000
+"""Between heartbeats while every slot has a round: that is how a cancelled one hears of it."""
 HANGING_AFTER_MS = 5_000
 """A round that has waited for one answer of a lake, say, for so long does not work: its slot goes to another table meanwhile."""
 HANGING_ROUNDS = 32
@@ -69,8 +72,9 @@ class _RunningRound:
 class Tierer:
     """Runs until `stop` is called. `run` is the loop; everything else is safe from other threads."""
 
-    def __init__(self, world: RoundWorld, options: TiererOptions) -> None:
+    def __init__(self, world: RoundWorld, options: TiererOptions, watch: TiererWatch | None = None) -> None:
         self._world = world
+        self._watch = watch or TiererWatch()
         self._options = options
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -120,7 +124,9 @@ class Tierer:
             answer = call.result()
         except LakewardError as error:
             log.warning("heartbeat failed", error=error.message)
+            self._watch.heartbeat_failed()
             return RETRY_MS
+        self._watch.heartbeat_answered()
         self._settle(request, answer, reports)
         started = self._start(answer)
         held_ms = self._world.clock.monotonic_ms() - sent_ms
@@ -134,7 +140,7 @@ class Tierer:
             busy, free = len(self._running), self._free_slots()
         if not busy:
             return max(self._options.poll_ms - held_ms, 0)
-        return self._options.poll_ms if free > 0 else min(self._options.service_timeout_ms // 4, HANGING_AFTER_MS)
+        return self._options.poll_ms if free > 0 else min(self._options.service_timeout_ms // 4, FULL_POLL_MS)
 
     def _free_slots(self) -> int:
         """Rounds that may begin now; 0 or less = none. Called under the lock."""
@@ -189,7 +195,10 @@ class Tierer:
         for item in answer.tiering_table_resp:
             refused = running.get(answered_round(item, request) or "")
             if refused is not None and (item.cancel or item.HasField("error")):
-                refused.runner.cancel(item.error.message or "the coordinator cancelled the round")
+                why = item.cancel_message or item.error.message or "the coordinator cancelled the round"
+                if refused.runner.cancel(why):
+                    with _lines_of(refused.assignment):
+                        log.warning("round is to end", reason=why)
 
     def _start(self, answer: pb.LakeTieringHeartbeatResponse) -> bool:
         """Starts the round of an assignment unless it runs already."""
@@ -220,7 +229,9 @@ class Tierer:
     def _run_round(self, runner: RoundRunner, assignment: Assignment) -> None:
         """Runs the round; its end is reported even after a panic."""
         outcome = RoundOutcome(RoundState.FAILED, error=RoundFailed("the round ended without an outcome", round_id=assignment.round_id))
+        started_ms = self._world.clock.monotonic_ms()
         with _lines_of(assignment):
+            self._watch.round_started(assignment)
             try:
                 outcome = runner.run()
             except BaseException as error:
@@ -228,6 +239,7 @@ class Tierer:
             finally:
                 self._ended(assignment, outcome)
                 _log_end(outcome)
+                self._watch.round_ended(assignment, outcome, self._world.clock.monotonic_ms() - started_ms)
 
     def _ended(self, assignment: Assignment, outcome: RoundOutcome) -> None:
         with self._lock:

@@ -71,6 +71,11 @@ def open_server(options: Sequence[tuple[str, int]] | None = None, guard: RpcGuar
     return cast("grpc.aio.Server", _Server(server_options() if options is None else options, guard or RpcGuard()))
 
 
+def offered_services(server: grpc.aio.Server) -> tuple[str, ...]:
+    """Names of the services that were added to a server of `open_server`, in that order."""
+    return tuple(cast("_Server", server).services)
+
+
 class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]  # Cython's, without types
     """Refuses calls of unknown methods without reading the method's name."""
 
@@ -98,6 +103,11 @@ class _Server(aio_server.Server):
         self._loop = cygrpc.get_working_loop()
         arguments = aio_server._augment_channel_arguments(options, None)
         self._server = _CoreServer(self._loop, None, (), (guard,), arguments, MAX_CALLS)
+        self.services: list[str] = []
+
+    def add_registered_method_handlers(self, service: str, method_handlers: Any) -> None:
+        self.services.append(service)
+        super().add_registered_method_handlers(service, method_handlers)
 
 
 async def _refuse(call: Any) -> None:

@@ -34,6 +34,9 @@ HELD_BYTES = 128 << 20
 REQUEST_SECONDS = 30.0
 """How long a call may take to send its request: 4 MiB over a slow line. Calls that are opened and left without one would fill the rooms."""
 
+MAX_REQUESTS = 1_000
+"""Of one call that takes several: a reflection of all there is takes some dozens."""
+
 STALLED_SECONDS = 60.0
 """A reader that takes nothing for so long gets an error, and what was kept for it is released."""
 
@@ -66,6 +69,7 @@ READS = Room("reads of system tables", 512, 128)
 TIERERS = Room("requests of tierers", 1_024, 512)
 CLUSTER = Room("requests to the embedded cluster", 512, 256)
 LISTINGS = Room("listings", 512, 128)
+PROBES = Room("health checks and reflections", 256, 64)
 
 MAX_STREAMS = 512
 """HTTP/2 streams of one connection: more than CALLS and READS let it hold together, so that a SELECT finds one while CALLs wait."""
@@ -80,7 +84,12 @@ _ROOMS = {
     "/tiering.rpc.v1.TieringControl/TierTable": CALLS,
     "/tiering.rpc.v1.TieringControl/SweepLake": CALLS,
 }
-_ROOMS_OF_SERVICES = {"tiering.rpc.v1.TieringCoordinator": TIERERS, "tiering.rpc.v1.EmbeddedCluster": CLUSTER}
+_ROOMS_OF_SERVICES = {
+    "tiering.rpc.v1.TieringCoordinator": TIERERS,
+    "tiering.rpc.v1.EmbeddedCluster": CLUSTER,
+    "grpc.health.v1.Health": PROBES,
+    "grpc.reflection.v1alpha.ServerReflection": PROBES,
+}
 _LARGE = (
     "/tiering.rpc.v1.EmbeddedCluster/Append",
     "/tiering.rpc.v1.EmbeddedCluster/Upsert",
@@ -122,9 +131,10 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
         return handler
 
     def _guarded(self, method: str, handler: Any) -> Any:
-        if handler.request_streaming:
-            raise TypeError(f"{method} takes a stream of requests: nothing here bounds one")
         read: Callable[[bytes], Any] = handler.request_deserializer
+        if handler.request_streaming:
+            conversing = self._conversing(method, read, handler.stream_stream)
+            return grpc.stream_stream_rpc_method_handler(conversing, None, handler.response_serializer)
         # Handlers take streams of requests, which are the same on the wire: so a call is counted before its request has come.
         if handler.response_streaming:
             streaming = self._streaming(method, read, handler.unary_stream)
@@ -160,16 +170,46 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
 
         return stream
 
+    def _conversing(self, method: str, read: Callable[[bytes], Any], behaviour: _Behaviour) -> _Behaviour:
+        """Of a call with several requests: each is bounded as a call of its own is."""
+        room, limit = room_of(method), request_limit(method)
+
+        async def converse(_: object, context: _Context) -> None:
+            try:
+                with self._admitted(room, context.peer()):
+                    async with aclosing(self._requests(context, read, limit)) as requests:
+                        await self._send(context, behaviour(requests, context))
+            except _ENDS:
+                raise
+            except BaseException as error:
+                await _end(method, context, error)
+
+        return converse
+
+    async def _requests(self, context: _Context, read: Callable[[bytes], Any], limit: int) -> AsyncGenerator[Any, None]:
+        for _ in range(MAX_REQUESTS):
+            raw = await self._next_request(context)
+            if raw is None:
+                return
+            with self._held(raw, limit):
+                yield _parsed(read, raw)
+        raise InvalidArgument(f"one call takes at most {MAX_REQUESTS} requests", hint="Go on in another call.")
+
     async def _request(self, context: _Context) -> bytes:
         """The bytes of the call's only message. Raises InvalidArgument if it does not come."""
+        raw = await self._next_request(context)
+        if raw is None:
+            raise InvalidArgument("the call was opened and ended without a request")
+        return raw
+
+    async def _next_request(self, context: _Context) -> bytes | None:
+        """The bytes of the next message; None = the client sends no more. Raises InvalidArgument if neither comes in time."""
         try:
             async with asyncio.timeout(self._request_seconds):
                 raw = await context.read()
         except TimeoutError:
             raise InvalidArgument(f"the call was opened, but no request came within {self._request_seconds:g} s") from None
-        if not isinstance(raw, bytes):
-            raise InvalidArgument("the call was opened and ended without a request")
-        return raw
+        return raw if isinstance(raw, bytes) else None
 
     async def _send(self, context: _Context, items: AsyncGenerator[Any, None]) -> None:
         """Sends all items. Raises ServiceBusy when a reader goes on that took nothing for too long."""

@@ -7,6 +7,7 @@ the table goes on by itself.
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,12 +16,14 @@ import pytest
 from support.flink.flink_on_iceberg import FlinkOnIceberg, share
 from support.lakes import broken_lakes as broken
 from support.lakes.broken_lakes import Source, first_round_failed_behind_its_plan, tiered
+from support.lakes.hostile_lake import metadata_file, point_catalog
 from support.on_call import call, follow, in_lake, next_action
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
 from tiering.coordinator.calls.pause_tiering import PauseTiering
 from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.memory.history import HistoryRange
+from tiering.lake.iceberg.lake import IcebergLake
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 
@@ -96,7 +99,7 @@ OF_THEIR_OWN = {
     errors.UntrackedLakeTable: "test_an_untracked_lake_table_gets_another_name",
     errors.TablePaused: "test_a_pause_without_an_end_is_ended_after_the_error",
     errors.DataCorrupt: "test_a_damaged_segment_is_put_back_and_then_tried_again",
-    errors.SchemaDrift: "tests/integration/test_next_actions_in_spark.py",
+    errors.SchemaDrift: "tests/integration/plugin/test_next_actions.py",
 }
 
 
@@ -209,6 +212,25 @@ def test_a_lake_table_that_was_mended_by_hand_goes_on_by_itself(tmp_path: Path) 
     assert world.record(source.info).state == "Pending"
     assert "LAKE_MENDED" in [event.event_type for event in world.store.events()]  # type: ignore[attr-defined]
     prove_healthy(source)
+    world.close()
+
+
+def test_a_place_that_is_allowed_at_the_next_start_lets_it_go_on(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path / "home")
+    source = tiered(world, LOG, False)
+    catalog_file = tmp_path / "home" / "lake-catalog.db"
+    (outside := tmp_path / "outside").mkdir()
+    shutil.copy(metadata_file(catalog_file), outside / "m.metadata.json")
+    point_catalog(catalog_file, f"file://{outside}/m.metadata.json")
+    outcome = source.tier()
+    assert outcome.error is not None
+    assert outcome.error.error_class == errors.ForbiddenLocation.__name__
+    assert next_action(world.coordinator, source.info) is None
+    world.lake_properties["lakeward.allowed-locations"] = f"file://{outside}"
+    world.lake = IcebergLake(world.lake_properties)
+    world.restart()
+    assert next_action(world.coordinator, source.info) is None
+    assert world.begin(source.info).end().error is None
     world.close()
 
 

@@ -16,6 +16,7 @@ import pytest
 from support.clusters.memory_cluster import log_table
 from support.worlds.calling import until
 from support.worlds.coordinator_world import HandTierer, World
+from support.worlds.lake_world import InlineDeployment
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.serving import RunningServer, serve
 from tiering.errors import LakewardError
@@ -89,7 +90,7 @@ async def serving(world: World) -> AsyncIterator[Served]:
 
 
 @contextmanager
-def at_uri(world: World) -> Iterator[str]:
+def at_uri(world: World | InlineDeployment) -> Iterator[str]:
     """Serves from an event loop in a thread, for clients that block or are processes. Yields the uri."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)

@@ -1,4 +1,5 @@
-"""Every procedure that changes something: one effect for one idempotency key, none for a dry run, an event with the caller.
+"""Every procedure that changes something: one effect for one idempotency key, none for a dry run, an event with the caller. And the public
+client's method for each procedure.
 
 Over the real coordinator and a real lake, whose table failed because a user rolled it back. A new procedure that
 changes something fails here until it says how it is called.
@@ -7,7 +8,8 @@ changes something fails here until it says how it is called.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,17 @@ import pytest
 from support.background import tick
 from support.clusters.older_version import TWICE, older_write
 from support.operators import pause
+from support.services.served import at_uri
 from support.services.sys_catalog import Client, error_of, serving
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
+from sys_tables.declare.parameters import parameters_of
 from sys_tables.registry import default_registry
+from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.errors import InvalidArgument, UnknownTable
-from tiering.model.tables import TableBucket, TableInfo, TablePath
+from tiering.coordinator.server.procedures_by_name import request_of
+from tiering.errors import InvalidArgument, UnknownProcedure, UnknownTable
+from tiering.model.leases import KvSnapshot
+from tiering.model.tables import BucketKey, TableBucket, TableInfo, TablePath
 from tiering.wire.request_bounds import ID_LIMIT
 
 RUNNING = "the running round"
@@ -86,7 +93,11 @@ def lease_snapshots(world: LakeWorld, planes: TableInfo) -> None:
     rows = pa.table({"id": range(10), "text": [str(number) for number in range(10)]}, schema=PRIMARY_KEY_SCHEMA)
     world.storage.upsert(planes.path, rows, "test", 0)
     snapshots = world.storage.take_kv_snapshots(planes.path)
+    hold(world, planes, snapshots)
     world.storage.upsert(planes.path, rows, "test", 1)  # newer than the snapshots
+
+
+def hold(world: LakeWorld, planes: TableInfo, snapshots: Mapping[BucketKey, KvSnapshot]) -> None:
     wanted = {TableBucket(planes.table_id, bucket): snapshot.snapshot_id for bucket, snapshot in snapshots.items()}
     assert not world.storage.acquire_lease("held", 60_000, wanted)
 
@@ -209,3 +220,94 @@ def test_a_repeat_is_answered_though_its_table_is_gone(world: LakeWorld) -> None
             assert error.hint or key == "queued"
 
     talk(world, scenario)
+
+
+IN_CLIENT = {"table": "table_path", "database": "database_name"}
+"""What the client calls an argument, where SQL has another name for it."""
+
+LATER = ("release_kv_snapshot_lease", "drop_kv_snapshot_lease", "pause_tiering")
+"""After them the others would have nothing to change."""
+
+
+@pytest.mark.parametrize("client_class", [LakewardClient, AsyncLakewardClient])
+def test_the_client_has_a_method_for_each_procedure_with_its_arguments(client_class: type) -> None:
+    procedures = {procedure.name: procedure for procedure in default_registry().procedures}
+    del procedures["help"]  # about SQL itself
+    for name, procedure in procedures.items():
+        signature = inspect.signature(getattr(client_class, name))
+        names = [IN_CLIENT.get(parameter.name, parameter.name) for parameter in parameters_of(procedure.input_class)]
+        takes_options = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature.parameters.values())
+        options = {"dry_run", "idempotency_key", "caller"} if procedure.mutates else {"caller"}
+        assert [argument for argument in signature.parameters if argument in names] == names
+        assert takes_options or options <= signature.parameters.keys(), name
+
+
+def test_the_client_gets_the_answers_that_sql_gives(world: LakeWorld) -> None:
+    names = [*(name for name in CHANGING if name not in LATER), *LATER]
+    with at_uri(world) as uri, LakewardClient(uri) as client:
+        answers = {}
+        for name in names:
+            if name == "drop_kv_snapshot_lease":
+                planes = world.storage.table(TablePath("sales", "planes"))
+                hold(world, planes, world.storage.kv_snapshots(planes))
+            values = {IN_CLIENT.get(argument, argument): value for argument, value in arguments(world, name).items()}
+            before = state(world)
+            getattr(client, name)(**values, dry_run=True, caller="ann")
+            assert state(world) == before, name
+            answers[name] = values, getattr(client, name)(**values, idempotency_key=f"of {name}", caller="ann")
+            assert world.store.operation(f"of {name}") is not None
+        for name in ("tier_database", "tier_table"):
+            del answers[name]  # their rows tell how the table stands, which is paused by now
+        with pytest.raises(InvalidArgument, match="already names pause_tiering"):
+            client.pause_tiering("sales.other", idempotency_key="of pause_tiering", caller="ann")
+        explained = client.explain_tiering("sales.orders")
+        assert "paused by ann" in " ".join(line.reason for line in explained)
+        assert [result.check for result in client.validate_table("sales.orders", level="counts")]
+        with pytest.raises(UnknownTable):
+            client.retry_tiering("sales.nowhere")
+
+        async def beside() -> None:
+            async_client = AsyncLakewardClient(uri)
+            for name, (values, answer) in answers.items():
+                again = await getattr(async_client, name)(**values, idempotency_key=f"of {name}", caller="ann")
+                assert again == answer
+            assert await async_client.explain_tiering("sales.orders")
+            await async_client.close()
+
+        async def in_sql(sql: Client) -> None:
+            for name, (values, answer) in answers.items():
+                _, rows = await sql.call(
+                    name,
+                    key=f"of {name}",
+                    caller="ann",
+                    **{argument: values[IN_CLIENT.get(argument, argument)] for argument in ARGUMENTS[name][0]},
+                )
+                [row] = rows.to_pylist()
+                shared = row.keys() & vars(answer).keys()
+                assert {column: row[column] for column in shared} == {column: getattr(answer, column) for column in shared}
+
+        asyncio.run(beside())
+        talk(world, in_sql)
+
+
+@pytest.mark.parametrize(
+    ("procedure", "text", "problem"),
+    [
+        ("pause_tiering", "[]", "no JSON object"),
+        ("pause_tiering", "{", "no JSON object"),
+        ("pause_tiering", '{"table": "sales.orders", "why": "x"}', "has no argument 'why'"),
+        ("pause_tiering", '{"table": "sales.orders", "until": "soon"}', "the argument 'until' cannot be"),
+        ("pause_tiering", '{"table": "sales.orders", "until": "2030-01-01T00:00:00"}', "has no time zone"),
+        ("pause_tiering", '{"reason": "x"}', "the argument 'path' cannot be"),
+        ("pause_tiering", '{"table": "sales.orders", "dry_run": true}', "has no argument 'dry_run'"),
+        ("skip_record", '{"table": "sales.orders", "bucket_id": "a", "offset": 0}', "the argument 'bucket_id' cannot be"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused_by_name(procedure: str, text: str, problem: str) -> None:
+    with pytest.raises(InvalidArgument, match=problem):
+        request_of(procedure, text, {"caller": "ann", "dry_run": False, "idempotency_key": None})
+
+
+def test_a_procedure_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UnknownProcedure, match="there is no procedure 'nothing'"):
+        request_of("nothing", "{}", {"caller": "ann", "dry_run": False, "idempotency_key": None})

@@ -17,6 +17,8 @@ from tiering.cli.terminal.options import (
     LogFormatOption,
     LogLevelOption,
     MasterOption,
+    MetricsHostOption,
+    MetricsPortOption,
     SlotsOption,
     UriOption,
     read_pairs,
@@ -38,6 +40,9 @@ def tierer(
     slots: SlotsOption = DEFAULT_SLOTS,
     fluss_conf: FlussConfOption = None,
     tierer_id: Annotated[str | None, typer.Option(help="Its name in the system tables; made up by default.")] = None,
+    metrics_port: MetricsPortOption = None,
+    metrics_host: MetricsHostOption = "127.0.0.1",
+    insecure: Annotated[bool, typer.Option(help="Serve metrics off loopback although nothing is encrypted or checked.")] = False,
     parent_pid: Annotated[int | None, typer.Option(hidden=True)] = None,
     log_level: LogLevelOption = "info",
     log_format: LogFormatOption = LogFormat.CONSOLE,
@@ -49,10 +54,12 @@ def tierer(
     Example: lakeward tierer --uri coordinator-host:7707 --master spark://spark-host:7077
     """
     # Here and not above: the other commands, and their help, do without what it needs.
+    from tiering.cli.processes.monitoring import MonitoringSettings
     from tiering.cli.processes.tierer import TiererSettings, run_tierer
 
     configure_logging(log_level, log_format)
     keep_files_private()
     os.environ.update(lake_environment(read_lake(context, None, fluss_conf) or {}))
     read_storage(fluss_conf)
-    run_tierer(TiererSettings(uri, master, slots, tierer_id, read_pairs(conf or [], "--conf"), parent_pid))
+    properties, monitoring = read_pairs(conf or [], "--conf"), MonitoringSettings(metrics_port, metrics_host)
+    run_tierer(TiererSettings(uri, master, slots, tierer_id, properties, parent_pid, monitoring, insecure))

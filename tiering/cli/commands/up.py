@@ -8,7 +8,7 @@ import typer
 
 from tiering.cli.terminal.lake_options import OTHER_OPTIONS
 from tiering.cli.terminal.option_groups import with_options
-from tiering.cli.terminal.options import DEFAULT_SLOTS, ConfOption, MasterOption, SlotsOption
+from tiering.cli.terminal.options import DEFAULT_SLOTS, ConfOption, MasterOption, SlotsOption, TiererMetricsPortOption
 from tiering.cli.terminal.service_options import ServiceOptions
 
 
@@ -24,6 +24,7 @@ def up(
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
     slots: SlotsOption = DEFAULT_SLOTS,
+    tierer_metrics_port: TiererMetricsPortOption = None,
 ) -> None:
     """Run everything on this machine: coordinator, tierer and embedded cluster on one data folder.
 
@@ -34,4 +35,5 @@ def up(
     # Here and not above: the other commands, and their help, do without what it needs.
     from tiering.cli.processes.up import UpSettings, serve_up
 
-    asyncio.run(serve_up(UpSettings(options.begin(context), master, slots, conf or [], options.log_level, options.log_format)))
+    settings = options.begin(context)
+    asyncio.run(serve_up(UpSettings(settings, master, slots, conf or [], options.log_level, options.log_format, tierer_metrics_port)))

@@ -43,7 +43,7 @@ def wait(
     Example: lakeward wait sales.orders --timestamp 2026-03-01T08:00:00Z
     """
     path = parse_table_path(table)
-    until, offsets = parse_moment(timestamp), parse_offsets(offset)
+    until, offsets = parse_moment(timestamp, "--timestamp"), parse_offsets(offset)
     latest = Progress("the wait is over")
     with LakewardClient(uri) as client, round_bar(str(path), "waiting for") as show:
 
@@ -60,14 +60,14 @@ def wait(
         raise typer.Exit(ExitStatus.NOT_YET)
 
 
-def parse_moment(text: str | None) -> datetime | None:
-    """A moment as people write it; UTC unless it names a zone. Raises InvalidArgument."""
+def parse_moment(text: str | None, option: str) -> datetime | None:
+    """A moment as people write it behind `option`; UTC unless it names a zone. Raises InvalidArgument."""
     if text is None:
         return None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidArgument(f"--timestamp {text[:60]!r} is no moment", hint="Write it as 2026-03-01T08:00:00Z.") from None
+        raise InvalidArgument(f"{option} {text[:60]!r} is no moment", hint="Write it as 2026-03-01T08:00:00Z.") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
@@ -14,8 +13,10 @@ import grpc.aio
 import structlog
 
 import sys_tables.server.service
+from tiering.cli.processes.coordinator_health import CoordinatorHealth
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
 from tiering.cli.processes.lake_check import check_lake_is_the_clusters
+from tiering.cli.processes.monitoring import MonitoringSettings, check_host, monitoring
 from tiering.cluster.kinds import HostedCluster
 from tiering.cluster.registry import EMBEDDED, check_folder, cluster_kind
 from tiering.coordinator.calls.validate_table import Validator
@@ -25,7 +26,6 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.event_log import log_events
 from tiering.coordinator.server.serving import RunningServer, serve
-from tiering.errors import SetupError
 from tiering.files.folder_lock import FolderLock
 from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import lake_opener
@@ -65,6 +65,7 @@ class CoordinatorSettings:
     held_tables: int = CoordinatorOptions.held_tables
     history: KeptHistory | None = None
     """None = as much as is kept by default."""
+    monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,11 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
 
     Raises SetupError: folder, port, another version's store.
     """
-    _check_host(settings)
+    check_host(settings.host, settings.insecure)
+    check_host(settings.monitoring.host, settings.insecure)
+    health = CoordinatorHealth(settings.monitoring)
     folder = open_data_folder(settings.data)
-    with ExitStack() as stack:
+    with monitoring(settings.monitoring, health.registry, health.not_alive, health.not_ready), ExitStack() as stack:
         lock = FolderLock(folder.root)
         stack.callback(lock.release)
         if not await _acquired(lock, stopping):
@@ -115,9 +118,11 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
                 cluster.add_to_server(server)
 
         server = await serve(coordinator, settings.host, settings.port, [register])
+        health.serving(coordinator)
         try:
             yield RunningCoordinator(coordinator, server)
         finally:
+            health.stopping()
             await server.stop()
 
 
@@ -190,16 +195,3 @@ def stop_signal() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     return stopping
-
-
-def _check_host(settings: CoordinatorSettings) -> None:
-    """Off loopback only with --insecure: this version has neither TLS nor tokens (DESIGN 10)."""
-    try:
-        loopback = ipaddress.ip_address(settings.host.strip("[]")).is_loopback
-    except ValueError:
-        loopback = settings.host == "localhost"
-    if not loopback and not settings.insecure:
-        raise SetupError(
-            f"refusing to listen on {settings.host}: anyone who reaches that address could read and steer the tiering",
-            hint="Listen on 127.0.0.1, or pass --insecure if the network is trusted.",
-        )

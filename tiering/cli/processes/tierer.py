@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 import structlog
 
+from tiering.cli.processes.monitoring import MonitoringSettings, check_host, monitoring
 from tiering.cli.spark.java import require_java
 from tiering.cli.terminal.options import DEFAULT_SLOTS
 from tiering.clock import RandomIds, SystemClock
@@ -28,6 +29,8 @@ from tiering.round.tasks.spark_runner import SparkTaskRunner
 from tiering.round.tasks.spark_session import open_spark, warm_up
 from tiering.round.tierer import Tierer, TiererOptions
 from tiering.round.transport import GrpcTransport
+from tiering.telemetry.http_server import new_registry
+from tiering.telemetry.tierer_metrics import TiererMetrics
 
 log = structlog.get_logger(__name__)
 
@@ -47,11 +50,15 @@ class TiererSettings:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     parent_pid: int | None = None
     """Stop when this process is no longer the parent: `lakeward up` was killed."""
+    monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
+    insecure: bool = False
+    """Metrics may be served off loopback."""
 
 
 def run_tierer(settings: TiererSettings) -> None:
     """Runs until SIGTERM or SIGINT. Raises SetupError without Java, InvalidArgument for a tierer id that cannot be."""
     check_tierer_id(settings.tierer_id or "")
+    check_host(settings.monitoring.host, settings.insecure)
     require_java()
     clock, ids = SystemClock(), RandomIds()
     # Spark first: starting its JVM forks, which a process with open gRPC channels should not do.
@@ -83,10 +90,13 @@ def run_tierer(settings: TiererSettings) -> None:
         slots=settings.slots,
         service_timeout_ms=config.service_timeout_ms,
     )
-    tierer = Tierer(world, options)
-    threading.Thread(target=_stop_when, args=(stopping, tierer), daemon=True).start()
-    log.info("tierer is ready", tierer_id=tierer_id, uri=settings.uri, master=settings.master, slots=settings.slots)
-    tierer.run()
+    registry = new_registry()
+    metrics = TiererMetrics(registry, clock, settings.slots, ready_ms=config.service_timeout_ms // 2)
+    tierer = Tierer(world, options, metrics)
+    with monitoring(settings.monitoring, registry, lambda: None, metrics.not_ready):
+        threading.Thread(target=_stop_when, args=(stopping, tierer), daemon=True).start()
+        log.info("tierer is ready", tierer_id=tierer_id, uri=settings.uri, master=settings.master, slots=settings.slots)
+        tierer.run()
     transport.close()
     spark.stop()
     log.info("tierer stopped", tierer_id=tierer_id)

@@ -39,6 +39,7 @@ class UpSettings:
     conf: Sequence[str]
     log_level: str
     log_format: LogFormat = LogFormat.CONSOLE
+    tierer_metrics_port: int | None = None
 
 
 async def serve_up(settings: UpSettings) -> None:
@@ -102,6 +103,9 @@ async def _start_tierer(settings: UpSettings, uri: str) -> asyncio.subprocess.Pr
     command = module_command("tiering.cli.main", "tierer", "--uri", uri, "--master", settings.master)
     command += ["--slots", str(settings.slots), "--log-level", settings.log_level, "--log-format", settings.log_format.value]
     command += ["--parent-pid", str(os.getpid())]
+    if settings.tierer_metrics_port is not None:
+        command += ["--metrics-port", str(settings.tierer_metrics_port), "--metrics-host", settings.coordinator.monitoring.host]
+        command += ["--insecure"] if settings.coordinator.insecure else []
     for pair in settings.conf:
         command += ["--conf", pair]
     environment = {**os.environ, **lake_environment(settings.coordinator.lake_properties or {})}

@@ -39,6 +39,18 @@ KeyOption = Annotated[
 LogLevelOption = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
 LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", help="A line an event: for people, or a JSON object for programs.")]
 
+MetricsPortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics-port", min=0, max=65_535, help="Serve metrics and health over HTTP there; 0 picks a free one. Default: not at all."
+    ),
+]
+MetricsHostOption = Annotated[str, typer.Option("--metrics-host", help="Address for metrics and health, such as 127.0.0.1 or ::1.")]
+MetricsTablesOption = Annotated[int, typer.Option("--metrics-tables", min=0, help="Tables with series of their own; the worst come first.")]
+TiererMetricsPortOption = Annotated[
+    int | None, typer.Option("--tierer-metrics-port", min=0, max=65_535, help="The same of the tierer; it is named in its log.")
+]
+
 DataOption = Annotated[Path, typer.Option("--data", help="The data folder; made if need be.")]
 PortOption = Annotated[int, typer.Option(min=0, max=65_535, help="0 picks a free one.")]
 HostOption = Annotated[str, typer.Option(help="Address to listen on, such as 127.0.0.1 or ::1.")]

@@ -31,11 +31,15 @@ from tiering.cli.terminal.options import (
     LakePropertyOption,
     LogFormatOption,
     LogLevelOption,
+    MetricsHostOption,
+    MetricsPortOption,
+    MetricsTablesOption,
     PortOption,
     TimeoutOption,
 )
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.files.private_files import keep_files_private
+from tiering.telemetry.metrics import DEFAULT_TABLES
 from tiering.wire.channel import DEFAULT_PORT
 
 if TYPE_CHECKING:
@@ -66,6 +70,9 @@ class ServiceOptions:
     fluss_conf: FlussConfOption = None
     create_lake_tables: CreateLakeTablesOption = False
     insecure: InsecureOption = False
+    metrics_port: MetricsPortOption = None
+    metrics_host: MetricsHostOption = "127.0.0.1"
+    metrics_tables: MetricsTablesOption = DEFAULT_TABLES
     log_level: LogLevelOption = "info"
     log_format: LogFormatOption = LogFormat.CONSOLE
 
@@ -73,6 +80,7 @@ class ServiceOptions:
         """Sets up the process's logs and files, and returns what the coordinator is to be. Raises InvalidArgument, SetupError."""
         # Here and not above: the other commands, and their help, do without what it needs.
         from tiering.cli.processes.coordinator import CoordinatorSettings, KeptHistory
+        from tiering.cli.processes.monitoring import MonitoringSettings
 
         configure_logging(self.log_level, self.log_format)
         keep_files_private()
@@ -92,4 +100,5 @@ class ServiceOptions:
             cluster_settings,
             self.fluss_held_tables,
             KeptHistory(self.keep_history_ms, self.keep_table_rounds, self.keep_table_events, self.keep_rounds, self.keep_events),
+            MonitoringSettings(self.metrics_port, self.metrics_host, self.metrics_tables),
         )

@@ -147,6 +147,11 @@ def effect_with_progress(request_class: type[RequestT]) -> Callable[[Stream[Requ
     return declare
 
 
+def request_class(procedure: str) -> type[CallRequest[Any]] | None:
+    """The class of the requests of a procedure; None if there is none."""
+    return next((declared for declared in _EFFECTS if declared.procedure == procedure), None)
+
+
 def effect_of(request: CallRequest[Any]) -> Effect:
     """The effect that the module of the request's class declares."""
     return _EFFECTS[type(request)]

@@ -20,6 +20,7 @@ import structlog
 from tiering import errors
 from tiering.coordinator.calls.effects import CallParts, Pool, effect_with_progress
 from tiering.coordinator.decisions import operator_requests
+from tiering.coordinator.decisions.change import cancel_text
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.operator_requests import check_callable, reach_stops
 from tiering.coordinator.decisions.records import ErrorInfo, OperationRecord, RoundRecord, TableRecord, TextOffsets, from_text, to_text
@@ -442,8 +443,7 @@ def error_of(error: ErrorInfo) -> errors.LakewardError:
 
 def cancelled_error(record: TableRecord, ended: RoundRecord, now: datetime) -> ErrorInfo:
     """What a call is told whose round was cancelled."""
-    by = ended.cancelled_by or "a change of the table"
-    text = f"round {ended.round_id} of {record.path} was cancelled by {by}"
+    text = cancel_text(ended) if ended.cancelled_by else f"round {ended.round_id} of {record.path} was cancelled by a change of the table"
     return ErrorInfo("RoundCancelled", text, None, "Call again to tier the table.", retryable=True, time=now)
 
 

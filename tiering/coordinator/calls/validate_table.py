@@ -26,9 +26,10 @@ class ValidateTable(CallRequest[Sequence[CheckResult]]):
     """Its arguments (SYS.md). `level` by its name, in any case; `snapshot_id` None = the newest lake snapshot."""
 
     procedure = "validate_table"
+    result_class = Sequence[CheckResult]
     path: TablePath
     level: str
-    snapshot_id: int | None
+    snapshot_id: int | None = None
 
 
 Validator = Callable[[ValidateTable, Callable[[subprocess.Popen[str]], None]], Sequence[CheckResult]]

@@ -109,6 +109,19 @@ class Change:
         return moved.note(ctx, name, why, level, **{"from": source, "to": target})
 
 
+def heartbeat_deadline(ctx: Context, record: TableRecord) -> datetime:
+    """When the running round is over if nothing is heard of its tierer; if it was cancelled, whatever is heard."""
+    cancelled = record.round is not None and record.round.cancelled_by is not None
+    timeout_ms = ctx.options.service_timeout_ms
+    return ctx.now.after(min(timeout_ms, ctx.options.cancel_ms) if cancelled else timeout_ms)
+
+
+def cancel_text(row: RoundRecord) -> str:
+    """Who cancelled the round, and with which words."""
+    words = f": {row.cancel_message}" if row.cancel_message else ""
+    return f"round {row.round_id} of {row.database_name}.{row.table_name} was cancelled by {row.cancelled_by or 'nobody'}{words}"
+
+
 def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> Change:
     """Makes the next epoch and its round together, and queues the table. A queued CALL lends its round id."""
     deadline = _deadline(ctx, change.record)

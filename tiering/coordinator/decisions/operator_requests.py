@@ -8,7 +8,7 @@ from datetime import datetime
 
 from tiering import errors
 from tiering.coordinator.decisions import waits
-from tiering.coordinator.decisions.change import Change, Context, enter_pending
+from tiering.coordinator.decisions.change import Change, Context, enter_pending, heartbeat_deadline
 from tiering.coordinator.decisions.records import Level, Pause, QueuedCall, TableRecord, TextOffsets, Trigger
 from tiering.model.states import TableState
 
@@ -92,7 +92,8 @@ def cancel(ctx: Context, record: TableRecord, message: str | None = None) -> Cha
         return None
     if record.running.cancelled_by is not None:
         return Change(record, durable=False)
-    change = Change(record).update_round(cancelled_by=ctx.principal or "unknown")
+    change = Change(record).update_round(cancelled_by=ctx.principal or "unknown", cancel_message=message)
+    change = change.update(heartbeat_deadline=heartbeat_deadline(ctx, change.record))
     return change.note(ctx, "ROUND_CANCELLED", message or "the round is to end without a commit", Level.WARN)
 
 

@@ -248,6 +248,8 @@ class RoundRecord:
     acked: bool = False
     lake_snapshot_id: int | None = None
     cancelled_by: str | None = None
+    cancel_message: str | None = None
+    """What they said who cancelled it."""
     error: ErrorInfo | None = None
     deadline: datetime | None = None
     """When the promise of freshness was to be broken, as it stood when the round was queued."""

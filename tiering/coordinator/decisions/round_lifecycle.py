@@ -13,7 +13,7 @@ from tiering import errors
 from tiering.coordinator.decisions import error_kinds, waits
 from tiering.coordinator.decisions.backlog import backlog_begun
 from tiering.coordinator.decisions.backoff import backoff_ms
-from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending, rest
+from tiering.coordinator.decisions.change import Change, Context, cancel_text, clear_error, end_round, enter_pending, rest
 from tiering.coordinator.decisions.records import (
     AssignmentEnd,
     CommitState,
@@ -122,7 +122,9 @@ def assign(ctx: Context, record: TableRecord, tierer_id: str, incarnation: str |
 
 
 def renew(ctx: Context, record: TableRecord) -> Change:
-    """Renews the service timeout: the tierer still runs the round."""
+    """Renews the service timeout: the tierer still runs the round. One that was cancelled has its time, and no more."""
+    if record.round is not None and record.round.cancelled_by is not None:
+        return replace(Change(record), durable=False).update(heartbeat_time=ctx.now.wall)
     return _beat(replace(Change(record), durable=False), ctx)
 
 
@@ -265,9 +267,11 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
 
 
 def _end_cancelled(ctx: Context, record: TableRecord, stats: RoundStats | None = None) -> Change:
-    cancelled_by = record.round.cancelled_by if record.round else None
-    ended = end_round(Change(record), ctx, RoundState.CANCELLED, stats=stats)
-    return _answer_call(rest(ended, ctx, f"the round was cancelled by {cancelled_by}", checked=False), ctx)
+    current = record.round
+    assert current is not None
+    error = ErrorInfo(errors.Cancelled.__name__, cancel_text(current), None, "", retryable=True, time=ctx.now.wall)
+    ended = end_round(Change(record), ctx, RoundState.CANCELLED, stats=stats, error=error)
+    return _answer_call(rest(ended, ctx, cancel_text(current), checked=False), ctx)
 
 
 def _start_anew(ctx: Context, record: TableRecord, why: str) -> Change:
@@ -285,7 +289,7 @@ def _start_anew(ctx: Context, record: TableRecord, why: str) -> Change:
 
 
 def expire(ctx: Context, record: TableRecord) -> Change | None:
-    """Fails the round if its tierer was silent for the service timeout; None = not yet."""
+    """Fails the round if its tierer was silent for the service timeout, ends it if it was cancelled; None = not yet."""
     current = record.running
     if current is None or not ctx.now.passed(record.heartbeat_deadline):
         return None
@@ -302,6 +306,8 @@ def lose(ctx: Context, record: TableRecord) -> Change:
     """
     current = record.round
     assert current is not None
+    if current.cancelled_by is not None and not record.granted:
+        return _end_cancelled(ctx, record)
     if not record.granted:
         change = _beat(Change(record), ctx)
         return change.note(ctx, "TABLE_HANDED_OVER", f"the tierer {current.tierer_id} did not get it: handed over again", Level.WARN)

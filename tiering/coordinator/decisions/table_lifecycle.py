@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from tiering.coordinator.decisions import error_kinds, retries, waits
 from tiering.coordinator.decisions.assignments import end_session
-from tiering.coordinator.decisions.change import Change, Context, end_round, enter_pending
+from tiering.coordinator.decisions.change import Change, Context, end_round, enter_pending, heartbeat_deadline
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import Pause, TableRecord, Trigger
 from tiering.model.rounds import RoundState
@@ -61,8 +61,7 @@ def _restore(ctx: Context, record: TableRecord) -> Change:
     if record.state in RESTORED_AS_STORED:
         if record.state is not TableState.TIERING:
             return Change(record, durable=False)
-        fresh = ctx.now.after(ctx.options.service_timeout_ms)
-        return Change(replace(record, heartbeat_deadline=fresh), durable=False)
+        return Change(replace(record, heartbeat_deadline=heartbeat_deadline(ctx, record)), durable=False)
     met = Change(replace(record, state=None))
     met = met.move(ctx, TableState.INITIALIZED, "met in the store after a start of the coordinator")
     return met.move(ctx, TableState.SCHEDULED, "waits for its next due time")
@@ -108,7 +107,7 @@ def reread(ctx: Context, record: TableRecord, before: TableRecord | None) -> Tab
         return record
     if before is not None and before.running is not None and before.running.round_id == record.running.round_id:
         return replace(record, heartbeat_time=before.heartbeat_time, heartbeat_deadline=before.heartbeat_deadline)
-    return replace(record, heartbeat_deadline=ctx.now.after(ctx.options.service_timeout_ms))
+    return replace(record, heartbeat_deadline=heartbeat_deadline(ctx, record))
 
 
 def is_as_defined(record: TableRecord, info: TableInfo) -> bool:

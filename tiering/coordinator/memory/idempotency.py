@@ -138,5 +138,5 @@ def _bound_to(operation: OperationRecord) -> tuple[str, str, dict[str, Any]]:
 
 
 @cache
-def _adapter(result_class: type) -> TypeAdapter[Any]:
+def _adapter(result_class: Any) -> TypeAdapter[Any]:
     return TypeAdapter(result_class)

@@ -28,6 +28,7 @@ from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.listings import Listing, Listings, Page
+from tiering.coordinator.server.procedures_by_name import request_of, result_pieces
 from tiering.coordinator.tierers.held_requests import HeldRequestLimit
 from tiering.errors import InvalidArgument, UnknownTable, cut_message
 from tiering.library_guards.panics import contained
@@ -319,6 +320,20 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
         reason = request.reason if request.HasField("reason") else None
         result = await self._coordinator.control.perform(FenceTierer(request.tierer_id, reason, **_options(request.options)))
         return control_pb2.FenceTiererResponse(tierer_id=result.tierer_id, tables_fenced=result.tables_fenced)
+
+    async def CallProcedure(
+        self, request: control_pb2.CallProcedureRequest, context: Context
+    ) -> AsyncIterator[control_pb2.CallProcedureResponse]:
+        call = request_of(request.procedure, request.arguments_json, _options(request.options))
+        with self._coordinator.open_calls.during(call.procedure, call.caller, getattr(call, "idempotency_key", None)):
+            steps = self._coordinator.control.perform_with_progress(call)
+            async with aclosing(steps):
+                async for step in steps:
+                    if isinstance(step, Progress):
+                        yield control_pb2.CallProcedureResponse(progress=step.message)
+                    else:
+                        for piece in result_pieces(call, step):
+                            yield control_pb2.CallProcedureResponse(result_piece=piece)
 
     async def WaitForTiering(
         self, request: control_pb2.WaitForTieringRequest, context: Context

@@ -9,6 +9,7 @@ import grpc.aio
 
 from tiering.coordinator.server.background import Background
 from tiering.coordinator.server.coordinator import Coordinator
+from tiering.coordinator.server.health import HealthService, add_to_server
 from tiering.coordinator.server.services import ControlService, Pools, StatusService, TiererService
 from tiering.errors import SetupError
 from tiering.rpc.v1 import control_pb2_grpc, coordinator_pb2_grpc, status_pb2_grpc
@@ -25,7 +26,9 @@ Registration = Callable[[grpc.aio.Server], None]
 class RunningServer:
     """A server that answers. `host` and `port` are the real ones."""
 
-    def __init__(self, server: grpc.aio.Server, coordinator: Coordinator, pools: Pools, host: str, port: int) -> None:
+    def __init__(
+        self, server: grpc.aio.Server, coordinator: Coordinator, pools: Pools, health: HealthService, host: str, port: int
+    ) -> None:
         self.host = host
         self.port = port
         self._server = server
@@ -33,7 +36,8 @@ class RunningServer:
         self._pools = pools
         self._ended = asyncio.Event()
         self._stop_once: asyncio.Task[None] | None = None
-        self._background = Background(coordinator, self._ended.set)
+        self._health = health
+        self._background = Background(coordinator, self._fenced)
 
     @property
     def address(self) -> str:
@@ -52,7 +56,12 @@ class RunningServer:
             self._stop_once = asyncio.create_task(self._stop())
         await asyncio.shield(self._stop_once)
 
+    def _fenced(self) -> None:
+        self._health.stop()
+        self._ended.set()
+
     async def _stop(self) -> None:
+        self._health.stop()
         await self._background.stop()
         self._coordinator.end_waits()
         await self._server.stop(STOP_SECONDS)
@@ -73,6 +82,7 @@ async def serve(coordinator: Coordinator, host: str, port: int, extra: Sequence[
     control_pb2_grpc.add_TieringControlServicer_to_server(ControlService(coordinator), server)
     for register in extra:
         register(server)
+    health = add_to_server(server)
     try:
         bound = server.add_insecure_port(host_and_port(host, port))
     except RuntimeError as error:
@@ -82,4 +92,4 @@ async def serve(coordinator: Coordinator, host: str, port: int, extra: Sequence[
         ) from error
     await asyncio.to_thread(coordinator.discovery.run_quietly)
     await server.start()
-    return RunningServer(server, coordinator, pools, host, bound)
+    return RunningServer(server, coordinator, pools, health, host, bound)

@@ -15,6 +15,7 @@ import structlog
 
 from tiering import errors
 from tiering.coordinator.decisions import retries, round_lifecycle, table_lifecycle
+from tiering.coordinator.decisions.change import cancel_text
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, TiererRecord
 from tiering.coordinator.decisions.round_lifecycle import Failure, RoundRef
@@ -243,8 +244,7 @@ class Heartbeats:
         self._doubt_head(record, passed_head_from_pb(report))
         change = round_lifecycle.renew(self._table_records.context(), record)
         self._table_records.put(change)
-        cancelled = change.record.round is not None and change.record.round.cancelled_by is not None
-        return _answer(ref, cancel=cancelled)
+        return _answer(ref, cancelled=_cancelled(change.record, ref))
 
     def _finish(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, forced_tables: Collection[int]) -> pb.PbHeartbeatRespForTable:
         ref = report_ref_from_pb(report, tierer)
@@ -291,13 +291,30 @@ class Heartbeats:
         return known is not None and known.table_id == ref.table_id and known.tiering_epoch == ref.tiering_epoch and known.state in states
 
     def _refused(self, ref: RoundRef, *, cancel: bool = False) -> pb.PbHeartbeatRespForTable:
-        error = error_to_pb(round_lifecycle.fenced_error(self._table_records.get(ref.table_id), ref))
-        return _answer(ref, error=error, cancel=cancel)
+        record = self._table_records.get(ref.table_id)
+        error = error_to_pb(round_lifecycle.fenced_error(record, ref))
+        return _answer(ref, error=error, cancel=cancel, cancelled=_cancelled(record, ref) if cancel else None)
 
 
-def _answer(ref: RoundRef, *, error: PbError | None = None, cancel: bool = False) -> pb.PbHeartbeatRespForTable:
-    """The answer for the round that the report named; a tierer may run two rounds of a table, of which one is fenced."""
-    return pb.PbHeartbeatRespForTable(table_id=ref.table_id, error=error, cancel=cancel, round_id=ref.round_id or None)
+def _answer(
+    ref: RoundRef, *, error: PbError | None = None, cancel: bool = False, cancelled: RoundRecord | None = None
+) -> pb.PbHeartbeatRespForTable:
+    """The answer for the round that the report named; a tierer may run two rounds of a table, of which one is fenced.
+
+    `cancelled`: the round, if somebody cancelled it.
+    """
+    message = None if cancelled is None else cancel_text(cancelled)
+    return pb.PbHeartbeatRespForTable(
+        table_id=ref.table_id, error=error, cancel=cancel or cancelled is not None, round_id=ref.round_id or None, cancel_message=message
+    )
+
+
+def _cancelled(record: TableRecord | None, ref: RoundRef) -> RoundRecord | None:
+    """The round of `ref`, if it is the table's latest and somebody cancelled it."""
+    latest = None if record is None else record.round
+    if latest is None or latest.cancelled_by is None or latest.tiering_epoch != ref.tiering_epoch:
+        return None
+    return latest
 
 
 def _check_size(request: pb.LakeTieringHeartbeatRequest) -> None:

@@ -34,6 +34,7 @@ class EncodedOutcome:
     phase: str
     read_ms: float
     work_ms: float
+    bytes_read: int
 
 
 Work = Callable[[Iterable[Sequence[EncodedTask]]], Iterable[EncodedOutcome]]
@@ -68,7 +69,7 @@ def executor_work(budget_ms: int, max_failures: int, address: ProgressAddress | 
 def _encoded(index: int, task: SplitTask, outcome: TaskOutcome) -> EncodedOutcome:
     result = None if outcome.result is None else task.factory.serialize_write_result(outcome.result)
     error = None if outcome.error is None else error_to_pb(outcome.error).SerializeToString()
-    return EncodedOutcome(index, result, error, outcome.phase.value, outcome.read_ms, outcome.work_ms)
+    return EncodedOutcome(index, result, error, outcome.phase.value, outcome.read_ms, outcome.work_ms, outcome.bytes_read)
 
 
 def _attempt() -> int:

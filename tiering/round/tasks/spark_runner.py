@@ -145,7 +145,7 @@ def _ended_tasks(spark: SparkSession, round_id: str) -> int:
 def _decoded(task: SplitTask, outcome: EncodedOutcome) -> TaskOutcome:
     result = None if outcome.result is None else task.factory.deserialize_write_result(outcome.result)
     error: LakewardError | None = None if outcome.error is None else error_from_pb(PbError.FromString(outcome.error))
-    return TaskOutcome(result, error, Phase(outcome.phase), outcome.read_ms, outcome.work_ms)
+    return TaskOutcome(result, error, Phase(outcome.phase), outcome.read_ms, outcome.work_ms, outcome.bytes_read)
 
 
 def _first_lines(error: Exception, limit: int = 12) -> str:

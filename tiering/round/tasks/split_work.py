@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from tiering import crash_points
 from tiering.clock import RandomIds
+from tiering.cluster.base import SplitReader
+from tiering.cluster.capabilities import CountingReader
 from tiering.errors import LakeUnavailable, LakewardError, RoundFailed
 from tiering.lake.base import LakeWriter, WriteResult
 from tiering.model.rounds import Phase
@@ -40,7 +42,8 @@ def run_split(task: SplitTask, stop: Callable[[], bool], advance: Advance = lamb
     except BaseException as error:  # an executor's failure has to reach the driver as data, a library's panic too
         work.abort()
         outcome = TaskOutcome(None, as_lakeward_error(error), work.phase)
-    return replace(outcome, read_ms=work.read_seconds * 1_000, work_ms=(time.monotonic() - started) * 1_000)
+    work_ms = (time.monotonic() - started) * 1_000
+    return replace(outcome, read_ms=work.read_seconds * 1_000, work_ms=work_ms, bytes_read=work.bytes_read)
 
 
 class _SplitWork:
@@ -53,19 +56,20 @@ class _SplitWork:
         self._writer: LakeWriter | None = None
         self.phase = Phase.WRITE
         self.read_seconds = 0.0
+        self.bytes_read = 0
 
     def run(self, stop: Callable[[], bool]) -> WriteResult:
         task = self._task
         writer = self._writer = task.factory.create_writer(replace(task.context, attempt_nonce=RandomIds().new_id()))
         if task.snapshot is not None:
-            batches = task.snapshot.read()
+            batches = self._batches(task.snapshot)
             while (batch := self._next(batches)) is not None:
                 self._write(writer, batch, None)
         reached = self._read_log(writer, stop)
         return writer.complete(task.split.starting_offset, reached)
 
     def _read_log(self, writer: LakeWriter, stop: Callable[[], bool]) -> int:
-        split, batches = self._task.split, self._task.reader.read()
+        split, batches = self._task.split, self._batches(self._task.reader)
         reached, may_stop = split.starting_offset, self._task.rank > 0 or self._task.snapshot is not None
         while reached < split.stopping_offset and not (may_stop and stop()):
             batch = self._next(batches)
@@ -76,6 +80,12 @@ class _SplitWork:
             may_stop = not _ends_within_update(batch)
             crash_points.reach(crash_points.IN_SPLIT)
         return reached
+
+    def _batches(self, reader: SplitReader) -> Iterator[pa.RecordBatch]:
+        return reader.read_counted(self._count) if isinstance(reader, CountingReader) else reader.read()
+
+    def _count(self, size_bytes: int) -> None:
+        self.bytes_read += size_bytes
 
     def _write(self, writer: LakeWriter, batch: pa.RecordBatch, reached: int | None) -> None:
         writer.write(batch)

@@ -48,8 +48,11 @@ def table_file(files: Sequence[SnapshotFile]) -> Path:
     return Path(next(file.remote_path for file in files if file.local_name.endswith(".sst")))
 
 
-def test_all_values_are_read(files: Sequence[SnapshotFile]) -> None:
+def test_all_values_are_read_and_the_bytes_of_the_files_are_counted(files: Sequence[SnapshotFile]) -> None:
     assert read(files) == VALUES
+    sizes: list[int] = []
+    assert list(read_values(tuple(files), {}, SPLIT, sizes.append))
+    assert sum(sizes) == sum(Path(file.remote_path).stat().st_size for file in files)
 
 
 def test_files_have_the_names_that_the_database_knows(files: Sequence[SnapshotFile]) -> None:

@@ -55,6 +55,12 @@ def rows(reader: FlussLogSplitReader) -> pa.Table:
     return table
 
 
+def bytes_read(reader: FlussLogSplitReader) -> int:
+    sizes: list[int] = []
+    assert sum(batch.num_rows for batch in reader.read_counted(sizes.append)) == reader.split.records
+    return sum(sizes)
+
+
 def error_in_time(reader: FlussLogSplitReader, kind: type[LakewardError]) -> str:
     """The message of the error with which reading ends once the servers know what happened."""
     messages: list[str] = []
@@ -94,6 +100,10 @@ def test_any_range_of_a_log_table_is_read_as_it_was_appended(
         assert read["__offset"].to_pylist() == list(range(start, stop))
         assert set(read["__bucket"].to_pylist()) <= {0}
         assert all(before < when < datetime.now(UTC) for when in read["__timestamp"].to_pylist())
+    assert bytes_read(reader(tables, table, 7, 7)) == 0
+    assert 0 < bytes_read(reader(tables, table, 0, 700)) < bytes_read(reader(tables, table))
+    if compression == "NONE":
+        assert bytes_read(reader(tables, table)) > orders(0, 3_000).nbytes
 
 
 def test_buckets_of_a_log_table_hold_all_rows_together(tables: FlussTables) -> None:

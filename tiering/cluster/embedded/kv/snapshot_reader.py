@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from tiering.cluster.capabilities import uncounted
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, read_snapshot_files
 from tiering.errors import KvSnapshotGone, SourceChanged
 from tiering.model.splits import TieringSnapshotSplit
@@ -29,17 +30,22 @@ class EmbeddedSnapshotReader:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """As `SplitReader.read`. Raises DataCorrupt, KvSnapshotGone, ClusterUnavailable."""
+        return self.read_counted(uncounted)
+
+    def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+        """As `CountingReader`."""
         whole = pa.schema([*self.schema, *SYSTEM_COLUMN_FIELDS, CHANGE_TYPE_FIELD])
-        files = self.snapshot.files
-        for rows in read_snapshot_files(Path(self.root), files, self.schema, self.snapshot.columns, self.split.bucket):
-            count = rows.num_rows
-            added = (
-                pa.array(np.full(count, self.split.bucket.bucket_id, dtype=np.int32), _BUCKET_TYPE),
-                pa.array(np.full(count, SNAPSHOT_OFFSET, dtype=np.int64), _OFFSET_TYPE),
-                pa.array(np.full(count, _TIMESTAMP_US, dtype=np.int64)).view(_TIMESTAMP_TYPE),
-                pa.array(np.full(count, ChangeType.INSERT, dtype=np.int8), CHANGE_TYPE_FIELD.type),
-            )
-            yield pa.RecordBatch.from_arrays([*rows.columns, *added], schema=whole)
+        for file in self.snapshot.files:
+            count(file.size_bytes)
+            for rows in read_snapshot_files(Path(self.root), [file], self.schema, self.snapshot.columns, self.split.bucket):
+                size = rows.num_rows
+                added = (
+                    pa.array(np.full(size, self.split.bucket.bucket_id, dtype=np.int32), _BUCKET_TYPE),
+                    pa.array(np.full(size, SNAPSHOT_OFFSET, dtype=np.int64), _OFFSET_TYPE),
+                    pa.array(np.full(size, _TIMESTAMP_US, dtype=np.int64)).view(_TIMESTAMP_TYPE),
+                    pa.array(np.full(size, ChangeType.INSERT, dtype=np.int8), CHANGE_TYPE_FIELD.type),
+                )
+                yield pa.RecordBatch.from_arrays([*rows.columns, *added], schema=whole)
 
 
 def open_snapshot_reader(

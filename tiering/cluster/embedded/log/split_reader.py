@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from tiering.cluster.capabilities import uncounted
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, stopped
 from tiering.cluster.embedded.log.segments import Segment, read_segment
 from tiering.errors import DataCorrupt, InvalidArgument, LogTruncated, SourceChanged
@@ -56,10 +57,15 @@ class EmbeddedSplitReader:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """As `SplitReader.read`."""
+        return self.read_counted(uncounted)
+
+    def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+        """As `CountingReader`: a segment is read whole, also where the split has a part of it."""
         pending: list[_Piece] = []
         rows = size_bytes = 0
         for segment in self.segments:
             piece = self._cut(segment)
+            count(segment.size_bytes)
             pending.append(piece)
             rows += piece.rows.num_rows
             size_bytes += piece.rows.nbytes

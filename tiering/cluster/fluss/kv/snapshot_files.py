@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +19,7 @@ from typing import Any
 from pyarrow import fs
 from rocksdict import AccessType, Options, Rdict
 
+from tiering.cluster.capabilities import uncounted
 from tiering.cluster.fluss.remote.files import open_remote
 from tiering.errors import ClusterUnavailable, DataCorrupt, KvSnapshotGone
 from tiering.model.splits import TieringSnapshotSplit
@@ -44,14 +45,18 @@ class SnapshotFile:
     """Its name within the RocksDB."""
 
 
-def read_values(files: Sequence[SnapshotFile], storage: Mapping[str, str], split: TieringSnapshotSplit) -> Iterator[list[bytes]]:
-    """All values of the snapshot, in chunks; `storage` are properties of the file system, as `open_remote` has them.
+def read_values(
+    files: Sequence[SnapshotFile], storage: Mapping[str, str], split: TieringSnapshotSplit, count: Callable[[int], None] = uncounted
+) -> Iterator[list[bytes]]:
+    """All values of the snapshot, in chunks; `storage` are properties of the file system, as `open_remote` has them. `count` gets the
+    bytes of its files.
 
     Nothing is left on disk, whatever happens to the process: files are removed as soon as they are open. Raises KvSnapshotGone if one of
     them is not there, ClusterUnavailable if the storage does not answer, DataCorrupt.
     """
     with tempfile.TemporaryDirectory(prefix="lakeward-kv-snapshot-") as folder:
         _fetch(files, storage, Path(folder), split)
+        count(sum(file.stat().st_size for file in Path(folder).iterdir()))
         database = _open(Path(folder), files, storage, split)
     try:
         yield from _values(database, split)

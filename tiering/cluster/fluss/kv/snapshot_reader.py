@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from tiering.cluster.capabilities import uncounted
 from tiering.cluster.fluss.kv.snapshot_files import SnapshotFile, corrupt_snapshot, read_values
 from tiering.cluster.fluss.kv.values import ValueDecoder
 from tiering.cluster.fluss.rows.encoding import RowEncoding
@@ -35,8 +36,12 @@ class FlussSnapshotReader:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """As `SplitReader.read`. Raises DataCorrupt, KvSnapshotGone, ClusterUnavailable, SourceChanged (a schema id added since)."""
+        return self.read_counted(uncounted)
+
+    def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+        """As `CountingReader`: all files of the snapshot, before its first row."""
         decoder = ValueDecoder(self.split.table_path, self.schema, self.schemas, self.encoding)
-        for values in read_values(self.files, self.storage, self.split):
+        for values in read_values(self.files, self.storage, self.split, count):
             try:
                 batches = list(decoder.decode(values))
             except ValueError as error:

@@ -5,16 +5,17 @@ It serves both kinds of tables: the decoder is faster than pyfluss's scanner of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from tiering.cluster.capabilities import uncounted
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.log.bucket_log import PATIENCE_S, BucketLog
 from tiering.cluster.fluss.log.executor_client import executor_client
 from tiering.cluster.fluss.log.fetch import ahead, log_chunks
-from tiering.cluster.fluss.log.rows import RowFormat, rows_of
+from tiering.cluster.fluss.log.rows import LogChunk, RowFormat, rows_of
 from tiering.errors import InvalidArgument, LogTruncated, SourceChanged
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketOffsets, TableInfo
@@ -34,10 +35,20 @@ class FlussLogSplitReader:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Reads as `SplitReader.read` says. Offsets that no record has are left out."""
+        return self.read_counted(uncounted)
+
+    def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+        """As `CountingReader`: the record batches with records of the split, as servers and remote segments have them."""
         split = self.split
         log = BucketLog(executor_client(self.connection), split.table_path, self.table_id, split.bucket, self.patience_s)
         chunks = log_chunks(log, split.starting_offset, split.stopping_offset, self.remote_properties)
-        yield from rows_of(ahead(chunks), split, self.row_format)
+        yield from rows_of(_counted(ahead(chunks), count), split, self.row_format)
+
+
+def _counted(chunks: Iterator[LogChunk], count: Callable[[int], None]) -> Iterator[LogChunk]:
+    for chunk in chunks:
+        count(sum(header.size for header in chunk.headers))
+        yield chunk
 
 
 def open_log_reader(

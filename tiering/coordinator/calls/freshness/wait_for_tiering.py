@@ -32,6 +32,7 @@ class WaitForTiering(CallRequest[WaitForTieringResult]):
     """Its arguments (SYS.md). `offsets`: by bucket as `sys.lake_commits` writes it the next offset that the lake need not have."""
 
     procedure = "wait_for_tiering"
+    result_class = WaitForTieringResult
     path: TablePath
     timestamp: datetime | None = None
     offsets: Mapping[str, int] | None = None

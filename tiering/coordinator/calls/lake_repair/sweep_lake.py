@@ -37,6 +37,7 @@ class SweepLake(CallRequest[Sequence[SweepResult]]):
     """Arguments of `lakeward sweep`. `path` None = all lake tables; files younger than `older_than_ms` stay."""
 
     procedure = "sweep_lake"
+    result_class = Sequence[SweepResult]
     path: TablePath | None
     older_than_ms: int
     dry_run: bool = False

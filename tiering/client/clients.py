@@ -1,14 +1,4 @@
-"""The public Python client of a Lakeward service, synchronous and for asyncio.
-
-    with LakewardClient("127.0.0.1:7707") as client:
-        for status in client.list_tiering_statuses(statuses=["Failed"]):
-            print(status.database_name, status.table_name, status.error_class, status.error_hint)
-        client.tier_table("sales.orders")
-
-Errors are those of `tiering.errors`: ServiceUnreachable if nobody answers at the uri, UnknownTable, TablePaused, the
-error of a failed round, and so on, each with its hint. Clients connect on first use and may be shared by threads (or by
-the coroutines of one event loop).
-"""
+"""The two clients: connections, listings, and the calls that wait or stream. Procedures by name are in `procedure_methods`."""
 
 from __future__ import annotations
 
@@ -17,6 +7,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import TypeVar
 
+from tiering.client.async_procedure_methods import AsyncProcedureMethods
+from tiering.client.procedure_methods import ProcedureMethods
 from tiering.errors import ServiceUnreachable
 from tiering.model.call_results import (
     FenceTiererResult,
@@ -64,8 +56,6 @@ from tiering.wire.leases import joined, leases_from_pb
 from tiering.wire.pages import PagedListing
 from tiering.wire.statuses import statuses_from_pb
 
-__all__ = ["AsyncLakewardClient", "LakewardClient"]
-
 READ_TIMEOUT_SECONDS = 30
 """What the answer with one page may take."""
 
@@ -82,7 +72,7 @@ ResultT = TypeVar("ResultT")
 OnProgress = Callable[[Progress], None]
 
 
-class LakewardClient:
+class LakewardClient(ProcedureMethods):
     """The synchronous client. `uri` is `host:port`; raises InvalidArgument for another text."""
 
     def __init__(self, uri: str) -> None:
@@ -246,7 +236,7 @@ class LakewardClient:
         self.close()
 
 
-class AsyncLakewardClient:
+class AsyncLakewardClient(AsyncProcedureMethods):
     """The same for asyncio. Make it inside the event loop that uses it."""
 
     def __init__(self, uri: str) -> None:

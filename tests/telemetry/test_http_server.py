@@ -1,0 +1,106 @@
+"""Metrics and health over HTTP: what the pages answer, and what a hostile or slow client can do."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from tiering.errors import SetupError
+from tiering.telemetry import http_server
+from tiering.telemetry.http_server import CONNECTIONS, TelemetryServer
+
+Page = tuple[int, str, str]
+
+
+@pytest.fixture
+def problems() -> dict[str, str | None]:
+    return {"alive": None, "ready": None}
+
+
+@pytest.fixture
+def server(problems: dict[str, str | None]) -> Iterator[TelemetryServer]:
+    registry = CollectorRegistry()
+    Gauge("answer", "To everything.", registry=registry).set(42)
+    server = TelemetryServer("127.0.0.1", 0, registry, lambda: problems["alive"], lambda: problems["ready"])
+    yield server
+    server.close()
+
+
+def get(server: TelemetryServer, path: str, method: str = "GET", **headers: str) -> Page:
+    connection = http.client.HTTPConnection(server.address, timeout=10)
+    try:
+        connection.request(method, path, headers=headers)
+        response = connection.getresponse()
+        return response.status, response.getheader("Content-Type", ""), response.read().decode()
+    finally:
+        connection.close()
+
+
+def test_metrics_are_served_in_both_formats(server: TelemetryServer) -> None:
+    status, content_type, text = get(server, "/metrics")
+    assert status == 200
+    assert content_type.startswith("text/plain")
+    assert "answer 42.0" in text
+    _, content_type, text = get(server, "/metrics?x=1", Accept="application/openmetrics-text; version=1.0.0")
+    assert content_type.startswith("application/openmetrics-text")
+    assert text.endswith("# EOF\n")
+    assert get(server, "/metrics", "HEAD")[2] == ""
+
+
+def test_health_and_readiness_say_why_not(server: TelemetryServer, problems: dict[str, str | None]) -> None:
+    assert [get(server, path)[0] for path in ("/healthz", "/readyz")] == [200, 200]
+    problems["ready"] = "it starts"
+    assert get(server, "/healthz")[0] == 200
+    assert get(server, "/readyz")[::2] == (503, "it starts\n")
+
+
+def test_nothing_else_is_there(server: TelemetryServer) -> None:
+    assert get(server, "/")[0] == 404
+    assert get(server, "/metrics/../etc/passwd")[0] == 404
+    assert get(server, "/metrics", "POST")[0] == 501
+
+
+def test_a_port_that_is_taken_is_named(server: TelemetryServer) -> None:
+    port = int(server.address.rpartition(":")[2])
+    with pytest.raises(SetupError, match=str(port)):
+        TelemetryServer("127.0.0.1", port, CollectorRegistry(), lambda: None, lambda: None)
+
+
+def test_slow_clients_fill_no_more_than_their_rooms_and_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "CONNECTION_SECONDS", 0.5)
+    server = TelemetryServer("127.0.0.1", 0, CollectorRegistry(), lambda: None, lambda: None)
+    host, _, port = server.address.rpartition(":")
+    slow = [socket.create_connection((host, int(port)), timeout=10) for _ in range(CONNECTIONS)]
+    try:
+        for connection in slow:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\n")
+        for connection in slow:
+            assert connection.recv(1) == b"", "cut off without an answer"
+        answered(lambda: get(server, "/healthz")[0])
+    finally:
+        for connection in slow:
+            connection.close()
+        server.close()
+
+
+def answered(status: Callable[[], int]) -> None:
+    """The rooms are free again: at the first try, or one soon after."""
+    for _ in range(100):
+        try:
+            assert status() == 200
+            return
+        except (ConnectionError, http.client.HTTPException):
+            continue
+    raise AssertionError("nobody answers")
+
+
+def test_ipv6_is_served_too() -> None:
+    server = TelemetryServer("::1", 0, CollectorRegistry(), lambda: None, lambda: None)
+    try:
+        assert server.url.startswith("http://[::1]:")
+    finally:
+        server.close()

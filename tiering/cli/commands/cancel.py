@@ -1,0 +1,33 @@
+"""`lakeward cancel`: ends a running round without a commit, as `CALL sys.cancel_tiering` does."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, UriOption
+from tiering.cli.terminal.output import OutputFormat, print_rows
+from tiering.client import LakewardClient
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("cancel")(cancel)
+
+
+def cancel(
+    round_id: Annotated[str, typer.Argument(metavar="ROUND", help="The round, as sys.tiering_rounds names it.")],
+    message: Annotated[str | None, typer.Option(help="Why, for the tierer's log and the history.")] = None,
+    uri: UriOption = DEFAULT_URI,
+    dry_run: DryRunOption = False,
+    idempotency_key: KeyOption = None,
+    output: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """End a running round without a commit, unless its commit was granted already; its rows stay in the log.
+
+    Example: lakeward cancel 0198c1f2-7a30-7cc1-8e4b-2f6a51d0a9b3 --message 'wrong lake'
+    """
+    with LakewardClient(uri) as client:
+        result = client.cancel_tiering(round_id, message=message, dry_run=dry_run, idempotency_key=idempotency_key)
+    print_rows([{"round_id": result.round_id, "state": result.state, "outcome": result.outcome.value}], output)

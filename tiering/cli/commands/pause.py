@@ -1,0 +1,39 @@
+"""`lakeward pause`: gives no tierer a table any more, as `CALL sys.pause_tiering` does."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tiering.cli.commands.wait import parse_moment
+from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, TableArgument, UriOption
+from tiering.cli.terminal.output import OutputFormat, print_rows
+from tiering.client import LakewardClient
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("pause")(pause)
+
+
+def pause(
+    table: TableArgument,
+    reason: Annotated[str | None, typer.Option(help="Why, for the events.")] = None,
+    until: Annotated[str | None, typer.Option(help="When the pause ends by itself: ISO 8601, UTC unless it has a zone.")] = None,
+    uri: UriOption = DEFAULT_URI,
+    dry_run: DryRunOption = False,
+    idempotency_key: KeyOption = None,
+    output: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """Give no tierer the table any more; a running round ends normally.
+
+    Example: lakeward pause sales.orders --reason 'the lake is moved'
+    """
+    with LakewardClient(uri) as client:
+        result = client.pause_tiering(
+            table, reason=reason, until=parse_moment(until, "--until"), dry_run=dry_run, idempotency_key=idempotency_key
+        )
+    print_rows(
+        [{"table": str(result.path), "previous_paused": result.previous_paused, "paused": result.paused, "status": result.status}], output
+    )

@@ -1,0 +1,36 @@
+"""`lakeward reconcile`: makes a lake table that failed its check one to build on again, as `CALL sys.reconcile_lake` does."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, TableArgument, UriOption
+from tiering.cli.terminal.output import OutputFormat, print_rows
+from tiering.client import LakewardClient
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("reconcile")(reconcile)
+
+
+def reconcile(
+    table: TableArgument,
+    action: Annotated[str, typer.Argument(help="adopt, accept, retier or deduplicate: docs/how-it-works.md says which.")],
+    uri: UriOption = DEFAULT_URI,
+    dry_run: DryRunOption = False,
+    idempotency_key: KeyOption = None,
+    output: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """Make a lake table that was rolled back, replaced or written by others one to build on again.
+
+    Example: lakeward reconcile sales.orders retier --dry-run
+    """
+    with LakewardClient(uri) as client:
+        result = client.reconcile_lake(table, action, dry_run=dry_run, idempotency_key=idempotency_key)
+    row = {
+        name: getattr(result, name) for name in ("action", "round_id", "lake_snapshot_id", "outcome", "records_left_out", "records_removed")
+    }
+    print_rows([{"table": str(result.path)} | row], output)

@@ -1,0 +1,30 @@
+"""`lakeward retry`: tries a failed table again now, as `CALL sys.retry_tiering` does."""
+
+from __future__ import annotations
+
+import typer
+
+from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, TableArgument, UriOption
+from tiering.cli.terminal.output import OutputFormat, print_rows
+from tiering.client import LakewardClient
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("retry")(retry)
+
+
+def retry(
+    table: TableArgument,
+    uri: UriOption = DEFAULT_URI,
+    dry_run: DryRunOption = False,
+    idempotency_key: KeyOption = None,
+    output: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """Try a failed table again now, also one that failed for good.
+
+    Example: lakeward retry sales.orders
+    """
+    with LakewardClient(uri) as client:
+        result = client.retry_tiering(table, dry_run=dry_run, idempotency_key=idempotency_key)
+    print_rows([{"table": str(result.path), "status": result.status, "next_retry_time": result.next_retry_time}], output)

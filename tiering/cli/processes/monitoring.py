@@ -1,0 +1,51 @@
+"""Where the long-running processes serve metrics and health, and which addresses they listen on."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+
+from tiering.errors import SetupError
+from tiering.telemetry.http_server import Check, TelemetryServer
+from tiering.telemetry.metrics import DEFAULT_TABLES
+
+
+@dataclass(frozen=True)
+class MonitoringSettings:
+    """What the command line says. `port` None = nothing is served; 0 = a free one."""
+
+    port: int | None = None
+    host: str = "127.0.0.1"
+    tables: int = DEFAULT_TABLES
+    """With series of their own."""
+
+
+@contextmanager
+def monitoring(settings: MonitoringSettings, registry: CollectorRegistry, not_alive: Check, not_ready: Check) -> Iterator[None]:
+    """Serves while the context is open, and prints where. Raises SetupError for a port that cannot be had."""
+    if settings.port is None:
+        yield
+        return
+    server = TelemetryServer(settings.host, settings.port, registry, not_alive, not_ready)
+    print(f"lakeward metrics: {server.url}", flush=True)
+    try:
+        yield
+    finally:
+        server.close()
+
+
+def check_host(host: str, insecure: bool) -> None:
+    """Off loopback only with --insecure: this version has neither TLS nor tokens (DESIGN 10)."""
+    try:
+        loopback = ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        loopback = host == "localhost"
+    if not loopback and not insecure:
+        raise SetupError(
+            f"refusing to listen on {host}: anyone who reaches that address could read and steer the tiering",
+            hint="Listen on 127.0.0.1, or pass --insecure if the network is trusted.",
+        )

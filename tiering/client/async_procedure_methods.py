@@ -1,0 +1,127 @@
+"""Methods of the client for asyncio that call a procedure by its name."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar, Unpack
+
+from tiering.client import procedures
+from tiering.client.procedures import NO_RESULT_HINT
+from tiering.errors import ServiceUnreachable
+from tiering.model.call_results import (
+    CancelResult,
+    CheckResult,
+    Explanation,
+    LeaseResult,
+    PauseResult,
+    ReconcileResult,
+    ResetResult,
+    RetryResult,
+    SetOptionResult,
+    SkipRecordResult,
+    TakeSnapshotResult,
+)
+from tiering.wire.calls import TableName
+from tiering.wire.channel import AsyncConnection
+from tiering.wire.procedure_calls import CallOptions, ProcedureCall
+
+if TYPE_CHECKING:
+    from tiering.rpc.v1.control_pb2_grpc import TieringControlAsyncStub
+
+ResultT = TypeVar("ResultT")
+
+
+class AsyncProcedureMethods:
+    """The same as `ProcedureMethods`, for asyncio.
+
+    `options` of those that change something: `dry_run` only answers, a repeat under one `idempotency_key` has one effect, `caller` is
+    the user of this process unless named.
+    """
+
+    _connection: AsyncConnection
+    _control: TieringControlAsyncStub
+
+    async def pause_tiering(
+        self, table_path: TableName, *, reason: str | None = None, until: datetime | None = None, **options: Unpack[CallOptions]
+    ) -> PauseResult:
+        """See `ProcedureMethods.pause_tiering`."""
+        return await self._perform(procedures.pause_tiering(table_path, reason, until), options)
+
+    async def resume_tiering(self, table_path: TableName, *, reason: str | None = None, **options: Unpack[CallOptions]) -> PauseResult:
+        """See `ProcedureMethods.resume_tiering`."""
+        return await self._perform(procedures.resume_tiering(table_path, reason), options)
+
+    async def cancel_tiering(self, round_id: str, *, message: str | None = None, **options: Unpack[CallOptions]) -> CancelResult:
+        """See `ProcedureMethods.cancel_tiering`."""
+        return await self._perform(procedures.cancel_tiering(round_id, message), options)
+
+    async def retry_tiering(self, table_path: TableName, **options: Unpack[CallOptions]) -> RetryResult:
+        """See `ProcedureMethods.retry_tiering`."""
+        return await self._perform(procedures.retry_tiering(table_path), options)
+
+    async def reset_errors(self, table_path: TableName, **options: Unpack[CallOptions]) -> ResetResult:
+        """See `ProcedureMethods.reset_errors`."""
+        return await self._perform(procedures.reset_errors(table_path), options)
+
+    async def explain_tiering(self, table_path: TableName, *, caller: str | None = None) -> tuple[Explanation, ...]:
+        """See `ProcedureMethods.explain_tiering`."""
+        return (await self._perform(procedures.explain_tiering(table_path), {"caller": caller})).lines
+
+    async def validate_table(
+        self, table_path: TableName, *, level: str = "offsets", snapshot_id: int | None = None, caller: str | None = None
+    ) -> tuple[CheckResult, ...]:
+        """See `ProcedureMethods.validate_table`."""
+        return await self._perform(procedures.validate_table(table_path, level, snapshot_id), {"caller": caller})
+
+    async def reconcile_lake(self, table_path: TableName, action: str, **options: Unpack[CallOptions]) -> ReconcileResult:
+        """See `ProcedureMethods.reconcile_lake`."""
+        return await self._perform(procedures.reconcile_lake(table_path, action), options)
+
+    async def skip_record(
+        self,
+        table_path: TableName,
+        bucket_id: int,
+        offset: int,
+        *,
+        partition: str | None = None,
+        reason: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> SkipRecordResult:
+        """See `ProcedureMethods.skip_record`."""
+        return await self._perform(procedures.skip_record(table_path, bucket_id, offset, partition, reason), options)
+
+    async def set_table_option(
+        self, table_path: TableName, name: str, value: str | None = None, **options: Unpack[CallOptions]
+    ) -> SetOptionResult:
+        """See `ProcedureMethods.set_table_option`."""
+        return await self._perform(procedures.set_table_option(table_path, name, value), options)
+
+    async def take_kv_snapshot(self, table_path: TableName, **options: Unpack[CallOptions]) -> TakeSnapshotResult:
+        """See `ProcedureMethods.take_kv_snapshot`."""
+        return await self._perform(procedures.take_kv_snapshot(table_path), options)
+
+    async def acquire_kv_snapshot_lease(
+        self, lease_id: str, table_path: TableName, *, ttl_ms: int | None = None, **options: Unpack[CallOptions]
+    ) -> LeaseResult:
+        """See `ProcedureMethods.acquire_kv_snapshot_lease`."""
+        return await self._perform(procedures.acquire_kv_snapshot_lease(lease_id, table_path, ttl_ms), options)
+
+    async def renew_kv_snapshot_lease(self, lease_id: str, *, ttl_ms: int | None = None, **options: Unpack[CallOptions]) -> LeaseResult:
+        """See `ProcedureMethods.renew_kv_snapshot_lease`."""
+        return await self._perform(procedures.renew_kv_snapshot_lease(lease_id, ttl_ms), options)
+
+    async def release_kv_snapshot_lease(self, lease_id: str, table_path: TableName, **options: Unpack[CallOptions]) -> LeaseResult:
+        """See `ProcedureMethods.release_kv_snapshot_lease`."""
+        return await self._perform(procedures.release_kv_snapshot_lease(lease_id, table_path), options)
+
+    async def drop_kv_snapshot_lease(self, lease_id: str, **options: Unpack[CallOptions]) -> LeaseResult:
+        """See `ProcedureMethods.drop_kv_snapshot_lease`."""
+        return await self._perform(procedures.drop_kv_snapshot_lease(lease_id), options)
+
+    async def _perform(self, call: ProcedureCall[ResultT], options: CallOptions) -> ResultT:
+        with self._connection.calling():
+            steps = self._control.CallProcedure(call.request(options), timeout=call.timeout)
+            pieces = [step.result_piece async for step in steps if step.HasField("result_piece")]
+        if not pieces:
+            raise ServiceUnreachable(f"the service at {self._connection.uri} ended the call without a result", hint=NO_RESULT_HINT)
+        return call.result(b"".join(pieces))

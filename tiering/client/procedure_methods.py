@@ -1,0 +1,125 @@
+"""Methods of the synchronous client that call a procedure by its name."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TypeVar, Unpack
+
+from tiering.client import procedures
+from tiering.client.procedures import NO_RESULT_HINT
+from tiering.errors import ServiceUnreachable
+from tiering.model.call_results import (
+    CancelResult,
+    CheckResult,
+    Explanation,
+    LeaseResult,
+    PauseResult,
+    ReconcileResult,
+    ResetResult,
+    RetryResult,
+    SetOptionResult,
+    SkipRecordResult,
+    TakeSnapshotResult,
+)
+from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
+from tiering.wire.calls import TableName
+from tiering.wire.channel import Connection
+from tiering.wire.procedure_calls import CallOptions, ProcedureCall
+
+ResultT = TypeVar("ResultT")
+
+
+class ProcedureMethods:
+    """A method a procedure, named as it is in SQL: `CALL sys.pause_tiering` is `pause_tiering`.
+
+    `options` of those that change something: `dry_run` only answers, a repeat under one `idempotency_key` has one effect, `caller` is
+    the user of this process unless named.
+    """
+
+    _connection: Connection
+    _control: TieringControlStub
+
+    def pause_tiering(
+        self, table_path: TableName, *, reason: str | None = None, until: datetime | None = None, **options: Unpack[CallOptions]
+    ) -> PauseResult:
+        """Gives no tierer the table any more, until somebody resumes it or `until` is over. Raises UnknownTable, InvalidArgument."""
+        return self._perform(procedures.pause_tiering(table_path, reason, until), options)
+
+    def resume_tiering(self, table_path: TableName, *, reason: str | None = None, **options: Unpack[CallOptions]) -> PauseResult:
+        """Ends a pause. Raises UnknownTable."""
+        return self._perform(procedures.resume_tiering(table_path, reason), options)
+
+    def cancel_tiering(self, round_id: str, *, message: str | None = None, **options: Unpack[CallOptions]) -> CancelResult:
+        """Ends a running round without a commit, unless that was granted. Raises InvalidArgument for a queued one."""
+        return self._perform(procedures.cancel_tiering(round_id, message), options)
+
+    def retry_tiering(self, table_path: TableName, **options: Unpack[CallOptions]) -> RetryResult:
+        """Tries a failed table again now, also one that failed for good. Raises UnknownTable."""
+        return self._perform(procedures.retry_tiering(table_path), options)
+
+    def reset_errors(self, table_path: TableName, **options: Unpack[CallOptions]) -> ResetResult:
+        """Counts a table's errors anew. Raises UnknownTable."""
+        return self._perform(procedures.reset_errors(table_path), options)
+
+    def explain_tiering(self, table_path: TableName, *, caller: str | None = None) -> tuple[Explanation, ...]:
+        """What a round would read now, and all that keeps one from beginning. Raises UnknownTable, ClusterUnavailable."""
+        return self._perform(procedures.explain_tiering(table_path), {"caller": caller}).lines
+
+    def validate_table(
+        self, table_path: TableName, *, level: str = "offsets", snapshot_id: int | None = None, caller: str | None = None
+    ) -> tuple[CheckResult, ...]:
+        """Proves that a lake table equals its log, a result a check. Raises UnknownTable, InvalidArgument."""
+        return self._perform(procedures.validate_table(table_path, level, snapshot_id), {"caller": caller})
+
+    def reconcile_lake(self, table_path: TableName, action: str, **options: Unpack[CallOptions]) -> ReconcileResult:
+        """Makes a lake table that failed the base check one to build on: adopt, accept, retier or deduplicate. Raises CannotReconcile."""
+        return self._perform(procedures.reconcile_lake(table_path, action), options)
+
+    def skip_record(
+        self,
+        table_path: TableName,
+        bucket_id: int,
+        offset: int,
+        *,
+        partition: str | None = None,
+        reason: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> SkipRecordResult:
+        """Leaves out the record at which a bucket stands, for good. Raises UnknownTable, UnknownPartition, InvalidArgument."""
+        return self._perform(procedures.skip_record(table_path, bucket_id, offset, partition, reason), options)
+
+    def set_table_option(
+        self, table_path: TableName, name: str, value: str | None = None, **options: Unpack[CallOptions]
+    ) -> SetOptionResult:
+        """Sets an option of a table; None takes it back to its default. Raises UnknownTable, InvalidArgument."""
+        return self._perform(procedures.set_table_option(table_path, name, value), options)
+
+    def take_kv_snapshot(self, table_path: TableName, **options: Unpack[CallOptions]) -> TakeSnapshotResult:
+        """Takes a KV snapshot of each changed bucket now. Raises UnknownTable, InvalidArgument."""
+        return self._perform(procedures.take_kv_snapshot(table_path), options)
+
+    def acquire_kv_snapshot_lease(
+        self, lease_id: str, table_path: TableName, *, ttl_ms: int | None = None, **options: Unpack[CallOptions]
+    ) -> LeaseResult:
+        """Keeps a table's newest KV snapshots alive. Raises UnknownTable, InvalidArgument."""
+        return self._perform(procedures.acquire_kv_snapshot_lease(lease_id, table_path, ttl_ms), options)
+
+    def renew_kv_snapshot_lease(self, lease_id: str, *, ttl_ms: int | None = None, **options: Unpack[CallOptions]) -> LeaseResult:
+        """Makes a lease last longer. Raises UnknownLease, InvalidArgument."""
+        return self._perform(procedures.renew_kv_snapshot_lease(lease_id, ttl_ms), options)
+
+    def release_kv_snapshot_lease(self, lease_id: str, table_path: TableName, **options: Unpack[CallOptions]) -> LeaseResult:
+        """Lets go of what a lease holds of one table. Raises UnknownLease, UnknownTable."""
+        return self._perform(procedures.release_kv_snapshot_lease(lease_id, table_path), options)
+
+    def drop_kv_snapshot_lease(self, lease_id: str, **options: Unpack[CallOptions]) -> LeaseResult:
+        """Lets go of all that a lease holds. Raises UnknownLease."""
+        return self._perform(procedures.drop_kv_snapshot_lease(lease_id), options)
+
+    def _perform(self, call: ProcedureCall[ResultT], options: CallOptions) -> ResultT:
+        with self._connection.calling():
+            steps = self._control.CallProcedure(call.request(options), timeout=call.timeout)
+            pieces = [step.result_piece for step in steps if step.HasField("result_piece")]
+        if not pieces:
+            raise ServiceUnreachable(f"the service at {self._connection.uri} ended the call without a result", hint=NO_RESULT_HINT)
+        return call.result(b"".join(pieces))

@@ -1,0 +1,101 @@
+"""The procedures that a client calls by name: what each takes and answers, once for the synchronous client and the one for asyncio.
+
+Table paths are `db.t`, or a TablePath. What is None takes the procedure's default.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tiering.model.call_results import (
+    CancelResult,
+    CheckResult,
+    ExplainTieringResult,
+    LeaseResult,
+    PauseResult,
+    ReconcileResult,
+    ResetResult,
+    RetryResult,
+    SetOptionResult,
+    SkipRecordResult,
+    TakeSnapshotResult,
+)
+from tiering.wire.calls import TableName
+from tiering.wire.procedure_calls import ProcedureCall
+
+ANSWER_SECONDS = 30
+"""What a call may take that waits for the store alone."""
+
+LOOK_SECONDS = 300
+"""What a call may take that looks at lake and cluster, or changes one of them."""
+
+VALIDATION_SECONDS = 24 * 3_600
+"""What a validation may take: it reads whole tables."""
+
+
+NO_RESULT_HINT = "Call again, with an idempotency key if it changes something: it may have had its effect."
+
+
+def pause_tiering(table: TableName, reason: str | None, until: datetime | None) -> ProcedureCall[PauseResult]:
+    return ProcedureCall("pause_tiering", PauseResult, {"table": table, "reason": reason, "until": until}, ANSWER_SECONDS)
+
+
+def resume_tiering(table: TableName, reason: str | None) -> ProcedureCall[PauseResult]:
+    return ProcedureCall("resume_tiering", PauseResult, {"table": table, "reason": reason}, ANSWER_SECONDS)
+
+
+def cancel_tiering(round_id: str, message: str | None) -> ProcedureCall[CancelResult]:
+    return ProcedureCall("cancel_tiering", CancelResult, {"round_id": round_id, "message": message}, ANSWER_SECONDS)
+
+
+def retry_tiering(table: TableName) -> ProcedureCall[RetryResult]:
+    return ProcedureCall("retry_tiering", RetryResult, {"table": table}, ANSWER_SECONDS)
+
+
+def reset_errors(table: TableName) -> ProcedureCall[ResetResult]:
+    return ProcedureCall("reset_errors", ResetResult, {"table": table}, ANSWER_SECONDS)
+
+
+def explain_tiering(table: TableName) -> ProcedureCall[ExplainTieringResult]:
+    return ProcedureCall("explain_tiering", ExplainTieringResult, {"table": table}, LOOK_SECONDS)
+
+
+def validate_table(table: TableName, level: str, snapshot_id: int | None) -> ProcedureCall[tuple[CheckResult, ...]]:
+    values = {"table": table, "level": level, "snapshot_id": snapshot_id}
+    return ProcedureCall("validate_table", tuple[CheckResult, ...], values, VALIDATION_SECONDS)
+
+
+def reconcile_lake(table: TableName, action: str) -> ProcedureCall[ReconcileResult]:
+    return ProcedureCall("reconcile_lake", ReconcileResult, {"table": table, "action": action}, LOOK_SECONDS)
+
+
+def skip_record(
+    table: TableName, bucket_id: int, offset: int, partition: str | None, reason: str | None
+) -> ProcedureCall[SkipRecordResult]:
+    values = {"table": table, "bucket_id": bucket_id, "offset": offset, "partition": partition, "reason": reason}
+    return ProcedureCall("skip_record", SkipRecordResult, values, LOOK_SECONDS)
+
+
+def set_table_option(table: TableName, name: str, value: str | None) -> ProcedureCall[SetOptionResult]:
+    return ProcedureCall("set_table_option", SetOptionResult, {"table": table, "name": name, "value": value}, LOOK_SECONDS)
+
+
+def take_kv_snapshot(table: TableName) -> ProcedureCall[TakeSnapshotResult]:
+    return ProcedureCall("take_kv_snapshot", TakeSnapshotResult, {"table": table}, LOOK_SECONDS)
+
+
+def acquire_kv_snapshot_lease(lease_id: str, table: TableName, ttl_ms: int | None) -> ProcedureCall[LeaseResult]:
+    values = {"lease_id": lease_id, "table": table, "ttl_ms": ttl_ms}
+    return ProcedureCall("acquire_kv_snapshot_lease", LeaseResult, values, LOOK_SECONDS)
+
+
+def renew_kv_snapshot_lease(lease_id: str, ttl_ms: int | None) -> ProcedureCall[LeaseResult]:
+    return ProcedureCall("renew_kv_snapshot_lease", LeaseResult, {"lease_id": lease_id, "ttl_ms": ttl_ms}, LOOK_SECONDS)
+
+
+def release_kv_snapshot_lease(lease_id: str, table: TableName) -> ProcedureCall[LeaseResult]:
+    return ProcedureCall("release_kv_snapshot_lease", LeaseResult, {"lease_id": lease_id, "table": table}, LOOK_SECONDS)
+
+
+def drop_kv_snapshot_lease(lease_id: str) -> ProcedureCall[LeaseResult]:
+    return ProcedureCall("drop_kv_snapshot_lease", LeaseResult, {"lease_id": lease_id}, LOOK_SECONDS)

@@ -1,0 +1,64 @@
+"""What gRPC's own tools ask of a server: whether it serves (grpc.health.v1), and what it offers (reflection).
+
+A coordinator's server starts when it owns its store, so from its first answer on it serves; from the moment it begins to stop, or lost the
+store to another coordinator, it does not, and whoever watches hears of it before the connection ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+
+from tiering.wire.server import offered_services
+
+_STATUS = health_pb2.HealthCheckResponse
+_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+
+
+class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated, without types
+    """One answer for the server and for each of its services: they start and end together."""
+
+    def __init__(self, services: Collection[str]) -> None:
+        self._services = frozenset({"", *services})
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """From now on the answer is NOT_SERVING; ends the calls of those who watch. Harmless to repeat."""
+        self._stopping.set()
+
+    async def Check(self, request: health_pb2.HealthCheckRequest, context: Any) -> health_pb2.HealthCheckResponse:
+        if request.service not in self._services:
+            context.set_code(grpc.StatusCode.NOT_FOUND)
+            context.set_details("there is no such service; the empty name asks for the whole server")
+            return _STATUS()
+        return _STATUS(status=self._status())
+
+    async def List(self, request: Any, context: Any) -> Any:
+        return health_pb2.HealthListResponse(statuses={service: _STATUS(status=self._status()) for service in self._services})
+
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> AsyncGenerator[health_pb2.HealthCheckResponse, None]:
+        known = request.service in self._services
+        yield _STATUS(status=self._status() if known else _STATUS.SERVICE_UNKNOWN)
+        if not self._stopping.is_set():
+            await self._stopping.wait()
+            if known:
+                yield _STATUS(status=self._status())
+
+    def _status(self) -> Any:
+        return _STATUS.NOT_SERVING if self._stopping.is_set() else _STATUS.SERVING
+
+
+def add_to_server(server: grpc.aio.Server) -> HealthService:
+    """Adds both, for the services that the server has by now."""
+    services = offered_services(server)
+    health = HealthService(services)
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+    names = (*services, _SERVICE, reflection.SERVICE_NAME)
+    servicer = reflection.aio.ReflectionServicer(names)  # type: ignore[attr-defined]  # not in its stubs
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
+    return health

@@ -1,0 +1,93 @@
+"""A tierer's metrics: what its rounds did and how long their parts took, and when it last heard from the coordinator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import fields
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from tiering.clock import Clock
+from tiering.model.rounds import Assignment, PhaseTimes, RoundState
+from tiering.round.steps.actions import RoundOutcome
+from tiering.round.watch import TiererWatch
+from tiering.telemetry import metrics
+from tiering.telemetry.metrics import Metric, project_version
+
+SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+"""Bounds of the histograms: from an inline round of a few rows to a backlog's."""
+
+Made = TypeVar("Made", Counter, Gauge)
+
+PHASES = tuple(part.name.removesuffix("_ms") for part in fields(PhaseTimes))
+
+
+class TiererMetrics(TiererWatch):
+    """Hears of the tierer's heartbeats and rounds, and counts them. Thread-safe."""
+
+    def __init__(self, registry: CollectorRegistry, clock: Clock, slots: int, ready_ms: int) -> None:
+        """`ready_ms`: the tierer is ready while the coordinator's last answer is no older."""
+        self._clock = clock
+        self._ready_ms = ready_ms
+        self._lock = threading.Lock()
+        self._heard_ms: int | None = None
+        self._rounds = _made(Counter, metrics.ROUNDS, registry)
+        for state in RoundState:
+            if state.is_final:
+                self._rounds.labels(state.value)
+        self._round_seconds = Histogram(metrics.ROUND_SECONDS.name, metrics.ROUND_SECONDS.comment, registry=registry, buckets=SECONDS)
+        self._phase_seconds = Histogram(
+            metrics.PHASE_SECONDS.name, metrics.PHASE_SECONDS.comment, metrics.PHASE_SECONDS.labels, registry=registry, buckets=SECONDS
+        )
+        for phase in PHASES:
+            self._phase_seconds.labels(phase)
+        self._records_read = _made(Counter, metrics.RECORDS_READ, registry)
+        self._records_written = _made(Counter, metrics.RECORDS_WRITTEN, registry)
+        self._bytes_written = _made(Counter, metrics.BYTES_WRITTEN, registry)
+        self._files_written = _made(Counter, metrics.FILES_WRITTEN, registry)
+        self._running = _made(Gauge, metrics.ROUNDS_RUNNING, registry)
+        self._failed_heartbeats = _made(Counter, metrics.FAILED_HEARTBEATS, registry)
+        _made(Gauge, metrics.TIERER_SLOTS, registry).set(slots)
+        _made(Gauge, metrics.TIERER_BUILD, registry).labels(project_version()).set(1)
+        _made(Gauge, metrics.COORDINATOR_SILENCE, registry).set_function(self._silent_seconds)
+
+    def heartbeat_answered(self) -> None:
+        with self._lock:
+            self._heard_ms = self._clock.monotonic_ms()
+
+    def heartbeat_failed(self) -> None:
+        self._failed_heartbeats.inc()
+
+    def round_started(self, assignment: Assignment) -> None:
+        self._running.inc()
+
+    def round_ended(self, assignment: Assignment, outcome: RoundOutcome, duration_ms: int) -> None:
+        self._running.dec()
+        self._rounds.labels(outcome.state.value).inc()
+        self._round_seconds.observe(duration_ms / 1_000)
+        for phase in PHASES:
+            spent_ms = getattr(outcome.stats.times, f"{phase}_ms")
+            if spent_ms is not None:
+                self._phase_seconds.labels(phase).observe(spent_ms / 1_000)
+        self._records_read.inc(outcome.stats.records_read)
+        self._records_written.inc(outcome.stats.records_written)
+        self._bytes_written.inc(outcome.stats.bytes_written)
+        self._files_written.inc(outcome.stats.files_written)
+
+    def not_ready(self) -> str | None:
+        """Why this tierer could take no table now; None if it could."""
+        silent = self._silent_seconds()
+        if silent != silent:  # no answer yet
+            return "the coordinator has not answered yet"
+        return f"the coordinator has not answered for {silent:.0f} s" if silent * 1_000 > self._ready_ms else None
+
+    def _silent_seconds(self) -> float:
+        with self._lock:
+            heard_ms = self._heard_ms
+        return float("nan") if heard_ms is None else max(0, self._clock.monotonic_ms() - heard_ms) / 1_000
+
+
+def _made(kind: Callable[..., Made], metric: Metric, registry: CollectorRegistry) -> Made:
+    return kind(metric.name, metric.comment, metric.labels, registry=registry)
