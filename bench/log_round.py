@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ceiling
-import log_competitors
 import pyarrow.parquet as pq
 import round_parts
+from competitors import log_competitors
 from rich.console import Console
 from rich.table import Table
 from sources import SOURCES, Source

@@ -19,13 +19,16 @@ from support.lakes.broken_lakes import Source, first_round_failed_behind_its_pla
 from support.lakes.hostile_lake import metadata_file, point_catalog
 from support.on_call import call, follow, in_lake, next_action
 from support.worlds.lake_world import LakeWorld
+from support.worlds.memory_store import MemoryStore
 from tiering import errors
 from tiering.coordinator.calls.pause_tiering import PauseTiering
 from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.memory.history import HistoryRange
 from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.maintenance import LakeSurvey
+from tiering.lake.registry import local_lake_properties
 from tiering.model.rounds import RoundState
-from tiering.model.tables import TableInfo
+from tiering.model.tables import TableInfo, TablePath
 
 RETIER, ADOPT, DEDUPLICATE = (f"CALL fluss.sys.reconcile_lake('sales.orders', '{action}')" for action in ("retier", "adopt", "deduplicate"))
 RENAME = "ALTER TABLE lake.sales.orders RENAME TO orders_former_"
@@ -183,6 +186,50 @@ def test_an_untracked_lake_table_gets_another_name(tmp_path: Path) -> None:
     world.close()
 
 
+class FoldersAsNames(IcebergLake):
+    """As in a hadoop catalog."""
+
+    renames_tables = False
+
+
+def test_no_statement_is_named_that_the_lakes_catalog_does_not_take(tmp_path: Path) -> None:
+    assert not IcebergLake({"type": "hadoop", "warehouse": f"file://{tmp_path}"}).renames_tables
+    world = LakeWorld(tmp_path)
+    world.lake = FoldersAsNames(world.lake_properties)
+    source = tiered(world, LOG, False)
+    broken.source_made_anew(source)
+    source.tier()
+    assert next_action(world.coordinator, source.info) is None
+    world.close()
+
+
+class Surprising(IcebergLake):
+    """Meets what nobody foresaw at the lake table `first`."""
+
+    def survey(self, path: TablePath) -> LakeSurvey | None:
+        if path.table_name == "first":
+            raise KeyError("a defect")
+        return super().survey(path)
+
+
+def test_a_table_that_cannot_be_looked_at_keeps_no_other_from_it(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    world.lake = Surprising(world.lake_properties)
+    tables = [world.table(name) for name in ("first", "second")]
+    for table in tables:
+        world.append(table, 0, 4)
+    world.due()
+    for table in tables:
+        world.begin(table).end()
+        world.iceberg_catalog().drop_table(str(table.path))
+    world.due()
+    for table in tables:
+        world.begin(table).end()
+    first, second = (next_action(world.coordinator, table) for table in tables)
+    assert (first, second) == (None, "CALL fluss.sys.reconcile_lake('sales.second', 'retier')")
+    world.close()
+
+
 def test_a_damaged_segment_is_put_back_and_then_tried_again(tmp_path: Path) -> None:
     world = LakeWorld(tmp_path)
     source = tiered(world, LOG, False)
@@ -212,6 +259,68 @@ def test_a_lake_table_that_was_mended_by_hand_goes_on_by_itself(tmp_path: Path) 
     assert world.record(source.info).state == "Pending"
     assert "LAKE_MENDED" in [event.event_type for event in world.store.events()]  # type: ignore[attr-defined]
     prove_healthy(source)
+    world.close()
+
+
+def test_of_two_clusters_with_one_lake_none_takes_the_table_of_the_other_away(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path / "home")
+    tiered(world, LOG, False)
+    world.close()
+    shutil.rmtree(tmp_path / "home" / "cluster")
+    world.store = MemoryStore()
+    world.reopen()
+    source = Source(world, LOG, False)
+    source.write()
+    outcome = source.tier()
+    assert outcome.error is not None
+    assert outcome.error.error_class == errors.ClusterMismatch.__name__
+    assert next_action(world.coordinator, source.info) is None
+    (tmp_path / "own").mkdir()
+    world.lake_properties = local_lake_properties(tmp_path / "own")
+    world.lake = IcebergLake(world.lake_properties)
+    world.restart()
+    assert next_action(world.coordinator, source.info) is None
+    prove_healthy(source)
+    world.close()
+
+
+def test_a_cluster_whose_newest_state_comes_back_goes_on_by_itself(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    source = tiered(world, LOG, False)
+    source.tier()
+    world.close()
+    shutil.copytree(tmp_path / "cluster", tmp_path / "old")
+    world.reopen()
+    source.write()
+    source.tier()
+    swap_cluster(world, tmp_path / "old", tmp_path / "newest")
+    outcome = source.tier()
+    assert outcome.error is not None
+    assert outcome.error.error_class == errors.LogBehindLake.__name__
+    assert next_action(world.coordinator, source.info) is None
+    swap_cluster(world, tmp_path / "newest", tmp_path / "old")
+    assert next_action(world.coordinator, source.info) is None
+    prove_healthy(source)
+    world.close()
+
+
+def swap_cluster(world: LakeWorld, instead: Path, kept_as: Path) -> None:
+    """Another copy of the cluster's folder takes the place of the present one."""
+    world.close()
+    world.storage.root.rename(kept_as)
+    instead.rename(world.storage.root)
+    world.reopen()
+
+
+def test_a_hint_says_how_many_rows_a_choice_leaves_out(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    source = tiered(world, LOG, False)
+    broken.rolled_back(source)
+    source.tier()
+    assert next_action(world.coordinator, source.info) == RETIER
+    [status] = world.coordinator.view().table_statuses()
+    assert status.error_hint is not None
+    assert status.error_hint.endswith("CALL sys.reconcile_lake('sales.orders', 'accept') leaves 12 records out of the lake.")
     world.close()
 
 
