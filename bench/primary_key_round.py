@@ -28,8 +28,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import primary_key_competitors
 import pyarrow as pa
+from competitors import primary_key_competitors
 from primary_key_source import PrimaryKeySource, Round, primary_key_table
 from rich.console import Console
 from rich.table import Table
