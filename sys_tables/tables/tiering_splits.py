@@ -38,5 +38,5 @@ class TieringSplitRow:
 
 @system_table("tiering_splits", TieringSplitRow, comment="The splits of running rounds, and how far each of them is now.")
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringSplitRow]:
-    for split in view.splits(scan.equals("database_name"), scan.equals("table_name")):
+    for split in view.splits(scan.equals("database_name"), scan.equals("table_name"), scan.equals("round_id")):
         yield TieringSplitRow(**vars(split))

@@ -10,9 +10,10 @@ import pytest
 
 from support.clusters.memory_cluster import MemoryReader
 from support.round_scene import TABLE, Scene, new_scene
+from support.running.processes import wait_for
 from tiering.model.rounds import RoundProgress, RoundState
 from tiering.model.splits import SplitPosition, SplitState
-from tiering.round.progress import ENDED_TASK_MS, REPORT_MS, RoundMeter
+from tiering.round.progress import ENDED_TASK_MS, REPORT_MS, ProgressPulse, RoundMeter
 
 BATCH_MS = 700
 """How long each batch of a slow table takes."""
@@ -110,3 +111,13 @@ def test_where_only_the_number_of_ended_tasks_is_known_the_smallest_are_counted(
 def test_a_round_without_records_goes_by_its_splits() -> None:
     assert RoundProgress(1, 4, 0, 0).fraction == 0.25
     assert RoundProgress().fraction is None
+
+
+def test_a_change_before_a_lull_is_passed_on_all_the_same(ticks: Ticks) -> None:
+    meter, reports = metered(ticks, 100)
+    with ProgressPulse().during(meter):
+        wait_for("the first reading", lambda: reports)
+        meter.move(at(70), 0)
+        assert [progress.records_done for progress in reports] == [0]
+        ticks.ms += REPORT_MS
+        wait_for("the one that nobody asked for", lambda: reports[-1].records_done == 70)

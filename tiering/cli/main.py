@@ -12,8 +12,10 @@ import typer
 from tiering.child_process import keep_current_folder_out
 from tiering.cli.commands import (
     add_column,
+    alerts,
     cancel,
     coordinator,
+    dashboard,
     demo,
     doctor,
     drop,
@@ -86,6 +88,8 @@ for command in (
     spark_conf,
     lake_conf,
     spark_views,
+    dashboard,
+    alerts,
     doctor,
     fetch_jars,
     demo,

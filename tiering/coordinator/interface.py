@@ -132,8 +132,8 @@ class CoordinatorView(NamesView, Protocol):
         """How far the lake is with each bucket of the lake tables, by path, partition and bucket; exact names narrow it."""
         ...
 
-    def splits(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[SplitStatus]:
-        """How far the running rounds are with their splits, by path and in the order of the plans; exact names narrow it."""
+    def splits(self, database_name: str | None = None, table_name: str | None = None, round_id: str | None = None) -> Iterator[SplitStatus]:
+        """How far the running rounds are with their splits, by path and in the order of the plans; exact names and ids narrow it."""
         ...
 
     def tierers(self) -> Sequence[TiererStatus]:

@@ -96,6 +96,11 @@ class LakeMaintenance(Protocol):
 class DriftCheck(Protocol):
     """A lake that tells whether its table's columns still fit, and changes nothing."""
 
+    @property
+    def renames_tables(self) -> bool:
+        """Whether its catalog can give a table another name."""
+        ...
+
     def check_fit(self, table: TableInfo) -> None:
         """Passes if there is no lake table. Raises SchemaDrift, LakeUnavailable, and what `Lake.check_schema` raises.
 

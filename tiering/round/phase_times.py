@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from tiering.model.rounds import PhaseTimes
 from tiering.round.steps import actions as act
 
 _PARTS: dict[type[act.Action], str] = {
-    act.ReadTable: "plan_ms",
-    act.ReadLake: "plan_ms",
-    act.ReadLog: "plan_ms",
-    act.EnsureLakeTable: "plan_ms",
-    act.RecordPlan: "plan_ms",
-    act.LeaseSnapshots: "lease_ms",
-    act.AbortFiles: "write_ms",
-    act.BeginCommit: "commit_ms",
-    act.CommitLake: "commit_ms",
-    act.Ack: "ack_ms",
+    act.ReadTable: "plan",
+    act.ReadLake: "plan",
+    act.ReadLog: "plan",
+    act.EnsureLakeTable: "plan",
+    act.RecordPlan: "plan",
+    act.LeaseSnapshots: "lease",
+    act.AbortFiles: "write",
+    act.BeginCommit: "commit",
+    act.CommitLake: "commit",
+    act.Ack: "ack",
 }
 
 
@@ -27,20 +28,23 @@ class PhaseTimer:
     def __init__(self) -> None:
         self._spent: Counter[str] = Counter()
 
-    def add(self, action: act.Action, event: act.Event, spent_ms: int, *, sent: bool) -> None:
-        """Counts an action that took `spent_ms` and was answered by `event`.
+    def add(self, action: act.Action, event: act.Event, spent_ms: int, *, sent: bool) -> Mapping[str, int]:
+        """Counts an action that took `spent_ms` and was answered by `event`; what it counted, by part (`plan`, `read`, ...).
 
         `sent`: a commit request went out before, so that a look at the lake is for its outcome. Work on splits that failed as a whole
         counts as writing.
         """
+        counted: dict[str, int] = {}
         if isinstance(action, act.RunSplits):
             read_ms = round(spent_ms * event.work.read_share) if isinstance(event, act.SplitsRun) else 0
-            self._spent.update(read_ms=read_ms, write_ms=spent_ms - read_ms)
+            counted = {"read": read_ms, "write": spent_ms - read_ms}
         elif sent and isinstance(action, act.ReadLake):
-            self._spent["commit_ms"] += spent_ms
+            counted = {"commit": spent_ms}
         elif (part := _PARTS.get(type(action))) is not None:
-            self._spent[part] += spent_ms
+            counted = {part: spent_ms}
+        self._spent.update(counted)
+        return counted
 
     def times(self) -> PhaseTimes:
         """What was counted so far."""
-        return PhaseTimes(**self._spent)
+        return PhaseTimes(**{f"{part}_ms": spent_ms for part, spent_ms in self._spent.items()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import structlog
@@ -32,6 +32,7 @@ from tiering.round.steps import actions as act
 from tiering.round.steps import machine, steps_to_write
 from tiering.round.steps.round_state import outcome as outcome_of
 from tiering.round.tasks.split_work import as_lakeward_error
+from tiering.round.watch import TiererWatch
 
 log = structlog.get_logger(__name__)
 
@@ -62,6 +63,7 @@ class RoundWorld:
     ids: Ids
     inline_round_bytes: int
     leases: SnapshotLeases
+    watch: TiererWatch = field(default_factory=TiererWatch)
 
 
 class RoundRunner:
@@ -133,7 +135,9 @@ class RoundRunner:
         started = self._step_since_ms = self._world.clock.monotonic_ms()
         event = self._carry_out(self._action)
         self._step_since_ms = None
-        self._timer.add(self._action, event, self._world.clock.monotonic_ms() - started, sent=self._state.sent > 0)
+        elapsed_ms = self._world.clock.monotonic_ms() - started
+        for phase, spent_ms in self._timer.add(self._action, event, elapsed_ms, sent=self._state.sent > 0).items():
+            self._world.watch.phase_done(self._assignment, phase, spent_ms, elapsed_ms)
         if (point := _CRASH_AFTER.get(type(event))) is not None:
             crash_points.reach(point)
         log.debug("round step", action=type(self._action).__name__, led_to=type(event).__name__)

@@ -21,7 +21,6 @@ from tiering.round.messages import RoundReport, renewal_to_pb, report_to_pb
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.split_work import as_lakeward_error
-from tiering.round.watch import TiererWatch
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.rounds import assignment_from_pb
 
@@ -72,9 +71,9 @@ class _RunningRound:
 class Tierer:
     """Runs until `stop` is called. `run` is the loop; everything else is safe from other threads."""
 
-    def __init__(self, world: RoundWorld, options: TiererOptions, watch: TiererWatch | None = None) -> None:
+    def __init__(self, world: RoundWorld, options: TiererOptions) -> None:
         self._world = world
-        self._watch = watch or TiererWatch()
+        self._watch = world.watch
         self._options = options
         self._wake = threading.Event()
         self._stopping = threading.Event()

@@ -19,7 +19,7 @@ from tiering.telemetry.metrics import Metric, project_version
 SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 """Bounds of the histograms: from an inline round of a few rows to a backlog's."""
 
-Made = TypeVar("Made", Counter, Gauge)
+MetricT = TypeVar("MetricT", Counter, Gauge)
 
 PHASES = tuple(part.name.removesuffix("_ms") for part in fields(PhaseTimes))
 
@@ -33,7 +33,7 @@ class TiererMetrics(TiererWatch):
         self._ready_ms = ready_ms
         self._lock = threading.Lock()
         self._heard_ms: int | None = None
-        self._rounds = _made(Counter, metrics.ROUNDS, registry)
+        self._rounds = _registered(Counter, metrics.ROUNDS, registry)
         for state in RoundState:
             if state.is_final:
                 self._rounds.labels(state.value)
@@ -43,15 +43,15 @@ class TiererMetrics(TiererWatch):
         )
         for phase in PHASES:
             self._phase_seconds.labels(phase)
-        self._records_read = _made(Counter, metrics.RECORDS_READ, registry)
-        self._records_written = _made(Counter, metrics.RECORDS_WRITTEN, registry)
-        self._bytes_written = _made(Counter, metrics.BYTES_WRITTEN, registry)
-        self._files_written = _made(Counter, metrics.FILES_WRITTEN, registry)
-        self._running = _made(Gauge, metrics.ROUNDS_RUNNING, registry)
-        self._failed_heartbeats = _made(Counter, metrics.FAILED_HEARTBEATS, registry)
-        _made(Gauge, metrics.TIERER_SLOTS, registry).set(slots)
-        _made(Gauge, metrics.TIERER_BUILD, registry).labels(project_version()).set(1)
-        _made(Gauge, metrics.COORDINATOR_SILENCE, registry).set_function(self._silent_seconds)
+        self._records_read = _registered(Counter, metrics.RECORDS_READ, registry)
+        self._records_written = _registered(Counter, metrics.RECORDS_WRITTEN, registry)
+        self._bytes_written = _registered(Counter, metrics.BYTES_WRITTEN, registry)
+        self._files_written = _registered(Counter, metrics.FILES_WRITTEN, registry)
+        self._running = _registered(Gauge, metrics.ROUNDS_RUNNING, registry)
+        self._failed_heartbeats = _registered(Counter, metrics.FAILED_HEARTBEATS, registry)
+        _registered(Gauge, metrics.TIERER_SLOTS, registry).set(slots)
+        _registered(Gauge, metrics.TIERER_BUILD, registry).labels(project_version()).set(1)
+        _registered(Gauge, metrics.COORDINATOR_SILENCE, registry).set_function(self._silent_seconds)
 
     def heartbeat_answered(self) -> None:
         with self._lock:
@@ -89,5 +89,5 @@ class TiererMetrics(TiererWatch):
         return float("nan") if heard_ms is None else max(0, self._clock.monotonic_ms() - heard_ms) / 1_000
 
 
-def _made(kind: Callable[..., Made], metric: Metric, registry: CollectorRegistry) -> Made:
+def _registered(kind: Callable[..., MetricT], metric: Metric, registry: CollectorRegistry) -> MetricT:
     return kind(metric.name, metric.comment, metric.labels, registry=registry)

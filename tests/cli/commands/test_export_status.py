@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ import pytest
 from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
+from support.repository import ROOT
 from support.running.commands import Lakeward
 from support.worlds.memory_coordinator import NOON, MemoryCoordinator
 from sys_tables.declare.columns import column
@@ -54,6 +56,12 @@ def test_json_has_every_table_of_one_moment_with_its_columns(lakeward: Lakeward,
     assert [(row["table"], row["rows"]) for row in printed] == [
         (f"sys.{name}", len(bundle["tables"][name]["rows"])) for name in EVERY_TABLE
     ]
+
+
+def test_the_page_lists_every_table() -> None:
+    page = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    answer = page.split("$ lakeward export-status status.json", 1)[1].split("```", 1)[0]
+    assert re.findall(r"│ sys\.(\w+)", answer) == EVERY_TABLE
 
 
 def test_csv_and_parquet_have_a_line_a_row_and_the_same_rows(lakeward: Lakeward, tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ def test_an_error_is_told_with_phase_and_class_in_a_few_lines() -> None:
     assert lines[-1].rstrip().endswith("…")
     short = drawn([table_status("web.b", **(FAILED | {"last_error": "bad \x1b[2J"}))])
     assert short[-1] == r"web.b: SchemaDrift in PLAN: bad \x1b[2J -> Mend it."
+    helped = drawn([table_status("web.b", **(FAILED | {"last_error": "bad"}), next_action="CALL fluss.sys.retry_tiering('web.b')")])
+    assert helped[-1] == "web.b: SchemaDrift in PLAN: bad -> CALL fluss.sys.retry_tiering('web.b')"
 
 
 def test_lag_progress_and_counts_are_for_people() -> None:

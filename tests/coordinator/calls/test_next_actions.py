@@ -7,6 +7,7 @@ the table goes on by itself.
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,12 +16,16 @@ import pytest
 from support.flink.flink_on_iceberg import FlinkOnIceberg, share
 from support.lakes import broken_lakes as broken
 from support.lakes.broken_lakes import Source, first_round_failed_behind_its_plan, tiered
+from support.lakes.hostile_lake import metadata_file, point_catalog
 from support.on_call import call, follow, in_lake, next_action
 from support.worlds.lake_world import LakeWorld
+from support.worlds.memory_store import MemoryStore
 from tiering import errors
 from tiering.coordinator.calls.pause_tiering import PauseTiering
 from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.memory.history import HistoryRange
+from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.registry import local_lake_properties
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 
@@ -96,7 +101,7 @@ OF_THEIR_OWN = {
     errors.UntrackedLakeTable: "test_an_untracked_lake_table_gets_another_name",
     errors.TablePaused: "test_a_pause_without_an_end_is_ended_after_the_error",
     errors.DataCorrupt: "test_a_damaged_segment_is_put_back_and_then_tried_again",
-    errors.SchemaDrift: "tests/integration/test_next_actions_in_spark.py",
+    errors.SchemaDrift: "tests/integration/plugin/test_next_actions.py",
 }
 
 
@@ -180,6 +185,23 @@ def test_an_untracked_lake_table_gets_another_name(tmp_path: Path) -> None:
     world.close()
 
 
+class FoldersAsNames(IcebergLake):
+    """As in a hadoop catalog."""
+
+    renames_tables = False
+
+
+def test_no_statement_is_named_that_the_lakes_catalog_does_not_take(tmp_path: Path) -> None:
+    assert not IcebergLake({"type": "hadoop", "warehouse": f"file://{tmp_path}"}).renames_tables
+    world = LakeWorld(tmp_path)
+    world.lake = FoldersAsNames(world.lake_properties)
+    source = tiered(world, LOG, False)
+    broken.source_made_anew(source)
+    source.tier()
+    assert next_action(world.coordinator, source.info) is None
+    world.close()
+
+
 def test_a_damaged_segment_is_put_back_and_then_tried_again(tmp_path: Path) -> None:
     world = LakeWorld(tmp_path)
     source = tiered(world, LOG, False)
@@ -209,6 +231,87 @@ def test_a_lake_table_that_was_mended_by_hand_goes_on_by_itself(tmp_path: Path) 
     assert world.record(source.info).state == "Pending"
     assert "LAKE_MENDED" in [event.event_type for event in world.store.events()]  # type: ignore[attr-defined]
     prove_healthy(source)
+    world.close()
+
+
+def test_of_two_clusters_with_one_lake_none_takes_the_table_of_the_other_away(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path / "home")
+    tiered(world, LOG, False)
+    world.close()
+    shutil.rmtree(tmp_path / "home" / "cluster")
+    world.store = MemoryStore()
+    world.reopen()
+    source = Source(world, LOG, False)
+    source.write()
+    outcome = source.tier()
+    assert outcome.error is not None
+    assert outcome.error.error_class == errors.ClusterMismatch.__name__
+    assert next_action(world.coordinator, source.info) is None
+    (tmp_path / "own").mkdir()
+    world.lake_properties = local_lake_properties(tmp_path / "own")
+    world.lake = IcebergLake(world.lake_properties)
+    world.restart()
+    assert next_action(world.coordinator, source.info) is None
+    prove_healthy(source)
+    world.close()
+
+
+def test_a_cluster_whose_newest_state_comes_back_goes_on_by_itself(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    source = tiered(world, LOG, False)
+    source.tier()
+    world.close()
+    shutil.copytree(tmp_path / "cluster", tmp_path / "old")
+    world.reopen()
+    source.write()
+    source.tier()
+    swap_cluster(world, tmp_path / "old", tmp_path / "newest")
+    outcome = source.tier()
+    assert outcome.error is not None
+    assert outcome.error.error_class == errors.LogBehindLake.__name__
+    assert next_action(world.coordinator, source.info) is None
+    swap_cluster(world, tmp_path / "newest", tmp_path / "old")
+    assert next_action(world.coordinator, source.info) is None
+    prove_healthy(source)
+    world.close()
+
+
+def swap_cluster(world: LakeWorld, instead: Path, kept_as: Path) -> None:
+    """Another copy of the cluster's folder takes the place of the present one."""
+    world.close()
+    world.storage.root.rename(kept_as)
+    instead.rename(world.storage.root)
+    world.reopen()
+
+
+def test_a_hint_says_how_many_rows_a_choice_leaves_out(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    source = tiered(world, LOG, False)
+    broken.rolled_back(source)
+    source.tier()
+    assert next_action(world.coordinator, source.info) == RETIER
+    [status] = world.coordinator.view().table_statuses()
+    assert status.error_hint is not None
+    assert status.error_hint.endswith("CALL sys.reconcile_lake('sales.orders', 'accept') leaves 12 records out of the lake.")
+    world.close()
+
+
+def test_a_place_that_is_allowed_at_the_next_start_lets_it_go_on(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path / "home")
+    source = tiered(world, LOG, False)
+    catalog_file = tmp_path / "home" / "lake-catalog.db"
+    (outside := tmp_path / "outside").mkdir()
+    shutil.copy(metadata_file(catalog_file), outside / "m.metadata.json")
+    point_catalog(catalog_file, f"file://{outside}/m.metadata.json")
+    outcome = source.tier()
+    assert outcome.error is not None
+    assert outcome.error.error_class == errors.ForbiddenLocation.__name__
+    assert next_action(world.coordinator, source.info) is None
+    world.lake_properties["lakeward.allowed-locations"] = f"file://{outside}"
+    world.lake = IcebergLake(world.lake_properties)
+    world.restart()
+    assert next_action(world.coordinator, source.info) is None
+    assert world.begin(source.info).end().error is None
     world.close()
 
 

@@ -6,11 +6,14 @@ import asyncio
 import gc
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from support.clusters.memory_cluster import log_table
+from support.lakes.broken_lakes import lost, tiered
 from support.worlds.coordinator_world import World
+from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.background import BACKGROUND_SHARE, FIRST_SHARE, Background
 from tiering.errors import ClusterUnavailable
@@ -20,7 +23,7 @@ from tiering.pace import Pace, Rest
 QUICK = CoordinatorOptions(tick_interval_ms=1, discovery_interval_ms=1, observe_interval_ms=1)
 
 
-async def running(world: World, until: Callable[[], bool], fenced: Callable[[], None] = lambda: None) -> None:
+async def running(world: World | LakeWorld, until: Callable[[], bool], fenced: Callable[[], None] = lambda: None) -> None:
     """The background of a coordinator, until something is so; at most 20 s."""
     background = Background(world.coordinator, fenced)
     try:
@@ -58,6 +61,19 @@ def test_the_first_look_at_all_logs_may_take_a_larger_share_of_the_time(monkeypa
     monkeypatch.setattr(Pace, "until", until)
     asyncio.run(running(world, lambda: len(shares) > 2))
     assert shares[:3] == [FIRST_SHARE, BACKGROUND_SHARE, BACKGROUND_SHARE]
+
+
+def test_failed_tables_are_looked_at(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    source = tiered(world, False, False)
+    lost(source)
+    source.tier()
+
+    def has_way_out() -> bool:
+        error = world.record(source.info).error
+        return error is not None and error.way_out is not None
+
+    asyncio.run(running(world, has_way_out))
 
 
 def test_what_is_known_of_many_tables_is_no_matter_for_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,6 +22,7 @@ from support.worlds.validated import faults, local, read, replace_column, rewrit
 from tiering.cli.fluss_server.configuration import free_ports
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cli.main import app
+from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.errors import LakewardError
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.model.tables import TableInfo
@@ -37,7 +40,7 @@ class Tiered:
     """A log table most of whose log lies in remote segments, a partitioned one, and a primary-key table, all of them in the lake."""
 
     def __init__(self, deployment: FlussDeployment, cluster: LocalFlussCluster, tables: FlussTables) -> None:
-        self.deployment, self.cluster = deployment, cluster
+        self.deployment, self.cluster, self.tables = deployment, cluster, tables
         texts = random.Random(5)
         batches = [
             pa.RecordBatch.from_pydict({"id": range(n, n + 500), "text": [texts.randbytes(60).hex() for _ in range(500)]}, schema=LONG)
@@ -73,6 +76,12 @@ class Tiered:
         catalog = load_catalog("lake", **self.deployment.data.lake_properties)
         scanned = catalog.load_table((table.path.database_name, table.path.table_name)).scan().plan_files()
         return sorted((local(task.file.file_path) for task in scanned), key=lambda file: -read(file).num_rows)
+
+    def log_start(self, table: TableInfo) -> int:
+        """Where the log of a table with one bucket begins now."""
+        with opened_source(self.deployment.servers) as source:
+            [bounds] = source.offsets(source.table(table.path)).values()
+        return bounds.log_start
 
     def check(self, table: TableInfo, level: Level = Level.ROWS) -> list[CheckResult]:
         with opened_source(self.deployment.servers) as source:
@@ -120,12 +129,7 @@ def test_what_lies_in_remote_segments_is_compared_as_well(tiered: Tiered) -> Non
 
 
 def test_what_retention_cut_off_the_log_is_said_and_the_rest_is_compared(tiered: Tiered) -> None:
-    def start() -> int:
-        with opened_source(tiered.deployment.servers) as source:
-            [bounds] = source.offsets(source.table(tiered.cut.path)).values()
-        return bounds.log_start
-
-    wait_for("Fluss removes what is in the lake", start)
+    wait_for("Fluss removes what is in the lake", lambda: tiered.log_start(tiered.cut))
     results = tiered.check(tiered.cut)
     assert not faults(results)
     [(check, scope, details)] = untold(results)
@@ -133,6 +137,44 @@ def test_what_retention_cut_off_the_log_is_said_and_the_rest_is_compared(tiered:
     assert "the log no longer holds offsets 0 to" in str(details)
     [compared] = [result for result in results if result.check == "values" and result.ok]
     assert compared.expected == compared.actual
+
+
+PLACES = ("log_start_offset", "log_end_offset", "lake_offset", "log_only_records", "both_records", "lake_only_records")
+
+
+def places(tiered: Tiered, table: TableInfo, folder: Path) -> list[tuple[int | None, ...]]:
+    """Where the records of its buckets are, as the service says and, at the same time, DuckDB on the data folder."""
+    tiered.deployment.lakeward("export-status", str(folder / "status.json"), "--format", "json", "--force")
+    exported: Mapping[str, Any] = json.loads((folder / "status.json").read_text())
+    rows = [row for row in exported["tables"]["tiering_buckets"]["rows"] if row["table_name"] == table.path.table_name]
+    live = [tuple(row[name] for name in PLACES) for row in sorted(rows, key=lambda row: row["bucket_id"])]
+    engine = DuckDbEngine(tiered.deployment.data.root, "iceberg", tiered.deployment.data.lake_properties)
+    words = f"SELECT {', '.join(PLACES)} FROM sys.tiering_buckets WHERE table_name = '{table.path.table_name}' ORDER BY bucket_id"
+    offline = [tuple(row) for row in engine.execute(words).rows]
+    engine.close()
+    assert offline == live
+    return live
+
+
+def test_the_buckets_say_which_records_only_log_or_lake_have(tiered: Tiered, tmp_path: Path) -> None:
+    """Also of a log whose old segments are remote; of a primary-key table the lake has rows and no records."""
+    with opened_source(tiered.deployment.servers) as source:
+        wait_for(
+            "Fluss removes what is in the lake", lambda: min(o.log_start for o in source.offsets(source.table(tiered.cut.path)).values())
+        )
+    [(start, end, lake, *cut)] = places(tiered, tiered.cut, tmp_path)
+    assert start is not None
+    assert (end, lake, cut) == (ROWS, ROWS, [0, ROWS - start, start])
+    assert places(tiered, tiered.log, tmp_path) == [(0, ROWS, ROWS, 0, ROWS, 0)]
+    for start, end, lake, *keyed in places(tiered, tiered.keyed, tmp_path):
+        assert (start, lake, keyed) == (0, end, [0, end, None])
+    path = str(tiered.log.path)  # of which the next records stay in the log alone
+    tiered.deployment.lakeward("set-freshness", path, "1 h")
+    tiered.tables.append(tiered.log, [pa.RecordBatch.from_pydict({"id": range(ROWS, ROWS + 7), "text": ["late"] * 7}, schema=LONG)])
+    wait_for("the coordinator looks at the log", lambda: places(tiered, tiered.log, tmp_path) == [(0, ROWS + 7, ROWS, 7, ROWS, 0)])
+    tiered.deployment.lakeward("set-freshness", path, "1 s")
+    tiered.deployment.wrote()
+    tiered.deployment.wait_tiered(tiered.log.path)
 
 
 @pytest.mark.parametrize("level", list(Level))

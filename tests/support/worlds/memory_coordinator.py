@@ -104,7 +104,7 @@ class MemoryView:
     def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
         return iter(())
 
-    def splits(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[SplitStatus]:
+    def splits(self, database_name: str | None = None, table_name: str | None = None, round_id: str | None = None) -> Iterator[SplitStatus]:
         return iter(())
 
     def tierers(self) -> Sequence[TiererStatus]:

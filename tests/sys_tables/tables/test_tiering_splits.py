@@ -101,6 +101,7 @@ def test_a_row_has_the_split_and_how_far_the_newest_attempt_is(world: World) -> 
     ]
     assert len(rows(world, table_name=path.table_name)) == 2
     assert rows(world, table_name="another") == []
+    assert (len(rows(world, round_id=assignment.round_id)), rows(world, round_id="another")) == (2, [])
     (status,) = world.coordinator.view().table_statuses()
     assert status.fraction_completed == 1 / 3
     world.coordinator.progress.report(report(tierer, assignment, log_split(position=replace(RUNNING, attempt=0, current_offset=99))))

@@ -29,8 +29,11 @@ from tiering.round.tasks.spark_runner import SparkTaskRunner
 from tiering.round.tasks.spark_session import open_spark, warm_up
 from tiering.round.tierer import Tierer, TiererOptions
 from tiering.round.transport import GrpcTransport
+from tiering.round.watch import TiererWatch, Watches
+from tiering.rpc.v1.coordinator_pb2 import GetServiceConfigResponse
 from tiering.telemetry.http_server import new_registry
 from tiering.telemetry.tierer_metrics import TiererMetrics
+from tiering.telemetry.traces import open_traces
 
 log = structlog.get_logger(__name__)
 
@@ -69,17 +72,11 @@ def run_tierer(settings: TiererSettings) -> None:
     transport = GrpcTransport(settings.uri, tierer_id, incarnation)
     stopping = _catch_signals(transport, settings.parent_pid)
     config = transport.service_config()
-    world = RoundWorld(
-        transport=transport,
-        cluster=cluster_kind(config.cluster_kind).connect(ClusterAddress(settings.uri, config.cluster_id, config.cluster_properties)),
-        lake=lake_opener(properties_from_service(config.lake_format, config.lake_properties)),
-        inline=InlineTaskRunner(usable_threads(), ProgressPulse()),
-        spark=SparkTaskRunner(spark),
-        clock=clock,
-        ids=ids,
-        inline_round_bytes=config.inline_round_bytes,
-        leases=LeaseKeeper(transport, clock, f"{tierer_id}-{ids.new_id()[:8]}"),
-    )
+    registry = new_registry()
+    metrics = TiererMetrics(registry, clock, settings.slots, ready_ms=config.service_timeout_ms // 2)
+    traces = open_traces(clock, tierer_id)
+    watch = Watches([watch for watch in (metrics, traces) if watch is not None])
+    world = _world(settings.uri, config, transport, SparkTaskRunner(spark), tierer_id, watch)
     options = TiererOptions(
         tierer_id=tierer_id,
         host=socket.gethostname(),
@@ -90,16 +87,34 @@ def run_tierer(settings: TiererSettings) -> None:
         slots=settings.slots,
         service_timeout_ms=config.service_timeout_ms,
     )
-    registry = new_registry()
-    metrics = TiererMetrics(registry, clock, settings.slots, ready_ms=config.service_timeout_ms // 2)
-    tierer = Tierer(world, options, metrics)
+    tierer = Tierer(world, options)
     with monitoring(settings.monitoring, registry, lambda: None, metrics.not_ready):
         threading.Thread(target=_stop_when, args=(stopping, tierer), daemon=True).start()
         log.info("tierer is ready", tierer_id=tierer_id, uri=settings.uri, master=settings.master, slots=settings.slots)
         tierer.run()
     transport.close()
+    if traces is not None:
+        traces.close()
     spark.stop()
     log.info("tierer stopped", tierer_id=tierer_id)
+
+
+def _world(
+    uri: str, config: GetServiceConfigResponse, transport: GrpcTransport, spark: SparkTaskRunner, tierer_id: str, watch: TiererWatch
+) -> RoundWorld:
+    clock, ids = SystemClock(), RandomIds()
+    return RoundWorld(
+        transport=transport,
+        cluster=cluster_kind(config.cluster_kind).connect(ClusterAddress(uri, config.cluster_id, config.cluster_properties)),
+        lake=lake_opener(properties_from_service(config.lake_format, config.lake_properties)),
+        inline=InlineTaskRunner(usable_threads(), ProgressPulse()),
+        spark=spark,
+        clock=clock,
+        ids=ids,
+        inline_round_bytes=config.inline_round_bytes,
+        leases=LeaseKeeper(transport, clock, f"{tierer_id}-{ids.new_id()[:8]}"),
+        watch=watch,
+    )
 
 
 def _catch_signals(transport: GrpcTransport, parent_pid: int | None) -> threading.Event:

@@ -85,15 +85,15 @@ def summary(screen: StatusScreen) -> Text:
 
 
 def error_lines(console: Console, width: int, status: TableStatus) -> list[Text]:
-    """The last error and its hint, wrapped, cut to a few lines; none if all is well."""
+    """The last error and the statement that helps, or else its hint, wrapped, cut to a few lines; none if all is well."""
     if status.last_error is None:
         return []
     where = f" in {status.error_phase}" if status.error_phase else ""
     text = Text(f"{_name(status)}: ", style="bold red")
     text.append(f"{status.error_class}{where}: ", style="not bold red")
     text.append(printable(" ".join(status.last_error.split())), style="not bold default")
-    if status.error_hint:
-        text.append(f" -> {printable(status.error_hint)}", style="not bold green")
+    if advice := status.next_action or status.error_hint:
+        text.append(f" -> {printable(advice)}", style="not bold green")
     lines = list(text.wrap(console, max(width, 1)))
     if len(lines) > _ERROR_LINES:
         lines = lines[:_ERROR_LINES]

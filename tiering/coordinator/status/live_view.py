@@ -114,9 +114,9 @@ class View:
             return {}
         return cluster.standing_buckets(record.table_id)
 
-    def splits(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[SplitStatus]:
+    def splits(self, database_name: str | None = None, table_name: str | None = None, round_id: str | None = None) -> Iterator[SplitStatus]:
         for record in self._chosen(database_name, table_name):
-            if record.running is not None:
+            if record.running is not None and round_id in (None, record.running.round_id):
                 yield from split_statuses(record.running, self._splits(record.table_id, record.running.round_id))
 
     def _partition_names(self, path: TablePath) -> Mapping[int, str]:

@@ -157,6 +157,11 @@ class IcebergLake:
             f"cannot add columns to the lake table {table.path}: {why}", hint="The next round tries again.", table_path=table.path
         )
 
+    @property
+    def renames_tables(self) -> bool:
+        """See `DriftCheck.renames_tables`. In a hadoop catalog a table's name is that of its folder."""
+        return self._properties.get("type", "sql").lower() != "hadoop"
+
     def check_fit(self, table: TableInfo) -> None:
         """See `DriftCheck.check_fit`."""
         if (loaded := self._load(table.path)) is not None:

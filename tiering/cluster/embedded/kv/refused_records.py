@@ -50,8 +50,8 @@ def stopped(table: TableInfo, bucket: BucketKey, partition_name: str | None, rec
     place = f"bucket {bucket.bucket_id}" + ("" if partition_name is None else f" of partition {partition_name}")
     return BucketStopped(
         f"{place} of {table.path} stands at offset {record.offset}: {reason(record)}",
-        hint=f"CALL sys.skip_record('{table.path}', {bucket.bucket_id}, {record.offset}{partition}, reason => '...') leaves that record "
-        "out for good; write its row again afterwards as it should be.",
+        hint=f"CALL sys.skip_record('{table.path}', {bucket.bucket_id}, {record.offset}{partition}, reason => '...') leaves that one "
+        "record out for good; write its row again afterwards as it should be.",
         table_id=table.table_id,
         bucket=bucket,
         offset=record.offset,

@@ -92,7 +92,7 @@ class WaysOut:
         if _is_of_another_cluster(inspection):
             return _NOTHING_HELPS
         if isinstance(problem, errors.TableMismatch | errors.UntrackedLakeTable):
-            return WayOut(Way.RENAME_TABLE)  # none of its rows are this table's
+            return self._renaming(inspection, "")  # none of its rows are this table's
         if _lost_by_cluster(inspection):
             return _NOTHING_HELPS
         if isinstance(problem, errors.SchemaDrift):
@@ -124,8 +124,12 @@ class WaysOut:
             except errors.LakewardError:
                 return WayOut(Way.NONE, choices=choices)
             if records_left_out(absent, ReconcileAction.RETIER, ranges, RowOffsets()) == 0:
-                return WayOut(Way.RENAME_TABLE, choices=choices)
+                return self._renaming(inspection, choices)
         return WayOut(Way.NONE, choices=choices)
+
+    def _renaming(self, inspection: Inspection, choices: str) -> WayOut:
+        lake = self._parts.lakes.of(inspection.record.lake_format)
+        return WayOut(Way.RENAME_TABLE if isinstance(lake, DriftCheck) and lake.renames_tables else Way.NONE, choices=choices)
 
     def _record(self, looked_at: TableRecord, way_out: WayOut) -> None:
         records = self._parts.table_records

@@ -1,0 +1,124 @@
+"""One bad table slows no other, in real time: 1,000 tables, of which 50 are poisoned in ten ways, a hanging catalog among them.
+
+    .venv/bin/python bench/blast_radius.py --tables 1000 --minutes 15
+
+A real coordinator process (`scripted_service.py`) and real tierer processes (`poisoned_tierer.py`), cluster and lake in memory.
+Freshness is 2 minutes, each table gets a row every 10 seconds. Two kinds of poison ask REST catalogs that accept a connection and never
+answer, or answer a byte now and then; another keeps commits for two minutes, another lets the coordinator's own look at the lake hang.
+
+A table's freshness is measured at each of its commits: the age of the oldest row that it brings. That of the healthy tables' p99 has to be
+within the promise. `--poisoned 0` is the same without poison. Prints a table; the last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import idle
+import poisoned_tierer
+import pyarrow as pa
+import scripted_service as service
+from load import quantile
+from rich.console import Console
+from rich.table import Table
+
+from support.running.silent_servers import silent_server
+from sys_tables.rpc.v1 import sys_catalog_pb2
+from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
+from tiering.wire.channel import Connection
+
+FRESHNESS_SECONDS, ROW_SECONDS = 120.0, 10.0
+LOOK_SECONDS = 5.0
+
+
+@contextmanager
+def tierer(arguments: Sequence[str], log: Path) -> Iterator[None]:
+    """A tierer process; ended at the end."""
+    with log.open("wb") as out:
+        started = subprocess.Popen([sys.executable, poisoned_tierer.__file__, *arguments], stdout=out, stderr=subprocess.STDOUT)
+    try:
+        yield
+    finally:
+        started.terminate()
+        try:
+            started.wait(15)
+        except subprocess.TimeoutExpired:
+            started.kill()
+
+
+def run(arguments: argparse.Namespace, folder: Path) -> tuple[list[tuple[int, float]], Counter[str]]:
+    """The peaks of all tables, and how many tables fail with which error at the end."""
+    poisons = poisoned_tierer.poisons(arguments.tables, arguments.poisoned)
+    hanging = [str(table_id) for table_id, kind in poisons.items() if kind == poisoned_tierer.ACK_HANGS]
+    common = ["--tables", str(arguments.tables), "--freshness", str(FRESHNESS_SECONDS), "--row-seconds", str(ROW_SECONDS)]
+    common += ["--start", str(time.time())]
+    with ExitStack() as stack:
+        ports = [stack.enter_context(silent_server(drip)) for drip in (b"", b" ")]
+        log = folder / "service.log"
+        stack.enter_context(service.process(["--store", str(folder), *common, "--hanging", *hanging], log))
+        uri = idle.wait_for_line(log, "lakeward is ready: ", seconds=300).split(": ")[1].strip()
+        for number in range(arguments.tierers):
+            own = ["--uri", uri, "--name", f"tierer-{number}", "--slots", str(arguments.slots), "--poisoned", str(arguments.poisoned)]
+            hangs = ["--silent-port", str(ports[0]), "--dripping-port", str(ports[1])]
+            stack.enter_context(tierer([*own, *common, *hangs], folder / f"tierer-{number}.log"))
+        connection = stack.enter_context(Connection(uri))
+        peaks, end = list[tuple[int, float]](), time.monotonic() + arguments.minutes * 60
+        while time.monotonic() < end:
+            time.sleep(LOOK_SECONDS)
+            peaks += service.ask_lake(connection.channel, "Peaks")
+        return peaks, failing(SysCatalogStub(connection.channel))
+
+
+def failing(stub: Any) -> Counter[str]:
+    """Tables by the class of their latest error."""
+    request = sys_catalog_pb2.ReadTableRequest(namespace="sys", name="lake_tiering_status", columns=["error_class"], null_columns=True)
+    rows = pa.ipc.open_stream(b"".join(answer.arrow for answer in stub.ReadTable(request))).read_all().column("error_class").to_pylist()
+    return Counter(error_class for error_class in rows if error_class is not None)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", type=int, default=1_000)
+    parser.add_argument("--poisoned", type=int, default=50)
+    parser.add_argument("--minutes", type=float, default=15.0)
+    parser.add_argument("--tierers", type=int, default=2)
+    parser.add_argument("--slots", type=int, default=4, help="of each tierer")
+    parser.add_argument("--work", type=Path, help="folder for the store; default: a temporary one")
+    arguments = parser.parse_args()
+    poisoned = poisoned_tierer.poisons(arguments.tables, arguments.poisoned).keys()
+    before = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
+        peaks, errors = run(arguments, Path(folder))
+    healthy = [age for table_id, age in peaks if table_id not in poisoned]
+    figures = {
+        "commits": len(healthy),
+        "tables_that_committed": len({table_id for table_id, _ in peaks if table_id not in poisoned}),
+        **{f"freshness_p{percent}_s": quantile(healthy, percent) for percent in (50, 95, 99)},
+        "freshness_max_s": max(healthy, default=0.0),
+        "commits_beyond_the_promise": sum(age > FRESHNESS_SECONDS for age in healthy),
+    }
+    table = Table("of healthy tables", "value")
+    for name, value in figures.items():
+        table.add_row(name.replace("_", " "), f"{value:,.1f}")
+    Console().print(table)
+    print("tables that fail, by error: " + ", ".join(f"{name} {count}" for name, count in sorted(errors.items())))
+    kept = bool(healthy) and figures["freshness_p99_s"] <= FRESHNESS_SECONDS
+    print(f"the promise of {FRESHNESS_SECONDS:g} s is {'kept' if kept else 'BROKEN'}")
+    print(f"load before {before:.1f}, after {os.getloadavg()[0]:.1f} (1 min)")
+    rounded = {name: round(value, 2) for name, value in figures.items()}
+    print(json.dumps({"bench": "blast_radius", "tables": arguments.tables, "poisoned": arguments.poisoned, **rounded, "errors": errors}))
+
+
+if __name__ == "__main__":
+    main()

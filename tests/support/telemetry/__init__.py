@@ -1,0 +1,1 @@
+"""Receivers of what monitoring sends, for tests."""

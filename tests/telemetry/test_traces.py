@@ -1,0 +1,119 @@
+"""Traces of rounds, as a real OTLP receiver gets them; and that an endpoint that is dead or hangs costs a round nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+from structlog.testing import capture_logs
+
+from support.round_scene import new_scene
+from support.telemetry.otlp_receiver import attributes_of, otlp_receiver
+from tiering.clock import SystemClock
+from tiering.errors import Fenced
+from tiering.model.rounds import RoundState
+from tiering.round.runner import RoundRunner
+from tiering.round.steps.actions import RoundOutcome
+from tiering.round.watch import TiererWatch, Watches
+from tiering.telemetry import traces as module
+from tiering.telemetry.traces import RoundTraces, open_traces
+
+
+def opened(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> RoundTraces:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "lakeward-in-a-test")
+    traces = open_traces(SystemClock(), "tierer-1")
+    assert traces is not None
+    return traces
+
+
+def run_round(traces: TiererWatch, *, refused: bool = False) -> RoundOutcome:
+    """A round on a cluster and a lake in memory, as a tierer runs it."""
+    scene = new_scene()
+    if refused:
+        scene.coordinator.refuse = Fenced("an older epoch")
+    assignment = scene.assignment()
+    runner = RoundRunner(replace(scene.world(), clock=SystemClock(), watch=traces), assignment)
+    traces.round_started(assignment)
+    outcome = runner.run()
+    traces.round_ended(assignment, outcome, 10)
+    return outcome
+
+
+def test_a_round_is_a_trace_with_a_span_for_each_of_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    with otlp_receiver() as receiver:
+        traces = opened(monkeypatch, receiver.endpoint)
+        assert run_round(traces).state is RoundState.SUCCEEDED
+        traces.close()
+    spans = {span.name: span for span in receiver.spans}
+    assert set(spans) == {"tiering round", "plan", "read", "write", "commit", "ack"}
+    root = spans.pop("tiering round")
+    assert {span.trace_id for span in spans.values()} == {root.trace_id}
+    assert {span.parent_span_id for span in spans.values()} == {root.span_id}
+    for span in (root, *spans.values()):
+        about = attributes_of(span)
+        assert (about["round_id"], about["table"], about["tiering_epoch"]) == ("round-1", "sales.orders", 1)
+        assert root.start_time_unix_nano <= span.start_time_unix_nano <= span.end_time_unix_nano <= root.end_time_unix_nano
+    assert attributes_of(root)["records_written"] == 9
+    assert receiver.services == {"lakeward-in-a-test"}
+
+
+def test_a_failed_round_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    with otlp_receiver() as receiver:
+        traces = opened(monkeypatch, receiver.endpoint)
+        assert run_round(traces, refused=True).state is RoundState.FENCED
+        traces.close()
+    [root] = [span for span in receiver.spans if span.name == "tiering round"]
+    assert (attributes_of(root)["error_class"], root.status.message) == ("Fenced", "an older epoch")
+
+
+@pytest.mark.parametrize("hang", [False, True], ids=["dead", "hanging"])
+def test_an_endpoint_that_does_not_answer_delays_neither_rounds_nor_the_end(monkeypatch: pytest.MonkeyPatch, hang: bool) -> None:
+    with otlp_receiver(hang=hang) as receiver:
+        traces = opened(monkeypatch, receiver.endpoint if hang else "http://127.0.0.1:9")
+        started = time.monotonic()
+        assignment, outcome = new_scene().assignment(), RoundOutcome(RoundState.EMPTY)
+        for _ in range(3_000):  # more than its queue holds
+            traces.round_started(assignment)
+            traces.phase_done(assignment, "plan", 1, 1)
+            traces.round_ended(assignment, outcome, 1)
+        assert time.monotonic() - started < 5, "some 100 us a round"
+        started = time.monotonic()
+        traces.close()
+        assert time.monotonic() - started < module.CLOSE_SECONDS + 1
+
+
+def test_without_an_endpoint_nothing_is_loaded() -> None:
+    code = (
+        "import sys; from tiering.clock import SystemClock; from tiering.telemetry.traces import open_traces;"
+        "assert open_traces(SystemClock(), 't', {}) is None;"
+        "assert open_traces(SystemClock(), 't', {'OTEL_EXPORTER_OTLP_ENDPOINT': 'http://x', 'OTEL_SDK_DISABLED': 'true'}) is None;"
+        "assert open_traces(SystemClock(), 't', {'OTEL_EXPORTER_OTLP_ENDPOINT': 'http://x', 'OTEL_TRACES_EXPORTER': 'none'}) is None;"
+        "assert not any(name.startswith('opentelemetry') for name in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_endpoint_without_the_packages_is_a_warning_that_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
+    with capture_logs() as lines:
+        assert open_traces(SystemClock(), "t", {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:4317"}) is None
+    [line] = lines
+    assert line["log_level"] == "warning"
+    assert "lakeward[otel]" in line["event"]
+
+
+def test_a_watch_that_raises_harms_no_round() -> None:
+    class Broken(TiererWatch):
+        def phase_done(self, *_: object) -> None:
+            raise ZeroDivisionError
+
+        def round_ended(self, *_: object) -> None:
+            raise ZeroDivisionError
+
+    with capture_logs() as lines:
+        assert run_round(Watches([Broken()])).state is RoundState.SUCCEEDED
+    assert {line["call"] for line in lines if "metrics or traces failed" in line["event"]} == {"phase_done", "round_ended"}

@@ -1,0 +1,98 @@
+"""Alert rules for Prometheus, made from the declared metrics: `lakeward alerts` prints them.
+
+Each names, as its annotation `query`, the statement that says more: it runs as it stands in Spark and by `lakeward sql`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from tiering.telemetry import metrics as m
+
+_ONE_TABLE = "WHERE database_name = '{{ $labels.database }}' AND table_name = '{{ $labels.table }}'"
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One rule. `lasting`: for how long the expression has to hold, as Prometheus writes it."""
+
+    name: str
+    expression: str
+    lasting: str
+    severity: str
+    summary: str
+    query: str
+
+
+ALERTS = (
+    Alert(
+        "LakewardTableBehindPromise",
+        f"{m.BEHIND.name} > 0",
+        "2m",
+        "warning",
+        "{{ $labels.database }}.{{ $labels.table }} is {{ $value | humanizeDuration }} behind its promise of freshness.",
+        "SELECT status, status_reason, lag_ms, freshness_ms, pending_records, is_backlog, last_error, error_hint, next_action "
+        f"FROM fluss.sys.lake_tiering_status {_ONE_TABLE}",
+    ),
+    Alert(
+        "LakewardTablesBehindPromise",
+        f"{m.LEFT_OUT_BEHIND.name} > 0",
+        "2m",
+        "warning",
+        "{{ $value }} tables without series of their own are behind their promise.",
+        "SELECT database_name, table_name, status, status_reason, lag_ms FROM fluss.sys.lake_tiering_status "
+        "WHERE lag_ms > freshness_ms ORDER BY lag_ms DESC LIMIT 100",
+    ),
+    Alert(
+        "LakewardTableFailing",
+        f"{m.FAILURES_IN_A_ROW.name} > 0",
+        "15m",
+        "warning",
+        "Rounds of {{ $labels.database }}.{{ $labels.table }} have failed for a quarter of an hour, {{ $value }} in a row.",
+        "SELECT phase, error_class, message, hint, next_action, count, last_seen "
+        f"FROM fluss.sys.tiering_errors {_ONE_TABLE} AND resolved_at IS NULL",
+    ),
+    Alert(
+        "LakewardTablesNeedSomebody",
+        f'{m.TABLES_FAILING.name}{{retries="no"}} > 0',
+        "1m",
+        "critical",
+        "{{ $value }} tables failed in a way that no retry helps.",
+        "SELECT database_name, table_name, last_error, error_hint, next_action FROM fluss.sys.lake_tiering_status "
+        "WHERE error_retryable = false",
+    ),
+    Alert(
+        "LakewardNoTierer",
+        f'{m.TIERERS.name}{{state="ACTIVE"}} == 0',
+        "2m",
+        "critical",
+        "No tierer is connected: nothing is tiered.",
+        "SELECT tierer_id, host, state, heartbeat_time FROM fluss.sys.tierers",
+    ),
+    Alert(
+        "LakewardLeaseNearExpiry",
+        f'{m.LEASE_STATES.name}{{state="EXPIRING"}} > 0',
+        "10s",
+        "warning",
+        "{{ $value }} leases on KV snapshots have less than a tenth of their time left: whoever reads them may lose them.",
+        "SELECT lease_id, owner, state, remaining_ms, tables, buckets FROM fluss.sys.kv_snapshot_leases WHERE state <> 'ACTIVE'",
+    ),
+)
+
+
+def rules() -> str:
+    """The rules as a file of Prometheus' (YAML)."""
+    lines = ["groups:", "  - name: lakeward", "    rules:"]
+    for alert in ALERTS:
+        lines += [
+            f"      - alert: {alert.name}",
+            f"        expr: {json.dumps(alert.expression)}",
+            f"        for: {alert.lasting}",
+            "        labels:",
+            f"          severity: {alert.severity}",
+            "        annotations:",
+            f"          summary: {json.dumps(alert.summary)}",
+            f"          query: {json.dumps(alert.query)}",
+        ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,135 @@
+"""The Grafana dashboard, made from the declared metrics: `lakeward dashboard` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tiering.telemetry import metrics as m
+
+SCHEMA_VERSION = 39
+"""Of the JSON: Grafana 10.4 wrote it first; newer ones read it and write their own."""
+
+DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_COLUMNS, _HEIGHT = 24, 8
+
+
+@dataclass(frozen=True)
+class Query:
+    """What one line of a panel shows. `legend` names the line; labels in double braces."""
+
+    expression: str
+    legend: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture: Grafana's kind, unit and width in 24ths."""
+
+    title: str
+    description: str
+    queries: tuple[Query, ...]
+    unit: str = "short"
+    kind: str = "timeseries"
+    width: int = 8
+
+
+_BY_TABLE = "{{database}}.{{table}}"
+
+
+def _rate(metric: m.Metric, by: str = "") -> str:
+    return f"sum {by}(rate({metric.name}[$__rate_interval]))" if by else f"sum(rate({metric.name}[$__rate_interval]))"
+
+
+def _worst(metric: m.Metric) -> str:
+    return f"topk(10, {metric.name})"
+
+
+PANELS = (
+    Panel("Tables behind", m.TABLES_BEHIND.comment, (Query(m.TABLES_BEHIND.name, "behind"),), kind="stat", width=4),
+    Panel("Failing tables", m.TABLES_FAILING.comment, (Query(f"sum({m.TABLES_FAILING.name})", "failing"),), kind="stat", width=4),
+    Panel("Largest lag", m.MAX_LAG.comment, (Query(m.MAX_LAG.name, "lag"),), "s", "stat", 4),
+    Panel("Records to tier", m.ALL_PENDING_RECORDS.comment, (Query(m.ALL_PENDING_RECORDS.name, "records"),), kind="stat", width=4),
+    Panel("Active tierers", m.TIERERS.comment, (Query(f'{m.TIERERS.name}{{state="ACTIVE"}}', "active"),), kind="stat", width=4),
+    Panel("Tables not shown alone", m.TABLES_LEFT_OUT.comment, (Query(m.TABLES_LEFT_OUT.name, "left out"),), kind="stat", width=4),
+    Panel("Behind the promise", m.BEHIND.comment, (Query(_worst(m.BEHIND), _BY_TABLE),), "s", width=12),
+    Panel("Lag", m.LAG.comment, (Query(_worst(m.LAG), _BY_TABLE),), "s", width=12),
+    Panel("Tables by state", m.TABLES.comment, (Query(m.TABLES.name, "{{status}}"),)),
+    Panel(
+        "Waiting and running",
+        "Tables that wait for a tierer, those that one has, and how many could be at a time.",
+        (Query(m.PENDING_TABLES.name, "waiting"), Query(m.RUNNING_TABLES.name, "running"), Query(m.SLOTS.name, "slots")),
+    ),
+    Panel("Failures in a row", m.FAILURES_IN_A_ROW.comment, (Query(f"{_worst(m.FAILURES_IN_A_ROW)} > 0", _BY_TABLE),)),
+    Panel("Records not in the lake", m.PENDING_RECORDS.comment, (Query(_worst(m.PENDING_RECORDS), _BY_TABLE),)),
+    Panel("Wait for a tierer", m.PENDING_TIME.comment, (Query(_worst(m.PENDING_TIME), _BY_TABLE),), "ms"),
+    Panel("Length of the latest round", m.TIER_DURATION.comment, (Query(_worst(m.TIER_DURATION), _BY_TABLE),), "ms"),
+    Panel("Ended rounds", m.ROUNDS.comment, (Query(_rate(m.ROUNDS, "by (state) "), "{{state}}"),), "ops"),
+    Panel(
+        "Where rounds spend their time",
+        m.PHASE_SECONDS.comment,
+        (Query(f"sum by (phase) (rate({m.PHASE_SECONDS.name}_sum[$__rate_interval]))", "{{phase}}"),),
+        "s",
+    ),
+    Panel(
+        "Length of rounds",
+        m.ROUND_SECONDS.comment,
+        tuple(
+            Query(f"histogram_quantile({share}, sum by (le) (rate({m.ROUND_SECONDS.name}_bucket[$__rate_interval])))", name)
+            for share, name in ((0.5, "half"), (0.95, "19 of 20"))
+        ),
+        "s",
+    ),
+    Panel("Records written", m.RECORDS_WRITTEN.comment, (Query(_rate(m.RECORDS_WRITTEN), "records"),), "rowsps"),
+    Panel("Bytes written", m.BYTES_WRITTEN.comment, (Query(_rate(m.BYTES_WRITTEN), "bytes"),), "Bps"),
+    Panel("Size of the lake", m.FILE_SIZE.comment, (Query(_worst(m.FILE_SIZE), _BY_TABLE),), "bytes"),
+    Panel("Silence of tierers", m.SILENCE.comment, (Query(_worst(m.SILENCE), "{{tierer}}"),), "s"),
+    Panel("Leases on KV snapshots", m.LEASE_STATES.comment, (Query(m.LEASE_STATES.name, "{{state}}"),)),
+    Panel("Until a lease expires", m.LEASE_REMAINING.comment, (Query(m.LEASE_REMAINING.name, "first"),), "s"),
+)
+
+
+def dashboard() -> dict[str, Any]:
+    """The dashboard as Grafana imports it. Its data source is chosen at the top of the page."""
+    return {
+        "uid": "lakeward",
+        "title": "Lakeward",
+        "description": "Tiering of streaming tables into the lake. The documentation of each metric is in docs/metrics.md.",
+        "tags": ["lakeward"],
+        "schemaVersion": SCHEMA_VERSION,
+        "editable": True,
+        "refresh": "30s",
+        "time": {"from": "now-3h", "to": "now"},
+        "templating": {"list": [{"type": "datasource", "name": "datasource", "label": "Prometheus", "query": "prometheus"}]},
+        "panels": [_panel(number, panel, place) for number, (panel, place) in enumerate(zip(PANELS, _places(PANELS), strict=True), 1)],
+    }
+
+
+def _places(panels: Sequence[Panel]) -> list[dict[str, int]]:
+    """Row after row, from left to right."""
+    places, x, y = [], 0, 0
+    for panel in panels:
+        height = _HEIGHT if panel.kind == "timeseries" else _HEIGHT // 2
+        if x + panel.width > _COLUMNS:
+            x, y = 0, y + _HEIGHT
+        places.append({"x": x, "y": y, "w": panel.width, "h": height})
+        x += panel.width
+    return places
+
+
+def _panel(number: int, panel: Panel, place: dict[str, int]) -> dict[str, Any]:
+    return {
+        "id": number,
+        "type": panel.kind,
+        "title": panel.title,
+        "description": panel.description,
+        "gridPos": place,
+        "datasource": DATASOURCE,
+        "targets": [
+            {"refId": chr(ord("A") + index), "expr": query.expression, "legendFormat": query.legend, "datasource": DATASOURCE}
+            for index, query in enumerate(panel.queries)
+        ],
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0.0}, "overrides": []},
+        "options": {},
+    }
