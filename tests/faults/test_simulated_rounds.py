@@ -50,6 +50,7 @@ def test_no_fault_loses_or_doubles_an_offset(block: int) -> None:
     assert {"swept", "LIVE", "OPEN_ROUND", "MAY_STILL_LAND", "OF_ANOTHER_TABLE"} <= outcomes  # else the sweep had nothing to decide
     assert {"reconciled", "CommitOutcomeUnknown"} <= outcomes  # else nobody lost a lake table
     assert {"backlog FIRST", "backlog RETIERED", "backlog OUTAGE"} <= outcomes  # else no backlog started anew
+    assert {"fenced by somebody", "CANCELLED", "cancelled", "too_late"} <= outcomes  # else operators did nothing
 
 
 class LakeWithALateTag(SweptMemoryLake):

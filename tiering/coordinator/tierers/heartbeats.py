@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 
 import structlog
 
 from tiering import errors
 from tiering.coordinator.decisions import backlog, retries, round_lifecycle, table_lifecycle
-from tiering.coordinator.decisions.change import cancel_text
+from tiering.coordinator.decisions.change import TIERER_FENCED, cancel_text
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, TiererRecord
 from tiering.coordinator.decisions.round_lifecycle import Failure, RoundRef
 from tiering.coordinator.decisions.table_lifecycle import BacklogTurns
+from tiering.coordinator.memory.history import HistoryRange
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.tierers.known_tierers import KnownTierers, Sender, TiererKey, key_of
+from tiering.coordinator.tierers.known_tierers import KEPT_TIERERS, KnownTierers, Sender, TiererKey, key_of
 from tiering.coordinator.tierers.messages import (
     assignment_of,
     failure_from_pb,
@@ -63,6 +65,7 @@ class Heartbeats:
         self._table_records = table_records
         self._doubt_head = doubt_head
         self._tierers = KnownTierers(table_records.options.service_timeout_ms)
+        self._restore_fences()
         self._closing = False
 
     def handle(self, request: pb.LakeTieringHeartbeatRequest) -> tuple[pb.LakeTieringHeartbeatResponse, HeldRequest | None]:
@@ -129,12 +132,21 @@ class Heartbeats:
         """Whether a process with this id was heard of within the service timeout."""
         return any(tierer.tierer_id == tierer_id for tierer in self._tierers.all())
 
-    def fence(self, tierer_id: str, incarnations: Collection[str]) -> None:
+    def fence(self, tierer_id: str, incarnations: Collection[str]) -> list[str]:
         """Gives no more tables to the processes that are known under the id, nor to those of `incarnations`; their held requests wait.
 
-        Call it under the records' lock.
+        Returns what their event has to say of the processes, so that they stay fenced when a coordinator starts. Call it under the
+        records' lock.
         """
-        self._tierers.fence(tierer_id, incarnations)
+        return self._tierers.fence(tierer_id, incarnations)
+
+    def _restore_fences(self) -> None:
+        """From the events of `fence_tierer`, as far as history goes back: a process that hangs while a coordinator starts stays fenced."""
+        events = self._table_records.store.read_events(HistoryRange(fields={"event_type": TIERER_FENCED}))
+        for event in reversed(list(islice(events, KEPT_TIERERS))):
+            tierer_id, digests = event.details.get("tierer_id"), event.details.get("processes", ())
+            if isinstance(tierer_id, str):
+                self._tierers.restore_fences(tierer_id, (digest for digest in digests if isinstance(digest, str)))
 
     def forget_lost(self) -> None:
         """Forgets tierers that were silent for the service timeout. Takes no lock while there are none."""
