@@ -26,6 +26,7 @@ from tiering.coordinator.calls.fence_tierer import FenceTierer, fence_tierer
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
 from tiering.coordinator.calls.lake_repair.sweep_lake import Sweeper, SweepLake
 from tiering.coordinator.decisions.change import TIERER_FENCED
+from tiering.coordinator.decisions.records import to_text
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
@@ -99,6 +100,8 @@ class Simulation:
         self.late_beats: list[pb.LakeTieringHeartbeatRequest] = []
         self.outcomes: Counter[str] = Counter()
         self.renamed = 0
+        self._events_checked = 0
+        self._finished: set[tuple[int, str]] = set()
         self.fenced: set[tuple[str, str]] = set()
         self.coordinator = self._start_coordinator()
 
@@ -194,6 +197,8 @@ class Simulation:
             self._pass_time(FRESHNESS_MS)
             self.check()
         assert self.tiered() == self.ends(), f"not everything was tiered: {self.tiered()} of {self.ends()}; {self.outcomes}"
+        [record] = self.coordinator.table_records.live()
+        assert not record.lake.backlog or record.lake.offsets != to_text(self.ends()), "the backlog outlives its records"
         while self.lake.late:
             self.lake.deliver_late()
             self.check()
@@ -204,6 +209,7 @@ class Simulation:
         names which may still land.
         """
         self._check_records()
+        self._check_backlog()
         for path in self.lake.tables:
             assert not self.lake.missing(path), f"a snapshot of {path} or a late commit lacks its files"
         for tierer in self.tierers:
@@ -218,6 +224,22 @@ class Simulation:
         self._check_chain(table)
         running = [record for record in self.coordinator.table_records.live() if record.running is not None]
         assert len(running) <= 1
+
+    def _check_backlog(self) -> None:
+        """The backlog of a bucket finishes once per start, and only when the lake has had all of it."""
+        new = self.store.events_after(self._events_checked)
+        for event in new:
+            self._events_checked = event.event_id or 0
+            if event.event_type == "BACKLOG_BEGIN":
+                self.outcomes[f"backlog {event.details['cause']}"] += 1
+            elif event.event_type == "BACKLOG_FINISH":
+                name = (event.details["start"], event.details["bucket"])
+                assert name not in self._finished, f"the backlog of {name} finished twice"
+                self._finished.add(name)
+        record = self.coordinator.table_records.all()[TABLE.table_id]
+        for bucket, stop in (record.lake.backlog or {}).items():
+            assert (record.lake.backlog_starts, bucket) not in self._finished, f"the backlog of bucket {bucket} goes on after its end"
+            assert (record.lake.offsets or {}).get(bucket, 0) < stop, f"the backlog of bucket {bucket} does not end"
 
     def _check_records(self) -> None:
         """Records are of the lake table that is there, or of one that it was renamed to, and never ahead of it."""
