@@ -370,8 +370,7 @@ def test_a_cluster_that_gets_ahead_during_an_ack_is_not_set_back_either(world: W
     world.append()
     tierer, assignment = world.assigned()
     tierer.commit(assignment)
-    read = world.cluster.lake_snapshot
-    reads = []
+    read, reads = world.cluster.lake_snapshot, []
 
     def read_and_go_ahead(table: TableInfo) -> RecordedLakeSnapshot | None:
         reads.append(read(table))
@@ -474,7 +473,6 @@ def test_acks_of_one_table_take_turns(world: World) -> None:
     go_on.set()
     for thread in threads:
         thread.join(10)
-    assert not writing
     assert world.cluster.recorded[1].offsets[B0] == 10
 
 

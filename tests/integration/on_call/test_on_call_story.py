@@ -191,8 +191,9 @@ QUESTIONS = (
     Question(
         "How far is each bucket of archive?",
         63,
-        lambda rows: (sum(column(rows, "lag_records")), column(rows, "is_backlog")) == (2 * COUNT, [True, True]),
+        lambda rows: sum(column(rows, "lag_records")) == 2 * COUNT,
         {"flights": "archive"},
+        varies=True,
     ),
     Question("Which rounds were slowest, and on what?", 87, lambda rows: len(rows) == 3, varies=True),
     Question(
