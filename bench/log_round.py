@@ -4,7 +4,7 @@
 
 lakeward    `lakeward up` on this machine, a Spark round on all cores, from the assignment to its end
 ceiling     pyarrow reads the same segments and writes the same Parquet, and nothing else (rounds/ceiling.py)
-streaming   Spark Structured Streaming `availableNow`, Parquet files into Iceberg   } log_competitors.py
+streaming   Spark Structured Streaming `availableNow`, Parquet files into Iceberg   } competitors/log_competitors.py
 batch       Spark `INSERT INTO` Iceberg from the same files                        }
 
 Flights are five columns made from a seed, lineitem is TPC-H's sixteen. Also printed: peak memory, and where the round's time went

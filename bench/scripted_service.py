@@ -136,8 +136,10 @@ class ServedLake:
 
     def commit(self, table_id: int, request: Request) -> int | None:
         """The new snapshot, or None if the compare-and-set failed."""
-        start, end = request.marker.buckets[ONLY].start, request.marker.buckets[ONLY].tiered
+        end = request.marker.buckets[ONLY].tiered
         with self._lock:
+            before = self.lake.view(request.path)
+            start = before.marker.buckets[ONLY].tiered if before is not None and before.marker is not None else 0
             if not self.lake.receive(request):
                 return None
             head = self.lake.tables[request.path].head

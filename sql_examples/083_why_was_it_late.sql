@@ -9,13 +9,13 @@ SELECT
   late.missed_by_ms,
   late.reason,
   max_by(concat(failures.error_class, ': ', failures.message), failures.last_seen) AS error,
-  max_by(concat(acts.principal, ': ', acts.event_type, ': ', acts.message), acts.occurred_at) AS last_act,
-  coalesce(max_by(failures.hint, failures.last_seen), 'nothing') AS what_helps
+  concat_ws(', ', sort_array(collect_set(concat(acts.occurred_at, ' ', acts.principal, ' ', acts.event_type, ': ', acts.message)))) AS acts,
+  coalesce(late.next_action, max_by(failures.hint, failures.last_seen), 'nothing') AS what_helps
 FROM (
-  SELECT database_name, table_name, deadline, reached_at, missed_by_ms, explanation AS reason
+  SELECT database_name, table_name, deadline, reached_at, missed_by_ms, explanation AS reason, NULL AS next_action
   FROM fluss.sys.freshness_misses
   UNION ALL
-  SELECT database_name, table_name, freshness_deadline, NULL, lag_ms - freshness_ms, concat(status, ' until now: ', status_reason)
+  SELECT database_name, table_name, freshness_deadline, NULL, lag_ms - freshness_ms, concat(status, ' until now: ', status_reason), next_action
   FROM fluss.sys.lake_tiering_status
   WHERE lag_ms > freshness_ms
 ) late
@@ -27,10 +27,10 @@ LEFT JOIN fluss.sys.tiering_events acts
     AND acts.occurred_at >= late.deadline - INTERVAL 1 HOUR AND (late.reached_at IS NULL OR acts.occurred_at < late.reached_at)
 WHERE late.database_name = 'demo' AND late.table_name = 'weather'
   AND (late.reached_at IS NULL OR late.reached_at > current_timestamp() - INTERVAL 12 HOURS)
-GROUP BY late.table_name, late.deadline, late.reached_at, late.missed_by_ms, late.reason
+GROUP BY late.table_name, late.deadline, late.reached_at, late.missed_by_ms, late.reason, late.next_action
 ORDER BY late.deadline DESC;
 
 -- Expected:
--- | table_name | deadline | reached_at | missed_by_ms | reason | error | last_act | what_helps |
+-- | table_name | deadline | reached_at | missed_by_ms | reason | error | acts | what_helps |
 -- | --- | --- | --- | --- | --- | --- | --- | --- |
--- | weather | * | NULL | * | * | * | NULL | * |
+-- | weather | * | NULL | * | * | * | * | * |

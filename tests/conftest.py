@@ -12,6 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
+    from support.clusters.fluss_tables import FlussTables
     from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 
 # For every Spark that a test or one of its processes starts. None lives long enough to earn back what the optimizing compiler costs:
@@ -35,6 +36,16 @@ def fluss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluste
 
     with local_cluster(tmp_path_factory.mktemp("fluss"), lake_settings()) as cluster, watched(cluster):
         yield cluster
+
+
+@pytest.fixture
+def tables(fluss: LocalFlussCluster) -> Iterator[FlussTables]:
+    """Makes tables in that cluster, and writes to them."""
+    from support.clusters.fluss_tables import FlussTables
+
+    tables = FlussTables(fluss.bootstrap_servers)
+    yield tables
+    tables.close()
 
 
 @pytest.fixture(scope="session")

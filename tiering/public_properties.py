@@ -90,6 +90,13 @@ CATALOG_PROPERTIES = frozenset(
 """Of a lake's catalog and storage."""
 
 TABLE_OPTIONS = frozenset(
-    {"table.datalake.enabled", "table.datalake.freshness", "table.datalake.format", "table.log.ttl", "table.kv.snapshot.interval"}
+    {
+        "table.datalake.enabled",
+        "table.datalake.format",
+        "table.datalake.freshness",
+        "table.datalake.round.bytes",
+        "table.kv.snapshot.interval",
+        "table.log.ttl",
+    }
 )
 """Of tables of the embedded cluster."""

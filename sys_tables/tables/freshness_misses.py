@@ -1,6 +1,7 @@
 """sys.freshness_misses: rounds that brought a table up to date after its deadline, and what took longest; the newest first.
 
-A table becomes due at its deadline, so that a healthy round misses it by its own duration: ask for those that missed it by more.
+A table becomes due so early that its round ends before the deadline (`decisions.waits`), so a healthy table has no rows here. Where a
+shared Fluss says whose turn it is, it is due at its deadline, and each round misses that by its own duration.
 """
 
 from __future__ import annotations

@@ -29,7 +29,9 @@ class TieringBucketRow:
     lag_ms: int | None = column("Age of the oldest of them in milliseconds, 0 if there are none; NULL if it is unknown.")
     oldest_pending_time: datetime | None = column("When the oldest of them was written; NULL if there are none, or it is unknown.")
     backlog_offset: int | None = column("Where the backlog of the bucket ends; NULL once the lake has passed that.")
-    is_backlog: bool | None = column("Whether the lake still lacks what was there when tiering of the bucket began; NULL before a plan.")
+    is_backlog: bool | None = column(
+        "Whether the lake lacks some of what was there when reading of the bucket began (anew); NULL before that plan."
+    )
     offsets_observed_time: datetime | None = column("When the log was looked at.")
     error_class: str | None = column("Class of the error for which it does not go on; NULL if it goes on, or the whole table does not.")
     error_message: str | None = column("That error, in words.")

@@ -48,7 +48,7 @@ class TieringRoundRow:
     attempt: int = column("1, and one more for each round before it that failed or was fenced without one that went well.", arrow_type=INT)
     deadline: datetime | None = column("The table's freshness_deadline as the round was queued.")
     missed_by_ms: int | None = column("Milliseconds from deadline to when the lake had caught up, 0 if in time; NULL if it did not.")
-    mode: str | None = column("BACKLOG while rows wait that were there when the tiering began, else LIVE; NULL before its plan.")
+    mode: str | None = column("BACKLOG while rows wait that were there when reading began, else LIVE; NULL before its plan.")
     queued_late_ms: int | None = column(
         "Milliseconds that nobody queued the table although it was due: no coordinator ran, or the cluster had not assigned it. "
         "Like all waits from here to paused_ms, since a round last brought the table up to date."

@@ -29,7 +29,7 @@ class TieringSplitRow:
     starting_offset: int | None = column("First offset to be read; NULL for a KV snapshot.")
     stopping_offset: int = column("Where the range ends, exclusive; a KV snapshot holds the bucket as of this offset.")
     current_offset: int | None = column("The next offset to be read, as last reported; NULL for a KV snapshot, whose rows have none.")
-    backlog_offset: int = column("End of the bucket's backlog, for which the round was planned.")
+    backlog_offset: int | None = column("Where the log of the bucket ended when reading of it began; NULL if it has no backlog (left).")
     fraction_completed: float = column("The part that is read, between 0 and 1; of a KV snapshot at least this part.")
     executor: str | None = column("Who reads it, as id@host: the id is that of Spark's own pages; NULL until somebody does.")
     attempt: int = column("Number of the attempt at it, counted from 0: Spark tries a failed task again.", arrow_type=INT)

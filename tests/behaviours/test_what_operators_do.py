@@ -80,6 +80,27 @@ def test_a_running_round_is_cancelled_and_after_the_grant_it_is_too_late(orders:
     orders.check()
 
 
+def test_explaining_shows_the_next_round_and_changes_nothing(orders: StoryTable) -> None:
+    deployment = orders.deployment
+    before, held = deployment.store.load(), deployment.lake.view(orders.path)
+    lines = deployment.call("explain_tiering", table=str(orders.path))
+    assert (deployment.store.load(), deployment.lake.view(orders.path)) == (before, held)
+    assert "wait" in {line["decision"] for line in lines if line["bucket_id"] is None}
+    deployment.due()
+    begun = deployment.begin(orders.info).advance_to(act.RunSplits)
+    action = begun.runner.next_action
+    assert isinstance(action, act.RunSplits)
+    reads = [line for line in lines if line["decision"] == "read" and line["split_type"] == "LOG"]
+    planned = [(split.bucket.bucket_id, split.starting_offset, split.stopping_offset) for split in action.plan.splits]
+    assert [(line["bucket_id"], line["starting_offset"], line["stopping_offset"]) for line in reads] == planned
+    assert len([line for line in lines if line["split_type"] == "SNAPSHOT"]) == len(action.plan.snapshots)
+    assert "running" in {line["decision"] for line in deployment.call("explain_tiering", table=str(orders.path))}
+    assert begun.end().state is RoundState.SUCCEEDED
+    assert {line["decision"] for line in deployment.call("explain_tiering", table=str(orders.path)) if line["bucket_id"] is not None} == {
+        "skip"
+    }
+
+
 def test_tier_table_waits_until_the_lake_has_what_was_written(orders: StoryTable) -> None:
     deployment = orders.deployment
     deployment.beat()

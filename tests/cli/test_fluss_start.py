@@ -56,13 +56,6 @@ def start(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     os.umask(umask)
 
 
-@pytest.fixture
-def tables(fluss: LocalFlussCluster) -> Iterator[FlussTables]:
-    tables = FlussTables(fluss.bootstrap_servers)
-    yield tables
-    tables.close()
-
-
 def remembered(folder: Path) -> dict[str, str | None]:
     """What the data folder knows of its cluster; nothing if it was never written."""
     memory = FlussMemory(folder / "data" / "cluster")

@@ -48,6 +48,13 @@ class CoordinatorOptions:
     min_round_duration_ms: int = 30_000
     """A round may run for the table's freshness, and at least for this long, before it stops early."""
 
+    backlog_duration_factor: int = 10
+    """A round of a table in backlog may run for so many times the table's freshness; such rounds leave a slot of each tierer to the others.
+    1 = rounds of a backlog are as all others."""
+
+    backlog_reset_after_ms: int = 0
+    """A table of which rows wait, and that was not tiered for this long, is in backlog again; 0 = for ten times its freshness."""
+
     tierer_grace_ms: int = 3_000
     """How long a waiting CALL waits for a first tierer to connect before it says that there is none."""
 
@@ -103,6 +110,11 @@ class CoordinatorOptions:
         for name in ("service_timeout_ms", "tick_interval_ms", "discovery_interval_ms", "backoff_min_ms", *_BOUNDS):
             if getattr(self, name) <= 0:
                 raise InvalidArgument(f"the option {name} must be greater than 0, not {getattr(self, name)}")
+        if self.backlog_duration_factor < 1 or self.backlog_reset_after_ms < 0:
+            raise InvalidArgument(
+                f"backlog_duration_factor ({self.backlog_duration_factor}) must be at least 1, and backlog_reset_after_ms "
+                f"({self.backlog_reset_after_ms}) must not be negative"
+            )
         if self.held_tables < 0:
             raise InvalidArgument(f"the option held_tables must not be negative, but is {self.held_tables}")
         check_catalog_properties(self.lake_properties)

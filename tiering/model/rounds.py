@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tiering.model.splits import AssignedBacklog
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, Offsets, TablePath
 
 
@@ -39,6 +40,7 @@ class Assignment:
     """Buckets whose end in `recorded` was moved back, with it: they are replayed (`tiering.lake.foreign`)."""
     unresolved: bool = False
     """A commit request of an earlier round may still land."""
+    backlog: AssignedBacklog = field(default_factory=AssignedBacklog)
 
 
 class RoundState(StrEnum):

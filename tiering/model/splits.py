@@ -1,11 +1,17 @@
-"""Splits: units of reading in a round, and how far a running round is with each of them."""
+"""Splits: units of reading in a round, and how far it is with each; and the backlog, which is read for throughput, not for freshness.
+
+The backlog is what was in the log already when reading began (FLIP-309). Per bucket it ends at the `backlog_offset`, the bucket's end
+offset then, which its splits carry. Flink's proposal, and Fluss's source after it (issue 2509), report the end of it once per bucket with a
+`BacklogFinishEvent`; here that is the event `BACKLOG_FINISH`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
-from tiering.model.tables import BucketKey, TablePath
+from tiering.model.tables import BucketKey, Offsets, TablePath
 
 
 class SplitType(StrEnum):
@@ -24,8 +30,8 @@ class TieringLogSplit:
     partition_name: str | None
     starting_offset: int
     stopping_offset: int
-    backlog_offset: int
-    """The bucket's end offset when the round was planned (FLIP-309)."""
+    backlog_offset: int | None
+    """The bucket's end offset when reading of it began; None = it has no backlog (left)."""
 
     @property
     def records(self) -> int:
@@ -46,7 +52,8 @@ class TieringSnapshotSplit:
     partition_name: str | None
     snapshot_id: int
     log_offset_of_snapshot: int
-    backlog_offset: int
+    backlog_offset: int | None
+    """As that of a log split. The snapshot may be all that there is to read up to it."""
 
     @property
     def split_id(self) -> str:
@@ -55,6 +62,51 @@ class TieringSnapshotSplit:
 
 
 TieringSplit = TieringLogSplit | TieringSnapshotSplit
+
+
+class BacklogCause(StrEnum):
+    """Why reading of buckets begins, or begins anew."""
+
+    FIRST = "FIRST"
+    """The table is new here, or made anew."""
+    ENABLED = "ENABLED"
+    """Its lake was enabled again."""
+    RETIERED = "RETIERED"
+    """Its lake went back, and was reconciled."""
+    OUTAGE = "OUTAGE"
+    """It was not tiered for long, and rows wait."""
+
+
+@dataclass(frozen=True)
+class BacklogStart:
+    """A start that waits for the next plan. `buckets`: those that it touches, by their text; None = all that the plan reads."""
+
+    cause: BacklogCause
+    time: datetime
+    buckets: tuple[str, ...] | None = None
+
+    def touches(self, bucket: str) -> bool:
+        """Whether the backlog of this bucket starts with it."""
+        return self.buckets is None or bucket in self.buckets
+
+
+@dataclass(frozen=True)
+class AssignedBacklog:
+    """What a round is told of its table's backlog.
+
+    `offsets`: where it ends, of buckets that are read already. `begins`: reading of buckets begins with this round: of those in
+    `touched`, or of all (None).
+    """
+
+    offsets: Offsets = field(default_factory=dict)
+    begins: bool = False
+    touched: frozenset[BucketKey] | None = None
+
+    def offset_of(self, bucket: BucketKey, log_end: int) -> int | None:
+        """The `backlog_offset` of a bucket whose log ends there now; None = it is read live."""
+        if self.begins and (self.touched is None or bucket in self.touched):
+            return log_end
+        return self.offsets.get(bucket)
 
 
 class SplitState(StrEnum):
@@ -150,7 +202,7 @@ class SplitStatus:
     starting_offset: int | None
     stopping_offset: int
     current_offset: int | None
-    backlog_offset: int
+    backlog_offset: int | None
     fraction_completed: float
     executor: str | None
     attempt: int

@@ -43,7 +43,7 @@ class TableStatus:
     oldest_pending_time: datetime | None = column("When the oldest of them was written.")
     offsets_observed_time: datetime | None = column("When the log's offsets were last read.")
     is_backlog: bool | None = column(
-        "Whether tiering is still working through what was there before it began; NULL before the first round looked."
+        "Whether tiering works through what was there when reading began, or began anew; NULL before the first round looked."
     )
     round_id: str | None = column("The round that is queued or running.")
     tierer_id: str | None = column("The tierer that runs it.")

@@ -100,7 +100,8 @@ class TableInfo:
     """A source table as its cluster describes it. `schema` has no system columns.
 
     `added_columns` came after the table was made: they are its last ones, nullable, and writers may not know them. `refusal` says why
-    the table cannot be tiered, as far as its description alone tells; None = nothing does.
+    the table cannot be tiered, as far as its description alone tells; None = nothing does. `round_bytes`: so much waiting begins a round
+    before the freshness is over; None = only the freshness does.
     """
 
     table_id: int
@@ -119,6 +120,7 @@ class TableInfo:
     freshness_ms: int = DEFAULT_FRESHNESS_MS
     added_columns: tuple[str, ...] = ()
     refusal: str | None = None
+    round_bytes: int | None = None
 
     def lake_schema(self) -> pa.Schema:
         """The columns of its lake table: its own, then the system columns."""

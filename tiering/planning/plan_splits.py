@@ -9,13 +9,17 @@ from itertools import pairwise
 from tiering.errors import KvSnapshotGone, SourceChanged
 from tiering.lake.marker import TieredRange
 from tiering.model.leases import KvSnapshot
-from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
+from tiering.model.splits import AssignedBacklog, TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TableType
 from tiering.planning.check_log import check_reachable
 from tiering.planning.contiguous_prefix import Prefix
 
 SPLIT_BYTES = 256 * 1024 * 1024
 """Of log a task reads: some seconds of work. Spark's cost of a task is small beside that, and a lost task is soon repeated."""
+
+BACKLOG_SPLIT_BYTES = 64 * 1024 * 1024
+"""The same in a backlog, which is read for throughput: many splits keep all executors at work to the end of a long round, and one that is
+stopped early loses less. Files are of some MB, and there are none of them later."""
 
 UNSIZED_SPLIT_RECORDS = 1_000_000
 """Records that a task reads of a log whose sizes the cluster cannot tell: SPLIT_BYTES of records of some 270 bytes."""
@@ -56,12 +60,14 @@ def plan_round(
     ends: Mapping[BucketKey, BucketOffsets],
     partitions: Sequence[Partition],
     snapshots: Mapping[BucketKey, KvSnapshot] | None = None,
+    backlog: AssignedBacklog | None = None,
 ) -> Plan:
     """Log splits for each bucket with something new, several for one of a log table that is far behind; no splits = nothing to do.
 
     `tiered`: where the lake's buckets go on. A bucket that is not among them begins with its KV snapshot, if it has one, and the log
     from there (that log split may be empty), else at its log's start. A partition that vanished after the ends were listed is not
-    there any more: its id is never used again, so nothing of it is to come. Raises LogTruncated when the log no longer holds the next
+    there any more: its id is never used again, so nothing of it is to come. Splits carry the `backlog_offset` that `backlog` has for their
+    bucket. Raises LogTruncated when the log no longer holds the next
     record, LogBehindLake when the lake holds records that the log does not have yet, KvSnapshotGone when a bucket has to begin with a
     snapshot it lacks, SourceChanged when nothing is said of a bucket that is there.
     """
@@ -81,12 +87,13 @@ def plan_round(
         stands = tiered.get(bucket, TieredRange(first, first))
         check_reachable(table, bucket, stands.tiered, log)
         starts[bucket], bases[bucket] = stands.start, stands.tiered
+        backlog_offset = None if backlog is None else backlog.offset_of(bucket, log.log_end)
         if snapshot is not None:
             offset = snapshot.log_offset
-            from_snapshot.append(TieringSnapshotSplit(table.path, bucket, name, snapshot.snapshot_id, offset, log.log_end))
+            from_snapshot.append(TieringSnapshotSplit(table.path, bucket, name, snapshot.snapshot_id, offset, backlog_offset))
             sizes.append(_size(offset, log.bytes_per_record))  # every key was written at least once
         if snapshot is not None or log.log_end > stands.tiered:
-            whole = TieringLogSplit(table.path, bucket, name, stands.tiered, log.log_end, log.log_end)
+            whole = TieringLogSplit(table.path, bucket, name, stands.tiered, log.log_end, backlog_offset)
             # The changes of one key are folded by one task: a primary-key bucket is never cut.
             splits += cut_splits(whole, log.bytes_per_record) if table.table_type is TableType.LOG else [whole]
             sizes.append(_size(whole.records, log.bytes_per_record))
@@ -135,9 +142,12 @@ def _first_snapshot(table: TableInfo, bucket: BucketKey, log: BucketOffsets, new
 def cut_splits(whole: TieringLogSplit, bytes_per_record: float | None) -> list[TieringLogSplit]:
     """Cuts `whole` in even pieces of about SPLIT_BYTES, so that the number of buckets does not bound the parallelism.
 
-    If the size of a record is unknown (None), pieces have about UNSIZED_SPLIT_RECORDS records.
+    In a backlog they have about BACKLOG_SPLIT_BYTES. If the size of a record is unknown (None), pieces have about UNSIZED_SPLIT_RECORDS
+    records, in a backlog fewer by the same factor.
     """
-    share = whole.records / UNSIZED_SPLIT_RECORDS if bytes_per_record is None else whole.records * bytes_per_record / SPLIT_BYTES
+    split_bytes = SPLIT_BYTES if whole.backlog_offset is None else min(SPLIT_BYTES, BACKLOG_SPLIT_BYTES)
+    each_bytes = SPLIT_BYTES / UNSIZED_SPLIT_RECORDS if bytes_per_record is None else bytes_per_record
+    share = whole.records * each_bytes / split_bytes
     pieces = max(1, min(whole.records, round(share)))
     bounds = [whole.starting_offset + whole.records * piece // pieces for piece in range(pieces + 1)]
     return [replace(whole, starting_offset=start, stopping_offset=stop) for start, stop in pairwise(bounds)]

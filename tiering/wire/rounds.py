@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 
 from tiering.model.rounds import Assignment, PhaseTimes, RecordedLakeSnapshot, RoundProgress, RoundStats
+from tiering.model.splits import AssignedBacklog
+from tiering.model.tables import BucketKey
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.control_pb2 import PbRoundProgress
 from tiering.wire.common import offsets_from_pb, offsets_to_pb, path_from_pb, path_to_pb
@@ -25,6 +27,7 @@ def assignment_to_pb(assignment: Assignment) -> pb.PbLakeTieringTableInfo:
         recorded_round_id=assignment.recorded_round_id,
         moved_back=offsets_to_pb(assignment.moved_back),
         unresolved=assignment.unresolved,
+        backlog=_backlog_to_pb(assignment.backlog),
     )
 
 
@@ -43,7 +46,19 @@ def assignment_from_pb(message: pb.PbLakeTieringTableInfo, coordinator_epoch: in
         recorded_round_id=message.recorded_round_id if message.HasField("recorded_round_id") else None,
         moved_back=offsets_from_pb(message.moved_back),
         unresolved=message.unresolved,
+        backlog=_backlog_from_pb(message.backlog),
     )
+
+
+def _backlog_to_pb(backlog: AssignedBacklog) -> pb.PbBacklog:
+    touched = None if backlog.touched is None else pb.PbBacklog.PbTouched(buckets=[str(bucket) for bucket in backlog.touched])
+    return pb.PbBacklog(offsets=offsets_to_pb(backlog.offsets), begins=backlog.begins, touched=touched)
+
+
+def _backlog_from_pb(message: pb.PbBacklog) -> AssignedBacklog:
+    """That of an older coordinator, which says nothing, is empty."""
+    touched = frozenset(BucketKey.parse(bucket) for bucket in message.touched.buckets) if message.HasField("touched") else None
+    return AssignedBacklog(offsets_from_pb(message.offsets), message.begins, touched)
 
 
 def round_progress_to_pb(progress: RoundProgress) -> PbRoundProgress:

@@ -50,9 +50,10 @@ def split_from_pb(message: pb.PbSplitProgress, path: TablePath) -> SplitProgress
 def _split(message: pb.PbSplitProgress, path: TablePath) -> TieringSplit:
     bucket = bucket_from_pb(message.bucket)
     name = _text(message.partition_name) if message.HasField("partition_name") else None
+    backlog_offset = message.backlog_offset if message.HasField("backlog_offset") else None
     if message.HasField("snapshot_id"):
-        return TieringSnapshotSplit(path, bucket, name, message.snapshot_id, message.stopping_offset, message.backlog_offset)
-    return TieringLogSplit(path, bucket, name, message.starting_offset, message.stopping_offset, message.backlog_offset)
+        return TieringSnapshotSplit(path, bucket, name, message.snapshot_id, message.stopping_offset, backlog_offset)
+    return TieringLogSplit(path, bucket, name, message.starting_offset, message.stopping_offset, backlog_offset)
 
 
 @lru_cache(4_096)

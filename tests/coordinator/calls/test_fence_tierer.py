@@ -120,6 +120,25 @@ def test_a_process_that_this_coordinator_never_heard_of_is_fenced_by_its_round(w
     assert world.state() == "Pending"
 
 
+def test_a_hung_process_stays_fenced_when_the_coordinator_starts_anew(world: World) -> None:
+    """Its fence is stored with the effect: it wakes up to another coordinator, and gets no table of it."""
+    world.append()
+    world.due()
+    hung = world.process("a")
+    hung.get()
+    assert fence(world) == 1
+    world.crash()
+    assert not hung.beat(request=True).HasField("tiering_table")
+    assert states(world) == [TiererState.FENCED]
+    world.restart()
+    assert not hung.beat(request=True).HasField("tiering_table")
+    [event] = [event for event in world.store.events() if event.event_type == "TIERER_FENCED"]
+    assert "a" not in event.details["processes"], "what a process proves itself with is shown to nobody"
+    started_anew = world.process("b")
+    started_anew.run(started_anew.get())
+    assert world.record().lake.offsets == {"0": 10, "1": 0}
+
+
 def test_a_held_request_of_a_fenced_process_gets_no_table_and_keeps_nobody_busy(world: World) -> None:
     tierer = world.process("a")
     _, hold = world.coordinator.heartbeats.handle(tierer.message(request=True, max_wait_ms=5_000))

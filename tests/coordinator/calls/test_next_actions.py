@@ -25,9 +25,10 @@ from tiering.coordinator.calls.pause_tiering import PauseTiering
 from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.memory.history import HistoryRange
 from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.maintenance import LakeSurvey
 from tiering.lake.registry import local_lake_properties
 from tiering.model.rounds import RoundState
-from tiering.model.tables import TableInfo
+from tiering.model.tables import TableInfo, TablePath
 
 RETIER, ADOPT, DEDUPLICATE = (f"CALL fluss.sys.reconcile_lake('sales.orders', '{action}')" for action in ("retier", "adopt", "deduplicate"))
 RENAME = "ALTER TABLE lake.sales.orders RENAME TO orders_former_"
@@ -199,6 +200,33 @@ def test_no_statement_is_named_that_the_lakes_catalog_does_not_take(tmp_path: Pa
     broken.source_made_anew(source)
     source.tier()
     assert next_action(world.coordinator, source.info) is None
+    world.close()
+
+
+class Surprising(IcebergLake):
+    """Meets what nobody foresaw at the lake table `first`."""
+
+    def survey(self, path: TablePath) -> LakeSurvey | None:
+        if path.table_name == "first":
+            raise KeyError("a defect")
+        return super().survey(path)
+
+
+def test_a_table_that_cannot_be_looked_at_keeps_no_other_from_it(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    world.lake = Surprising(world.lake_properties)
+    tables = [world.table(name) for name in ("first", "second")]
+    for table in tables:
+        world.append(table, 0, 4)
+    world.due()
+    for table in tables:
+        world.begin(table).end()
+        world.iceberg_catalog().drop_table(str(table.path))
+    world.due()
+    for table in tables:
+        world.begin(table).end()
+    first, second = (next_action(world.coordinator, table) for table in tables)
+    assert (first, second) == (None, "CALL fluss.sys.reconcile_lake('sales.second', 'retier')")
     world.close()
 
 

@@ -24,6 +24,7 @@ DOCUMENTED = {
     FRESHNESS: "5 min",
     ENABLED: "false",
     "table.datalake.format": "iceberg",
+    "table.datalake.round.bytes": "64 mb",
     "table.log.ttl": "7 d",
     "table.kv.snapshot.interval": "1 min",
 }
@@ -98,6 +99,7 @@ def test_what_the_lake_table_took_over_is_refused_with_the_reason_once_it_exists
         ("zzz", None, "there is no table option 'zzz'", "docs/options.md"),
         (FRESHNESS, "soon", "'soon'", ""),
         (ENABLED, "perhaps", "it must be true or false", ""),
+        ("table.datalake.round.bytes", "much", "table.datalake.round.bytes is 'much'", "64 mb"),
         ("iceberg.gc.enabled", "perhaps", "'perhaps'", "true, false"),
     ],
 )

@@ -40,6 +40,7 @@ def scheduled(table_id: int = 1) -> TableRecord:
 
 def waiting(table_id: int, since: float, trigger: Trigger = Trigger.FORCE, *, overdue: bool = False) -> TableRecord:
     record = enter_pending(Change(scheduled(table_id)), at(since, f"r{table_id}"), trigger, "test").record
+    record = replace(record, lake=replace(record.lake, backlog={}))
     return record if overdue else replace(record, due_deadline=None)
 
 
@@ -76,9 +77,13 @@ def test_entering_pending_makes_epoch_and_round_together() -> None:
     assert [event.round_id for event in change.events] == ["fresh"]
 
 
-@pytest.mark.parametrize("seconds", [0, 179.999])
+@pytest.mark.parametrize("seconds", [0, 119.999])
 def test_nothing_is_due_before_its_time(seconds: float) -> None:
     assert due(at(seconds), scheduled()) is None
+
+
+def test_a_new_table_is_due_before_its_deadline_by_what_a_first_round_takes() -> None:
+    assert due(at(120), scheduled()) is not None
 
 
 def test_the_order_of_assignment() -> None:

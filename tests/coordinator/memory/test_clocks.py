@@ -16,7 +16,7 @@ import pytest
 from support.background import tick
 from support.clusters.memory_cluster import log_table
 from support.operators import pause, resume
-from support.worlds.coordinator_world import FRESHNESS, START, World
+from support.worlds.coordinator_world import BEGINS, START, World
 from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, RoundRecord, Trigger
@@ -53,7 +53,7 @@ def test_a_table_that_was_scheduled_while_the_clock_was_ahead_does_not_wait_for_
     tierer = world.tierer()
     tierer.finish(tierer.get(), empty=True)  # due again four years and three minutes from the true now
     restarted(world, BACK)
-    world.later(FRESHNESS - 1)
+    world.later(BEGINS - 1)
     assert world.state() == "Scheduled"
     world.later(1)
     assert world.state() == "Pending"
@@ -110,12 +110,12 @@ def test_a_table_made_while_the_clock_was_ahead_is_due_as_one_made_now() -> None
 def test_a_clock_that_is_set_while_the_coordinator_runs_changes_no_deadline(world: World, by: timedelta) -> None:
     tierer, assignment = world.assigned()
     world.clock.wall += by
-    world.later(119)
+    world.later(40)
     assert world.state() == "Tiering"
     tierer.finish(assignment, empty=True)
-    world.later(FRESHNESS - 120)
+    world.later(BEGINS - 41)
     assert world.state() == "Scheduled"
-    world.later(120)
+    world.later(1)
     assert world.state() == "Pending"
 
 

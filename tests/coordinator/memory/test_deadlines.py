@@ -56,9 +56,9 @@ def moment(seconds: float) -> Moment:
 
 
 def scheduled(due: float, table_id: int = 1) -> TableRecord:
-    """A table that rests until then."""
+    """A table that rests until then: with so short a freshness it is due at its deadline."""
     return replace(
-        TableRecord(table_id, "sales", f"t{table_id}", "LOG", "iceberg", 1_000, "", TableState.SCHEDULED, START), due_deadline=at(due)
+        TableRecord(table_id, "sales", f"t{table_id}", "LOG", "iceberg", 1, "", TableState.SCHEDULED, START), due_deadline=at(due)
     )
 
 

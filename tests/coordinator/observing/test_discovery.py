@@ -144,7 +144,7 @@ def test_a_table_made_anew_is_another_table(world: World) -> None:
 
 def test_a_changed_freshness_moves_the_due_time(world: World) -> None:
     _put(world, replace(world.table, freshness_ms=60_000))
-    world.later(59)
+    world.later(29)
     assert world.state() == "Scheduled"
     world.later(1)
     assert world.state() == "Pending"

@@ -7,7 +7,7 @@ import pytest
 from support.background import tick
 from support.clusters.memory_cluster import log_table
 from support.operators import cancel
-from support.worlds.coordinator_world import FRESHNESS, World
+from support.worlds.coordinator_world import BEGINS, FRESHNESS, World
 from tiering.coordinator.decisions.records import CommitState
 from tiering.coordinator.tierers.messages import UNEXPLAINED
 from tiering.model.rounds import RoundState
@@ -21,7 +21,7 @@ def test_a_due_table_goes_to_the_tierer_that_asks(world: World) -> None:
     world.due()
     assignment = tierer.get()
     assert (assignment.table_id, assignment.tiering_epoch) == (1, 1)
-    assert assignment.max_duration_ms == FRESHNESS * 1_000
+    assert assignment.max_duration_ms == 10 * FRESHNESS * 1_000, "of a backlog"
     assert world.state() == "Tiering"
 
 
@@ -52,10 +52,10 @@ def test_freshness_counts_from_when_the_round_looked_at_the_log(world: World) ->
     world.append()
     tierer, assignment = world.assigned()
     tierer.plan(assignment)
-    world.later(100)
+    world.later(40)
     tierer.beat()
     tierer.run(assignment)
-    world.later(FRESHNESS - 101)
+    world.later(BEGINS - 41)
     assert world.state() == "Scheduled"
     world.later(1)
     assert world.state() == "Pending"

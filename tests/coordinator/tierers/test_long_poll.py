@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from support.services.served import OPTIONS, Served, many, over_grpc
 from support.worlds.calling import until
-from support.worlds.coordinator_world import World
+from support.worlds.coordinator_world import BEGINS, World
 
 
 def test_a_held_request_is_answered_as_soon_as_a_table_is_due() -> None:
     async def test(served: Served) -> None:
-        served.world.clock.advance(170)
+        served.world.clock.advance(BEGINS - 10)
         [held] = await served.held(served.world.tierer())
         served.world.clock.advance(10)
         assert (await held).tiering_table.table_id == 1
@@ -44,7 +44,7 @@ def test_no_request_is_held_for_a_third_of_the_service_timeout() -> None:
 
 def test_a_newer_heartbeat_ends_a_held_one_without_a_table() -> None:
     async def test(served: Served) -> None:
-        served.world.clock.advance(170)
+        served.world.clock.advance(BEGINS - 10)
         tierer = served.world.tierer()
         [held] = await served.held(tierer)
         await served.heartbeat(tierer)

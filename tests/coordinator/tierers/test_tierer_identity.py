@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
@@ -10,7 +11,7 @@ from structlog.testing import capture_logs
 from support.clusters.memory_cluster import log_table
 from support.operators import cancel
 from support.services.served import Served, over_grpc
-from support.worlds.coordinator_world import FRESHNESS, HandTierer, World
+from support.worlds.coordinator_world import BEGINS, HandTierer, World
 from tiering import errors
 from tiering.coordinator.tierers import heartbeats, known_tierers
 from tiering.coordinator.tierers.heartbeats import HeldRequest
@@ -57,7 +58,8 @@ def test_a_heartbeat_with_the_last_sequence_there_is_locks_nobody_out(world: Wor
     assert tierer.get().table_id == 1
 
 
-def test_even_under_the_right_incarnation_a_tierer_is_locked_out_no_longer_than_the_service_timeout(world: World) -> None:
+def test_even_under_the_right_incarnation_a_tierer_is_locked_out_no_longer_than_the_service_timeout() -> None:
+    world = World((replace(log_table(), freshness_ms=3_600_000),))
     tierer, rogue = world.process("honest"), world.process("honest")
     tierer.beat()
     rogue.sequence = LAST_SEQUENCE - 1
@@ -65,12 +67,12 @@ def test_even_under_the_right_incarnation_a_tierer_is_locked_out_no_longer_than_
     for _ in range(12):
         world.later(10)
         tierer.beat(request=True)
-    world.later(FRESHNESS)
+    world.later(3_600)
     assert tierer.get().table_id == 1
 
 
 def test_an_old_heartbeat_of_a_former_process_changes_nothing_of_the_new_one(world: World) -> None:
-    world.later(FRESHNESS - 1)
+    world.later(BEGINS - 1)
     former, now = world.process("first"), world.process("second")
     former.beat()
     late, later_still = former.message(request=True), former.message(request=True)

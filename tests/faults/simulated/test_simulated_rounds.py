@@ -1,4 +1,4 @@
-"""Thousands of simulated hours: whatever fails, no offset is lost or doubled. A seed reproduces a failure."""
+"""Thousands of simulated hours: whatever fails, no offset is lost or doubled, and a backlog ends once. A seed reproduces a failure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from support.lakes.swept_lake import SweptMemoryLake
 from support.worlds.simulation import Simulation, recorded_everywhere
 from tiering.coordinator.calls.lake_repair.sweep_lake import Sweeper
-from tiering.coordinator.decisions.lake_acks import LakeContents
-from tiering.coordinator.decisions.records import LakeSize
+from tiering.coordinator.decisions import backlog
+from tiering.coordinator.decisions.lake_acks import LakeContents, LakeSize
 from tiering.coordinator.tierers.commits import Commits
 from tiering.coordinator.tierers.messages import round_ref_from_pb, text_offsets_from_pb
 from tiering.lake.base import LakeView
@@ -49,6 +49,8 @@ def test_no_fault_loses_or_doubles_an_offset(block: int) -> None:
     } <= outcomes  # else the faults were no faults
     assert {"swept", "LIVE", "OPEN_ROUND", "MAY_STILL_LAND", "OF_ANOTHER_TABLE"} <= outcomes  # else the sweep had nothing to decide
     assert {"reconciled", "CommitOutcomeUnknown"} <= outcomes  # else nobody lost a lake table
+    assert {"backlog FIRST", "backlog RETIERED", "backlog OUTAGE"} <= outcomes  # else no backlog started anew
+    assert {"fenced by somebody", "CANCELLED", "cancelled", "too_late"} <= outcomes  # else operators did nothing
 
 
 class LakeWithALateTag(SweptMemoryLake):
@@ -185,6 +187,24 @@ def test_a_coordinator_that_believes_what_it_is_told_is_found_out(
             simulation.step()
 
     with pytest.raises(AssertionError, match=r"is ahead of|is no lake table"):
+        list(map(story, range(50)))
+
+
+def test_a_backlog_that_ends_with_what_is_read_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rather than with what the lake has: then fenced rounds, and those whose commit never landed, end it too."""
+    begun = backlog.begin_planned
+    monkeypatch.setattr(backlog, "begin_planned", lambda change, ctx, stops: backlog.finish_passed(begun(change, ctx, stops), ctx, stops))
+    finished = backlog._finish
+    monkeypatch.setattr(
+        backlog, "_finish", lambda change, ctx, rows: replace(finished(change, ctx, rows), record=change.record) if rows else change
+    )
+
+    def story(seed: int) -> None:
+        simulation = Simulation(seed)
+        for _ in range(STEPS):
+            simulation.step()
+
+    with pytest.raises(AssertionError, match=r"finished twice|goes on after its end"):
         list(map(story, range(50)))
 
 

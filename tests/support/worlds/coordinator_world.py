@@ -15,6 +15,7 @@ from support.lakes.memory_lake import MemoryLake, Request
 from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.decisions.waits import FIRST_ROUND_MS
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
@@ -27,6 +28,8 @@ from tiering.wire.common import offsets_to_pb
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FRESHNESS = 180
 """Seconds: the freshness of the tables that `log_table` makes."""
+BEGINS = FRESHNESS - FIRST_ROUND_MS // 1_000
+"""After so many seconds such a table is due while no round tells how long the next one takes."""
 
 
 class HandClock:
@@ -155,6 +158,8 @@ class HandTierer:
         self.name = name
         self.started_at_ms = started_at_ms
         self.incarnation = incarnation
+        self.slots = 0
+        """As older tierers: it says nothing of them."""
         self.sequence = 0
         self.epoch = 0
         self.running: dict[str, pb.PbLakeTieringTableInfo] = {}
@@ -177,7 +182,13 @@ class HandTierer:
         """The next heartbeat."""
         self.sequence += 1
         return pb.LakeTieringHeartbeatRequest(
-            tierer=pb.PbTierer(tierer_id=self.name, sequence=self.sequence, started_at_ms=self.started_at_ms, incarnation=self.incarnation),
+            tierer=pb.PbTierer(
+                tierer_id=self.name,
+                sequence=self.sequence,
+                started_at_ms=self.started_at_ms,
+                incarnation=self.incarnation,
+                slots=self.slots,
+            ),
             tiering_tables=[self.about(info) for info in self.running.values()],
             finished_tables=finished,
             failed_tables=failed,

@@ -100,6 +100,11 @@ class MemoryStore:
         with self._lock:
             return self._events[::-1][:limit]
 
+    def events_after(self, event_id: int) -> Sequence[EventRecord]:
+        """Those of later numbers, the oldest first."""
+        with self._lock:
+            return [event for event in self._events[-1_000:] if (event.event_id or 0) > event_id]
+
     def validations(self, limit: int = 10_000) -> Sequence[CheckResult]:
         with self._lock:
             return self._validations[::-1][:limit]

@@ -1,8 +1,8 @@
 """A whole deployment in one thread, driven by a seed: the real coordinator core and the real round machine over a cluster, a lake
 and a store in memory. Processes die and come back under their names, answers get lost, requests arrive late, users compact and
 expire, rename the lake table and have a new one made in the same folder (`reconcile_lake(retier)`), the wall clock is set while the
-coordinator runs and between its starts, somebody makes up messages that name what SQL shows, and the real sweep deletes files while
-all of that goes on between its looks at the lake.
+coordinator runs and between its starts, somebody makes up messages that name what SQL shows, operators cancel rounds and fence
+processes that live on, and the real sweep deletes files while all of that goes on between its looks at the lake.
 
 Safety is checked after every step, liveness by `heal`: with the faults switched off everything ends up in the lake.
 """
@@ -21,12 +21,17 @@ from support.lakes.swept_lake import SweptMemoryLake
 from support.worlds.leases import keeper
 from support.worlds.memory_store import MemoryStore
 from support.worlds.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
+from tiering.coordinator.calls.cancel_tiering import CancelTiering, cancel_tiering
+from tiering.coordinator.calls.fence_tierer import FenceTierer, fence_tierer
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
 from tiering.coordinator.calls.lake_repair.sweep_lake import Sweeper, SweepLake
+from tiering.coordinator.decisions.change import TIERER_FENCED
+from tiering.coordinator.decisions.records import to_text
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
-from tiering.errors import CannotReconcile, CommitOutcomeUnknown, Fenced, PermanentTieringError
+from tiering.coordinator.tierers.known_tierers import process_digest
+from tiering.errors import CannotReconcile, CommitOutcomeUnknown, Fenced, InvalidArgument, PermanentTieringError
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TablePath
@@ -95,6 +100,9 @@ class Simulation:
         self.late_beats: list[pb.LakeTieringHeartbeatRequest] = []
         self.outcomes: Counter[str] = Counter()
         self.renamed = 0
+        self._events_checked = 0
+        self._finished: set[tuple[int, str]] = set()
+        self.fenced: set[tuple[str, str]] = set()
         self.coordinator = self._start_coordinator()
 
     def step(self) -> None:
@@ -139,6 +147,8 @@ class Simulation:
             lambda: self.reconcile(): 4,
             lambda: self._pass_time(SERVICE_TIMEOUT_MS + 1): 2,
             lambda: self._kill(tierer): 2,
+            lambda: self._fence(tierer): 1,
+            lambda: self._cancel(): 1,
             lambda: self._restart_coordinator(): 1,
             lambda: self._set_the_clock(): 1,
             lambda: self._forge(): 3,
@@ -173,6 +183,8 @@ class Simulation:
     def heal(self, limit: int = 400) -> None:
         """No more faults: within `limit` turns the lake has everything. Late requests arrive at the very end, too late."""
         self.faulty = False
+        for tierer in [tierer for tierer in self.tierers if self._is_fenced(tierer)]:
+            self._kill(tierer)
         for _ in range(limit):
             if self.tiered() == self.ends():
                 break
@@ -185,6 +197,8 @@ class Simulation:
             self._pass_time(FRESHNESS_MS)
             self.check()
         assert self.tiered() == self.ends(), f"not everything was tiered: {self.tiered()} of {self.ends()}; {self.outcomes}"
+        [record] = self.coordinator.table_records.live()
+        assert not record.lake.backlog or record.lake.offsets != to_text(self.ends()), "the backlog outlives its records"
         while self.lake.late:
             self.lake.deliver_late()
             self.check()
@@ -195,6 +209,7 @@ class Simulation:
         names which may still land.
         """
         self._check_records()
+        self._check_backlog()
         for path in self.lake.tables:
             assert not self.lake.missing(path), f"a snapshot of {path} or a late commit lacks its files"
         for tierer in self.tierers:
@@ -209,6 +224,22 @@ class Simulation:
         self._check_chain(table)
         running = [record for record in self.coordinator.table_records.live() if record.running is not None]
         assert len(running) <= 1
+
+    def _check_backlog(self) -> None:
+        """The backlog of a bucket finishes once per start, and only when the lake has had all of it."""
+        new = self.store.events_after(self._events_checked)
+        for event in new:
+            self._events_checked = event.event_id or 0
+            if event.event_type == "BACKLOG_BEGIN":
+                self.outcomes[f"backlog {event.details['cause']}"] += 1
+            elif event.event_type == "BACKLOG_FINISH":
+                name = (event.details["start"], event.details["bucket"])
+                assert name not in self._finished, f"the backlog of {name} finished twice"
+                self._finished.add(name)
+        record = self.coordinator.table_records.all()[TABLE.table_id]
+        for bucket, stop in (record.lake.backlog or {}).items():
+            assert (record.lake.backlog_starts, bucket) not in self._finished, f"the backlog of bucket {bucket} goes on after its end"
+            assert (record.lake.offsets or {}).get(bucket, 0) < stop, f"the backlog of bucket {bucket} does not end"
 
     def _check_records(self) -> None:
         """Records are of the lake table that is there, or of one that it was renamed to, and never ahead of it."""
@@ -293,6 +324,31 @@ class Simulation:
         index = self.tierers.index(tierer)
         name = tierer.tierer_id if self.random.random() < 0.5 else self.ids.new_id()
         self.tierers[index] = SimulatedTierer(name, self.ids.new_id(), self.random.randrange(1 << 40))
+
+    def _fence(self, tierer: SimulatedTierer) -> None:
+        """An operator takes the processes of a name out of service, which may live on; usually they are replaced some time later."""
+        try:
+            fence_tierer(self.coordinator.call_parts, FenceTierer(tierer.tierer_id, caller="alice"))
+        except InvalidArgument:  # nobody of that name was heard of
+            return
+        [event] = [event for event in self.store.events(1) if event.event_type == TIERER_FENCED]
+        self.fenced |= {(tierer.tierer_id, digest) for digest in event.details["processes"]}
+        self.outcomes["fenced by somebody"] += 1
+
+    def _is_fenced(self, tierer: SimulatedTierer) -> bool:
+        return (tierer.tierer_id, process_digest(tierer.incarnation)) in self.fenced
+
+    def _fence_was_pruned(self, tierer: SimulatedTierer) -> bool:
+        """As when the clock was set years ahead: a coordinator that starts does not know of the fence then."""
+        digest = process_digest(tierer.incarnation)
+        return not any(event.event_type == TIERER_FENCED and digest in event.details["processes"] for event in self.store.events())
+
+    def _cancel(self) -> None:
+        """An operator cancels the round that runs, if one does."""
+        [record] = self.coordinator.table_records.live()
+        if record.running is not None:
+            result = cancel_tiering(self.coordinator.call_parts, CancelTiering(record.running.round_id, "why", caller="alice"))
+            self.outcomes[result.outcome.value] += 1
 
     def _set_the_clock(self) -> None:
         """Years ahead, years back, or right again; at times the coordinator starts right after."""
@@ -380,6 +436,7 @@ class Simulation:
         if any(item.cancel for item in answer.tiering_table_resp) and tierer.running is not None:
             tierer.running[1].cancel("the coordinator cancelled the round")
         if answer.HasField("tiering_table"):
+            assert not self._is_fenced(tierer) or self._fence_was_pruned(tierer), "a fenced process got a table"
             assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
             tierer.running = (assignment, RoundRunner(self._world(tierer), assignment))
 

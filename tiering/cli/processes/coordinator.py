@@ -47,6 +47,14 @@ class KeptHistory:
 
 
 @dataclass(frozen=True)
+class BacklogRounds:
+    """How a backlog is worked through: fields of `CoordinatorOptions`."""
+
+    backlog_reset_after_ms: int = CoordinatorOptions.backlog_reset_after_ms
+    backlog_duration_factor: int = CoordinatorOptions.backlog_duration_factor
+
+
+@dataclass(frozen=True)
 class CoordinatorSettings:
     """What the command line says. `lake_properties` None = the lake in the data folder."""
 
@@ -66,6 +74,7 @@ class CoordinatorSettings:
     history: KeptHistory | None = None
     """None = as much as is kept by default."""
     monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
+    backlog: BacklogRounds = field(default_factory=BacklogRounds)
 
 
 @dataclass(frozen=True)
@@ -146,6 +155,7 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
         cluster_kind=settings.cluster_kind,
         lake_properties=lake_properties,
         **({} if settings.history is None else vars(settings.history)),
+        **vars(settings.backlog),
         held_tables=settings.held_tables,
     )
     check_folder(folder.cluster, settings.cluster_kind)

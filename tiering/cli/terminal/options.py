@@ -61,6 +61,12 @@ HistoryRoundsOption = Annotated[int, typer.Option("--history-rounds", min=1, hel
 HistoryEventsOption = Annotated[int, typer.Option("--history-events", min=1, help="Newest events of one table that are kept.")]
 HistoryTotalRoundsOption = Annotated[int, typer.Option("--history-total-rounds", min=1, help="Newest rounds of all tables that are kept.")]
 HistoryTotalEventsOption = Annotated[int, typer.Option("--history-total-events", min=1, help="Newest events of all tables that are kept.")]
+BacklogResetOption = Annotated[
+    int, typer.Option("--backlog-reset-after-ms", min=0, help="A table left alone for so long is in backlog; 0: ten times its freshness.")
+]
+BacklogFactorOption = Annotated[
+    int, typer.Option("--backlog-duration-factor", min=1, help="Freshnesses that a round of a backlog may run for; 1: as all rounds.")
+]
 InsecureOption = Annotated[bool, typer.Option(help="Listen off loopback although nothing is encrypted or checked.")]
 LakePropertyOption = Annotated[
     list[str] | None,

@@ -19,6 +19,8 @@ from tiering.cli.terminal.cluster_options import (
 from tiering.cli.terminal.lake_options import CreateLakeTablesOption, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import LogFormat, configure_logging
 from tiering.cli.terminal.options import (
+    BacklogFactorOption,
+    BacklogResetOption,
     DataOption,
     HistoryAgeOption,
     HistoryEventsOption,
@@ -62,6 +64,8 @@ class ServiceOptions:
     keep_table_events: HistoryEventsOption = _DEFAULTS.keep_table_events
     keep_rounds: HistoryTotalRoundsOption = _DEFAULTS.keep_rounds
     keep_events: HistoryTotalEventsOption = _DEFAULTS.keep_events
+    backlog_reset_after_ms: BacklogResetOption = _DEFAULTS.backlog_reset_after_ms
+    backlog_duration_factor: BacklogFactorOption = _DEFAULTS.backlog_duration_factor
     lake_property: LakePropertyOption = None
     fluss: FlussOption = None
     fluss_cluster_id: FlussClusterIdOption = None
@@ -79,7 +83,7 @@ class ServiceOptions:
     def begin(self, context: typer.Context) -> CoordinatorSettings:
         """Sets up the process's logs and files, and returns what the coordinator is to be. Raises InvalidArgument, SetupError."""
         # Here and not above: the other commands, and their help, do without what it needs.
-        from tiering.cli.processes.coordinator import CoordinatorSettings, KeptHistory
+        from tiering.cli.processes.coordinator import BacklogRounds, CoordinatorSettings, KeptHistory
         from tiering.cli.processes.monitoring import MonitoringSettings
 
         configure_logging(self.log_level, self.log_format)
@@ -101,4 +105,5 @@ class ServiceOptions:
             self.fluss_held_tables,
             KeptHistory(self.keep_history_ms, self.keep_table_rounds, self.keep_table_events, self.keep_rounds, self.keep_events),
             MonitoringSettings(self.metrics_port, self.metrics_host, self.metrics_tables),
+            BacklogRounds(self.backlog_reset_after_ms, self.backlog_duration_factor),
         )

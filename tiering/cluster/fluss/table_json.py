@@ -21,6 +21,7 @@ from tiering.cluster.fluss.rows.encoding import unreadable_format
 from tiering.durations import parse_duration_ms
 from tiering.errors import InvalidArgument, UnsupportedType
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, TableInfo, TablePath, TableType
+from tiering.round_bytes import round_bytes_of
 
 _log = structlog.get_logger(__name__)
 
@@ -94,6 +95,7 @@ def with_options(info: TableInfo, properties: Mapping[str, str]) -> TableInfo:
         lake_enabled=properties.get(LAKE_ENABLED, "false").lower() == "true",
         lake_format=properties.get(LAKE_FORMAT, DEFAULT_LAKE_FORMAT).lower(),
         freshness_ms=_freshness_ms(info.path, properties),
+        round_bytes=_round_bytes(info.path, properties),
     )
 
 
@@ -137,6 +139,14 @@ def _freshness_ms(path: TablePath, properties: Mapping[str, str]) -> int:
     except InvalidArgument as error:
         _log.warning("a table's freshness cannot be read; the default counts", table=str(path), error=error.message)
         return DEFAULT_FRESHNESS_MS
+
+
+def _round_bytes(path: TablePath, properties: Mapping[str, str]) -> int | None:
+    try:
+        return round_bytes_of(properties)
+    except InvalidArgument as error:
+        _log.warning("the size of a table's rounds cannot be read; only its freshness counts", table=str(path), error=error.message)
+        return None
 
 
 def _time(milliseconds: int) -> datetime:

@@ -12,10 +12,13 @@ from tiering.cluster.fluss.table_json import LAKE_ENABLED, LAKE_FRESHNESS
 from tiering.durations import parse_duration_ms
 from tiering.errors import InvalidArgument
 from tiering.lake_table_options import check_table_options, check_text
+from tiering.round_bytes import ROUND_BYTES, parse_round_bytes
 
 LOCAL_SEGMENTS = "table.log.tiered.local-segments"
 ALTERABLE = (LAKE_ENABLED, LAKE_FRESHNESS, LOCAL_SEGMENTS)
 """Those that Fluss 0.9.1 alters. Any other `table.` option it refuses, so it is refused here, with that reason."""
+OWN = frozenset({ROUND_BYTES})
+"""Ours among those that begin with `table.`."""
 FLUSS_PREFIX = "table."
 KNOWN_OF_FLUSS = (
     *ALTERABLE,
@@ -46,7 +49,7 @@ KNOWN_OF_FLUSS = (
 
 def is_of_fluss(name: str) -> bool:
     """Whether an option is Fluss's own."""
-    return name.startswith(FLUSS_PREFIX)
+    return name.startswith(FLUSS_PREFIX) and name not in OWN
 
 
 def nearest_known(names: Iterable[str]) -> str:
@@ -63,13 +66,16 @@ def check_option(name: str, value: str | None) -> None:
     """Raises InvalidArgument for an option that cannot be set on a Fluss cluster, or a value that it cannot have; None = its default."""
     check_text(name, value or "")
     if not is_of_fluss(name):
-        if value is not None:
+        if value is not None and name == ROUND_BYTES:
+            parse_round_bytes(value)
+        elif value is not None:
             check_table_options({name: value})
         return
     if name not in ALTERABLE:
         raise InvalidArgument(
             f"Fluss does not alter the option {name!r} of a table that is there",
-            hint=f"Fluss 0.9.1 alters {', '.join(ALTERABLE)} alone. Make the table anew with another value, or change the cluster's own.",
+            hint=f"Fluss 0.9.1 alters {', '.join(ALTERABLE)} alone, and {ROUND_BYTES} is Lakeward's. Make the table anew with another "
+            "value, or change the cluster's own.",
         )
     if value is None:
         return

@@ -78,8 +78,8 @@ class TiererControl(Protocol):
         """Whether a process with this id was heard of within the service timeout."""
         ...
 
-    def fence(self, tierer_id: str, incarnations: Collection[str]) -> None:
-        """Gives no more tables to the processes that are known under the id, nor to those of `incarnations`."""
+    def fence(self, tierer_id: str, incarnations: Collection[str]) -> list[str]:
+        """Gives no more tables to the processes that are known under the id, nor to those of `incarnations`; names them for the event."""
         ...
 
 

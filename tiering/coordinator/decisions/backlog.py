@@ -1,26 +1,156 @@
-"""The backlog of a table: what was already in the log when a round first planned to read a bucket (FLIP-309).
+"""The backlog of a table: what was already in the log when reading of its buckets began (FLIP-309).
 
-A backlog maps buckets to the offset where it ends. It begins once per bucket and ends when the lake has passed that offset.
+A start waits for the next plan: of a new table, of one whose lake is enabled again, was reconciled to earlier offsets, or was not tiered
+for long. The plan reads the ends of the log, which become the backlog offsets of what the start touches; a partition that appears later is
+not touched by any. The backlog of a bucket ends once per start, when the lake has passed its offset, with the event BACKLOG_FINISH in the
+same write; that of the table with its last bucket. So no restart, lost answer or fenced round says it twice: what is said is on record.
 """
 
 from __future__ import annotations
 
-from tiering.coordinator.decisions.records import TableRecord, TextOffsets
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
 
+from tiering.coordinator.decisions.change import Change, Context
+from tiering.coordinator.decisions.records import LakeKnowledge, Level, TableRecord, TextOffsets, from_text
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.model.rounds import RoundMode
+from tiering.model.splits import AssignedBacklog, BacklogCause, BacklogStart
+from tiering.model.tables import BucketKey
 
-def backlog_begun(backlog: TextOffsets | None, tiered: TextOffsets | None, planned_stops: TextOffsets) -> TextOffsets:
-    """The backlog once a round planned to read up to `planned_stops`: buckets that were never tiered begin theirs."""
-    begun = {bucket: stop for bucket, stop in planned_stops.items() if bucket not in (tiered or {})}
-    return {**begun, **(backlog or {})}
+RESET_AFTER_FRESHNESSES = 10
+"""Without an option of the coordinator, a table that is left alone for so many times its freshness has a backlog."""
 
-
-def backlog_left(backlog: TextOffsets | None, tiered: TextOffsets) -> TextOffsets | None:
-    """The part of a backlog that a lake lacks which holds `tiered`. A vanished bucket has none."""
-    return None if backlog is None else {bucket: stop for bucket, stop in backlog.items() if tiered.get(bucket, stop) < stop}
+_WORDS: Mapping[BacklogCause, str] = {
+    BacklogCause.FIRST: "the table is new here",
+    BacklogCause.ENABLED: "its lake was enabled again",
+    BacklogCause.RETIERED: "its lake went back",
+    BacklogCause.OUTAGE: "it was not tiered for long, and rows wait",
+}
 
 
 def is_backlog(record: TableRecord) -> bool | None:
-    """Whether tiering still works through a backlog; None before the first round looked. A round that was EMPTY had none."""
-    if record.lake.backlog is None:
-        return None if record.last_checked_time is None else False
-    return bool(record.lake.backlog)
+    """Whether tiering works through a backlog; None before the first round looked."""
+    lake = record.lake
+    if lake.backlog_start is not None or lake.backlog:
+        return True
+    return None if lake.backlog is None and record.last_checked_time is None else False
+
+
+def runs_for_throughput(record: TableRecord) -> bool:
+    """Whether the next round of the table is one of a backlog, as far as can be told before its plan."""
+    lake = record.lake
+    return lake.backlog is None or bool(lake.backlog) or lake.backlog_start is not None
+
+
+def assigned_backlog(record: TableRecord) -> AssignedBacklog:
+    """What the table's next round is told."""
+    lake, start = record.lake, record.lake.backlog_start
+    touched = None
+    if lake.backlog is not None and start is not None and start.buckets is not None:
+        touched = frozenset(BucketKey.parse(bucket) for bucket in start.buckets)
+    return AssignedBacklog(from_text(lake.backlog or {}), lake.backlog is None or start is not None, touched)
+
+
+def start_anew(change: Change, ctx: Context, cause: BacklogCause, buckets: tuple[str, ...] | None = None) -> Change:
+    """The backlog of these buckets, or of all, starts with the next plan. A start of more that waits already stays."""
+    lake = change.record.lake
+    waiting = lake.backlog_start
+    if waiting is not None and buckets is not None:
+        buckets = None if waiting.buckets is None else tuple(sorted({*waiting.buckets, *buckets}))
+    started = change.update(lake=replace(lake, backlog_start=BacklogStart(cause, ctx.now.wall, buckets)))
+    return _switched(started, ctx, lake, _WORDS[cause])
+
+
+def start_after_outage(ctx: Context, record: TableRecord) -> Change | None:
+    """A table of which rows wait, not tiered for `backlog_reset_after_ms`: its backlog starts anew. None = it was not that long."""
+    if record.running is not None or record.lake.backlog_start is not None or not was_left_alone(record, ctx.now.wall, ctx.options):
+        return None
+    return start_anew(Change(record), ctx, BacklogCause.OUTAGE)
+
+
+def was_left_alone(record: TableRecord, now: datetime, options: CoordinatorOptions) -> bool:
+    """Whether nothing was tiered, found up to date or begun anew for `backlog_reset_after_ms`. One that never was is no outage."""
+    looks = (record.last_tiered_time, record.last_checked_time, record.lake.backlog_start_time)
+    latest = max((time for time in looks if time is not None), default=None)
+    return latest is not None and record.lake.backlog is not None and now - latest > reset_after(record, options)
+
+
+def reset_after(record: TableRecord, options: CoordinatorOptions) -> timedelta:
+    """For how long a table may be left alone before what waits is a backlog."""
+    return timedelta(milliseconds=options.backlog_reset_after_ms or RESET_AFTER_FRESHNESSES * record.freshness_ms)
+
+
+def begin_planned(change: Change, ctx: Context, stops: TextOffsets) -> Change:
+    """The backlog once a round planned to read up to `stops`, the ends of all buckets that there are.
+
+    A start that waited, and one after an outage that nobody noticed before, begins with the buckets that it touches and that have
+    something to read; what an earlier start began of them is over. A bucket that is not there any more has no backlog. Repeated, it changes
+    nothing.
+    """
+    tiered = change.record.lake.offsets or {}
+    waiting = {bucket: stop for bucket, stop in stops.items() if stop > tiered.get(bucket, 0)}
+    backlog = change.record.lake.backlog or {}
+    change = _finish(change, ctx, {bucket: stop for bucket, stop in backlog.items() if bucket not in stops})
+    if waiting and change.record.lake.backlog_start is None and was_left_alone(change.record, ctx.now.wall, ctx.options):
+        change = start_anew(change, ctx, BacklogCause.OUTAGE)
+    before = change.record.lake
+    if before.backlog is not None and before.backlog_start is None:
+        return change
+    start = before.backlog_start or BacklogStart(BacklogCause.FIRST, ctx.now.wall)
+    begun = {bucket: stop for bucket, stop in waiting.items() if before.backlog is None or start.touches(bucket)}
+    lake = replace(before, backlog={**(before.backlog or {}), **begun}, backlog_start=None, backlog_start_time=ctx.now.wall)
+    if begun:
+        lake = replace(lake, backlog_starts=before.backlog_starts + 1)
+        records = sum(stop - tiered.get(bucket, 0) for bucket, stop in begun.items())
+        details = {"start": lake.backlog_starts, "cause": start.cause.value, "buckets": len(begun), "records": records}
+        change = change.note(
+            ctx, "BACKLOG_BEGIN", f"{records} records of {len(begun)} buckets wait: {_WORDS[start.cause]}", Level.INFO, **details
+        )
+    return _switched(change.update(lake=lake), ctx, before, _WORDS[start.cause] if begun else "nothing waits")
+
+
+def finish_passed(change: Change, ctx: Context, tiered: TextOffsets) -> Change:
+    """Ends the backlog of the buckets of which the lake holds all of it. A bucket that `tiered` does not name is not read yet."""
+    backlog = change.record.lake.backlog or {}
+    return _finish(change, ctx, {bucket: stop for bucket, stop in backlog.items() if tiered.get(bucket, -1) >= stop})
+
+
+def finish_all(change: Change, ctx: Context) -> Change:
+    """Ends the backlog of a table whose round found nothing to do: the lake has all that there is."""
+    before = change.record.lake
+    if before.backlog is not None and not before.backlog and before.backlog_start is None:
+        return change
+    finished = _finish(change, ctx, before.backlog or {})
+    lake = replace(finished.record.lake, backlog={}, backlog_start=None)
+    if before.backlog_start is not None:
+        lake = replace(lake, backlog_start_time=ctx.now.wall)
+    return _switched(finished.update(lake=lake), ctx, finished.record.lake, "nothing waits")
+
+
+def _finish(change: Change, ctx: Context, finished: TextOffsets) -> Change:
+    """One event a bucket, and that of the switch with the last one."""
+    before = change.record.lake
+    if not finished:
+        return change
+    left = {bucket: stop for bucket, stop in (before.backlog or {}).items() if bucket not in finished}
+    change = change.update(lake=replace(before, backlog=left))
+    for bucket, stop in finished.items():
+        details = {"bucket": bucket, "backlog_offset": stop, "start": before.backlog_starts}
+        message = f"the lake has the backlog of bucket {bucket}, which ended at offset {stop}"
+        change = change.note(ctx, "BACKLOG_FINISH", message, Level.INFO, **details)
+    return _switched(change, ctx, before, "the lake has the backlog of all buckets")
+
+
+def _switched(change: Change, ctx: Context, before: LakeKnowledge, why: str) -> Change:
+    """The change with an event if the table's rounds are for something else from now on."""
+    was, becomes = _mode(before), _mode(change.record.lake)
+    if was is becomes:
+        return change
+    words = "for throughput" if becomes is RoundMode.BACKLOG else "for freshness"
+    return change.note(ctx, f"MODE_{becomes.value}", f"rounds are {words} now: {why}", mode=becomes.value)
+
+
+def _mode(lake: LakeKnowledge) -> RoundMode:
+    return RoundMode.BACKLOG if lake.backlog or lake.backlog_start is not None else RoundMode.LIVE

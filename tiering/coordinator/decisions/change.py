@@ -28,6 +28,9 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.model.rounds import RoundState, RoundStats
 from tiering.model.states import TableState, check_transition
 
+TIERER_FENCED = "TIERER_FENCED"
+"""The event of a tierer that was taken out of service."""
+
 
 @dataclass(frozen=True)
 class Context:

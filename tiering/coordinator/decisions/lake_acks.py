@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tiering.coordinator.decisions.backlog import backlog_left
+from tiering.coordinator.decisions import backlog
 from tiering.coordinator.decisions.change import Change, Context
-from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, LakeSize, Level, TableRecord, TextOffsets, to_text
+from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, TableRecord, TextOffsets, to_text
 from tiering.lake.marker import TieredRange
 from tiering.model.tables import BucketKey
+
+
+@dataclass(frozen=True)
+class LakeSize:
+    """Totals of a whole lake table, from its newest snapshot; None = its writers kept no totals."""
+
+    records: int | None
+    size_bytes: int | None
+    files: int | None
+    location: str | None
 
 
 @dataclass(frozen=True)
@@ -73,12 +83,12 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
         size_bytes=contents.size.size_bytes,
         files=contents.size.files,
         location=contents.size.location,
-        backlog=backlog_left(lake.backlog, contents.offsets),
         moved_back=contents.moved_back,
         unresolved_epoch=unresolved,
         starts=contents.starts,
     )
     change = Change(record).update(lake=known, last_tiered_time=ctx.now.wall)
+    change = backlog.finish_passed(change, ctx, contents.offsets)
     own = record.running is not None and record.running.round_id == contents.marker_round_id
     if own:
         change = change.update_round(acked=True, lake_snapshot_id=contents.marked)

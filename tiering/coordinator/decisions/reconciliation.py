@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tiering import errors
+from tiering.coordinator.decisions import backlog
 from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, QueuedCall, TableRecord, TextOffsets, Trigger
 from tiering.lake.rules.reconcile import ReconcileAction
 from tiering.model.rounds import RoundState
+from tiering.model.splits import BacklogCause
 from tiering.model.states import TableState
 
 
@@ -106,6 +108,10 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action:
     settled = replace(row, state=CommitState.RECONCILED, acked_at=ctx.now.wall, reconciled_by=f"reconcile_lake({action})")
     settled = replace(settled, lake_snapshot_id=in_lake.snapshot_id, lake_committed_at=ctx.now.wall)
     change = Change(record).update(lake=lake).update_commit(settled)
+    moved_back = tuple(bucket for bucket, offset in (record.lake.offsets or {}).items() if in_lake.offsets.get(bucket, 0) < offset)
+    if moved_back:
+        change = backlog.start_anew(change, ctx, BacklogCause.RETIERED, moved_back)
+    change = backlog.finish_passed(change, ctx, in_lake.offsets)
     details = {
         "action": action,
         "reconcile_round_id": row.round_id,

@@ -17,6 +17,7 @@ from typing import Any
 
 from tiering.model.assignments import AssignmentRef
 from tiering.model.rounds import RecordedLakeSnapshot, RoundMode, RoundProgress, RoundState, RoundStats
+from tiering.model.splits import BacklogStart
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, Offsets, TablePath
 
@@ -141,21 +142,11 @@ class QueuedCall:
 
 
 @dataclass(frozen=True)
-class LakeSize:
-    """Totals of a whole lake table, from its newest snapshot; None = its writers kept no totals."""
-
-    records: int | None
-    size_bytes: int | None
-    files: int | None
-    location: str | None
-
-
-@dataclass(frozen=True)
 class LakeKnowledge:
     """The coordinator's copy of what the lake holds: it may be behind, never ahead.
 
     `passed_head` is the newest head that a base check passed (DESIGN 6.2). Totals are of the whole lake table. `backlog`: per bucket
-    what was in the log when a round first planned to read it, until the lake has it (FLIP-309); None = no round planned yet.
+    where its backlog ends, until the lake has passed that (`decisions.backlog`); None = no round has planned yet.
     `marker_tells`: the lake holds what its markers say; False once `reconcile_lake(accept)` left records out.
     """
 
@@ -174,6 +165,10 @@ class LakeKnowledge:
     """Buckets whose end in `offsets` was moved back by what another tiering service wrote: the next round replays them."""
     starts: TextOffsets | None = None
     """Where the rows of buckets begin of which the lake lacks the first; None = an older version recorded the offsets."""
+    backlog_start: BacklogStart | None = None
+    backlog_starts: int = 0
+    backlog_start_time: datetime | None = None
+    """A start that waits for its plan; how many were planned, and when the latest was."""
     unresolved_epoch: int | None = None
     """Epoch of the newest round whose granted commit nobody has the outcome of: its request may still land."""
 
@@ -455,6 +450,11 @@ class TableRecord:
     """When it became due since then; None = not yet."""
     assignment: AssignmentRecord | None = None
     elsewhere: ElsewhereRecord | None = None
+    round_bytes: int | None = None
+    """So much waiting makes the table due before its freshness is over; None = only its freshness does."""
+    recent_rounds_ms: tuple[int, ...] = ()
+    recent_waits_ms: tuple[int, ...] = ()
+    """How long its latest rounds took that committed, but for those of a backlog, and how long they waited for a slot."""
 
     @property
     def path(self) -> TablePath:

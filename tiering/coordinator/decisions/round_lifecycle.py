@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from tiering import errors
-from tiering.coordinator.decisions import error_kinds, waits
-from tiering.coordinator.decisions.backlog import backlog_begun
+from tiering.coordinator.decisions import backlog, error_kinds, waits
 from tiering.coordinator.decisions.backoff import backoff_ms
 from tiering.coordinator.decisions.change import Change, Context, cancel_text, clear_error, end_round, enter_pending, rest
 from tiering.coordinator.decisions.records import (
@@ -104,8 +103,11 @@ def fenced_error(record: TableRecord | None, ref: RoundRef) -> errors.LakewardEr
     )
 
 
-def assign(ctx: Context, record: TableRecord, tierer_id: str, incarnation: str | None = None) -> Change:
-    """Pending -> Tiering: a tierer's request is answered with the table."""
+def assign(ctx: Context, record: TableRecord, tierer_id: str, incarnation: str | None = None, *, leaves_slots: bool = True) -> Change:
+    """Pending -> Tiering: a tierer's request is answered with the table.
+
+    `leaves_slots`: a round of a backlog, which takes long, keeps no table from its freshness.
+    """
     waited_ms = waits.waited_for_slot_ms(ctx.now, record)
     change = Change(record).update_round(
         state=RoundState.RUNNING,
@@ -113,12 +115,20 @@ def assign(ctx: Context, record: TableRecord, tierer_id: str, incarnation: str |
         incarnation=incarnation,
         started_time=ctx.now.wall,
         coordinator_epoch=ctx.coordinator_epoch,
-        completion_target=ctx.now.wall + timedelta(milliseconds=max(record.freshness_ms, ctx.options.min_round_duration_ms)),
+        completion_target=ctx.now.wall + timedelta(milliseconds=_longest_ms(ctx, record, leaves_slots=leaves_slots)),
         waited_for_slot_ms=waited_ms,
         paused_ms=record.paused_ms,
     )
     change = change.update(checked_since=ctx.now.steady, checked_wall=ctx.now.wall, waited_for_slot_ms=waited_ms)
     return _beat(change, ctx).move(ctx, TableState.TIERING, f"assigned to the tierer {tierer_id}")
+
+
+def _longest_ms(ctx: Context, record: TableRecord, *, leaves_slots: bool) -> int:
+    """How long the round may take: that of a backlog many times the freshness, which costs less a row."""
+    factor = 1
+    if leaves_slots and (backlog.runs_for_throughput(record) or backlog.was_left_alone(record, ctx.now.wall, ctx.options)):
+        factor = ctx.options.backlog_duration_factor
+    return max(factor * record.freshness_ms, ctx.options.min_round_duration_ms)
 
 
 def renew(ctx: Context, record: TableRecord) -> Change:
@@ -134,11 +144,9 @@ def _beat(change: Change, ctx: Context) -> Change:
 
 def plan(ctx: Context, record: TableRecord, planned: Plan) -> Change:
     """Records what the round will do. The log was read just before: freshness counts from here."""
-    before = record.lake
-    backlog = backlog_begun(before.backlog, before.offsets, planned.stops)
-    lake = replace(before, table_uuid=planned.lake_table_uuid or before.table_uuid, backlog=backlog)
-    change = Change(record).update(lake=lake)
-    mode = RoundMode.BACKLOG if backlog else RoundMode.LIVE
+    lake = replace(record.lake, table_uuid=planned.lake_table_uuid or record.lake.table_uuid)
+    change = backlog.begin_planned(Change(record).update(lake=lake), ctx, planned.stops)
+    mode = RoundMode.BACKLOG if change.record.lake.backlog else RoundMode.LIVE
     change = change.update_round(planned_stops=planned.stops, splits_total=planned.splits, splits_done=0, mode=mode)
     return _beat(change, ctx)
 
@@ -218,6 +226,9 @@ def finish(ctx: Context, record: TableRecord, report: Finished) -> Change:
     change = end_round(change, ctx, state, stats=report.stats)
     if not unproved:
         change = clear_error(change, ctx).update_round(missed_by_ms=None if report.forced else waits.missed_by_ms(change.record))
+        change = replace(change, record=waits.remember_times(change.record))
+    if state is RoundState.EMPTY:
+        change = backlog.finish_all(change, ctx)
     if report.forced:
         tiered = change.move(ctx, TableState.TIERED, "the round reached its maximum duration and stopped early")
         return enter_pending(tiered, ctx, Trigger.FORCE, "its round stopped early and has to go on")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from tiering.coordinator.decisions import error_kinds, retries, waits
+from tiering.coordinator.decisions import backlog, error_kinds, retries, waits
 from tiering.coordinator.decisions.assignments import end_session
 from tiering.coordinator.decisions.change import Change, Context, end_round, enter_pending, heartbeat_deadline
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import Pause, TableRecord, Trigger
+from tiering.coordinator.options import CoordinatorOptions
 from tiering.model.rounds import RoundState
+from tiering.model.splits import BacklogCause
 from tiering.model.states import RESTORED_AS_STORED, TableState
 from tiering.model.tables import TableInfo
 
@@ -33,6 +35,7 @@ def discover(ctx: Context, info: TableInfo, earlier: TableRecord | None = None) 
         table_type=info.table_type.value,
         lake_format=info.lake_format,
         freshness_ms=info.freshness_ms,
+        round_bytes=info.round_bytes,
         definition=fingerprint(info),
         state=None,
         status_time=ctx.now.wall,
@@ -41,9 +44,9 @@ def discover(ctx: Context, info: TableInfo, earlier: TableRecord | None = None) 
         due_deadline=min(ctx.now.from_wall(since), ctx.now.steady) + timedelta(milliseconds=info.freshness_ms),
         last_tiered_time=earlier.last_tiered_time if earlier else None,
     )
-    if earlier:
-        record = replace(record, lake=earlier.lake)
     appeared = Change(record).move(ctx, TableState.NEW, "a lake-enabled table appeared")
+    if earlier:
+        appeared = backlog.start_anew(appeared.update(lake=earlier.lake), ctx, BacklogCause.ENABLED)
     return appeared.move(ctx, TableState.SCHEDULED, "waits for its first due time")
 
 
@@ -112,8 +115,9 @@ def reread(ctx: Context, record: TableRecord, before: TableRecord | None) -> Tab
 
 def is_as_defined(record: TableRecord, info: TableInfo) -> bool:
     """Whether the record says of the source table what the cluster says."""
-    known = (record.database_name, record.table_name, record.freshness_ms, record.lake_format, record.definition)
-    return known == (info.path.database_name, info.path.table_name, info.freshness_ms, info.lake_format, fingerprint(info))
+    known = (record.database_name, record.table_name, record.freshness_ms, record.round_bytes, record.lake_format, record.definition)
+    listed = (info.path.database_name, info.path.table_name, info.freshness_ms, info.round_bytes, info.lake_format)
+    return known == (*listed, fingerprint(info))
 
 
 def redefine(ctx: Context, record: TableRecord, info: TableInfo) -> Change | None:
@@ -128,6 +132,7 @@ def redefine(ctx: Context, record: TableRecord, info: TableInfo) -> Change | Non
         database_name=info.path.database_name,
         table_name=info.path.table_name,
         freshness_ms=info.freshness_ms,
+        round_bytes=info.round_bytes,
         lake_format=info.lake_format,
         definition=definition,
         due_deadline=due,
@@ -199,8 +204,8 @@ def _due(ctx: Context, change: Change) -> Change | None:
             return enter_pending(change, ctx, Trigger.CALL, f"CALL by {record.call.caller}")
         if ctx.options.assigned_by_cluster:
             return enter_pending(change, ctx, Trigger.SCHEDULE, "the cluster assigned it") if record.has_turn else None
-        if ctx.now.passed(record.due_deadline):
-            return enter_pending(change, ctx, Trigger.SCHEDULE, "its freshness has passed")
+        if ctx.now.passed(waits.begin_deadline(record)):
+            return enter_pending(change, ctx, Trigger.SCHEDULE, "its freshness will be over when its round has ended")
     if record.state is TableState.FAILED:
         if record.call is not None:
             return enter_pending(change, ctx, Trigger.CALL, f"CALL by {record.call.caller}")
@@ -210,24 +215,99 @@ def _due(ctx: Context, change: Change) -> Change | None:
     return None
 
 
-def pick(waiting: Iterable[TableRecord], now: Moment) -> TableRecord | None:
+@dataclass(frozen=True)
+class WaitingRows:
+    """Rows in the log of a table that its lake lacks, as last observed. `size_bytes` None = nobody knows how large they are.
+
+    `since`: when the oldest of them was written, as far as known.
+    """
+
+    records: int
+    size_bytes: int | None
+    since: datetime | None
+
+
+def may_change_by_rows(record: TableRecord, now: datetime, options: CoordinatorOptions) -> bool:
+    """Whether `rows_wait` could change the record. Cheap: it is asked of every table at every observation."""
+    if record.state is TableState.SCHEDULED and (record.round_bytes is not None or backlog.runs_for_throughput(record)):
+        return True
+    return backlog.was_left_alone(record, now, options)
+
+
+def rows_wait(ctx: Context, record: TableRecord, rows: WaitingRows) -> Change | None:
+    """What follows from rows that wait: a backlog after an outage, and a round before the freshness is over; None = nothing."""
+    if not rows.records:
+        return None
+    outage = backlog.start_after_outage(ctx, record)
+    due_now = due_by_size(ctx, record if outage is None else outage.record, rows)
+    return outage if due_now is None else due_now if outage is None else due_now.after(outage)
+
+
+def due_by_size(ctx: Context, record: TableRecord, rows: WaitingRows) -> Change | None:
+    """Moves a table at rest to Pending once as much waits as its round is to have; None = it does not.
+
+    In backlog a table without `table.datalake.round.bytes` is due as soon as a round would not run inline. Where the cluster assigns tables
+    it decides.
+    """
+    enough = record.round_bytes
+    if enough is None and backlog.runs_for_throughput(record):
+        enough = ctx.options.inline_round_bytes
+    waiting = _estimated_bytes(record, rows)
+    if enough is None or waiting is None or waiting < max(enough, 1) or record.state is not TableState.SCHEDULED:
+        return None
+    if record.pause is not None or ctx.options.assigned_by_cluster or _found_nothing_since(record, rows.since):
+        return None
+    return enter_pending(Change(record), ctx, Trigger.SCHEDULE, f"{waiting} bytes wait, and a round is to have {enough}")
+
+
+def _estimated_bytes(record: TableRecord, rows: WaitingRows) -> int | None:
+    """Bytes that wait; by the size of its rows in the lake, if the cluster does not know that of those in the log."""
+    lake = record.lake
+    if rows.size_bytes is None and lake.records and lake.size_bytes is not None:
+        return rows.records * lake.size_bytes // lake.records
+    return rows.size_bytes
+
+
+def _found_nothing_since(record: TableRecord, waits_since: datetime | None) -> bool:
+    """Whether the latest round found nothing to do although these rows were there: the next one would not either."""
+    if record.round is None or record.round.state is not RoundState.EMPTY or record.last_checked_time is None:
+        return False
+    return waits_since is None or waits_since <= record.last_checked_time
+
+
+@dataclass(frozen=True)
+class BacklogTurns:
+    """Whether tables in backlog may get the slot, and whether they wait apart: as they are past their deadline in any case, they would
+    always go before tables that are not. They count as past it once they have waited for their freshness.
+    """
+
+    allowed: bool = True
+    apart: bool = True
+
+
+def pick(waiting: Iterable[TableRecord], now: Moment, turns: BacklogTurns = BacklogTurns()) -> TableRecord | None:  # frozen
     """The table that the next request gets: a CALL waits for it, else it is past its deadline, else it has waited longest.
 
-    One that fails again and again is always past its deadline: it counts as past it once it has waited for its freshness.
+    One that a CALL waits for may always get the slot. One that fails again and again is always past its deadline: it counts as past it once
+    it has waited for its freshness.
     """
-    return min(waiting, key=lambda record: _order(record, now), default=None)
+    pickable = [record for record in waiting if turns.allowed or _called(record) or not backlog.runs_for_throughput(record)]
+    return min(pickable, key=lambda record: _order(record, now, turns), default=None)
 
 
-def queued_before(waiting: Iterable[TableRecord], record: TableRecord, now: Moment) -> int:
+def queued_before(waiting: Iterable[TableRecord], record: TableRecord, now: Moment, turns: BacklogTurns = BacklogTurns()) -> int:
     """How many of the tables that wait for a tierer get one before `record`."""
-    own = _order(record, now)
-    return sum(1 for other in waiting if _order(other, now) < own)
+    own = _order(record, now, turns)
+    return sum(1 for other in waiting if _order(other, now, turns) < own)
 
 
-def _order(record: TableRecord, now: Moment) -> tuple[int, float, int]:
-    called = record.round is not None and record.round.trigger is Trigger.CALL
+def _called(record: TableRecord) -> bool:
+    return record.round is not None and record.round.trigger is Trigger.CALL
+
+
+def _order(record: TableRecord, now: Moment, turns: BacklogTurns) -> tuple[int, float, int]:
     since, deadline = record.pending_since or now.steady, record.due_deadline
-    if retries.fails_again_and_again(record):
+    if (turns.apart and backlog.runs_for_throughput(record)) or retries.fails_again_and_again(record):
         deadline = since + timedelta(milliseconds=record.freshness_ms)
-    rank = 0 if called else 1 if now.passed(deadline) else 2
+    rank = 0 if _called(record) else 1 if now.passed(deadline) else 2
     return rank, since.timestamp(), record.table_id

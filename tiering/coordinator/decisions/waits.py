@@ -1,14 +1,37 @@
-"""What a table waited for before a round of it began, and by how much a round missed its deadline. Milliseconds, of the past alone."""
+"""What a table waited for before a round of it began, by how much a round missed its deadline, and when the next one has to begin.
+
+A promise of freshness is kept by a round that ends before the deadline: so a table becomes due earlier, by what its latest rounds took.
+All in milliseconds.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.model.rounds import RoundState
+from tiering.model.rounds import RoundMode, RoundState
 from tiering.model.states import TableState
+
+FIRST_ROUND_MS = 60_000
+"""Of a table without a round that tells what the next one takes: Spark may start, and the lake table is made."""
+
+REMEMBERED_ROUNDS = 5
+"""The longest of these is what the next round is expected to take: a promise is about the slow rounds, too."""
+
+REMEMBERED_WAITS = 20
+"""Rounds of others meet one's own only at times."""
+
+MARGIN = 1.25
+"""Of that: rounds differ."""
+
+REACTION_MS = 500
+"""From the deadline to a tierer that knows of it: a tick, and a heartbeat's answer."""
+
+ROUND_SHARE, WAIT_SHARE = 0.5, 0.25
+"""Of its freshness: a table becomes due at most so much earlier for its round, and for its wait for a slot. A round that takes more than
+half of the freshness cannot keep it, however early it begins."""
 
 
 def backoff_ms(now: Moment, record: TableRecord) -> int:
@@ -70,7 +93,45 @@ def missed_by_ms(record: TableRecord) -> int | None:
         return None
     if ended.state is RoundState.EMPTY:
         return 0
-    caught_up: datetime | None = ended.finished_time
+    caught_up = _caught_up(record)
+    return None if caught_up is None else milliseconds(caught_up - ended.deadline)
+
+
+def _caught_up(record: TableRecord) -> datetime | None:
+    """When the lake had what the ended round brought."""
+    caught_up = None if record.round is None else record.round.finished_time
     if record.granted and record.commit is not None:
         caught_up = record.commit.acked_at or record.commit.lake_committed_at or caught_up
-    return None if caught_up is None else milliseconds(caught_up - ended.deadline)
+    return caught_up
+
+
+def begin_deadline(record: TableRecord) -> datetime | None:
+    """When a table at rest becomes due, so that its lake has caught up by `due_deadline` (steady time, as that is)."""
+    return None if record.due_deadline is None else record.due_deadline - timedelta(milliseconds=lead_ms(record))
+
+
+def lead_ms(record: TableRecord) -> int:
+    """How long before its deadline a table becomes due: for its round, and for the wait for a slot.
+
+    A slot that is taken is expected to be free after as long as the table's own round takes, or as it had to wait of late.
+    """
+    freshness = record.freshness_ms
+    if not record.recent_rounds_ms:
+        return int(min(max(FIRST_ROUND_MS, (record.last_round_duration_ms or 0) * MARGIN), freshness * ROUND_SHARE))
+    longest = max(record.recent_rounds_ms)
+    wait = max((longest, *record.recent_waits_ms))
+    return int(min(longest * MARGIN + REACTION_MS, freshness * ROUND_SHARE) + min(wait * MARGIN, freshness * WAIT_SHARE))
+
+
+def remember_times(record: TableRecord) -> TableRecord:
+    """The record after its round went well, with what that took. Rounds of a backlog say nothing of those that follow it."""
+    ended = record.round
+    if ended is None or ended.started_time is None or ended.mode is RoundMode.BACKLOG:
+        return record
+    if ended.waited_for_slot_ms is not None:
+        record = replace(record, recent_waits_ms=(*record.recent_waits_ms, ended.waited_for_slot_ms)[-REMEMBERED_WAITS:])
+    caught_up = _caught_up(record)
+    if ended.state is not RoundState.SUCCEEDED or caught_up is None:
+        return record
+    took = milliseconds(caught_up - ended.started_time)
+    return replace(record, recent_rounds_ms=(*record.recent_rounds_ms, took)[-REMEMBERED_ROUNDS:])

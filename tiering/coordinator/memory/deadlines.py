@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.decisions.waits import begin_deadline
 from tiering.model.states import TableState
 
 AT_ONCE = datetime.min.replace(tzinfo=UTC)
@@ -45,7 +46,7 @@ def _rest_deadline(record: TableRecord, needs_turn: bool) -> datetime | None:
         return None
     if needs_turn and record.state is TableState.SCHEDULED:
         return AT_ONCE
-    return record.due_deadline if record.state is TableState.SCHEDULED else record.retry_deadline
+    return begin_deadline(record) if record.state is TableState.SCHEDULED else record.retry_deadline
 
 
 class Deadlines:

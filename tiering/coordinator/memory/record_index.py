@@ -1,4 +1,4 @@
-"""Ids of the tables that wait, run, fail, are assigned by the cluster, and of each path, kept in step with the records.
+"""Ids of the tables that wait, run, fail, are live, are assigned by the cluster, and of each path, kept in step with the records.
 
 No question walks over all of them.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tiering.coordinator.decisions.backlog import runs_for_throughput
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.model.states import TableState
 from tiering.model.tables import TablePath
@@ -26,6 +27,8 @@ class RecordIndex:
         self.running: set[int] = set()
         self.failing: set[int] = set()
         self.assigned: set[int] = set()
+        self.live: set[int] = set()
+        """Tables that are to be fresh: not in backlog, and not paused."""
         self._by_path: dict[tuple[str, str], int] = {}
         self.renew(records, {})
 
@@ -36,6 +39,8 @@ class RecordIndex:
             _put(self.running, record.table_id, record.running is not None)
             _put(self.failing, record.table_id, record.state is not None and record.consecutive_failures > 0)
             _put(self.assigned, record.table_id, record.assignment is not None)
+            is_live = record.state is not None and record.pause is None and not runs_for_throughput(record)
+            _put(self.live, record.table_id, is_live)
             self._move(record, before.get(record.table_id))
 
     @property

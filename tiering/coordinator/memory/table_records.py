@@ -114,6 +114,10 @@ class TableRecords:
         """Whether any table could be assigned now. Cheap: held requests ask at every tick."""
         return bool(self._index.waiting)
 
+    def any_live(self) -> bool:
+        """Whether any table is to be fresh, rather than all of them paused or in backlog."""
+        return bool(self._index.live)
+
     def by_path(self, path: TablePath) -> TableRecord | None:
         """The record of the lake table of that exact path."""
         table_id = self._index.by_path(path)

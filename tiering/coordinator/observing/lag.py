@@ -17,6 +17,7 @@ from typing import Protocol
 import structlog
 
 from tiering.cluster.base import LogOffsets
+from tiering.coordinator.decisions import table_lifecycle
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TableRecord, TextOffsets, from_text
 from tiering.coordinator.memory.table_records import TableRecords
@@ -320,7 +321,22 @@ class LagObserver:
             if known is None or known.taken_at is None or known.taken_at <= moment.steady:
                 self._observations[record.table_id] = observation
                 self._generation += 1
-        self.lag(record)  # computed now, in the background, rather than while a reader waits
+        self._act_on(record)
+
+    def _act_on(self, record: TableRecord) -> None:
+        """Decides what follows from the rows that wait. The lag is computed now, in the background, rather than while a reader waits."""
+        lag, records = self.lag(record), self._table_records
+        if lag is None or not lag.records or not table_lifecycle.may_change_by_rows(record, records.now().wall, records.options):
+            return
+        with records.changing():
+            latest = records.get(record.table_id)
+            lag = None if latest is None else self.lag(latest)  # of the lake as it is on record by now
+            if latest is None or lag is None:
+                return
+            rows = table_lifecycle.WaitingRows(lag.records, lag.size_bytes, lag.oldest_time)
+            change = table_lifecycle.rows_wait(records.context(), latest, rows)
+            if change is not None:
+                records.put(change)
 
     def _renewed(
         self, known: tuple[Observation, TextOffsets | None, Lag] | None, observation: Observation, tiered: TextOffsets | None

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.decisions.waits import begin_deadline
 from tiering.coordinator.reasons.turns import turn_reason
 from tiering.model.states import TableState
 
@@ -29,8 +30,9 @@ def status_reason(record: TableRecord, now: Moment, *, tierer_connected: bool | 
 def _own_reason(record: TableRecord, now: Moment, *, tierer_connected: bool) -> str | None:
     if record.pause is not None and record.state is not TableState.TIERING:
         return paused_text(record, now)
-    if record.state is TableState.SCHEDULED and record.due_deadline is not None:
-        return _next_check(milliseconds(record.due_deadline - now.steady))
+    begin = begin_deadline(record)
+    if record.state is TableState.SCHEDULED and begin is not None:
+        return _next_check(milliseconds(begin - now.steady))
     if record.state is TableState.PENDING:
         return "waits for a tierer to have room" if tierer_connected else "waits for a tierer: none is connected"
     if record.state is TableState.TIERING and record.round is not None:
@@ -47,8 +49,8 @@ def _recorded_reason(record: TableRecord, now: Moment) -> str | None:
             return f"was handed to the tierer {record.round.tierer_id}"
         case _ if record.pause is not None:
             return paused_text(record, now)
-        case TableState.SCHEDULED if record.due_deadline is not None:
-            return f"the next check is due at {wall_text(record.due_deadline)}"
+        case TableState.SCHEDULED if (begin := begin_deadline(record)) is not None:
+            return f"the next check is due at {wall_text(begin)}"
         case TableState.PENDING:
             return "waits for a tierer"
         case TableState.FAILED if record.retry_deadline is not None:

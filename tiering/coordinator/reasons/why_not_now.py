@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tiering.coordinator.decisions.assignments import why_not_written
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, TiererRecord
+from tiering.coordinator.decisions.waits import begin_deadline
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.reasons.status_reason import paused_text, running_text, span_text, wall_text
 from tiering.model.call_results import Decision, Explanation
@@ -116,8 +117,9 @@ def _error(error: ErrorInfo | None) -> str:
 def _due(record: TableRecord, now: Moment, options: CoordinatorOptions) -> Iterator[Explanation]:
     if record.state is not TableState.SCHEDULED or record.call is not None or options.assigned_by_cluster:
         return
-    if record.due_deadline is not None and not now.passed(record.due_deadline):
-        left, at = span_text(milliseconds(record.due_deadline - now.steady)), now.to_wall(record.due_deadline)
+    begin = begin_deadline(record)
+    if begin is not None and not now.passed(begin):
+        left, at = span_text(milliseconds(begin - now.steady)), now.to_wall(begin)
         assert at is not None
         freshness = span_text(record.freshness_ms)
         yield Explanation(

@@ -29,7 +29,7 @@ def bucket_statuses(
     lake = from_text(record.lake.offsets or {})
     buckets = sorted({*log, *lake}, key=BucketKey.sort_key)
     names = partition_names() if any(bucket.partition_id is not None for bucket in buckets) else {}
-    backlog, staged = record.lake.backlog, _staged(record)
+    backlog, start, staged = record.lake.backlog, record.lake.backlog_start, _staged(record)
     for bucket in buckets:
         name, offsets, lag = str(bucket), log.get(bucket), _lag(observation, bucket, record.lake.offsets)
         yield BucketStatus(
@@ -46,7 +46,7 @@ def bucket_statuses(
             lag_ms=None if lag is None else lag.age_ms(now),
             oldest_pending_time=None if lag is None else lag.oldest_time,
             backlog_offset=None if backlog is None else backlog.get(name),
-            is_backlog=None if backlog is None else name in backlog,
+            is_backlog=None if backlog is None or (start is not None and start.touches(name)) else name in backlog,
             offsets_observed_time=None if observation is None else observation.time,
             **_error(record, name, lake.get(bucket), standing.get(bucket)),
             **_places(record, name, offsets, observed=observation is not None),

@@ -14,6 +14,7 @@ from tiering.model.attribute_docs import attribute_docs
 from tiering.model.effective_options import EffectiveOption
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT
 from tiering.redaction.redact import outside_text
+from tiering.round_bytes import NO_LIMIT, ROUND_BYTES
 
 DEFAULT, SET = "default", "set"
 
@@ -22,6 +23,7 @@ _TIMEOUTS = frozenset(timeout.name for timeout in TIMEOUTS)
 _TABLE_OPTIONS = (
     ("table.datalake.enabled", "false", "Whether the table is tiered into the lake."),
     ("table.datalake.freshness", format_duration(DEFAULT_FRESHNESS_MS), "The promise: its lake copy is at most this old."),
+    (ROUND_BYTES, NO_LIMIT, "So much waiting begins a round before the freshness is over. Not where a shared Fluss says whose turn it is."),
     ("table.datalake.format", DEFAULT_LAKE_FORMAT, "Format of its lake table."),
 )
 """Those that every cluster has; what else one may have is its own."""

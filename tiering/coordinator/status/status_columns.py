@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.next_action import CatalogNames, next_action
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.decisions.waits import begin_deadline
 from tiering.coordinator.interface import AnyArray
 from tiering.coordinator.observing.lag import Lag, LagSource
 from tiering.coordinator.reasons.status_reason import next_check_texts, status_reason
@@ -32,13 +33,16 @@ from tiering.model.status import TableStatus
 DIRECT_ROWS = 256
 """Cells of so few rows are read from their records: quicker than renewing whole columns."""
 
+_BEGIN = "begin_deadline"
+"""No column of its own: when a table at rest becomes due, which the reason tells."""
+
 _TYPES: Mapping[str, pa.DataType] = {
     name: next(arrow for kind, arrow in SCALARS.items() if hint in (kind, kind | None))  # type: ignore[operator]  # a class
-    for name, hint in get_type_hints(TableStatus).items()
+    for name, hint in {**get_type_hints(TableStatus), _BEGIN: datetime}.items()
 }
 _ANY_NAMES = CatalogNames("\x01", "\x02")
 """Stand for the reader's in what is kept for all readers: no name of a table or column in an error has control characters."""
-_CELLS: Mapping[str, Cell] = {**STORED, **STEADY, NEXT_ACTION: lambda record: next_action(record, _ANY_NAMES)}
+_CELLS: Mapping[str, Cell] = {**STORED, **STEADY, _BEGIN: begin_deadline, NEXT_ACTION: lambda record: next_action(record, _ANY_NAMES)}
 _LAG = "lag_ms"
 """Of the observed columns the only one that grows while nothing is observed."""
 
@@ -239,7 +243,7 @@ class StatusLook:
         return pc.replace_with_mask(pa.array(texts, pa.string()).take(text_indices), rest.is_other, reasons)
 
     def _resting(self) -> _Resting:
-        deadlines = self._stored("freshness_deadline")
+        deadlines = self._stored(_BEGIN)
         scheduled = pc.equal(self._stored("status"), pa.scalar(TableState.SCHEDULED.value))
         rests: AnyArray = pc.and_(pc.and_(scheduled, pc.invert(self._stored("paused"))), pc.is_valid(deadlines))
         plain = rests.to_numpy(zero_copy_only=False)

@@ -19,8 +19,8 @@ from tiering import crash_points, errors
 from tiering.cluster.base import ClusterOwner
 from tiering.cluster.shared_lake import clean_up_after_commit, recorded_by_cluster
 from tiering.coordinator.decisions import lake_acks, round_lifecycle
-from tiering.coordinator.decisions.lake_acks import LakeContents
-from tiering.coordinator.decisions.records import LakeCommitRecord, LakeSize, TableRecord, from_text, to_text
+from tiering.coordinator.decisions.lake_acks import LakeContents, LakeSize
+from tiering.coordinator.decisions.records import LakeCommitRecord, TableRecord, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import Plan, RoundRef
 from tiering.coordinator.memory.table_locks import TableLocks
 from tiering.coordinator.memory.table_records import TableRecords

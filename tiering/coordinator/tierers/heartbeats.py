@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 
 import structlog
 
 from tiering import errors
-from tiering.coordinator.decisions import retries, round_lifecycle, table_lifecycle
-from tiering.coordinator.decisions.change import cancel_text
+from tiering.coordinator.decisions import backlog, retries, round_lifecycle, table_lifecycle
+from tiering.coordinator.decisions.change import TIERER_FENCED, cancel_text
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, TiererRecord
 from tiering.coordinator.decisions.round_lifecycle import Failure, RoundRef
+from tiering.coordinator.decisions.table_lifecycle import BacklogTurns
+from tiering.coordinator.memory.history import HistoryRange
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.tierers.known_tierers import KnownTierers, Sender, TiererKey, key_of
+from tiering.coordinator.tierers.known_tierers import KEPT_TIERERS, KnownTierers, Sender, TiererKey, key_of
 from tiering.coordinator.tierers.messages import (
     assignment_of,
     failure_from_pb,
@@ -62,6 +65,7 @@ class Heartbeats:
         self._table_records = table_records
         self._doubt_head = doubt_head
         self._tierers = KnownTierers(table_records.options.service_timeout_ms)
+        self._restore_fences()
         self._closing = False
 
     def handle(self, request: pb.LakeTieringHeartbeatRequest) -> tuple[pb.LakeTieringHeartbeatResponse, HeldRequest | None]:
@@ -128,12 +132,21 @@ class Heartbeats:
         """Whether a process with this id was heard of within the service timeout."""
         return any(tierer.tierer_id == tierer_id for tierer in self._tierers.all())
 
-    def fence(self, tierer_id: str, incarnations: Collection[str]) -> None:
+    def fence(self, tierer_id: str, incarnations: Collection[str]) -> list[str]:
         """Gives no more tables to the processes that are known under the id, nor to those of `incarnations`; their held requests wait.
 
-        Call it under the records' lock.
+        Returns what their event has to say of the processes, so that they stay fenced when a coordinator starts. Call it under the
+        records' lock.
         """
-        self._tierers.fence(tierer_id, incarnations)
+        return self._tierers.fence(tierer_id, incarnations)
+
+    def _restore_fences(self) -> None:
+        """From the events of `fence_tierer`, as far as history goes back: a process that hangs while a coordinator starts stays fenced."""
+        events = self._table_records.store.read_events(HistoryRange(fields={"event_type": TIERER_FENCED}))
+        for event in reversed(list(islice(events, KEPT_TIERERS))):
+            tierer_id, digests = event.details.get("tierer_id"), event.details.get("processes", ())
+            if isinstance(tierer_id, str):
+                self._tierers.restore_fences(tierer_id, (digest for digest in digests if isinstance(digest, str)))
 
     def forget_lost(self) -> None:
         """Forgets tierers that were silent for the service timeout. Takes no lock while there are none."""
@@ -180,21 +193,35 @@ class Heartbeats:
         if self._is_fenced(tierer):
             return
         self._take_over(tierer, incarnation)
-        record = self._hand_over(tierer[0], incarnation, listed) or self._next(tierer[0], incarnation)
+        record = self._hand_over(tierer[0], incarnation, listed) or self._next(tierer, incarnation)
         if record is not None:
-            assignment = assignment_of(record, self._table_records.epoch, self._table_records.options.min_round_duration_ms)
+            assignment = assignment_of(record, self._table_records.epoch)
             response.tiering_table.CopyFrom(assignment_to_pb(assignment))
 
-    def _next(self, tierer_id: str, incarnation: str | None) -> TableRecord | None:
+    def _next(self, key: TiererKey, incarnation: str | None) -> TableRecord | None:
+        slots, leaves_slots = self._slots(key), self._leaves_slots(key)
+        # With one slot they take turns, in rounds that are as short as all others.
+        turns = BacklogTurns(allowed=leaves_slots or slots == 1, apart=self._table_records.options.backlog_duration_factor > 1)
         waiting = self._table_records.waiting()
         if any(map(retries.is_retry, waiting)) and not self._may_retry():
             waiting = [record for record in waiting if not retries.is_retry(record)]
-        picked = table_lifecycle.pick(waiting, self._table_records.now())
+        picked = table_lifecycle.pick(waiting, self._table_records.now(), turns)
         if picked is None:
             return None
-        change = round_lifecycle.assign(self._table_records.context(), picked, tierer_id, incarnation)
+        change = round_lifecycle.assign(self._table_records.context(), picked, key[0], incarnation, leaves_slots=leaves_slots)
         self._table_records.put(change)
         return change.record
+
+    def _slots(self, key: TiererKey) -> int:
+        tierer = self._tierers.get(key)
+        return 1 if tierer is None else max(tierer.slots, 1)
+
+    def _leaves_slots(self, key: TiererKey) -> bool:
+        """Whether one more round of a backlog, which takes long, leaves a slot of its tierer to tables that promise to be fresh."""
+        if self._table_records.options.backlog_duration_factor == 1 or not self._table_records.any_live():
+            return True
+        running = sum(1 for record in self._running(key[0]) if backlog.runs_for_throughput(record))
+        return running < self._slots(key) - 1
 
     def _may_retry(self) -> bool:
         return retries.may_retry(self._table_records.running(), self._tierers.slots(), *self._table_records.failing())

@@ -14,7 +14,8 @@ Forgetting a tierer costs nothing: its next heartbeat brings it back. For a day 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import hashlib
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -61,8 +62,8 @@ class KnownTierers:
         self._service_timeout_ms = service_timeout_ms
         self._tierers: dict[TiererKey, TiererRecord] = {}
         self._lost: dict[TiererKey, TiererRecord] = {}
-        self._fenced: dict[TiererKey, None] = {}
-        """Kept beside the others: a process that hangs is forgotten, and fenced all the same when it goes on."""
+        self._fenced: dict[tuple[str, str], None] = {}
+        """By id and `process_digest`. Kept beside the others: a process that hangs is forgotten, and fenced when it goes on."""
         self._first_deadline: datetime | None = None
         """The earliest deadline of all tierers, or a time before it."""
 
@@ -86,7 +87,7 @@ class KnownTierers:
             stopped=stopping,
             superseded=0 if known is None else max(known.superseded - 1, 0),
             took_over=known is not None and known.took_over,
-            fenced=key in self._fenced,
+            fenced=(key[0], process_digest(key[1])) in self._fenced,
             warned_of_age=known is not None and known.warned_of_age,
             rounds=0 if known is None else known.rounds,
         )
@@ -143,13 +144,21 @@ class KnownTierers:
         """Rounds that all tierers together may run at a time; one at least of each, as of an older one that does not say."""
         return sum(max(tierer.slots, 1) for tierer in self._tierers.values() if not tierer.stopped and not tierer.fenced)
 
-    def fence(self, tierer_id: str, incarnations: Collection[str]) -> None:
-        """Fences the processes that are known under the id, and those of `incarnations`, which may not have been heard of yet."""
-        self._fenced |= dict.fromkeys((tierer_id, incarnation) for incarnation in incarnations)
-        for key, tierer in self._tierers.items():
-            if key[0] == tierer_id:
-                self._tierers[key] = replace(tierer, fenced=True)
-                self._fenced[key] = None
+    def fence(self, tierer_id: str, incarnations: Collection[str]) -> list[str]:
+        """Fences the processes that are known under the id, and those of `incarnations`, which may not have been heard of yet.
+
+        Their digests, by which `restore_fences` knows them after a restart.
+        """
+        known = [key for key in self._tierers if key[0] == tierer_id]
+        for key in known:
+            self._tierers[key] = replace(self._tierers[key], fenced=True)
+        digests = sorted({process_digest(incarnation) for incarnation in (*incarnations, *(key[1] for key in known))})
+        self.restore_fences(tierer_id, digests)
+        return digests
+
+    def restore_fences(self, tierer_id: str, digests: Iterable[str]) -> None:
+        """Has the processes with these digests fenced when they are heard of."""
+        self._fenced |= dict.fromkeys((tierer_id, digest) for digest in digests)
         while len(self._fenced) > KEPT_TIERERS:
             del self._fenced[next(iter(self._fenced))]
 
@@ -179,6 +188,11 @@ class KnownTierers:
             host=tierer.host,
             application_id=tierer.application_id,
         )
+
+
+def process_digest(incarnation: str) -> str:
+    """Tells a process from others without its incarnation, with which anybody could report for it."""
+    return hashlib.sha256(incarnation.encode()).hexdigest()[:16]
 
 
 def check_tierer_id(tierer_id: str) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from itertools import islice
 
+from tiering.coordinator.decisions.backlog import assigned_backlog
+from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import Failure, Finished, GrantRequest, Plan, RoundRef
 from tiering.coordinator.memory.running_splits import SplitsReport
@@ -125,10 +127,12 @@ def text_offsets_from_pb(messages: Iterable[common_pb2.PbBucketOffset]) -> TextO
     return to_text(offsets_from_pb(messages))
 
 
-def assignment_of(record: TableRecord, coordinator_epoch: int, min_round_ms: int) -> Assignment:
+def assignment_of(record: TableRecord, coordinator_epoch: int) -> Assignment:
     """The table, with its running round, as its tierer gets it."""
-    assert record.round is not None
-    lake = record.lake
+    current, lake = record.round, record.lake
+    assert current is not None
+    assert current.started_time is not None
+    assert current.completion_target is not None
     recorded = None
     if lake.snapshot_id is not None and lake.offsets is not None:
         recorded = RecordedLakeSnapshot(lake.snapshot_id, from_text(lake.offsets))
@@ -137,12 +141,13 @@ def assignment_of(record: TableRecord, coordinator_epoch: int, min_round_ms: int
         path=record.path,
         tiering_epoch=record.tiering_epoch,
         coordinator_epoch=coordinator_epoch,
-        round_id=record.round.round_id,
+        round_id=current.round_id,
         lake_table_uuid=lake.table_uuid,
         passed_head=lake.passed_head,
         recorded=recorded,
-        max_duration_ms=max(record.freshness_ms, min_round_ms),
+        max_duration_ms=milliseconds(current.completion_target - current.started_time),
         recorded_round_id=lake.marker_round_id,
         moved_back=from_text(lake.moved_back),
         unresolved=lake.unresolved_epoch is not None,
+        backlog=assigned_backlog(record),
     )

@@ -73,7 +73,7 @@ def log_read(state: Round, event: act.LogRead) -> Step:
     """Makes the plan, and leases all of its KV snapshots before one is read. Bad news of the log are believed at the last look only."""
     base = base_of(state)
     try:
-        plan = plan_round(table_of(state), base.ranges, event.ends, event.partitions, event.snapshots)
+        plan = plan_round(table_of(state), base.ranges, event.ends, event.partitions, event.snapshots, state.assignment.backlog)
         check_same_log(table_of(state), base.ranges, base.marker, event.traces)
         is_doubtful = begins_late(base.ranges, event.ends)
     except (LogTruncated, LogBehindLake, LogRewritten):

@@ -63,7 +63,7 @@ def test_it_shows_the_splits_that_the_next_round_reads_and_changes_nothing(world
     assert (world.store.load(), world.store.events(), world.store.rounds(), world.storage.leases()) == before
     assert world.lake.view(table.path) is None
     about = of_table(world.coordinator, table)
-    assert holds(about, "wait", "not due for 1 min", "its freshness is 1 min")
+    assert holds(about, "wait", "not due for 30 s", "its freshness is 1 min")
     assert holds(about, "wait", "no tierer is alive")
     assert holds(about, "note", "there is no lake table yet")
     assert holds(about, "note", "a round would read 20 records of the log in", "in the process of its tierer")

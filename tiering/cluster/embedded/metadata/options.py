@@ -15,6 +15,7 @@ from tiering.errors import InvalidArgument
 from tiering.lake.registry import format_names, has_format
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX, check_table_options, check_text, option_named
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT
+from tiering.round_bytes import NO_LIMIT, ROUND_BYTES, round_bytes_of
 
 LAKE_ENABLED = "table.datalake.enabled"
 """Whether the table is tiered into the lake. `lakeward ingest` sets it for the tables that it makes."""
@@ -22,6 +23,8 @@ LAKE_FRESHNESS = "table.datalake.freshness"
 """The promise: its lake copy is at most this old. Such as `30 s` or `5 min`."""
 LAKE_FORMAT = "table.datalake.format"
 """Format of its lake table."""
+LAKE_ROUND_BYTES = ROUND_BYTES
+"""So much waiting begins a round before the freshness is over, such as `256 mb`. `none`: only the freshness does."""
 LOG_TTL = "table.log.ttl"
 """How long records stay in the log at least, such as `7 d`; those that the lake still needs stay longer. Fluss: 7 days."""
 KV_SNAPSHOT_INTERVAL = "table.kv.snapshot.interval"
@@ -32,6 +35,7 @@ DEFAULTS = {
     LAKE_ENABLED: "false",
     LAKE_FRESHNESS: format_duration(DEFAULT_FRESHNESS_MS),
     LAKE_FORMAT: DEFAULT_LAKE_FORMAT,
+    LAKE_ROUND_BYTES: NO_LIMIT,
     LOG_TTL: FOR_EVER,
     KV_SNAPSHOT_INTERVAL: format_duration(DEFAULT_KV_SNAPSHOT_INTERVAL_MS),
 }
@@ -49,6 +53,7 @@ class LakeOptions:
     enabled: bool = False
     freshness_ms: int = DEFAULT_FRESHNESS_MS
     format: str = DEFAULT_LAKE_FORMAT
+    round_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,7 @@ def parse_lake_options(properties: Mapping[str, str]) -> LakeOptions:
         enabled=_boolean(LAKE_ENABLED, properties.get(LAKE_ENABLED, DEFAULTS[LAKE_ENABLED])),
         freshness_ms=_positive_ms(properties, LAKE_FRESHNESS) or DEFAULT_FRESHNESS_MS,
         format=_format(properties.get(LAKE_FORMAT, DEFAULTS[LAKE_FORMAT])),
+        round_bytes=round_bytes_of(properties),
     )
 
 

@@ -238,6 +238,7 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
         lake_enabled_at=None if enabled_us is None else from_microseconds(enabled_us),
         lake_format=options.format,
         freshness_ms=options.freshness_ms,
+        round_bytes=options.round_bytes,
         added_columns=tuple(schema.names[row["created_columns"] :]),
     )
     return StoredTable(info, Bucketing(row["bucketing"]))

@@ -53,6 +53,7 @@ def table_from_pb(pb: embedded_pb2.PbTable) -> TableInfo:
         lake_enabled_at=time_from_pb(pb.lake_enabled_at) if pb.HasField("lake_enabled_at") else None,
         lake_format=options.format,
         freshness_ms=options.freshness_ms,
+        round_bytes=options.round_bytes,
         added_columns=tuple(pb.added_columns),
     )
 

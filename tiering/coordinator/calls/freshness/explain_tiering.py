@@ -15,6 +15,7 @@ from tiering.cluster.capabilities import RewritableLogs
 from tiering.cluster.log_look import LogLook, look_at_log
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions import table_lifecycle
+from tiering.coordinator.decisions.backlog import assigned_backlog
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.reasons.why_not_now import HOLDS_UP, tierer_room, why_not_now
 from tiering.coordinator.requests import CallRequest
@@ -77,7 +78,7 @@ def _look(parts: CallParts, record: TableRecord, info: TableInfo) -> tuple[list[
         base = parts.lakes.base(record, info)
         about = list(_about_lake(parts, record, info, base))
         look = look_at_log(parts.cluster, info, _tiered(base))
-        plan, look = _plan(parts, info, base, look)
+        plan, look = _plan(parts, record, info, base, look)
         buckets = _buckets(parts, info, base, look, plan)
     except errors.LakewardError as error:
         return [_obstacle(error)], []
@@ -104,11 +105,11 @@ def _about_lake(parts: CallParts, record: TableRecord, info: TableInfo, base: Ba
         yield Explanation(Decision.NOTE, f"the lake has more than is recorded: a round takes its snapshot {base.newest} over first")
 
 
-def _plan(parts: CallParts, info: TableInfo, base: Base, look: LogLook) -> tuple[Plan, LogLook]:
+def _plan(parts: CallParts, record: TableRecord, info: TableInfo, base: Base, look: LogLook) -> tuple[Plan, LogLook]:
     """As a round makes it: where leaders of buckets may have moved, bad news of the log are believed at the second look."""
     second_look = isinstance(parts.cluster, RewritableLogs)
     try:
-        plan = _checked_plan(info, base, look)
+        plan = _checked_plan(record, info, base, look)
     except (errors.LogTruncated, errors.LogBehindLake, errors.LogRewritten):
         if not second_look:
             raise
@@ -116,11 +117,11 @@ def _plan(parts: CallParts, info: TableInfo, base: Base, look: LogLook) -> tuple
         if not (second_look and begins_late(base.ranges, look.ends)):
             return plan, look
     look = look_at_log(parts.cluster, info, _tiered(base), settle=True)
-    return _checked_plan(info, base, look), look
+    return _checked_plan(record, info, base, look), look
 
 
-def _checked_plan(info: TableInfo, base: Base, look: LogLook) -> Plan:
-    plan = plan_round(info, base.ranges, look.ends, look.partitions, look.snapshots)
+def _checked_plan(record: TableRecord, info: TableInfo, base: Base, look: LogLook) -> Plan:
+    plan = plan_round(info, base.ranges, look.ends, look.partitions, look.snapshots, assigned_backlog(record))
     check_same_log(info, base.ranges, base.marker, look.traces)
     return plan
 

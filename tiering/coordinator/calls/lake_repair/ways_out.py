@@ -56,6 +56,8 @@ class WaysOut:
                 self._look_at(record)
             except errors.LakewardError as error:
                 _log.info("no look at a failed table", table=str(record.path), error_class=error.error_class, error=error.message)
+            except Exception:  # of one table: the others are looked at
+                _log.exception("the look at a failed table failed unexpectedly", table=str(record.path))
             if not rest():
                 return
 
