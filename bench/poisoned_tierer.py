@@ -186,7 +186,7 @@ def main() -> None:
     cluster.poisons = poisons(arguments.tables, arguments.poisoned)
     lake: Any = PoisonedLake(arguments.uri, cluster, arguments.silent_port, arguments.dripping_port)
     clock, ids = SystemClock(), RandomIds()
-    transport = GrpcTransport(arguments.uri, arguments.name, ids.new_id())
+    transport = GrpcTransport(arguments.uri, arguments.name, arguments.name)
     config, inline = transport.service_config(), InlineTaskRunner()
     leases = LeaseKeeper(transport, clock, f"lease-of-{arguments.name}")
     world = RoundWorld(transport, cluster, lambda _: lake, inline, inline, clock, ids, config.inline_round_bytes, leases)

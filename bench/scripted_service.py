@@ -48,12 +48,12 @@ HANGING_SECONDS = 30.0
 
 def infos(tables: int, freshness_seconds: float, start: datetime) -> list[TableInfo]:
     """Log tables whose first due times spread over one freshness."""
-    made = []
+    tables_due = []
     for number in range(1, tables + 1):
         since = start - timedelta(seconds=freshness_seconds * number / tables)
         info = log_table(number, TablePath("many", f"t{number:05d}"), buckets=1)
-        made.append(replace(info, freshness_ms=int(freshness_seconds * 1_000), created_at=since, lake_enabled_at=since))
-    return made
+        tables_due.append(replace(info, freshness_ms=int(freshness_seconds * 1_000), created_at=since, lake_enabled_at=since))
+    return tables_due
 
 
 class TickingCluster(MemoryCluster):
@@ -136,8 +136,10 @@ class ServedLake:
 
     def commit(self, table_id: int, request: Request) -> int | None:
         """The new snapshot, or None if the compare-and-set failed."""
-        start, end = request.marker.buckets[ONLY].start, request.marker.buckets[ONLY].tiered
+        end = request.marker.buckets[ONLY].tiered
         with self._lock:
+            before = self.lake.view(request.path)
+            start = before.marker.buckets[ONLY].tiered if before is not None and before.marker is not None else 0
             if not self.lake.receive(request):
                 return None
             head = self.lake.tables[request.path].head

@@ -12,7 +12,7 @@ from support.worlds.coordinator_world import HandTierer, World
 from tiering import errors
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.tables import BucketKey, TablePath
+from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.common import offsets_to_pb
 
@@ -364,6 +364,25 @@ def test_a_cluster_that_is_ahead_of_the_lake_is_never_set_back(world: World) -> 
         tierer.ack(assignment)
     assert world.cluster.recorded[1].lake_snapshot_id == 77
     assert world.record().lake.recorded is None
+
+
+def test_a_cluster_that_gets_ahead_during_an_ack_is_not_set_back_either(world: World) -> None:
+    world.append()
+    tierer, assignment = world.assigned()
+    tierer.commit(assignment)
+    read = world.cluster.lake_snapshot
+    reads = []
+
+    def read_and_go_ahead(table: TableInfo) -> RecordedLakeSnapshot | None:
+        reads.append(read(table))
+        world.cluster.recorded[1] = RecordedLakeSnapshot(77, {B0: 10_000})
+        return reads[-1]
+
+    world.cluster.lake_snapshot = read_and_go_ahead  # type: ignore[method-assign]
+    with pytest.raises(errors.RecordAheadOfLake, match="would go back"):
+        tierer.ack(assignment)
+    assert reads == [None], "for the base check; who writes looks anyway"
+    assert world.cluster.recorded[1].lake_snapshot_id == 77
 
 
 def test_an_adopting_round_settles_the_older_ones_grant(world: World) -> None:
