@@ -8,7 +8,7 @@ five columns and four buckets:
 log        a log table of `--rows` rows
 inserts    the first round of a primary-key table: `--keys` inserts
 updates    its next one: a fifth of the keys updated, a fiftieth deleted. An update is two records of the changelog
-ceiling    of the log table: pyfluss scans the same and pyarrow writes the same Parquet (fluss_ceiling.py)
+ceiling    of the log table: pyfluss scans the same and pyarrow writes the same Parquet (rounds/fluss_ceiling.py)
 
 A round is timed from its assignment to the end of the lake commit; `to the end` is the whole round, until the cluster knows of the commit
 and the coordinator of its end. Each figure is the median of several rounds, each of a table of its own. Also printed: CPU seconds and peak
@@ -30,13 +30,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import fluss_ceiling
 import numpy as np
 import pyarrow as pa
-import round_parts
 from rich.console import Console
 from rich.table import Table
-from sources import FLIGHTS
+from rounds import fluss_ceiling, round_parts
+from rounds.sources import FLIGHTS
 
 from support.clusters.fluss_plugin import no_tables_plugins
 from tiering.cli.fluss_server.configuration import ClusterSettings

@@ -3,7 +3,7 @@
     .venv/bin/python bench/log_round.py --rows 2000000 --rows 20000000 [--table flights|lineitem]
 
 lakeward    `lakeward up` on this machine, a Spark round on all cores, from the assignment to its end
-ceiling     pyarrow reads the same segments and writes the same Parquet, and nothing else (ceiling.py)
+ceiling     pyarrow reads the same segments and writes the same Parquet, and nothing else (rounds/ceiling.py)
 streaming   Spark Structured Streaming `availableNow`, Parquet files into Iceberg   } competitors/log_competitors.py
 batch       Spark `INSERT INTO` Iceberg from the same files                        }
 
@@ -27,13 +27,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import ceiling
 import pyarrow.parquet as pq
-import round_parts
 from competitors import log_competitors
 from rich.console import Console
 from rich.table import Table
-from sources import SOURCES, Source
+from rounds import ceiling, round_parts
+from rounds.sources import SOURCES, Source
 
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster

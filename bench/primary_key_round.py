@@ -30,9 +30,9 @@ from typing import Any
 
 import pyarrow as pa
 from competitors import primary_key_competitors
-from primary_key_source import PrimaryKeySource, Round, primary_key_table
 from rich.console import Console
 from rich.table import Table
+from rounds.primary_key_source import PrimaryKeySource, Round, primary_key_table
 
 from tiering.lake.base import Committable, LakeTieringFactory, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake

@@ -48,12 +48,12 @@ HANGING_SECONDS = 30.0
 
 def infos(tables: int, freshness_seconds: float, start: datetime) -> list[TableInfo]:
     """Log tables whose first due times spread over one freshness."""
-    made = []
+    tables_due = []
     for number in range(1, tables + 1):
         since = start - timedelta(seconds=freshness_seconds * number / tables)
         info = log_table(number, TablePath("many", f"t{number:05d}"), buckets=1)
-        made.append(replace(info, freshness_ms=int(freshness_seconds * 1_000), created_at=since, lake_enabled_at=since))
-    return made
+        tables_due.append(replace(info, freshness_ms=int(freshness_seconds * 1_000), created_at=since, lake_enabled_at=since))
+    return tables_due
 
 
 class TickingCluster(MemoryCluster):

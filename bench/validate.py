@@ -28,7 +28,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-from sources import SOURCES
+from rounds.sources import SOURCES
 from validation import own_queries
 from validation.tables import BUCKETS, World, log_table, primary_key_table
 

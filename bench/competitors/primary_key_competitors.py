@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from primary_key_source import Round
 from pyspark.sql import SparkSession
+from rounds.primary_key_source import Round
 
 from tiering.cli.spark.jars import ICEBERG_RUNTIME, jar_path
 from tiering.model.tables import ChangeType

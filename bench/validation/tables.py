@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from sources import BATCH_ROWS, FLIGHTS, Source
+from rounds.sources import BATCH_ROWS, FLIGHTS, Source
 
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage

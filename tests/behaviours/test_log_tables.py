@@ -15,9 +15,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from support.behaviours.backends import Backend
+from support.behaviours.behaviour_log import LogBehaviour
+from support.behaviours.behaviour_rules import ROUNDS, Story, tell_stories
 from support.behaviours.lacks import Lack
-from support.worlds.behaviour_log import LogBehaviour
-from support.worlds.behaviour_rules import ROUNDS, Story, tell_stories
 
 LATER = {
     "note": (pa.string(), st.sampled_from(["", "\U0001f600", "x" * 40])),

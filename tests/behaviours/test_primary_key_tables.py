@@ -14,9 +14,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from support.behaviours.backends import Backend
+from support.behaviours.behaviour_primary_key import SHAPES, PrimaryKeyBehaviour
+from support.behaviours.behaviour_rules import ROUNDS, Story, tell_stories
 from support.behaviours.lacks import Lack
-from support.worlds.behaviour_primary_key import SHAPES, PrimaryKeyBehaviour
-from support.worlds.behaviour_rules import ROUNDS, Story, tell_stories
 
 LATER = {"note": (pa.string(), st.sampled_from(["", "é"])), "tags": (pa.list_(pa.string()), st.sampled_from([[], ["a", None]]))}
 REGIONS = ("north", "south")

@@ -26,10 +26,10 @@ def _interrupt() -> None:
 
 
 def test_a_late_answer_costs_one_deadline_and_one_thread_and_nobody_else() -> None:
-    deadlines, hangs, asked = AnswerDeadlines("the oracle"), threading.Event(), []
+    deadlines, hangs, threads = AnswerDeadlines("the oracle"), threading.Event(), []
 
     def hang() -> None:
-        asked.append(threading.current_thread())
+        threads.append(threading.current_thread())
         hangs.wait(LONG)
 
     with pytest.raises(TimeoutError, match=r"the oracle has not answered within 0\.05 s"):
@@ -40,7 +40,7 @@ def test_a_late_answer_costs_one_deadline_and_one_thread_and_nobody_else() -> No
     assert deadlines.within(LONG, "sales.other", lambda: "prompt") == "prompt"
     assert time.monotonic() - started < LONG / 2
     hangs.set()
-    [thread] = asked
+    [thread] = threads
     thread.join(LONG)
     assert deadlines.within(LONG, "sales.orders", lambda: "again") == "again"
 

@@ -39,13 +39,13 @@ class AnswerDeadlines:
         if since is not None:
             raise TimeoutError(f"{self._whom} has not answered a request of {time.monotonic() - since:.0f} s ago yet")
         answer: Future[Answer] = Future()
-        asked = time.monotonic()
+        began = time.monotonic()
         threading.Thread(target=partial(copy_context().run, self._ask, ask, answer), name="answer", daemon=True).start()
         wait([answer], timeout=seconds)
         with self._lock:
             late = not answer.done()
             if late:
-                self._late[name] = asked
+                self._late[name] = began
         if not late:
             return answer.result()
         answer.add_done_callback(lambda _: self._forget(name))

@@ -15,6 +15,8 @@ from tiering.errors import InvalidArgument
         ("table.datalake.freshness", "PT5M"),
         ("table.log.tiered.local-segments", "3"),
         ("table.datalake.freshness", None),
+        ("table.datalake.round.bytes", "64 mb"),
+        ("table.datalake.round.bytes", None),
         ("iceberg.write.target-file-size-bytes", "1000000"),
         ("owner", "ada"),
         ("owner", None),
@@ -37,6 +39,7 @@ def test_other_options_of_fluss_are_refused_with_the_reason(name: str) -> None:
         ("table.datalake.enabled", "yes"),
         ("table.datalake.freshness", "0 s"),
         ("table.datalake.freshness", "soon"),
+        ("table.datalake.round.bytes", "much"),
         ("table.log.tiered.local-segments", "0"),
         ("iceberg.py-io-impl", "x.Y"),
         ("owner", "two\nlines"),
@@ -56,3 +59,7 @@ def test_values_reach_fluss_in_a_form_that_it_reads() -> None:
 def test_only_names_of_fluss_are_its_own() -> None:
     assert is_of_fluss("table.datalake.enabled")
     assert not is_of_fluss("iceberg.write.target-file-size-bytes")
+
+
+def test_the_size_of_a_round_is_an_option_of_ours() -> None:
+    assert not is_of_fluss("table.datalake.round.bytes")

@@ -320,6 +320,13 @@ def test_what_is_wrong_is_named(writer: FlussWriter, path: TablePath) -> None:
         writer.drop_table(path)
 
 
+def test_the_size_of_a_round_is_kept_by_fluss_and_a_wrong_one_is_refused_here(writer: FlussWriter, path: TablePath) -> None:
+    with pytest.raises(InvalidArgument, match=r"table\.datalake\.round\.bytes is 'much'"):
+        writer.create_table(path, TableSpec(PLACES, 1, properties={"table.datalake.round.bytes": "much"}))
+    writer.create_table(path, TableSpec(PLACES, 1, properties={"table.datalake.round.bytes": "64 mb"}))
+    assert writer.table(path).round_bytes == 64 << 20
+
+
 def test_a_file_is_ingested_into_fluss(fluss: LocalFlussCluster, writer: FlussWriter, path: TablePath, tmp_path: Path) -> None:
     file = tmp_path / "places.csv"
     file.write_text("id,name\n1,Aachen\n2,Bonn\n")

@@ -75,7 +75,12 @@ def test_retier_after_a_rollback_brings_the_rows_back(world: LakeWorld) -> None:
     parked(world, table, errors.LakeRolledBack)
     result = reconcile(world, table, "retier")
     assert (result.outcome, dict(result.offsets)) == ("reconciled", {"0": 10, "1": 10})
+    start = world.record(table).lake.backlog_start
+    assert start is not None
+    assert (start.cause, start.buckets) == ("RETIERED", ("0", "1")), "the buckets that went back are a backlog again"
     run_due(world, table)
+    finished = [event.details for event in world.store.events() if event.event_type == "BACKLOG_FINISH"]
+    assert sorted((row["start"], row["bucket"]) for row in finished) == [(1, "0"), (1, "1"), (2, "0"), (2, "1")]
     assert ids(world, table) == list(range(60))
     world.assert_exact(table)
     assert world.record(table).error is None

@@ -21,7 +21,7 @@ TABLES = 5
 
 
 class Listening(MemoryCluster):
-    """Remembers what it was asked; every record is as old as its offset is low. `silent` tables' times cannot be had."""
+    """Remembers what it was called; every record is as old as its offset is low. `silent` tables' times cannot be had."""
 
     def __init__(self, *tables: TableInfo) -> None:
         super().__init__(*tables)
@@ -51,7 +51,7 @@ def many(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def observed_table_ids(world: World) -> list[int]:
-    """Tables whose times were asked for since."""
+    """Tables whose times were called for since."""
     assert isinstance(world.cluster, Listening)
     times, world.cluster.times = world.cluster.times, []
     return times
@@ -203,10 +203,10 @@ def test_a_lake_table_that_hangs_keeps_no_log_unobserved_and_waits_apart_from_th
     tierer, assignment = world.assigned()
     tierer.run(assignment)
     world.restart()
-    read, hangs, asked = world.lake.view, threading.Event(), threading.Event()
+    read, hangs, called = world.lake.view, threading.Event(), threading.Event()
 
     def hanging_view(path: TablePath) -> None:
-        asked.set()
+        called.set()
         assert hangs.wait(20)
         raise LakeUnavailable("no answer")
 
@@ -214,7 +214,7 @@ def test_a_lake_table_that_hangs_keeps_no_log_unobserved_and_waits_apart_from_th
     observer = world.coordinator.observer
     pass_over_lakes = threading.Thread(target=observer.measure_lakes)
     pass_over_lakes.start()
-    assert asked.wait(20)
+    assert called.wait(20)
     world.append(5)
     observer.observe_all()
     assert observer.lag(world.record()).records == 5  # type: ignore[union-attr]

@@ -57,11 +57,11 @@ def _told_to_tierers(options: CoordinatorOptions | None) -> Iterator[EffectiveOp
 
 def _timeouts(options: CoordinatorOptions | None) -> Iterator[EffectiveOption]:
     """Those of the lake's catalog and storage, which hold for the coordinator and for tierers."""
-    told = {} if options is None else options.public_lake_properties()
+    connection = {} if options is None else options.public_lake_properties()
     for timeout in TIMEOUTS:
         default = str(timeout.default)
-        source = None if options is None else SET if timeout.name in told else DEFAULT
-        value = None if options is None else outside_text(told.get(timeout.name, default))
+        source = None if options is None else SET if timeout.name in connection else DEFAULT
+        value = None if options is None else outside_text(connection.get(timeout.name, default))
         yield EffectiveOption("tierer", f"lake.{timeout.name}", value, default, source, timeout.meaning)
 
 

@@ -30,6 +30,7 @@ from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError
 from tiering.lake_table_options import check_table_options
 from tiering.model.names import check_database, table_path
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath
+from tiering.round_bytes import round_bytes_of
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 PARTITION_SEPARATOR = "$"
@@ -97,6 +98,7 @@ class FlussWriter:
     def check_options(self, properties: Mapping[str, str]) -> None:
         """As `WritableCluster.check_options`: of Fluss's own the cluster alone knows, and refuses those that it does not know."""
         check_table_options(properties)
+        round_bytes_of(properties)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """As `WritableCluster.create_database`; names that differ in case alone are different ones to Fluss."""
@@ -109,6 +111,7 @@ class FlussWriter:
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
         """As `WritableCluster.create_table`; returns when each bucket has a leader."""
         path = table_path(path.database_name, path.table_name)
+        round_bytes_of(spec.properties)  # ours: Fluss keeps it as it is, whatever it is
         keys = {*spec.primary_key, *spec.bucket_keys, *spec.partition_keys}
         schema = pa.schema([field.with_nullable(field.nullable and field.name not in keys) for field in storable_schema(spec.schema)])
         own = {name: in_fluss_words(name, value) for name, value in spec.properties.items() if is_of_fluss(name)}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from support.worlds.behaviour_world import Row, TieredTable, placed
+from support.behaviours.behaviour_world import Row, TieredTable, placed
 from tiering.cluster.writable import TableSpec
 from tiering.model.tables import BucketKey
 

@@ -16,8 +16,8 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from support.behaviours.behaviour_world import TieredTable
 from support.behaviours.lacks import Lack
-from support.worlds.behaviour_world import TieredTable
 from tiering.errors import LakewardError
 from tiering.model.rounds import RoundState
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import fluss
-from ceiling import BucketFile
+from rounds.ceiling import BucketFile
 
 POLL_MS = 1_000
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from support.behaviours.behaviour_world import Row, TieredTable, placed
 from support.behaviours.lacks import Lack
-from support.worlds.behaviour_world import Row, TieredTable, placed
 from tiering.cluster.capabilities import KvSnapshotsOnDemand
 from tiering.cluster.writable import AppendedRange, TableSpec
 from tiering.lake.marker import Marker, TieredRange
