@@ -27,6 +27,15 @@ NO_FIXTURE = ("tests/faults/",)
 """Folders whose tests each start processes of their own: any worker that is free takes the next test."""
 
 
+@pytest.fixture(autouse=True)
+def _own_umask() -> Iterator[None]:
+    """A test that runs a service in this process leaves no other one with private files."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture(scope="session")
 def fluss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
     """A real Fluss cluster whose tables can be tiered. Fails, and is not skipped, where its jars are not there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 
@@ -84,6 +85,9 @@ def test_an_endpoint_that_does_not_answer_delays_neither_rounds_nor_the_end(monk
         started = time.monotonic()
         traces.close()
         assert time.monotonic() - started < module.CLOSE_SECONDS + 1
+    for thread in threading.enumerate():
+        if thread.name == "last spans":  # it has a word to say when it gives up, which belongs to no other test
+            thread.join(30)
 
 
 def test_without_an_endpoint_nothing_is_loaded() -> None:

@@ -130,7 +130,5 @@ def test_nothing_is_read_or_told_of_a_table_that_was_made_anew(tables: FlussTabl
     assert again.table_id != table.table_id
     assert owner.lake_snapshot(again) is None
     with pytest.raises(UnknownTable):
-        owner.prepare_lake_commit(table, {B0: 6})
-    with pytest.raises(UnknownTable):
         owner.record_lake_snapshot(table, RecordedLakeSnapshot(2, {B0: 6}))
     assert owner.lake_snapshot(again) is None

@@ -23,7 +23,7 @@ def test_every_line_of_a_round_names_round_table_and_epoch() -> None:
         again, second = world.assigned()
         again.fail(second, error_message="disk full")
     first = [line for line in lines if line.get("round_id") == assignment.round_id]
-    assert [line["event_type"] for line in first][:3] == ["TABLE_PENDING", "TABLE_TIERING", "COMMIT_GRANTED"]
+    assert [line["event_type"] for line in first][:3] == ["TABLE_PENDING", "TABLE_TIERING", "BACKLOG_BEGIN"]
     assert {(line["table"], line["tiering_epoch"], line["log_level"]) for line in first} == {("sales.orders", 1, "debug")}
     [broken] = [line for line in lines if line["log_level"] == "error"]
     assert (broken["round_id"], broken["table"], broken["tiering_epoch"]) == (second.round_id, "sales.orders", 2)

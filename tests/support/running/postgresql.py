@@ -26,6 +26,7 @@ def running_postgresql(folder: Path) -> Iterator[int]:
     prefix = _as_its_user(folder)
     data, log = folder / "data", folder / "postgresql.log"
     (folder / "password").write_text(PASSWORD)
+    (folder / "password").chmod(0o644)  # also where the process makes its files private
     initdb = [*prefix, _program("initdb"), "-D", str(data), "-U", USER, "-A", "scram-sha-256", "--pwfile", str(folder / "password"), "-N"]
     subprocess.run(initdb, check=True, capture_output=True, cwd=folder)
     port = _free_port()
