@@ -45,6 +45,10 @@ def finishes(world: World) -> list[tuple[object, ...]]:
     return [row[1:] for row in events_about(world, "BACKLOG_FINISH")]
 
 
+def finish_messages(world: World) -> list[str]:
+    return [event.message for event in reversed(world.store.events()) if event.event_type == "BACKLOG_FINISH"]
+
+
 def switches(world: World) -> list[object]:
     return [kind for (kind,) in events_about(world, "MODE_BACKLOG", "MODE_LIVE")]
 
@@ -223,7 +227,9 @@ def test_a_partition_that_goes_before_it_is_read_has_no_backlog(world: World) ->
     again = tierer.get()
     tierer.plan(again)
     assert finishes(world) == [(1, "17/0")]
+    assert finish_messages(world) == ["nothing is left to read of the backlog of bucket 17/0, which ended at offset 500"]
     tierer.run(again)
+    assert finish_messages(world)[1:] == ["the lake has the backlog of bucket 0, which ended at offset 10"]
     assert (finishes(world), backlog(world)) == ([(1, "17/0"), (1, "0")], False)
 
 
@@ -234,6 +240,7 @@ def test_a_partition_that_was_all_that_was_left_ends_it_with_an_empty_round(worl
     del world.cluster.logs[1][NEW_PARTITION]
     tierer.finish(assignment, empty=True)
     assert (finishes(world), backlog(world)) == ([(1, "17/0")], False)
+    assert finish_messages(world) == ["nothing is left to read of the backlog of bucket 17/0, which ended at offset 500"]
 
 
 def test_it_starts_anew_when_the_lake_is_enabled_again(world: World) -> None:
