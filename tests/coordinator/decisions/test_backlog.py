@@ -154,6 +154,19 @@ def test_a_bucket_with_only_a_snapshot_to_read_finishes_when_that_is_done(world:
     assert (finishes(world), backlog(world)) == ([(1, "1"), (1, "0")], False)
 
 
+def test_of_a_log_that_lost_its_beginning_no_more_records_are_claimed_than_can_be_told(world: World) -> None:
+    world.cluster.logs[1][B0] = (1_000, 1_010)
+    tierer, assignment = world.assigned()
+    tierer.run(assignment)
+    world.later(11 * FRESHNESS)
+    world.cluster.logs[1][B0] = (1_000, 1_030)
+    world.later(FRESHNESS)
+    again = tierer.get()
+    tierer.plan(again)
+    begins = [event.message.partition(":")[0] for event in reversed(world.store.events()) if event.event_type == "BACKLOG_BEGIN"]
+    assert begins == ["at most 1010 records of 1 buckets wait", "20 records of 1 buckets wait"]
+
+
 def test_what_is_reached_in_part_goes_on(world: World) -> None:
     world.append(10)
     tierer, assignment = world.assigned()

@@ -104,10 +104,10 @@ def begin_planned(change: Change, ctx: Context, stops: TextOffsets) -> Change:
     if begun:
         lake = replace(lake, backlog_starts=before.backlog_starts + 1)
         records = sum(stop - tiered.get(bucket, 0) for bucket, stop in begun.items())
+        at_most = "" if begun.keys() <= tiered.keys() else "at most "  # a plan does not say where the log of a new bucket starts
         details = {"start": lake.backlog_starts, "cause": start.cause.value, "buckets": len(begun), "records": records}
-        change = change.note(
-            ctx, "BACKLOG_BEGIN", f"{records} records of {len(begun)} buckets wait: {_WORDS[start.cause]}", Level.INFO, **details
-        )
+        message = f"{at_most}{records} records of {len(begun)} buckets wait: {_WORDS[start.cause]}"
+        change = change.note(ctx, "BACKLOG_BEGIN", message, Level.INFO, **details)
     return _switched(change.update(lake=lake), ctx, before, _WORDS[start.cause] if begun else "nothing waits")
 
 
