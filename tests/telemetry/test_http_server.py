@@ -87,6 +87,19 @@ def test_slow_clients_fill_no_more_than_their_rooms_and_are_cut_off(monkeypatch:
         server.close()
 
 
+def test_a_connection_that_gets_no_thread_keeps_no_room(server: TelemetryServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    for at in ((http_server.ThreadingHTTPServer, "process_request"), (http_server.threading.Timer, "start")):
+        with monkeypatch.context() as short_of_memory:
+            short_of_memory.setattr(*at, no_thread)
+            for _ in range(2 * CONNECTIONS):
+                with pytest.raises((ConnectionError, http.client.HTTPException)):
+                    get(server, "/healthz")
+        answered(lambda: get(server, "/healthz")[0])
+
+
 def answered(status: Callable[[], int]) -> None:
     """The rooms are free again: at the first try, or one soon after."""
     for _ in range(100):

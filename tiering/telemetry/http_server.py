@@ -108,13 +108,21 @@ class _Server(ThreadingHTTPServer):
         if not self._rooms.acquire(blocking=False):
             self.shutdown_request(request)
             return
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no memory for a thread: the base closes the connection
+            self._rooms.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         end = threading.Timer(CONNECTION_SECONDS, _cut_off, (request,))
         end.daemon = True
-        end.start()
         try:
+            try:
+                end.start()
+            except RuntimeError:  # no memory for its thread: nobody would cut a slow client off
+                self.shutdown_request(request)
+                return
             super().process_request_thread(request, client_address)
         finally:
             end.cancel()

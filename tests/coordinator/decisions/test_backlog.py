@@ -45,6 +45,10 @@ def finishes(world: World) -> list[tuple[object, ...]]:
     return [row[1:] for row in events_about(world, "BACKLOG_FINISH")]
 
 
+def finish_messages(world: World) -> list[str]:
+    return [event.message for event in reversed(world.store.events()) if event.event_type == "BACKLOG_FINISH"]
+
+
 def switches(world: World) -> list[object]:
     return [kind for (kind,) in events_about(world, "MODE_BACKLOG", "MODE_LIVE")]
 
@@ -150,6 +154,19 @@ def test_a_bucket_with_only_a_snapshot_to_read_finishes_when_that_is_done(world:
     assert (finishes(world), backlog(world)) == ([(1, "1"), (1, "0")], False)
 
 
+def test_of_a_log_that_lost_its_beginning_no_more_records_are_claimed_than_can_be_told(world: World) -> None:
+    world.cluster.logs[1][B0] = (1_000, 1_010)
+    tierer, assignment = world.assigned()
+    tierer.run(assignment)
+    world.later(11 * FRESHNESS)
+    world.cluster.logs[1][B0] = (1_000, 1_030)
+    world.later(FRESHNESS)
+    again = tierer.get()
+    tierer.plan(again)
+    begins = [event.message.partition(":")[0] for event in reversed(world.store.events()) if event.event_type == "BACKLOG_BEGIN"]
+    assert begins == ["at most 1010 records of 1 buckets wait", "20 records of 1 buckets wait"]
+
+
 def test_what_is_reached_in_part_goes_on(world: World) -> None:
     world.append(10)
     tierer, assignment = world.assigned()
@@ -223,7 +240,9 @@ def test_a_partition_that_goes_before_it_is_read_has_no_backlog(world: World) ->
     again = tierer.get()
     tierer.plan(again)
     assert finishes(world) == [(1, "17/0")]
+    assert finish_messages(world) == ["nothing is left to read of the backlog of bucket 17/0, which ended at offset 500"]
     tierer.run(again)
+    assert finish_messages(world)[1:] == ["the lake has the backlog of bucket 0, which ended at offset 10"]
     assert (finishes(world), backlog(world)) == ([(1, "17/0"), (1, "0")], False)
 
 
@@ -234,6 +253,7 @@ def test_a_partition_that_was_all_that_was_left_ends_it_with_an_empty_round(worl
     del world.cluster.logs[1][NEW_PARTITION]
     tierer.finish(assignment, empty=True)
     assert (finishes(world), backlog(world)) == ([(1, "17/0")], False)
+    assert finish_messages(world) == ["nothing is left to read of the backlog of bucket 17/0, which ended at offset 500"]
 
 
 def test_it_starts_anew_when_the_lake_is_enabled_again(world: World) -> None:

@@ -44,12 +44,23 @@ class UpSettings:
 
 async def serve_up(settings: UpSettings) -> None:
     """Prints the ready line when all parts serve; runs until SIGTERM or SIGINT. Raises SetupError."""
+    _check_ports(settings)
     require_java()
     stopping = stop_signal()
     async with running_coordinator(settings.coordinator, stopping) as running:
         if running is not None:
             await _serve(settings, running, stopping)
     log.info("lakeward stopped")
+
+
+def _check_ports(settings: UpSettings) -> None:
+    """Raises SetupError for one port that both processes are to have: the tierer would die of it again and again."""
+    port = settings.tierer_metrics_port
+    if port and port in (settings.coordinator.monitoring.port, settings.coordinator.port):
+        raise SetupError(
+            f"port {port} is given twice: it is the --tierer-metrics-port, and another port of this service",
+            hint="Give each a port of its own; 0 picks a free one.",
+        )
 
 
 async def _serve(settings: UpSettings, running: RunningCoordinator, stopping: asyncio.Event) -> None:
@@ -80,10 +91,20 @@ async def _keep_tierer(settings: UpSettings, running: RunningCoordinator) -> Non
     while True:
         started = loop.time()
         status = await _tierer_status(settings, running.uri)
-        deaths = 0 if loop.time() - started > LASTED_SECONDS else deaths + 1
-        pause = RESTART_SECONDS[min(deaths, len(RESTART_SECONDS)) - 1]
+        deaths = deaths_in_a_row(deaths, loop.time() - started)
+        pause = restart_pause(deaths)
         log.warning("the tierer ended; starting it again", status=status, in_seconds=pause, log=str(_log_file(settings)))
         await asyncio.sleep(pause)
+
+
+def deaths_in_a_row(before: int, lasted_seconds: float) -> int:
+    """With the one of a tierer that ran for so long."""
+    return 1 if lasted_seconds > LASTED_SECONDS else before + 1
+
+
+def restart_pause(deaths: int) -> int:
+    """Seconds until a tierer that died so often in a row is started again."""
+    return RESTART_SECONDS[min(deaths, len(RESTART_SECONDS)) - 1]
 
 
 async def _tierer_status(settings: UpSettings, uri: str) -> int | str:

@@ -92,7 +92,7 @@ def begin_planned(change: Change, ctx: Context, stops: TextOffsets) -> Change:
     tiered = change.record.lake.offsets or {}
     waiting = {bucket: stop for bucket, stop in stops.items() if stop > tiered.get(bucket, 0)}
     backlog = change.record.lake.backlog or {}
-    change = _finish(change, ctx, {bucket: stop for bucket, stop in backlog.items() if bucket not in stops})
+    change = _finish(change, ctx, {bucket: stop for bucket, stop in backlog.items() if bucket not in stops}, in_lake=False)
     if waiting and change.record.lake.backlog_start is None and was_left_alone(change.record, ctx.now.wall, ctx.options):
         change = start_anew(change, ctx, BacklogCause.OUTAGE)
     before = change.record.lake
@@ -104,10 +104,10 @@ def begin_planned(change: Change, ctx: Context, stops: TextOffsets) -> Change:
     if begun:
         lake = replace(lake, backlog_starts=before.backlog_starts + 1)
         records = sum(stop - tiered.get(bucket, 0) for bucket, stop in begun.items())
+        at_most = "" if begun.keys() <= tiered.keys() else "at most "  # a plan does not say where the log of a new bucket starts
         details = {"start": lake.backlog_starts, "cause": start.cause.value, "buckets": len(begun), "records": records}
-        change = change.note(
-            ctx, "BACKLOG_BEGIN", f"{records} records of {len(begun)} buckets wait: {_WORDS[start.cause]}", Level.INFO, **details
-        )
+        message = f"{at_most}{records} records of {len(begun)} buckets wait: {_WORDS[start.cause]}"
+        change = change.note(ctx, "BACKLOG_BEGIN", message, Level.INFO, **details)
     return _switched(change.update(lake=lake), ctx, before, _WORDS[start.cause] if begun else "nothing waits")
 
 
@@ -122,15 +122,15 @@ def finish_all(change: Change, ctx: Context) -> Change:
     before = change.record.lake
     if before.backlog is not None and not before.backlog and before.backlog_start is None:
         return change
-    finished = _finish(change, ctx, before.backlog or {})
+    finished = _finish(change, ctx, before.backlog or {}, in_lake=False)
     lake = replace(finished.record.lake, backlog={}, backlog_start=None)
     if before.backlog_start is not None:
         lake = replace(lake, backlog_start_time=ctx.now.wall)
     return _switched(finished.update(lake=lake), ctx, finished.record.lake, "nothing waits")
 
 
-def _finish(change: Change, ctx: Context, finished: TextOffsets) -> Change:
-    """One event a bucket, and that of the switch with the last one."""
+def _finish(change: Change, ctx: Context, finished: TextOffsets, *, in_lake: bool = True) -> Change:
+    """One event a bucket, and that of the switch with the last one. `in_lake` False: their partition went, and what it had with it."""
     before = change.record.lake
     if not finished:
         return change
@@ -138,9 +138,10 @@ def _finish(change: Change, ctx: Context, finished: TextOffsets) -> Change:
     change = change.update(lake=replace(before, backlog=left))
     for bucket, stop in finished.items():
         details = {"bucket": bucket, "backlog_offset": stop, "start": before.backlog_starts}
-        message = f"the lake has the backlog of bucket {bucket}, which ended at offset {stop}"
+        how = "the lake has" if in_lake else "nothing is left to read of"
+        message = f"{how} the backlog of bucket {bucket}, which ended at offset {stop}"
         change = change.note(ctx, "BACKLOG_FINISH", message, Level.INFO, **details)
-    return _switched(change, ctx, before, "the lake has the backlog of all buckets")
+    return _switched(change, ctx, before, "the lake has the backlog of all buckets" if in_lake else "nothing of it is left to read")
 
 
 def _switched(change: Change, ctx: Context, before: LakeKnowledge, why: str) -> Change:

@@ -47,7 +47,7 @@ from tiering.wire.errors import error_to_pb
 _log = structlog.get_logger(__name__)
 
 LEDGER_ROWS = 200
-"""Rows of one table's ledger that an ack looks at: unresolved ones are settled by the next ack, so they are recent."""
+"""Rows of one table's ledger that an ack looks at, at least: unresolved ones are settled by the next ack, so they are recent."""
 
 LAKE_THREADS = 64
 """How many acks, and plans that read the lake, run at one time: each of a table that hangs keeps a thread until a deadline, at most one a
@@ -319,7 +319,13 @@ class Commits:
         return record
 
     def _ledger(self, record: TableRecord) -> list[LakeCommitRecord]:
-        return list(self._table_records.store.commits(record.table_id, LEDGER_ROWS))
+        """The newest rows, back to a resolved one: where no commit went through for days there are very many that are not."""
+        limit = LEDGER_ROWS
+        while True:
+            rows = list(self._table_records.store.commits(record.table_id, limit))
+            if len(rows) < limit or rows[-1].state.is_resolved:
+                return rows
+            limit *= 2
 
     def _forget(self, key: RoundKey) -> None:
         with self._guard:

@@ -20,7 +20,7 @@ from tiering.round.steps.round_state import Round, Step, base_of, end_failed, fa
 from tiering.round.steps.steps_to_write import known_lake
 
 COMMIT_ATTEMPTS = 5
-"""How often a commit is rebuilt on a new head when only foreign commits came between."""
+"""How often a commit is sent, and rebuilt on a new head, when only foreign commits came between or the request seems lost."""
 
 
 def splits_run(state: Round, event: act.SplitsRun) -> Step:
@@ -129,7 +129,7 @@ def commit_resolved(state: Round, event: act.LakeRead) -> Step:
             return end_failed(state, unknown(state, "it landed, but its marker is gone again"))
         return replace(state, phase=Phase.ACK, snapshot_id=resolved.snapshot_id, passed_head=resolved.snapshot_id), act.Ack(marker, tiered)
     if state.sent >= COMMIT_ATTEMPTS:
-        return end_failed(state, unknown(state, f"other commits came first {state.sent} times"))
+        return end_failed(state, unknown(state, f"it was sent {state.sent} times, and the lake does not show it"))
     return send_commit(state, check_same_base(base, event.view, known_lake(state, event.recorded_by_cluster)))
 
 

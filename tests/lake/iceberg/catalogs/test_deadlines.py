@@ -14,12 +14,15 @@ from typing import Any, cast
 from urllib.parse import quote_plus
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
+from support.lakes.lake_kit import bucket
 from support.running.postgresql import DATABASE, PASSWORD, USER, running_postgresql
 from support.running.silent_servers import silent_server
-from tiering.errors import LakeUnavailable
+from tiering.errors import CommitOutcomeUnknown, LakeUnavailable
 from tiering.lake.catalog_timeouts import CHANGE_DEADLINE, READ_DEADLINE
+from tiering.lake.iceberg.catalogs.opening import SqlLakeCatalog
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.model.tables import TablePath
 
@@ -79,6 +82,56 @@ def test_a_database_that_stands_still_is_waited_for_until_the_deadline(tmp_path:
             assert lake.view(OTHER) is None  # by another connection
         finally:
             os.kill(backend, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("late_one_is_first", [True, False], ids=["before the next round", "after the next round"])
+def test_a_commit_that_goes_on_after_its_deadline_lands_once_or_never(
+    late_one_is_first: bool, kit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, goes_on, ended = kit.table(), threading.Event(), threading.Event()
+    first, second = bucket(0), bucket(1)
+    hanging = kit.prepare(table, "r1", {first: 5}, lake=IcebergLake({**kit.properties, CHANGE_DEADLINE.name: "400"}))
+    other = kit.prepare(table, "r2", {first: 5, second: 3})
+    hold_first_commit(monkeypatch, goes_on, ended)
+    with pytest.raises(CommitOutcomeUnknown, match="has not answered within"):
+        hanging.commit()
+    with pytest.raises(CommitOutcomeUnknown, match="has not answered a request of"):
+        hanging.commit()
+    hanging.committer().abort(hanging.committable)  # deletes nothing
+    if late_one_is_first:
+        goes_on.set()
+        assert ended.wait(LONG_SECONDS)
+        with pytest.raises(CommitOutcomeUnknown):
+            other.commit()
+        assert kit.view(table).marker.round_id == "r1"
+        assert kit.offsets_in_lake(table) == [(0, offset) for offset in range(5)]
+        return
+    other.commit()
+    goes_on.set()
+    assert ended.wait(LONG_SECONDS)
+    assert kit.view(table).marker.round_id == "r2"
+    assert kit.offsets_in_lake(table) == [*((0, offset) for offset in range(5)), *((1, offset) for offset in range(3))]
+
+
+def hold_first_commit(monkeypatch: pytest.MonkeyPatch, goes_on: threading.Event, ended: threading.Event) -> None:
+    """The catalog's first commit has checked what it requires, and stands still before it writes until `goes_on`."""
+    stage, commit, turns = SqlLakeCatalog._update_and_stage_table, SqlCatalog.commit_table, iter([True])
+
+    def staged(*arguments: Any) -> Any:
+        result = stage(*arguments)
+        if next(turns, False):
+            assert goes_on.wait(LONG_SECONDS)
+        return result
+
+    def committed(*arguments: Any) -> Any:
+        try:
+            return commit(*arguments)
+        finally:
+            if goes_on.is_set():
+                ended.set()
+
+    monkeypatch.setattr(SqlLakeCatalog, "_update_and_stage_table", staged)
+    monkeypatch.setattr(SqlCatalog, "commit_table", committed)
 
 
 def eventually(is_so: Callable[[], bool]) -> None:
