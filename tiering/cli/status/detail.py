@@ -127,7 +127,9 @@ def what_to_do(status: TableStatus) -> str:
     if status.paused:
         return "nothing is tiered until the pause ends"
     if status.last_error is None:
-        return "nothing" if not _is_late(status) else f"it is later than promised: see `why`; `lakeward tier {path}` does not wait"
+        # A call begins no round of one that waits for a tierer already.
+        sooner = "" if status.status == TableState.PENDING else f"; `lakeward tier {path}` does not wait"
+        return f"it is later than promised: see `why`{sooner}" if _is_late(status) else "nothing"
     if status.error_retryable:
         in_vain = status.consecutive_failures > _FAILURES_TO_WAIT_FOR
         return "it tries again by itself, in vain so far: follow the hint" if in_vain else "nothing yet: it tries again by itself"
