@@ -378,7 +378,7 @@ class TableBusy(TransientTieringError, phases=("FENCE", "ACK")):
 
 class BucketStopped(
     TransientTieringError,
-    phases=("READ",),
+    phases=("READ", "WRITE"),
     no_statement="The statement that helps, sys.skip_record, leaves an acknowledged record out of the lake: "
     "the hint names it, a person decides.",
 ):
