@@ -212,7 +212,7 @@ class ClusterMismatch(
     """The lake table's marker names another cluster."""
 
 
-class TableMismatch(PermanentTieringError, next_action="ALTER TABLE lake.db.t RENAME TO t_former_7"):
+class TableMismatch(PermanentTieringError, next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7"):
     """The lake table's marker names another source table id."""
 
 
@@ -224,7 +224,7 @@ class LakeTableReplaced(
     """The lake table is not the one tiered to before: its uuid changed."""
 
 
-class UntrackedLakeTable(PermanentTieringError, next_action="ALTER TABLE lake.db.t RENAME TO t_former_7"):
+class UntrackedLakeTable(PermanentTieringError, next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7"):
     """The lake table holds snapshots but no marker of ours."""
 
 
@@ -256,7 +256,7 @@ class HistoryExpired(PermanentTieringError, next_action="CALL fluss.sys.reconcil
     """Lake history that would tell whether the table was rolled back is gone."""
 
 
-class LogTruncated(PermanentTieringError, phases=("PLAN", "READ"), next_action="ALTER TABLE lake.db.t RENAME TO t_former_7"):
+class LogTruncated(PermanentTieringError, phases=("PLAN", "READ"), next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7"):
     """The log starts after the next row to tier."""
 
 
@@ -378,7 +378,7 @@ class TableBusy(TransientTieringError, phases=("FENCE", "ACK")):
 
 class BucketStopped(
     TransientTieringError,
-    phases=("READ",),
+    phases=("READ", "WRITE"),
     no_statement="The statement that helps, sys.skip_record, leaves an acknowledged record out of the lake: "
     "the hint names it, a person decides.",
 ):

@@ -38,7 +38,7 @@ Validate = Callable[[ValidateTable], Sequence[CheckResult]]
 class OfflineControl:
     """A `CoordinatorControl` that can validate; whatever else it is asked for needs the service."""
 
-    def __init__(self, validate: Validate, procedure: str, start_command: str) -> None:
+    def __init__(self, validate: Validate, procedure: str, start_command: str | None) -> None:
         self._validate = validate
         self._procedure = procedure
         self._start_command = start_command
@@ -60,6 +60,8 @@ class OfflineControl:
 
     def refuse(self) -> NoReturn:
         """Raises StatementFailed."""
+        if self._start_command is None:
+            raise StatementFailed(f"CALL {SYSTEM_DATABASE}.{self._procedure} is not answered by --engine duckdb", hint="Leave it out.")
         raise StatementFailed(
             f"CALL {SYSTEM_DATABASE}.{self._procedure} needs a running service: offline nothing is changed",
             hint=f"Start `{self._start_command}`, then call it with `lakeward sql` without --engine.",
@@ -79,7 +81,9 @@ class OfflineHandle:
         return self.names
 
 
-def call(statement: CallStatement, names: NamesView, registry: Registry, validate: Validate, start_command: str, caller: str) -> Answer:
+def call(
+    statement: CallStatement, names: NamesView, registry: Registry, validate: Validate, start_command: str | None, caller: str
+) -> Answer:
     """The procedure's rows. Raises UnknownProcedure, InvalidArgument, StatementFailed (it needs the service), and its own errors.
 
     The arguments are read first: what is wrong with them is reported also where there is no service.

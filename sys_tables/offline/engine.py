@@ -35,14 +35,14 @@ DEFAULT_MEMORY_LIMIT = "1GB"
 class OfflineSource:
     """What statements read. `look` is called for each statement; `lake_format` is that of tables the store does not know.
 
-    `start_command` is the command that starts a service on the same folder, for hints.
+    `start_command` is the command that starts a service on the same folder, for hints; None = one runs already.
     """
 
     look: Callable[[], StatementView]
     open_lake: Callable[[str], Lake]
     lake_format: str
     validate: Validate
-    start_command: str
+    start_command: str | None
 
 
 class OfflineEngine:

@@ -18,7 +18,7 @@ from sqlglot.parsers.spark import SparkParser
 
 from tiering.errors import StatementFailed
 
-NEEDS_SPARK = (
+_NEEDS_SPARK = (
     "ADD",
     "ALTER",
     "ANALYZE",
@@ -108,6 +108,12 @@ class CallStatement:
 Statement = Query | Show | Describe | CallStatement
 
 
+def needs_spark(text: str) -> str | None:
+    """The first word of a statement that only Spark runs. Raises StatementFailed for a text without words."""
+    tokens = _tokens(text)
+    return word if tokens and (word := _word(tokens[0])) in _NEEDS_SPARK else None
+
+
 def parse(text: str) -> Statement:
     """The parsed statement. Raises StatementFailed, with line and column, for a text that cannot be parsed or is not answered offline."""
     tokens = _tokens(text)
@@ -120,7 +126,7 @@ def parse(text: str) -> Statement:
             return _TokenReader(text, tokens[0]).describe()
         case "CALL":
             return _TokenReader(text, tokens[0]).call()
-        case first if first in NEEDS_SPARK:
+        case first if first in _NEEDS_SPARK:
             raise StatementFailed(
                 f"{first} cannot run offline: here statements read, and nothing is changed",
                 hint="Offline there are queries, SHOW NAMESPACES, SHOW TABLES, SHOW PROCEDURES, DESCRIBE and CALL.",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from support.repository import ROOT
+from tiering import errors
 from tiering.cli.reference import CATALOG_OPTIONS, pages, render
 
 JAVA = (ROOT / CATALOG_OPTIONS).read_text()
@@ -17,6 +20,13 @@ def section(text: str, title: str) -> str:
 def test_the_pages_of_reference_are_those_of_the_code() -> None:
     for path, text in pages(ROOT).items():
         assert path.read_text() == text, "run `.venv/bin/python -m tiering.cli.reference` in the repository's root"
+
+
+def test_errors_stand_in_the_phases_in_which_a_real_service_had_them() -> None:
+    had = re.findall(r"^\| \w+ \| (\w+) \| ([A-Z_]+) \| (?:true|false) \|", (ROOT / "docs/on-call.md").read_text(), re.MULTILINE)
+    assert ("BucketStopped", "WRITE") in had
+    for name, phase in had:
+        assert phase == "NULL" or phase in getattr(errors, name).phases, name
 
 
 def test_an_option_of_the_catalog_comes_from_its_java_source() -> None:

@@ -201,6 +201,12 @@ def test_a_page_says_when_it_tries_again_and_how_far_a_round_is() -> None:
     paused = page(table_status("a.b", paused=True, paused_by="ann", paused_reason="a move", next_action=resume))
     assert "  paused       by ann: a move" in paused
     assert f"  next action  {resume}" in paused
+    drifted = page(table_status("a.b", next_action="ALTER TABLE lake.a.b RENAME COLUMN w TO v"))
+    assert "  what to do   the next action, in Spark SQL, with the lake's catalog: `lakeward sql --lake`" in drifted
+    waiting = page(table_status("a.b", status="Pending", lag_ms=400_000))
+    assert "  what to do  it is later than promised: see `why`" in waiting
+    in_vain = page(table_status("web.b", **FAILED, error_retryable=True, consecutive_failures=6))
+    assert "  what to do  it tries again by itself, in vain so far: follow the hint" in in_vain
     hidden = page(table_status("a.b", **(FAILED | {"last_error": "bad \x1b[2J"})))
     assert any("bad \\x1b[2J" in line for line in hidden)
 

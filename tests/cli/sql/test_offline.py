@@ -158,6 +158,8 @@ def test_without_a_folder_the_service_is_asked(lakeward: Lakeward) -> None:
     ("statement", "message"),
     [
         ("CALL sys.pause_tiering('sales.orders')", "changes something, which --engine duckdb never does"),
+        ("CALL sys.explain_tiering('sales.orders')", "sys.explain_tiering is not answered by --engine duckdb"),
+        ("ALTER TABLE lake.sales.orders DROP COLUMN a", "ALTER cannot run with --engine duckdb"),
         ("SELECT * FROM sales.orders", "sales.orders"),
         ("SELECT * FROM sys.nothing", "there is no system table sys.nothing"),
         ("CALL sys.validate_table('sales.orders')", "was never tiered"),

@@ -20,7 +20,7 @@ from support.running.terminals import Terminal
 from tiering.cli.sql.engine import Result
 from tiering.cli.sql.prompt import FIRST, NEXT, candidate, converse, line_editing
 from tiering.cli.sql.session import SqlSession
-from tiering.cli.sql.spark_engine import converter, failure
+from tiering.cli.sql.spark_engine import converter, failure, missing_lake_hint
 from tiering.cli.sql.statements import split
 from tiering.cli.terminal.output import OutputFormat
 from tiering.errors import StatementFailed
@@ -146,6 +146,22 @@ def test_of_several_statements_the_one_that_fails_is_named_and_ends_it() -> None
 def test_what_spark_says_is_told_without_plans_and_stacks(spark_message: str, message: str, hint: str) -> None:
     error = failure(spark_message)
     assert (error.message, error.hint) == (message, hint)
+
+
+@pytest.mark.parametrize(
+    ("statement", "names_it"),
+    [
+        ("ALTER TABLE lake.sales.orders DROP COLUMN a", True),
+        ("CALL `lake`.system.set_current_snapshot('sales.orders', 7)", True),
+        ("SELECT x.lake.y FROM fluss.lake.t", False),
+        ("SELECT lake FROM sys.tables", False),
+    ],
+)
+def test_who_names_the_lakes_catalog_without_having_it_learns_how_to_get_it(statement: str, names_it: bool) -> None:
+    hint = missing_lake_hint(statement)
+    assert ("--lake" in (hint or "")) is names_it
+    assert failure("[X] bad", hint).hint == (hint or "")
+    assert failure("[X] bad Hint: Look again.", hint).hint == "Look again."
 
 
 def test_instants_come_in_the_zone_of_the_session_wherever_they_are() -> None:

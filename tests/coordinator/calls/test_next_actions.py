@@ -186,6 +186,19 @@ def test_an_untracked_lake_table_gets_another_name(tmp_path: Path) -> None:
     world.close()
 
 
+def test_a_source_that_is_made_anew_again_and_again_gives_each_former_lake_table_a_name_of_its_own(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    source = tiered(world, LOG, False)
+    for times in (1, 2):
+        broken.source_made_anew(source)
+        source.tier()
+        (ran,) = follow(world.coordinator, source.info, in_lake(world))
+        assert ran.startswith(RENAME)
+        prove_healthy(source)
+        assert len(world.iceberg_catalog().list_tables("sales")) == 1 + times
+    world.close()
+
+
 class FoldersAsNames(IcebergLake):
     """As in a hadoop catalog."""
 
@@ -373,7 +386,7 @@ def test_it_is_written_for_the_catalogs_of_the_reader(tmp_path: Path) -> None:
     source.tier()
     names = CatalogNames.spelled("my-stream", "ice")
     statement = next_action(world.coordinator, source.info, names)
-    assert statement == "ALTER TABLE ice.sales.orders RENAME TO orders_former_3"
+    assert statement == f"ALTER TABLE ice.sales.orders RENAME TO orders_former_{source.info.table_id}_3"
     in_lake(world)(statement.replace("ice.", "lake."))
     assert next_action(world.coordinator, source.info, names) == "CALL `my-stream`.sys.reconcile_lake('sales.orders', 'retier')"
     view = world.coordinator.view()

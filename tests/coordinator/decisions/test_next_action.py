@@ -36,7 +36,7 @@ def kind_of_error(**changes: object) -> ErrorRecord:
         (WayOut(Way.ADOPT), "CALL fluss.sys.reconcile_lake('sales.orders', 'adopt')"),
         (WayOut(Way.DEDUPLICATE), "CALL fluss.sys.reconcile_lake('sales.orders', 'deduplicate')"),
         (WayOut(Way.RETRY), "CALL fluss.sys.retry_tiering('sales.orders')"),
-        (WayOut(Way.RENAME_TABLE), "ALTER TABLE lake.sales.orders RENAME TO orders_former_3"),
+        (WayOut(Way.RENAME_TABLE), "ALTER TABLE lake.sales.orders RENAME TO orders_former_7_3"),
         (WayOut(Way.SET_SNAPSHOT, value="17"), "CALL lake.system.set_current_snapshot('sales.orders', 17)"),
         (WayOut(Way.RENAME_COLUMN, "a b", "te`xt"), "ALTER TABLE lake.sales.orders RENAME COLUMN `a b` TO `te``xt`"),
         (WayOut(Way.DROP_COLUMN, "a.b"), "ALTER TABLE lake.sales.orders DROP COLUMN `a.b`"),

@@ -162,7 +162,7 @@ def test_a_running_round_shows_who_runs_it(world: World) -> None:
 
 def test_reasons_for_waiting(world: World) -> None:
     world.due()
-    assert look(world).status_reason == "waits for a tierer: none is connected"
+    assert look(world).status_reason == "waits for a tierer: none that gets tables is connected"
     tierer = world.tierer()
     tierer.beat()
     assert look(world).status_reason == "waits for a tierer to have room"

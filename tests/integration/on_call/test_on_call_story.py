@@ -227,7 +227,7 @@ CUT_CELLS = re.compile(r"(?<=\| )([^|]{0,40})[^|]*…")
 NUMBERS = re.compile(r"(?<=\|) \d+ (?=\|)")
 TIMES = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?")
 SPANS = re.compile(r"\d[\d.]* (ms|s|min|h)\b")
-IDS = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\d{3,}|-[0-9a-f]{12}\b|(?<=_former_)\d+")
+IDS = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\d{3,}|-[0-9a-f]{12}\b|(?<=_former_)[\d_]+")
 
 
 def page_of(answers: Sequence[tuple[Question, Rows]], service: TwelveTables) -> str:

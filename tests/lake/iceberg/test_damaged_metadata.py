@@ -13,7 +13,7 @@ import pytest
 from pyiceberg import manifest as pyiceberg_manifest
 
 from support.lakes.lake_kit import LakeKit, ObservedCatalog, bucket
-from tiering.errors import LakewardError
+from tiering.errors import LakeUnavailable, LakewardError
 from tiering.model.tables import TableInfo
 
 ROWS = 50
@@ -104,3 +104,10 @@ def test_damaged_metadata_is_said_to_be_damaged(
     file.write_bytes(whole)
     kit.tier(table, "restored", {bucket(0): 3 * ROWS, bucket(1): 3 * ROWS})
     assert kit.offsets_in_lake(table) == [(number, offset) for number in (0, 1) for offset in range(3 * ROWS)]
+
+
+def test_metadata_that_is_gone_is_not_taken_for_a_catalog_that_is_down(kit: LakeKit, table: TableInfo) -> None:
+    newest(kit, "*.metadata.json").unlink()
+    with pytest.raises(LakeUnavailable) as raised:
+        kit.view(table)
+    assert "a file of the lake table was removed" in raised.value.hint

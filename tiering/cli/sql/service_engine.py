@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
-from sys_tables.offline.parsing import CallStatement, Statement, parse
+from sys_tables.offline.parsing import CallStatement, Statement, needs_spark, parse
 from sys_tables.offline.statement_view import StatementView
 from sys_tables.query.reading import read_rows
 from sys_tables.registry import default_registry
@@ -68,7 +68,7 @@ class ServiceDuckDbEngine:
             open_lake=lake_opener(lake.properties),
             lake_format=lake.format,
             validate=self._validate,
-            start_command="lakeward up",
+            start_command=None,
         )
         self._registry = default_registry()
         self._engine = OfflineEngine(source, self._registry)
@@ -76,6 +76,11 @@ class ServiceDuckDbEngine:
     def execute(self, statement: str) -> Result:
         """See `Engine`."""
         with errors_of_statements():
+            if (word := needs_spark(statement)) is not None:
+                raise StatementFailed(
+                    f"{word} cannot run with --engine duckdb, which changes nothing",
+                    hint="Leave --engine out, and add --lake for what is in the catalog `lake`.",
+                )
             parsed = parse(statement)
             self._refuse_changes(parsed)
             answer = self._engine.execute_parsed(parsed)

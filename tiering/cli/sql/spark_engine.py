@@ -8,6 +8,7 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+from tiering.cli.spark.properties import LAKE_CATALOG
 from tiering.cli.spark.reader import open_reader_spark
 from tiering.cli.sql.engine import Result
 from tiering.errors import StatementFailed
@@ -21,6 +22,8 @@ Convert = Callable[[Any], Any]
 _HINT = "Hint: "
 """How the plugin tells the service's hint (ServiceErrors.java)."""
 _NOISE = re.compile(r"\n(?:JVM stacktrace:|Driver stacktrace:|\tat |== DataFrame ==)")
+_IN_LAKE = re.compile(rf"(?<![\w.`])(?:{LAKE_CATALOG}\b|`{LAKE_CATALOG}`)\s*\.", re.IGNORECASE)
+_LAKE_HINT = f"The lake's own catalog `{LAKE_CATALOG}` is there with --lake; `lakeward fetch-jars` first, once."
 _PLAN = re.compile(r";\n(?=\S)")
 """Behind it an AnalysisException shows the logical plan."""
 
@@ -45,9 +48,12 @@ class SparkEngine:
             convert = [converter(field.dataType, zone) for field in fields]
             return Result(columns, _collected(frame, convert))
         except PySparkException as error:
-            raise failure(str(error)) from error
+            raise failure(str(error), self._lake_hint(statement)) from error
         except Py4JJavaError as error:
-            raise failure(_innermost(error)) from error
+            raise failure(_innermost(error), self._lake_hint(statement)) from error
+
+    def _lake_hint(self, statement: str) -> str | None:
+        return None if self._spark.conf.get(f"spark.sql.catalog.{LAKE_CATALOG}", None) else missing_lake_hint(statement)
 
     def close(self) -> None:
         """Ends Spark."""
@@ -77,13 +83,18 @@ def _has_times(kind: DataType) -> bool:
     return re.search(r"\b(date|timestamp|timestamp_ntz)\b", kind.simpleString()) is not None
 
 
-def failure(message_text: str) -> StatementFailed:
-    """What Spark says about a statement, without plans and stacks; the service's hint as ours."""
+def missing_lake_hint(statement: str) -> str | None:
+    """For a statement that failed in a session without the lake's catalog, and names it."""
+    return _LAKE_HINT if _IN_LAKE.search(statement) else None
+
+
+def failure(message_text: str, own_hint: str | None = None) -> StatementFailed:
+    """What Spark says about a statement, without plans and stacks; the service's hint, or else `own_hint`."""
     text = _NOISE.split(message_text.strip(), maxsplit=1)[0].rstrip()
     if "== SQL" not in text:
         text = _PLAN.split(text, maxsplit=1)[0]
     message, _, hint = text.partition(_HINT)
-    return StatementFailed(message.strip(), hint=hint or None)
+    return StatementFailed(message.strip(), hint=hint or own_hint)
 
 
 def converter(kind: DataType, zone: tzinfo) -> Convert:

@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from tiering.cli.spark.properties import CATALOG
 from tiering.cli.status.view import status_style
 from tiering.cli.terminal.consoles import printable
 from tiering.cli.terminal.output import as_text
@@ -42,6 +43,8 @@ _ROUND_STYLES = {RoundState.FAILED: "red", RoundState.FENCED: "yellow", RoundSta
 _STATE_WIDTH = max(len(state) for state in RoundState)
 _ERROR_LENGTH = 80
 """Characters of a former round's error: the one that counts stands above in full."""
+_FAILURES_TO_WAIT_FOR = 5
+"""In a row. What passes by itself mostly has by then."""
 _LEAST_WIDTH = 20
 """Cells of a value, however narrow the terminal is."""
 
@@ -119,13 +122,17 @@ def what_to_do(status: TableStatus) -> str:
     """One sentence for whoever is on call."""
     path = f"{status.database_name}.{status.table_name}"
     if status.next_action is not None:
-        return "the next action, in Spark SQL" + ("; nothing is tiered until the pause ends" if status.paused else "")
+        where = "" if status.next_action.startswith(f"CALL {CATALOG}.") else ", with the lake's catalog: `lakeward sql --lake`"
+        return f"the next action, in Spark SQL{where}" + ("; nothing is tiered until the pause ends" if status.paused else "")
     if status.paused:
         return "nothing is tiered until the pause ends"
     if status.last_error is None:
-        return "nothing" if not _is_late(status) else f"it is later than promised: see `why`; `lakeward tier {path}` does not wait"
+        # A call begins no round of one that waits for a tierer already.
+        sooner = "" if status.status == TableState.PENDING else f"; `lakeward tier {path}` does not wait"
+        return f"it is later than promised: see `why`{sooner}" if _is_late(status) else "nothing"
     if status.error_retryable:
-        return "nothing yet: it tries again by itself"
+        in_vain = status.consecutive_failures > _FAILURES_TO_WAIT_FOR
+        return "it tries again by itself, in vain so far: follow the hint" if in_vain else "nothing yet: it tries again by itself"
     if status.status != TableState.FAILED:
         return "nothing yet: it is tried again now"
     return f"follow the hint, and then: lakeward tier {path}"

@@ -98,7 +98,9 @@ def _alteration(record: TableRecord, way_out: WayOut) -> str | None:
     match way_out.kind:
         case Way.RENAME_TABLE:
             # Without a database it stays where it is (Spark's RenameTableExec).
-            return f"RENAME TO {quote_identifier(f'{record.table_name[:_NAME_LENGTH]}_former_{record.tiering_epoch}')}"
+            # Epochs begin anew with a source table that is made anew, and ids never come again: no two former tables share a name.
+            former = f"{record.table_name[:_NAME_LENGTH]}_former_{record.table_id}_{record.tiering_epoch}"
+            return f"RENAME TO {quote_identifier(former)}"
         case Way.RENAME_COLUMN:
             return f"RENAME COLUMN {column} TO {quote_identifier(value)}"
         case Way.DROP_COLUMN:

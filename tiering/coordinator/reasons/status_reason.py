@@ -34,7 +34,7 @@ def _own_reason(record: TableRecord, now: Moment, *, tierer_connected: bool) -> 
     if record.state is TableState.SCHEDULED and begin is not None:
         return _next_check(milliseconds(begin - now.steady))
     if record.state is TableState.PENDING:
-        return "waits for a tierer to have room" if tierer_connected else "waits for a tierer: none is connected"
+        return "waits for a tierer to have room" if tierer_connected else "waits for a tierer: none that gets tables is connected"
     if record.state is TableState.TIERING and record.round is not None:
         return running_text(record, now)
     if record.state is TableState.FAILED:

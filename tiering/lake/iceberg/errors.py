@@ -36,6 +36,11 @@ _OUTSIDE: tuple[type[Exception], ...] = (
     ),
 )
 _HINT = "Is the lake's catalog up, and may this user read and write its warehouse folder? Is its disk full?"
+_GONE_HINT = (
+    "Is the warehouse folder there, is it the right one, and is it mounted? If it is, a file of the lake table was removed: restore it "
+    "from a backup of the warehouse, and the next round goes on by itself. If metadata is gone for good, take the table out of the "
+    "lake's catalog: then sys.lake_tiering_status names what makes a new one, or how many rows that leaves out."
+)
 _DAMAGED_HINT = (
     "A metadata file of the lake table is damaged: the .metadata.json that the catalog names, a snapshot's list of manifests, or one "
     "of these. Restore it from a backup of the warehouse; the next round tries again by itself."
@@ -50,7 +55,8 @@ def lake_errors(action: str, **ids: object) -> Iterator[None]:
     except _DAMAGED as error:
         raise LakeUnavailable(f"cannot {action}: its metadata cannot be read: {describe(error)}", hint=_DAMAGED_HINT, **ids) from error
     except _OUTSIDE as error:
-        raise LakeUnavailable(f"cannot {action}: {describe(error)}", hint=_HINT, **ids) from error
+        hint = _GONE_HINT if isinstance(error, FileNotFoundError) else _HINT
+        raise LakeUnavailable(f"cannot {action}: {describe(error)}", hint=hint, **ids) from error
 
 
 def describe(error: BaseException) -> str:

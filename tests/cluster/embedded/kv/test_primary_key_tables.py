@@ -111,8 +111,9 @@ def test_a_log_table_takes_no_upserts_or_deletes(cluster: EmbeddedCluster) -> No
         with pytest.raises(InvalidArgument, match="is a log table") as refused:
             write()
         assert refused.value.hint == "Append to it."
-    with pytest.raises(InvalidArgument, match="is a log table"):
+    with pytest.raises(InvalidArgument, match="is a log table, without a primary key: it has no KV snapshots") as refused:
         cluster.take_kv_snapshots(PATH)
+    assert refused.value.hint == "It needs none: rounds read its log."
 
 
 def test_a_composite_key_of_many_types_and_nested_values_survive_the_state(cluster: EmbeddedCluster) -> None:

@@ -269,6 +269,38 @@ def test_files_that_were_written_before_a_column_changed_are_not_committed(kit: 
     assert kit.view(table).head == base.head
 
 
+@pytest.mark.parametrize("how", ["dropped", "renamed", "swapped"])
+def test_a_column_made_anew_is_not_taken_for_the_one_whose_values_it_hides(kit: Any, how: str) -> None:
+    """The rows that are there would have other values than were tiered; dropping what is left of the column would lose them."""
+    table = with_columns(kit.table(), CITY)
+    kit.lake.ensure_table(table)
+    prepare(kit, table, "r1", 10).commit()
+    steps: dict[str, list[tuple[str, str]]] = {
+        "dropped": [("name", "")],
+        "renamed": [("name", "title")],
+        "swapped": [("name", "title"), ("city", "name"), ("title", "city")],
+    }
+    for column, renamed in steps[how]:
+        with kit.catalog().load_table(str(table.path)).update_schema() as schema:
+            schema.rename_column(column, renamed) if renamed else schema.delete_column(column)
+    if how != "swapped":
+        with kit.catalog().load_table(str(table.path)).update_schema() as schema:
+            schema.add_column("name", StringType())
+    with pytest.raises(SchemaDrift, match=r"has another column '(name|city)' than the last round wrote") as caught:
+        kit.lake.ensure_table(table)
+    assert "mend" not in caught.value.ids
+
+
+def test_a_column_that_got_its_name_back_is_the_one_it_was(kit: Any) -> None:
+    table = kit.table()
+    kit.tier(table, "r1", {B0: 10})
+    for column, renamed in (("name", "title"), ("title", "name")):
+        with kit.catalog().load_table(str(table.path)).update_schema() as schema:
+            schema.rename_column(column, renamed)
+    kit.tier(table, "r2", {B0: 20})
+    assert kit.offsets_in_lake(table) == [(0, offset) for offset in range(20)]
+
+
 def test_files_that_were_written_before_a_column_was_added_are_committed_after_it(kit: Any) -> None:
     table = kit.table()
     base = kit.tier(table, "r1", {B0: 10})

@@ -23,7 +23,16 @@ from tiering import crash_points
 from tiering.clock import Clock, Ids
 from tiering.cluster.capabilities import SkipOutcome, SkippedRecord, SkipRequest
 from tiering.cluster.embedded.kv.catch_up import RecordRefused, catch_up
-from tiering.cluster.embedded.kv.primary_keys import check_primary_key_table, fit_keys, key_schema, last_of_each_key
+from tiering.cluster.embedded.kv.primary_keys import (
+    SKIPS,
+    SNAPSHOTS,
+    UPSERTS,
+    Refusal,
+    check_primary_key_table,
+    fit_keys,
+    key_schema,
+    last_of_each_key,
+)
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, standing_at, stopped, text_of
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, remove_files, write_snapshot_files
 from tiering.cluster.embedded.kv.state import KvState, remove_state, state_file
@@ -130,7 +139,7 @@ class PrimaryKeyTables:
 
     def skip(self, request: SkipRequest) -> SkippedRecord:
         """As `RecordSkipping.skip_record`."""
-        with self._opened(request.path) as table:
+        with self._opened(request.path, refusal=SKIPS) as table:
             bucket = self._bucket(table.info, request)
             self._using(table.info, lambda _: None)  # finds out where it stands
             records = self._refused_of(table.info.table_id).get(bucket, [])
@@ -202,7 +211,7 @@ class PrimaryKeyTables:
 
     def snapshot(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
         """As `KvSnapshotsOnDemand.take_kv_snapshots`. Writers wait for one bucket at a time."""
-        with self._opened(path) as table:
+        with self._opened(path, refusal=SNAPSHOTS) as table:
             info, bounds = table.info, self._changes.offsets(table.info.table_id)
         with self._metadata.read() as connection:
             newest = newest_snapshots(connection, info.table_id)
@@ -255,19 +264,19 @@ class PrimaryKeyTables:
         remove_state(state_file(self._root, table_id))
 
     @contextmanager
-    def _opened(self, path: TablePath, table_id: int | None = None) -> Iterator[StoredTable]:
+    def _opened(self, path: TablePath, table_id: int | None = None, refusal: Refusal = UPSERTS) -> Iterator[StoredTable]:
         """Yields the table as it is once it is held exclusively. Raises UnknownTable, InvalidArgument (a log table)."""
-        table_id = self._find(path).info.table_id if table_id is None else table_id
+        table_id = self._find(path, refusal).info.table_id if table_id is None else table_id
         with self.exclusive(table_id):
-            table = self._find(path)
+            table = self._find(path, refusal)
             if table.info.table_id != table_id:
                 raise UnknownTable(f"the table {path} was dropped", table_id=table_id)
             yield table
 
-    def _find(self, path: TablePath) -> StoredTable:
+    def _find(self, path: TablePath, refusal: Refusal) -> StoredTable:
         with self._metadata.read() as connection:
             table = find_table(connection, path)
-        check_primary_key_table(table.info)
+        check_primary_key_table(table.info, refusal)
         return table
 
     def _using(self, table: TableInfo, work: Callable[[KvState], Answer]) -> Answer:

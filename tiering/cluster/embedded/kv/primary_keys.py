@@ -7,6 +7,7 @@ that a key is unique in the table, and something beside them. The bucket keys ar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -58,12 +59,26 @@ def check_log_table(table: TableInfo) -> None:
         )
 
 
-def check_primary_key_table(table: TableInfo) -> None:
+@dataclass(frozen=True)
+class Refusal:
+    """What a log table is not for, as the end of a message, and a hint."""
+
+    cannot: str
+    hint: str
+
+
+UPSERTS = Refusal("its rows cannot be upserted or deleted", "Append to it.")
+SKIPS = Refusal(
+    "none of its records can be skipped",
+    "Only buckets of primary-key tables stand at a record: sys.tiering_buckets.stopped_at_offset names it.",
+)
+SNAPSHOTS = Refusal("it has no KV snapshots", "It needs none: rounds read its log.")
+
+
+def check_primary_key_table(table: TableInfo, refusal: Refusal = UPSERTS) -> None:
     """Raises InvalidArgument for a log table."""
     if table.table_type is not TableType.PRIMARY_KEY:
-        raise InvalidArgument(
-            f"{table.path} is a log table, without a primary key: its rows cannot be upserted or deleted", hint="Append to it."
-        )
+        raise InvalidArgument(f"{table.path} is a log table, without a primary key: {refusal.cannot}", hint=refusal.hint)
 
 
 def key_schema(table: TableInfo) -> pa.Schema:

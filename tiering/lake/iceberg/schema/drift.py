@@ -1,6 +1,7 @@
 """Whether a lake table still fits its source table, and which columns it lacks because they are new. Pure.
 
-Columns are matched by name: their order and their field ids are the lake's own. A column that the lake lacks is new at
+Columns are matched by name: their order and their field ids are the lake's own. But readers find values by field id: a name that got
+another id since the last round hides the values that were tiered under it. A column that the lake lacks is new at
 the source if the lake table never had it: Iceberg keeps a table's former schemas (spec, "Schemas"), and its
 `last-column-id` tells whether columns were dropped of which no schema tells any more.
 """
@@ -12,11 +13,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyiceberg.exceptions import ResolveError
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema, index_by_id, promote
+from pyiceberg.schema import Schema, index_by_id, index_by_name, promote
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import IcebergType, ListType, LongType, MapType, NestedField, StructType
 
 from tiering.errors import SchemaDrift
+from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.iceberg.schema.layout import FORMAT_VERSION, table_layout
 from tiering.lake.rules.hints import new_table_hint, tier_call
 from tiering.model.tables import SYSTEM_COLUMNS, TableInfo, TablePath
@@ -36,6 +38,7 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> tuple[pa.Field[pa.
     for name in SYSTEM_COLUMNS:
         if name not in lake_fields:
             raise drift(table.path, name, f"lacks the column {name!r}")
+    _check_ids(table, metadata)
     for name, field in wanted.items():
         if name in lake_fields:
             _check_column(table, field, lake_fields[name])
@@ -75,6 +78,21 @@ def drift(path: TablePath, column: str | None, difference: str, hint: str | None
     advice = f"Mend the lake table, then {tier_call(path)}: the rows stay in the log until then. Or: {new_table_hint(path)}"
     text = f"the lake table {path} {difference}"
     return SchemaDrift(text, hint=advice if hint is None else hint, table_path=path, column=column, **mend)
+
+
+def _check_ids(table: TableInfo, metadata: TableMetadata) -> None:
+    """Raises SchemaDrift for a name that has another field id than at the last round: its snapshot names the schema (Iceberg spec)."""
+    tag = metadata.refs.get(TAG)
+    tiered = None if tag is None else metadata.snapshot_by_id(tag.snapshot_id)
+    schema_id = None if tiered is None else tiered.schema_id
+    now = index_by_name(metadata.schema())
+    for former in metadata.schemas:
+        if former.schema_id != schema_id:
+            continue
+        for name, field_id in index_by_name(former).items():
+            if now.get(name, field_id) != field_id:
+                what = f"has another column {name!r} than the last round wrote, whose values no reader finds under that name any more"
+                raise drift(table.path, name.split(".")[0], what)
 
 
 def _check_column(table: TableInfo, wanted: NestedField, lake_field: NestedField) -> None:
