@@ -91,8 +91,8 @@ def _check_ids(table: TableInfo, metadata: TableMetadata) -> None:
             continue
         for name, field_id in index_by_name(former).items():
             if now.get(name, field_id) != field_id:
-                what = f"has another column {name!r} than the last round wrote, whose values no reader finds under that name any more"
-                raise drift(table.path, name.split(".")[0], what)
+                difference = f"has another column {name!r} than the last round wrote, whose values no reader finds under that name any more"
+                raise drift(table.path, name.split(".")[0], difference)
 
 
 def _check_column(table: TableInfo, wanted: NestedField, lake_field: NestedField) -> None:
