@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.clusters.fluss_server import kill_with_notes, leader_number, noted_end, start_all
+from support.clusters.fluss_server import is_led, kill_with_notes, leader_number, noted_end, start_all
 from support.clusters.fluss_tables import FlussTables
 from support.lakes.lake_proof import lake_rows
 from support.running.fluss_deployment import FlussDeployment, make_orders
@@ -76,7 +76,7 @@ def test_rounds_go_on_with_another_leader_and_wait_for_a_bucket_without_one(
 
     running.tablet_servers[number].start()
     running.wait_ready()
-    wait_for("the bucket has a leader again", lambda: tables.client.leaders_of(alone.path, alone.table_id, [B0]), PATIENCE_S)
+    wait_for("the bucket has a leader again", lambda: is_led(running, tables.client, alone, B0), PATIENCE_S)
     deployment.write(tables, alone, COUNT, COUNT)
     deployment.wait_tiered(alone.path, PATIENCE_S)
     deployment.assert_exact(alone.path, 2 * COUNT)
@@ -94,7 +94,7 @@ def test_a_log_that_lost_tiered_records_and_outgrew_the_lake_parks_its_table(
     number = leader_number(running, tables.client, table, B0)
     kill_with_notes(running, number, table, COUNT // 3)
     running.wait_ready()
-    wait_for("the bucket has a leader again", lambda: tables.client.leaders_of(table.path, table.table_id, [B0]), PATIENCE_S)
+    wait_for("the bucket has a leader again", lambda: is_led(running, tables.client, table, B0), PATIENCE_S)
     assert BucketLog(tables.client, table.path, table.table_id, B0).bounds().log_end < COUNT
     deployment.write(tables, table, COUNT, 2 * COUNT, pieces=1)
     wait_for("the table is parked", lambda: deployment.status(table.path).error_class in ("LogRewritten", "LogBehindLake"), PATIENCE_S)

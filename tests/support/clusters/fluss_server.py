@@ -8,8 +8,11 @@ from pathlib import Path
 from support.clusters.fluss_plugin import no_tables_plugins
 from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
+from tiering.cluster.fluss.connection_options import ServerAddress
 from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.errors import LakewardError
 from tiering.model.tables import BucketKey, TableInfo
+from tiering.rpc.fluss import fluss_pb2 as pb
 
 USER, PASSWORD = "ada", "Xq7-of-tests"
 """Who may use the listener that asks for a login."""
@@ -38,6 +41,22 @@ def leader_number(cluster: LocalFlussCluster, client: FlussClient, table: TableI
     client.forget_leader(table.path, table.table_id, bucket)
     leader = str(client.leader_of(table.path, table.table_id, bucket))
     return next(number for number in cluster.tablet_servers if cluster.tablet_server_address(number) == leader)
+
+
+def is_led(cluster: LocalFlussCluster, client: FlussClient, table: TableInfo, bucket: BucketKey) -> bool:
+    """Whether every tablet server knows now who leads a bucket: Fluss's client asks any of them, and waits without end if that one does not."""
+    client.forget_leader(table.path, table.table_id, bucket)
+    name = pb.PbTablePath(database_name=table.path.database_name, table_name=table.path.table_name)
+    for number in cluster.tablet_servers:
+        try:
+            answer = client.call(ServerAddress.parse(cluster.tablet_server_address(number)), pb.MetadataRequest(table_path=[name]))
+        except LakewardError:
+            return False
+        alive = {server.node_id for server in answer.tablet_servers}
+        buckets = [known for metadata in answer.table_metadata for known in metadata.bucket_metadata if known.bucket_id == bucket.bucket_id]
+        if not any(known.HasField("leader_id") and known.leader_id in alive for known in buckets):
+            return False
+    return True
 
 
 def noted_end(cluster: LocalFlussCluster, number: int, table: TableInfo) -> int:
