@@ -9,6 +9,7 @@ from support.clusters.fluss_plugin import no_tables_plugins
 from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.connection_options import ServerAddress
+from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakewardError
 from tiering.model.tables import BucketKey, TableInfo
@@ -44,18 +45,24 @@ def leader_number(cluster: LocalFlussCluster, client: FlussClient, table: TableI
 
 
 def is_led(cluster: LocalFlussCluster, client: FlussClient, table: TableInfo, bucket: BucketKey) -> bool:
-    """Whether every tablet server knows now who leads a bucket: Fluss's client asks any of them, and waits without end if that one does not."""
+    """Whether the leader of a bucket serves it, and every tablet server knows who that is.
+
+    Fluss's client asks any of them, and waits without end where that one knows of no leader.
+    """
     client.forget_leader(table.path, table.table_id, bucket)
     name = pb.PbTablePath(database_name=table.path.database_name, table_name=table.path.table_name)
-    for number in cluster.tablet_servers:
-        try:
+    try:
+        BucketLog(client, table.path, table.table_id, bucket).bounds()
+        for number in cluster.tablet_servers:
             answer = client.call(ServerAddress.parse(cluster.tablet_server_address(number)), pb.MetadataRequest(table_path=[name]))
-        except LakewardError:
-            return False
-        alive = {server.node_id for server in answer.tablet_servers}
-        buckets = [known for metadata in answer.table_metadata for known in metadata.bucket_metadata if known.bucket_id == bucket.bucket_id]
-        if not any(known.HasField("leader_id") and known.leader_id in alive for known in buckets):
-            return False
+            alive = {server.node_id for server in answer.tablet_servers}
+            buckets = [known for metadata in answer.table_metadata for known in metadata.bucket_metadata]
+            if not any(
+                known.bucket_id == bucket.bucket_id and known.leader_id in alive for known in buckets if known.HasField("leader_id")
+            ):
+                return False
+    except LakewardError:
+        return False
     return True
 
 
