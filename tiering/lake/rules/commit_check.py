@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from tiering.errors import Fenced, LakeTableReplaced, RoundFailed
 from tiering.lake.base import Committable, LakeView, WriteResult
 from tiering.lake.marker import Marker
+from tiering.lake.proof.bucket_proof import advanced
 from tiering.model.tables import BucketKey
 
 
@@ -32,6 +33,9 @@ def check_committable(committable: Committable, base: LakeView, marker: Marker) 
         )
     if committable.round_id != marker.round_id:
         raise _disagree(marker, f"the files are those of round {committable.round_id}")
+    base_proofs = {} if base.marker is None else base.marker.proofs
+    if dict(marker.proofs) != advanced(base_proofs, base.ranges, marker.buckets, committable.results, marker.round_id):
+        raise _disagree(marker, "the checksums of the files do not lead from the base's chain to the marker's")
     before = base.ranges
     for bucket, results in _by_bucket(committable.results).items():
         after = marker.buckets.get(bucket)

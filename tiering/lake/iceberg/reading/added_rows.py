@@ -86,8 +86,8 @@ def _adds_nothing(table: TableInfo, added: Iterable[DataFile], removed: Iterable
 
 def _partition_ids(table: TableInfo, loaded: Table, partitions: Mapping[str, int]) -> dict[tuple[Any, ...], int]:
     """By the values of the partition columns, as files have them."""
-    bucket = BucketKey(None, 0)
-    return {partition_values(table, bucket, name, loaded.schema())[:-1]: number for name, number in partitions.items()}
+    bucket, count = BucketKey(None, 0), len(table.partition_keys)
+    return {partition_values(table, bucket, name, loaded.schema())[:count]: number for name, number in partitions.items()}
 
 
 def _pieces(table: TableInfo, loaded: Table, file: DataFile) -> Iterator[_Piece]:
