@@ -40,6 +40,8 @@ _ODD = np.uint64(1)
 _WORD = 8
 """Bytes."""
 _TO_BITS = np.uint64(3)
+PLACES_AT_ONCE = 64
+"""Longer texts are hashed each by itself from there on: few rows have them."""
 
 
 def row_checksum(rows: pa.Table | pa.RecordBatch) -> int:
@@ -137,7 +139,7 @@ def _texts(column: pa.Array[Any], seed: np.uint64) -> Words:
     rows = np.flatnonzero(lengths > 0)
     begins, left = starts[rows], lengths[rows]
     place = 0
-    while len(rows):
+    while len(rows) and place < PLACES_AT_ONCE:
         words = windows[begins]
         if len(short := np.flatnonzero(left < _WORD)):
             words[short] &= (_ODD << (left[short].astype(np.uint64) << _TO_BITS)) - _ODD
@@ -147,7 +149,18 @@ def _texts(column: pa.Array[Any], seed: np.uint64) -> Words:
         longer = np.flatnonzero(left > _WORD)
         rows, begins, left = rows[longer], begins[longer] + _WORD, left[longer] - _WORD
         place += 1
+    for row, begin, rest in zip(rows, begins, left, strict=True):
+        hashes[row : row + 1] += _rest_of_text(windows[begin : begin + rest : _WORD].copy(), int(rest), place, seed)
     return hashes
+
+
+def _rest_of_text(words: Words, length: int, place: int, seed: np.uint64) -> np.uint64:
+    """What the words of a long text from `place` on, of `length` bytes, add to its hash."""
+    if length % _WORD:
+        words[-1] &= (_ODD << (np.uint64(length % _WORD) << _TO_BITS)) - _ODD
+    places = np.arange(place + 1, place + 1 + len(words), dtype=np.uint64)
+    total: np.uint64 = _mixed(words * _STEP + (places ^ seed)).sum(dtype=np.uint64)
+    return total
 
 
 def _layout(column: pa.Array[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

@@ -100,27 +100,33 @@ def _rows_of(scope: Scope) -> tuple[str, Mapping[str, object]]:
 
 def chain_problem(lake: ReadableLake, subject: Subject) -> tuple[int, str | None]:
     """How many rounds were looked at, and what breaks the chain of their markers: as far back as snapshots are kept."""
-    snapshots = {snapshot.round_id: snapshot for snapshot in subject.view.snapshots.values() if snapshot.round_id is not None}
+    markers: dict[str, Marker] = {}
+    newest_first = sorted(subject.view.snapshots.values(), key=lambda snapshot: -snapshot.sequence_number)
+    for snapshot in [snapshot for snapshot in newest_first if snapshot.round_id is not None][:LONGEST_CHAIN]:
+        marker = lake.marker_at(subject.view, snapshot.snapshot_id)
+        if marker is not None:
+            markers[marker.round_id] = marker
     marker, rounds = subject.marker, 0
-    while marker is not None and rounds < LONGEST_CHAIN:
+    while marker is not None:
         rounds += 1
-        former = snapshots.get(marker.base_round_id or "")
-        before = None if former is None else lake.marker_at(subject.view, former.snapshot_id)
-        if marker.base_round_id is not None and before is None:
+        base = marker.base_round_id
+        if base is not None and base not in markers:
             return rounds, None  # its snapshot was expired
-        if (problem := _link_problem(before, marker)) is not None:
+        others = [other for other in markers.values() if other.round_id != marker.round_id]
+        if (problem := _link_problem({} if base is None else markers[base].proofs, marker, others)) is not None:
             return rounds, problem
-        marker = before
+        marker = None if base is None else markers.pop(base)
     return rounds, None
 
 
-def _link_problem(before: Marker | None, marker: Marker) -> str | None:
-    proofs = {} if before is None else before.proofs
+def _link_problem(before: Proofs, marker: Marker, others: Iterable[Marker]) -> str | None:
     for bucket, proof in marker.proofs.items():
         reached = marker.buckets.get(bucket)
-        if reached is None or proof == proofs.get(bucket):
+        if reached is None or proof == before.get(bucket):
             continue
-        former = proofs[bucket].chain if bucket in proofs else ""
-        if proof.chain != chain_link(former, marker.round_id, reached.tiered, proof.rows, proof.checksum, proof.empty):
+        former = before[bucket].chain if bucket in before else ""
+        if proof.chain == chain_link(former, marker.round_id, reached.tiered, proof.rows, proof.checksum, proof.empty):
+            continue
+        if all(other.proofs.get(bucket) != proof for other in others):  # else a reconciliation went back to where that one stood
             return f"the marker of round {marker.round_id} does not go on from that of round {marker.base_round_id} in bucket {bucket}"
     return None

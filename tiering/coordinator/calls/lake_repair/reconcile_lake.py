@@ -28,7 +28,6 @@ from tiering.coordinator.requests import Mutation
 from tiering.lake.base import Committable, Lake, LakeView, WriteResult
 from tiering.lake.maintenance import ForeignOffsets, LakeMaintenance, LakeSurvey, Removal, RowRemoval
 from tiering.lake.marker import Marker, TieredRange
-from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.rules.base_check import check_base, tiered_offsets
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import is_empty, new_table_hint, reconcile_call
@@ -43,6 +42,7 @@ from tiering.lake.rules.reconcile import (
     emptied,
     in_log,
     is_same,
+    kept_proofs,
     newest_foreign,
     records_left_out,
     retiered,
@@ -311,8 +311,7 @@ class Reconciler:
             self._table_records.put(change, operations=self._operations.begun(request, info.table_id, wanted.round_id))
         row = change.commits[wanted.round_id]
         cluster_id = inspection.situation.known.cluster_id
-        proofs = {} if view.marker is None else advanced(view.marker.proofs, view.ranges, decision.ranges, (), wanted.round_id)
-        ranges, epoch = decision.ranges, row.tiering_epoch
+        proofs, ranges, epoch = kept_proofs(inspection.situation.survey, decision.ranges), decision.ranges, row.tiering_epoch
         marker = Marker(cluster_id, info.table_id, view.table_uuid, wanted.round_id, epoch, base_round, ranges, proofs=proofs)
         crash_points.reach(crash_points.RECONCILE_CLAIMED)
         self._send(inspection, view, marker, decision.removal)
