@@ -148,6 +148,9 @@ sys.exit(bool(missing_jars()))' || {
 # The HDFS of the tests.
 ensure_hdfs() { PYTHONPATH=tests .venv/bin/python -m support.hadoop.hdfs_server; }
 
+# Other readers of lake tables, which the tests compare: in an environment of their own.
+ensure_readers() { PYTHONPATH=tests .venv/bin/python -m support.readers.environment; }
+
 [ -n "${LAKEWARD_SETUP_ALONE:-}" ] || alone
 unset LAKEWARD_SETUP_ALONE
 ensure_java
@@ -160,3 +163,4 @@ ensure_plugin_tests
 ensure_jars
 ensure_fluss_server
 ensure_hdfs
+ensure_readers
