@@ -23,10 +23,10 @@ from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.schema.types import arrow_field
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder, FilesPayload, encode_files
-from tiering.lake.iceberg.writing.row_guard import RowGuard
 from tiering.lake.outside_errors import describe
 from tiering.lake.writing.encodings import choose_encodings
 from tiering.lake.writing.fitting import fit
+from tiering.lake.writing.row_guard import RowGuard
 
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 64 << 20
