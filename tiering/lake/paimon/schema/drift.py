@@ -81,12 +81,12 @@ def _check_options(path: TablePath, layout: TableLayout, schema: StoredSchema) -
     if bucket != layout.options[BUCKET] or keys != wanted_keys:
         wanted = f"{layout.options[BUCKET]} buckets by ({', '.join(wanted_keys)})"
         raise drift(path, None, f"has {bucket} buckets by ({', '.join(keys)}); its source table needs {wanted}")
-    for what, lake, source in (
+    for relation, lake, source in (
         ("partitioned by", schema.table.partition_keys, layout.partition_keys),
         ("keyed by", schema.table.primary_keys, layout.primary_key),
     ):
         if list(lake) != list(source):
-            raise drift(path, None, f"is {what} ({', '.join(lake)}); its source table is {what} ({', '.join(source)})")
+            raise drift(path, None, f"is {relation} ({', '.join(lake)}); its source table is {relation} ({', '.join(source)})")
 
 
 def _check_column(path: TablePath, wanted: pa.Field[pa.DataType], lake: pa.Field[pa.DataType]) -> None:
