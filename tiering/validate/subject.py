@@ -76,8 +76,14 @@ class Subject:
 
 
 def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: int | None) -> Subject:
-    """Looks everything up. Raises UnknownTable, InvalidArgument (never tiered, no such snapshot), LakeUnavailable."""
+    """Looks everything up. Raises UnknownTable, InvalidArgument (another format, never tiered, no such snapshot), LakeUnavailable."""
     table = source.table(path)
+    if table.lake_format.lower() != lake.format:
+        raise InvalidArgument(
+            f"the lake copy of {path} is of the format {table.lake_format}, and this version validates {lake.format}",
+            hint=f"Read it with a reader of {table.lake_format}, or validate a table whose lake format is {lake.format}.",
+            table_path=path,
+        )
     recorded = source.lake_snapshot(table)  # before the lake: a round that lands in between leaves it behind, never ahead
     view = lake.view(path)
     if view is None or view.head is None:

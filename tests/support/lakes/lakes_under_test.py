@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
+from pypaimon import CatalogFactory
 
 from support.lakes.lake_kit import ObservedCatalog
 from support.lakes.swept_lake import SweptMemoryLake
@@ -18,7 +19,11 @@ from tiering.lake.base import Lake, LakeCommitter, LakeTieringFactory
 from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.lake.registry import local_lake_properties
+from tiering.lake.paimon.commit.committer import PaimonCommitter
+from tiering.lake.paimon.commit.publishing import publish
+from tiering.lake.paimon.factory import PaimonTieringFactory
+from tiering.lake.registry import local_lake_properties, open_lake
+from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import TableInfo
 
 
@@ -100,6 +105,41 @@ class HdfsUnderTest(HadoopUnderTest):
         IcebergUnderTest.__init__(self, Path(folder), {"type": "hadoop", "warehouse": f"hdfs://{name_node}/{folder}"})
 
 
+class PaimonUnderTest(LakeUnderTest):
+    """Paimon tables in a folder, read by pypaimon."""
+
+    holds_primary_keys = False
+
+    def __init__(self, folder: Path) -> None:
+        self._properties = local_lake_properties(folder)
+        self.lake = open_lake("paimon", self._properties)
+
+    def another_process(self) -> Lake:
+        return open_lake("paimon", self._properties)
+
+    def _table(self, table: TableInfo) -> Any:
+        return CatalogFactory.create({"warehouse": self._properties["warehouse"]}).get_table(str(table.path))
+
+    def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
+        builder = self._table(table).new_read_builder().with_projection(["__bucket", "__offset"])
+        rows = builder.new_read().to_arrow(builder.new_scan().plan().splits()).to_pylist()
+        return sorted((row["__bucket"], row["__offset"]) for row in rows)
+
+    def foreign_commit(self, table: TableInfo) -> None:
+        builder = self._table(table).copy({"snapshot.ignore-empty-commit": "false"}).new_batch_write_builder()
+        builder.new_commit().commit([])
+
+    def faulty_committer(self, factory: LakeTieringFactory, *, lands: bool) -> LakeCommitter:
+        assert isinstance(factory, PaimonTieringFactory)
+
+        def publisher(*request: Any) -> None:
+            if lands:
+                publish(*request)
+            raise ConnectionError("no answer")
+
+        return PaimonCommitter(factory.state.root, SentRounds(), publisher)
+
+
 class MemoryUnderTest(LakeUnderTest):
     """The simulator's lake. It lives in this process alone."""
 
@@ -130,6 +170,7 @@ class MemoryUnderTest(LakeUnderTest):
 LAKES: Mapping[str, Callable[[Path], LakeUnderTest]] = {
     "iceberg": IcebergUnderTest,
     "iceberg, hadoop catalog": HadoopUnderTest,
+    "paimon": PaimonUnderTest,
     "memory": lambda _: MemoryUnderTest(),
     "memory, whose tag follows the commit": lambda _: MemoryUnderTest(tag_moves_in_the_commit=False),
 }

@@ -52,13 +52,13 @@ class FileFooter:
 
 def encode_footer(footer: FileFooter) -> dict[str, str]:
     """The footer as key-value metadata; equal footers give equal texts."""
-    what = {OFFSETS_KEY: runs_text(footer.runs)} if footer.changes is None else {CHANGES_KEY: runs_text([footer.changes])}
+    offsets = {OFFSETS_KEY: runs_text(footer.runs)} if footer.changes is None else {CHANGES_KEY: runs_text([footer.changes])}
     return {
         VERSION_KEY: VERSION,
         TABLE_KEY: f"{footer.table_id}/{footer.lake_table_uuid}",
         ROUND_KEY: footer.round_id,
         BUCKET_KEY: str(footer.bucket),
-        **what,
+        **offsets,
         ROWS_KEY: str(footer.rows),
         CHECKSUM_KEY: f"v1:{footer.checksum:016x}",
     }

@@ -9,7 +9,6 @@ import pytest
 
 from support.clusters.embedded import DAYS, PATH, SCHEMA, EmbeddedCluster, ManualClock, make_table, orders, scan_all
 from tiering.cluster.base import SplitSource
-from tiering.cluster.embedded.metadata import options
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import TableSpec
 from tiering.errors import AlreadyExists, InvalidArgument, InvalidName, UnknownDatabase, UnknownTable, UnsupportedType
@@ -255,10 +254,7 @@ def test_an_option_that_no_table_is_made_with_cannot_be_set_either(
     assert cluster.table(PATH) == table
 
 
-def test_the_lake_format_is_fixed_once_a_lake_snapshot_is_recorded(
-    storage: EmbeddedStorage, cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(options, "has_format", lambda name: name in ("iceberg", "paimon"))
+def test_the_lake_format_is_fixed_once_a_lake_snapshot_is_recorded(storage: EmbeddedStorage, cluster: EmbeddedCluster) -> None:
     table = make_table(cluster)
     assert cluster.set_table_option(PATH, "table.datalake.format", "paimon").lake_format == "paimon"
     assert cluster.set_table_option(PATH, "table.datalake.format", None).lake_format == "iceberg"

@@ -21,7 +21,6 @@ from tiering.lake.base import LakeView, WriteResult
 from tiering.lake.iceberg.catalogs.file_io import io_of, locations_of
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, PartitionValue, live_bucket_files
-from tiering.lake.iceberg.primary_key.keys import Mask
 from tiering.lake.iceberg.primary_key.parquet_files import column_name, open_parquet
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
 from tiering.lake.iceberg.schema.drift import drift
@@ -29,6 +28,7 @@ from tiering.lake.iceberg.schema.layout import layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import partition_path, partition_values
 from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilder, FilesPayload, encode_files
 from tiering.lake.maintenance import Removal
+from tiering.lake.writing.keys import Mask
 from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo, TableType
 
 _BATCH_ROWS = 1 << 20

@@ -24,16 +24,17 @@ from tiering.errors import InvalidData
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, decode_bucket_files
-from tiering.lake.iceberg.primary_key.keys import ChangedKeys, KeyRows, Mask, last_of_each_key, rows_with
 from tiering.lake.iceberg.primary_key.parquet_files import key_rows, open_parquet, whole_rows
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
 from tiering.lake.iceberg.primary_key.rewrite_rule import are_deletes_merged, is_to_be_rewritten
-from tiering.lake.iceberg.primary_key.spool import Spool
 from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilder, encode_files
-from tiering.lake.iceberg.writing.row_guard import ChangeGuard
-from tiering.lake.iceberg.writing.writer import RowFiles, fit, watched_schema
+from tiering.lake.iceberg.writing.writer import RowFiles
 from tiering.lake.proof.file_footer import sum_of
 from tiering.lake.proof.row_checksum import row_checksum
+from tiering.lake.writing.fitting import fit, watched_schema
+from tiering.lake.writing.keys import ChangedKeys, KeyRows, Mask, last_of_each_key, rows_with
+from tiering.lake.writing.row_guard import ChangeGuard
+from tiering.lake.writing.spool import Spool
 from tiering.model.tables import CHANGE_TYPE_COLUMN, CHANGE_TYPE_FIELD, ChangeType
 
 

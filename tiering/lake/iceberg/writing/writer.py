@@ -20,13 +20,15 @@ from pyiceberg.table.locations import LocationProvider
 
 from tiering.errors import InvalidData
 from tiering.lake.base import WriteResult, WriterInitContext
-from tiering.lake.iceberg.errors import describe, lake_errors
+from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.schema.types import arrow_field
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder, FilesPayload, encode_files
-from tiering.lake.iceberg.writing.encodings import choose_encodings
 from tiering.lake.iceberg.writing.provenance import Provenance
-from tiering.lake.iceberg.writing.row_guard import RowGuard
-from tiering.model.tables import OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS
+from tiering.lake.outside_errors import describe
+from tiering.lake.writing.encodings import choose_encodings
+from tiering.lake.writing.fitting import fit, watched_schema
+from tiering.lake.writing.row_guard import RowGuard
+from tiering.model.tables import OFFSET_COLUMN
 
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 64 << 20
@@ -227,29 +229,3 @@ class _OpenFile:
             return self.stream.tell()
         finally:
             self.stream.close()
-
-
-def watched_schema(schema: pa.Schema) -> pa.Schema:
-    """What guards look at: the columns of files, and the system columns behind them if files have none."""
-    return pa.schema([*schema, *(field for field in SYSTEM_COLUMN_FIELDS if field.name not in schema.names)])
-
-
-def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`batch` with the lake's columns in the lake's order and types; copies nothing that fits already."""
-    columns: list[pa.Array[Any]] = []
-    for field in schema:
-        index = batch.schema.get_field_index(field.name)
-        if index < 0:
-            raise InvalidData(f"the rows lack the column {field.name!r}", column=field.name)
-        column = batch.column(index)
-        try:
-            columns.append(column if column.type == field.type else column.cast(field.type))
-        except pa.ArrowException as error:
-            raise InvalidData(f"column {field.name!r} of the rows does not fit: {describe(error)}", column=field.name) from error
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def file_prefix(context: WriterInitContext) -> str:
-    """The beginning of the names of one attempt's files; tells the sweep whose they are."""
-    partition = "" if context.bucket.partition_id is None else f"{context.bucket.partition_id}-"
-    return f"lakeward-{context.round_id}-{context.attempt_nonce}-{partition}{context.bucket.bucket_id}"

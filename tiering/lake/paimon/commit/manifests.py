@@ -1,0 +1,173 @@
+"""Manifests of a Paimon table: the only module that uses pypaimon's readers and writers of them, which are not its documented API.
+
+A snapshot names two lists of manifests: the base list has all manifests of the snapshot that it is built on, the delta list those
+of its own changes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from pypaimon import CatalogFactory
+from pypaimon.common.identifier import Identifier
+from pypaimon.common.json_util import JSON
+from pypaimon.manifest.manifest_file_manager import ManifestFileManager
+from pypaimon.manifest.manifest_list_manager import ManifestListManager
+from pypaimon.manifest.schema.data_file_meta import DataFileMeta
+from pypaimon.manifest.schema.manifest_entry import ManifestEntry
+from pypaimon.manifest.schema.manifest_file_meta import ManifestFileMeta
+from pypaimon.manifest.schema.simple_stats import SimpleStats
+from pypaimon.snapshot.snapshot import Snapshot
+from pypaimon.table.row.generic_row import GenericRow
+
+from tiering.files.durable_files import sync_folder
+from tiering.files.private_files import make_folders_like_their_parent
+from tiering.lake.paimon.reading.loading import LoadedTable
+from tiering.lake.paimon.reading.snapshots import StoredSnapshot
+from tiering.lake.paimon.reading.table_folder import MANIFEST
+from tiering.lake.paimon.schema.partitions import bucket_folder, partition_values
+from tiering.lake.paimon.schema.stored_schema import StoredSchema
+from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile
+
+ENTRIES_A_MANIFEST = 20_000
+ADD, DELETE = 0, 1
+_APPENDED = 0
+"""`_FILE_SOURCE` of a file that a writer made, and no compaction."""
+
+
+@dataclass(frozen=True)
+class ManifestLists:
+    """Names and sizes of the lists of a new snapshot, and how many rows it adds."""
+
+    base: str
+    base_size: int
+    delta: str
+    delta_size: int
+    added_records: int
+
+
+@dataclass
+class Manifests:
+    """The manifests of one table. `written` grows with each file, also when writing fails half-way."""
+
+    loaded: LoadedTable
+    written: list[Path] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        catalog = CatalogFactory.create({"warehouse": str(self.loaded.warehouse)})
+        path = self.loaded.path
+        self._table = cast(Any, catalog.get_table(Identifier.create(path.database_name, path.table_name)))
+        self._files = ManifestFileManager(self._table)
+        self._lists = ManifestListManager(self._table)
+
+    def write(self, prefix: str, payloads: Sequence[FilesPayload]) -> ManifestLists:
+        """Writes manifests and lists of a snapshot on the head of `loaded` that adds the files of `payloads`; all durable then."""
+        make_folders_like_their_parent(self._folder)
+        entries = [entry for payload in payloads for entry in self._entries(payload)]
+        delta = [
+            self._manifest(f"{prefix}-m{number}.avro", entries[start : start + ENTRIES_A_MANIFEST])
+            for number, start in enumerate(range(0, len(entries), ENTRIES_A_MANIFEST))
+        ]
+        head = self.loaded.head
+        carried = [] if head is None else self._lists.read_all(as_pypaimon(head))
+        base_name, delta_name = f"{prefix}-l0.avro", f"{prefix}-l1.avro"
+        base_size, delta_size = self._list(base_name, carried), self._list(delta_name, delta)
+        sync_folder(self._folder)
+        added = sum(entry.file.row_count for entry in entries)
+        return ManifestLists(base_name, base_size, delta_name, delta_size, added)
+
+    def named_files(self, snapshot: StoredSnapshot, manifests: set[str]) -> Iterator[str]:
+        """Paths below the table's folder of all that a snapshot names, removed files too; without what is in `manifests`, to which
+        those that were read are added."""
+        document = snapshot.document
+        for key in ("baseManifestList", "deltaManifestList", "changelogManifestList"):
+            name = document.get(key)
+            if name is None:
+                continue
+            yield f"{MANIFEST}/{name}"
+            for meta in self._lists.read(name):
+                if meta.file_name in manifests:
+                    continue
+                manifests.add(meta.file_name)
+                yield f"{MANIFEST}/{meta.file_name}"
+                for entry in self._files.read(meta.file_name):
+                    yield self.file_path(entry)
+        if document.get("indexManifest") is not None:
+            yield f"{MANIFEST}/{document['indexManifest']}"
+
+    def live_entries(self, snapshot: StoredSnapshot) -> list[Any]:
+        """Entries of the data files of a snapshot."""
+        return list(self._files.read_entries_parallel(self._lists.read_all(as_pypaimon(snapshot))))
+
+    def file_path(self, entry: Any) -> str:
+        """Where a file is, below the table's folder."""
+        folder = bucket_folder(self._table.partition_keys, [str(value) for value in entry.partition.values], entry.bucket)
+        return f"{folder}/{entry.file.file_name}"
+
+    @property
+    def _folder(self) -> Path:
+        return self.loaded.root / MANIFEST
+
+    def _manifest(self, name: str, entries: list[ManifestEntry]) -> ManifestFileMeta:
+        self.written.append(self._folder / name)
+        self._files.write(name, entries)
+        _sync(self._folder / name)
+        return cast(ManifestFileMeta, self._files._build_meta(name, entries))
+
+    def _list(self, name: str, manifests: list[ManifestFileMeta]) -> int:
+        self.written.append(self._folder / name)
+        size = int(self._lists.write(name, manifests))
+        _sync(self._folder / name)
+        return size
+
+    def _entries(self, payload: FilesPayload) -> Iterator[ManifestEntry]:
+        keys = self._table.partition_keys
+        values = partition_values(keys, self.loaded.schema.columns, payload.partition)
+        partition = GenericRow(list(values), self._table.partition_keys_fields)
+        for file in payload.files:
+            yield ManifestEntry(ADD, partition, payload.bucket, payload.total_buckets, _file_meta(file, payload, self.loaded.schema))
+
+
+def as_pypaimon(snapshot: StoredSnapshot) -> Snapshot:
+    """The snapshot as pypaimon's readers take it."""
+    return cast(Snapshot, JSON.from_json(snapshot.content.decode(), Snapshot))
+
+
+def _file_meta(file: WrittenFile, payload: FilesPayload, schema: StoredSchema) -> DataFileMeta:
+    fields = [entry for entry in schema.table.fields if entry.name in file.bounds]
+    bounds = [file.bounds[entry.name] for entry in fields]
+    stats = SimpleStats(
+        GenericRow([low for low, _, _ in bounds], fields),
+        GenericRow([high for _, high, _ in bounds], fields),
+        [nulls for _, _, nulls in bounds],
+    )
+    empty = GenericRow([], [])
+    return DataFileMeta.create(
+        file_name=file.name,
+        file_size=file.size_bytes,
+        row_count=file.records,
+        min_key=empty,
+        max_key=empty,
+        key_stats=SimpleStats.empty_stats(),
+        value_stats=stats,
+        min_sequence_number=file.min_sequence,
+        max_sequence_number=file.max_sequence,
+        schema_id=payload.schema_id,
+        level=0,
+        extra_files=[],
+        delete_row_count=0,
+        file_source=_APPENDED,
+        value_stats_cols=[entry.name for entry in fields],
+    )
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

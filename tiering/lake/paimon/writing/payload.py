@@ -1,0 +1,69 @@
+"""What an executor tells the driver of the files that it wrote: JSON compressed by zstd, version 1, some 200 bytes a file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import zstandard
+
+PAYLOAD_VERSION = 1
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A file of one bucket. `folder` is below the table's folder.
+
+    `bounds`: by column the lowest and the highest value, and how many nulls there are, where they are known. Sequence numbers order
+    the rows of a bucket: in a log table they are the offsets of its first and its last row.
+    """
+
+    folder: str
+    name: str
+    size_bytes: int
+    records: int
+    min_sequence: int
+    max_sequence: int
+    bounds: dict[str, tuple[int | None, int | None, int]] = field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        return f"{self.folder}/{self.name}"
+
+
+@dataclass(frozen=True)
+class FilesPayload:
+    """The files of one split, with what they were written for."""
+
+    lake_table_uuid: str
+    schema_id: int
+    partition: tuple[str, ...]
+    bucket: int
+    """Paimon's."""
+    total_buckets: int
+    files: tuple[WrittenFile, ...]
+
+
+def encode_files(payload: FilesPayload) -> bytes:
+    """`payload` as bytes, deterministic."""
+    document = {"version": PAYLOAD_VERSION, **asdict(payload)}
+    return zstandard.ZstdCompressor().compress(json.dumps(document, separators=(",", ":")).encode("ascii"))
+
+
+def decode_files(data: bytes) -> FilesPayload:
+    """The inverse; raises ValueError naming a version it does not know."""
+    try:
+        document: dict[str, Any] = json.loads(zstandard.ZstdDecompressor().decompress(data))
+    except zstandard.ZstdError as error:
+        raise ValueError(f"a write result's files cannot be decompressed: {error}") from error
+    version = document.pop("version")
+    if version != PAYLOAD_VERSION:
+        raise ValueError(f"a write result's files have version {version!r}; this Lakeward reads version {PAYLOAD_VERSION}")
+    files = tuple(_file(entry) for entry in document["files"])
+    return FilesPayload(**{**document, "partition": tuple(document["partition"]), "files": files})
+
+
+def _file(entry: dict[str, Any]) -> WrittenFile:
+    bounds = {name: (low, high, nulls) for name, (low, high, nulls) in entry["bounds"].items()}
+    return WrittenFile(**{**entry, "bounds": bounds})
