@@ -151,6 +151,9 @@ ensure_fluss_paimon() { PYTHONPATH=tests .venv/bin/python -m support.fluss_paimo
 # The HDFS of the tests.
 ensure_hdfs() { PYTHONPATH=tests .venv/bin/python -m support.hadoop.hdfs_server; }
 
+# Other readers of lake tables, which the tests compare: in an environment of their own.
+ensure_readers() { PYTHONPATH=tests .venv/bin/python -m support.readers.environment; }
+
 [ -n "${LAKEWARD_SETUP_ALONE:-}" ] || alone
 unset LAKEWARD_SETUP_ALONE
 ensure_java
@@ -164,3 +167,4 @@ ensure_jars
 ensure_fluss_server
 ensure_fluss_paimon
 ensure_hdfs
+ensure_readers
