@@ -74,11 +74,11 @@ def names(kit: PaimonKit, table: TableInfo) -> dict[int, str]:
     return {row["id"]: row["name"] for row in rows}
 
 
-@pytest.mark.parametrize("way", ["one run", "many runs", "keys by duckdb"])
-def test_many_rounds_equal_a_dict(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    if way == "many runs":
+@pytest.mark.parametrize("fold", ["one run", "many runs", "keys by duckdb"])
+def test_many_rounds_equal_a_dict(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch, fold: str) -> None:
+    if fold == "many runs":
         monkeypatch.setattr(primary_key_writer, "RUN_BYTES", 2_000)
-    if way == "keys by duckdb":
+    if fold == "keys by duckdb":
         monkeypatch.setattr(folding, "MANY_KEYS", 0)
     table, rng, truth = keyed_table(), random.Random(5), dict[int, str]()
     rounds = Rounds(kit, table)
