@@ -59,7 +59,7 @@ def test_an_option_without_a_value_is_an_error() -> None:
 
 
 def test_an_option_of_another_format_is_named() -> None:
-    with pytest.raises(InvalidArgument, match=r"--datalake\.paimon\.warehouse names a lake that this version does not write"):
+    with pytest.raises(InvalidArgument, match=r"--datalake\.paimon\.warehouse is of another lake format than Iceberg"):
         properties_of("--datalake.paimon.warehouse", "/x")
 
 

@@ -64,7 +64,7 @@ def _datalake_options(context: typer.Context) -> Mapping[str, str]:
         option = name.removeprefix("--")
         if option.startswith(OF_OTHER_FORMATS):
             raise InvalidArgument(
-                f"the option {name} names a lake that this version does not write",
+                f"the option {name} is of another lake format than Iceberg, which alone is taken from Fluss's options",
                 hint=f"It takes those that begin with --{PREFIX}. Leave the cluster's tables to the service that has this option.",
             )
         if option == name or not (option == FORMAT or option.startswith(PREFIX)):
