@@ -57,7 +57,7 @@ def section(lake_format: str, cells: Sequence[Cell]) -> str:
 def sections(text: str) -> tuple[str, Mapping[str, str]]:
     """The introduction of a page, and its parts by the format of the lake."""
     introduction, *parts = text.split("\n## ")
-    return introduction + "\n", {lake_format: "\n".join(f"## {part}" for part in of_format) for lake_format, of_format in _by_format(parts)}
+    return introduction, {lake_format: "\n".join(f"## {part}" for part in of_format) for lake_format, of_format in _by_format(parts)}
 
 
 def _by_format(parts: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
