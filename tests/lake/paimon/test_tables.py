@@ -14,7 +14,7 @@ from support.lakes.paimon_kit import COLUMNS, PaimonKit
 from tiering.errors import DataCorrupt, InvalidArgument, InvalidName, SchemaDrift, UnsupportedType
 from tiering.lake.paimon.opening import open_paimon
 from tiering.lake.paimon.writing.bucket_hash import bucket_ids_of
-from tiering.model.tables import BucketKey, TableType
+from tiering.model.tables import BucketKey
 
 POINT = pa.struct([pa.field("x", pa.int32()), pa.field("tags", pa.list_(pa.string()))])
 EVERY_TYPE: dict[str, tuple[Any, list[Any]]] = {
@@ -57,11 +57,6 @@ def test_a_type_that_it_cannot_hold_is_refused(kit: PaimonKit, kind: pa.DataType
 def test_a_column_with_a_name_of_paimons_own_is_refused(kit: PaimonKit, name: str) -> None:
     with pytest.raises(InvalidName, match=name):
         kit.lake.ensure_table(kit.log_table(pa.schema([pa.field(name, pa.int32())])))
-
-
-def test_a_primary_key_table_is_refused_by_one_clear_error(kit: PaimonKit) -> None:
-    with pytest.raises(InvalidArgument, match="cannot be tiered to Paimon"):
-        kit.lake.check_schema(kit.log_table(table_type=TableType.PRIMARY_KEY, primary_key=("id",)))
 
 
 def test_a_new_table_looks_as_fluss_makes_it(kit: PaimonKit) -> None:

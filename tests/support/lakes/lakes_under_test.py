@@ -108,8 +108,6 @@ class HdfsUnderTest(HadoopUnderTest):
 class PaimonUnderTest(LakeUnderTest):
     """Paimon tables in a folder, read by pypaimon."""
 
-    holds_primary_keys = False
-
     def __init__(self, folder: Path) -> None:
         self._properties = local_lake_properties(folder)
         self.lake = open_lake("paimon", self._properties)
@@ -124,6 +122,12 @@ class PaimonUnderTest(LakeUnderTest):
         builder = self._table(table).new_read_builder().with_projection(["__bucket", "__offset"])
         rows = builder.new_read().to_arrow(builder.new_scan().plan().splits()).to_pylist()
         return sorted((row["__bucket"], row["__offset"]) for row in rows)
+
+    def names(self, table: TableInfo) -> dict[int, str]:
+        builder = self._table(table).new_read_builder()
+        rows = builder.new_read().to_arrow(builder.new_scan().plan().splits()).to_pylist()
+        assert len({row["id"] for row in rows}) == len(rows)
+        return {row["id"]: row["name"] for row in rows}
 
     def foreign_commit(self, table: TableInfo) -> None:
         builder = self._table(table).copy({"snapshot.ignore-empty-commit": "false"}).new_batch_write_builder()

@@ -20,7 +20,7 @@ from tiering.cluster.fluss.table_json import LAKE_FORMAT
 from tiering.cluster.fluss.wire.api import DESCRIBE_CLUSTER_CONFIGS, LEASES, NEEDED_OF_A_TABLET_SERVER
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakewardError
-from tiering.lake.registry import format_names, has_format, lake_opener
+from tiering.lake.registry import format_names, has_format, open_lake
 from tiering.model.tables import DEFAULT_LAKE_FORMAT
 from tiering.rpc.fluss import fluss_pb2 as pb
 
@@ -69,7 +69,7 @@ def lake_of_cluster(servers: str, properties: Mapping[str, str]) -> Iterator[Fin
     yield finding
     if finding.verdict is Verdict.OK:
         with fluss_cluster(servers) as cluster:
-            check_lake(cluster, lake_opener(properties))
+            check_lake(cluster, open_lake(DEFAULT_LAKE_FORMAT, properties))
         yield ok(LAKE, "it has the tables that the cluster says are tiered")
 
 

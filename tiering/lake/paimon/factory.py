@@ -16,9 +16,11 @@ from tiering.lake.paimon.schema.layout import UNAWARE
 from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
 from tiering.lake.paimon.writing.bucket_hash import bucket_ids_of
 from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles
+from tiering.lake.paimon.writing.primary_key_writer import PaimonPrimaryKeyWriter
+from tiering.lake.paimon.writing.sorted_files import SortedFiles
 from tiering.lake.paimon.writing.writer import PaimonLogWriter, WriterTarget
 from tiering.lake.writing.naming import file_prefix
-from tiering.lake.writing.row_guard import RowGuard, RowPlaces
+from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces
 from tiering.model.tables import OFFSET_COLUMN
 
 CommitterMaker = Callable[[Path], LakeCommitter]
@@ -35,6 +37,10 @@ class TableState:
     partition_keys: tuple[str, ...]
     bucket_keys: tuple[str, ...]
     total_buckets: int
+    primary_key: tuple[str, ...] = ()
+    """Without the partition columns, as Paimon sorts by it."""
+    is_followed: bool = False
+    """Whether all changes are written beside the last one of each key."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +71,11 @@ class PaimonTieringFactory:
             (name, pa.scalar(value, state.columns.field(name).type)) for name, value in zip(state.partition_keys, values, strict=True)
         ]
         hashes = [(state.bucket_keys, partial(bucket_ids_of, bucket_count=state.total_buckets))] if state.bucket_keys else []
-        guard = RowGuard(context, RowPlaces(scalars, hashes))
-        return PaimonLogWriter(context, target, ParquetFiles(place, state.columns, OFFSET_COLUMN), guard)
+        places = RowPlaces(scalars, hashes)
+        if not state.primary_key:
+            return PaimonLogWriter(context, target, ParquetFiles(place, state.columns, OFFSET_COLUMN), RowGuard(context, places))
+        files = SortedFiles(place, state.columns, state.primary_key)
+        return PaimonPrimaryKeyWriter(context, target, files, ChangeGuard(context, places), state.is_followed)
 
     def create_committer(self) -> LakeCommitter:
         """Only in the process that made the factory: InvalidArgument elsewhere."""

@@ -6,12 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.files.private_files import make_folders_like_their_parent
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, StoredFile
 from tiering.lake.paimon.commit.committer import PaimonCommitter
+from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.factory import PaimonTieringFactory, TableState
 from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, load_table, opened_table, table_root
@@ -20,7 +22,8 @@ from tiering.lake.paimon.reading.survey import delete_file, live_files, row_offs
 from tiering.lake.paimon.reading.table_folder import MANIFEST, SCHEMA, SNAPSHOT, TableFolder
 from tiering.lake.paimon.reading.view import view_of
 from tiering.lake.paimon.schema.drift import check_drift
-from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE, new_table_options, table_layout
+from tiering.lake.paimon.schema.layout import BUCKET, CHANGELOG_PRODUCER, INPUT, UNAWARE, new_table_options, table_layout
+from tiering.lake.paimon.schema.partitions import partition_texts, partition_values
 from tiering.lake.paimon.schema.stored_schema import first_schema, with_columns
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.writing.sent_rounds import SentRounds
@@ -32,7 +35,7 @@ EVOLVE_ATTEMPTS = 5
 
 
 class PaimonLake:
-    """Log tables in Paimon. Safe to use from several threads."""
+    """Paimon tables of one warehouse. Safe to use from several threads."""
 
     def __init__(self, warehouse: Path) -> None:
         self._warehouse = warehouse
@@ -101,8 +104,15 @@ class PaimonLake:
         return _view(loaded)
 
     def bucket_files(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
-        """See `Lake.bucket_files`: there is no primary-key table here."""
-        return {}
+        """See `Lake.bucket_files`: the highest sequence number of each bucket, by which its new rows are told to be newer."""
+        loaded = cast(LoadedTable, view.handle)
+        keys, columns = loaded.schema.table.partition_keys, loaded.schema.columns
+        places: dict[Place, BucketKey] = {}
+        for bucket, name in buckets.items():
+            places[partition_values(keys, columns, partition_texts(table, name)), bucket.bucket_id] = bucket
+        with lake_errors(f"read the manifests of {table.path}", table_path=table.path):
+            standing = Manifests(loaded).buckets(places.keys())
+        return {places[place]: str(state.sequence).encode() for place, state in standing.items()}
 
     def tiering_factory(self, table: TableInfo) -> PaimonTieringFactory:
         """For the lake table as `ensure_table` found it last; raises LakeTableReplaced if there is none."""
@@ -168,6 +178,8 @@ def _state(loaded: LoadedTable) -> TableState:
         partition_keys=tuple(schema.table.partition_keys),
         bucket_keys=tuple(schema.table.bucket_keys),
         total_buckets=int(options.get(BUCKET, UNAWARE)),
+        primary_key=tuple(name for name in schema.table.primary_keys if name not in schema.table.partition_keys),
+        is_followed=options.get(CHANGELOG_PRODUCER, "none").lower() == INPUT,
     )
 
 

@@ -1,4 +1,4 @@
-"""A cluster whose lake this version does not write: it can be connected, and everything that is asked says why a table is left alone."""
+"""A cluster whose lake is another one than ours: it can be connected, and everything that is asked says why a table is left alone."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.clusters.fluss_owner import opened_owner
+from support.clusters.fluss_owner import CLUSTER_ID, opened_owner
 from support.clusters.fluss_tables import FlussTables
 from support.fluss_paimon.flink_tiering import FlinkTiering
-from support.running.fluss_deployment import LAKE, FlussDeployment
-from tiering.cli.doctor.findings import Verdict
-from tiering.cli.doctor.fluss import cluster_servers
+from support.running.cluster_of_processes import Deployment
+from support.running.fluss_deployment import LAKE
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import BucketKey, TableInfo
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
@@ -38,23 +36,20 @@ def tiered(fluss_on_paimon: LocalFlussCluster, tables: FlussTables, flink: Flink
 def test_a_cluster_with_another_lake_is_connected_and_its_tables_are_left_with_a_reason(
     fluss_on_paimon: LocalFlussCluster, tiered: TableInfo, tmp_path: Path
 ) -> None:
-    deployment = FlussDeployment(tmp_path, servers=fluss_on_paimon.bootstrap_servers, mode=ServiceMode.SHARED.value)
+    deployment = Deployment(tmp_path)
     try:
-        deployment.start_coordinator()
+        deployment.start_coordinator("--fluss", fluss_on_paimon.bootstrap_servers, "--fluss-cluster-id", CLUSTER_ID)
         status = deployment.status(tiered.path)
         assert (status.lake_format, status.last_error) == ("paimon", None)
         assert status.status_reason == "left to other tiering services: its lake format is paimon, and this service writes iceberg"
         validated = deployment.lakeward("validate", str(tiered.path), status=2)
         assert "the lake copy of sales.of_flink is of the format paimon, and this version validates iceberg" in validated
-        for catalog, refusal in (("lake", "its copy is of the format paimon"), ("fluss", "there is no lake format 'paimon'")):
+        for catalog, refusal in (
+            ("lake", "its copy is of the format paimon"),
+            ("fluss", "so its lake table was dropped, or this is another lake"),
+        ):
             answer = deployment.lakeward("sql", "--engine", "duckdb", f"SELECT * FROM {catalog}.{tiered.path}", status=1)
             assert refusal in answer, answer
             assert "Traceback" not in answer
     finally:
         deployment.close()
-
-
-def test_the_doctor_says_that_its_lake_is_another_one(fluss_on_paimon: LocalFlussCluster) -> None:
-    *_, lake = cluster_servers(fluss_on_paimon.bootstrap_servers)
-    assert lake.verdict is Verdict.WARN
-    assert "it has a lake of format paimon, and Lakeward writes iceberg" in lake.result

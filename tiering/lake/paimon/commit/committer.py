@@ -16,11 +16,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
-from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced, RoundFailed
+from tiering.errors import BaseMoved, CommitOutcomeUnknown, LakeTableReplaced, RoundFailed
 from tiering.lake.base import FLUSS_COMMIT_USER_KEY, NO_PROPERTIES, Committable, LakeView
 from tiering.lake.marker import PATH_KEY, Marker, encode
 from tiering.lake.outside_errors import describe
-from tiering.lake.paimon.commit.manifests import ManifestLists, Manifests
+from tiering.lake.paimon.commit.manifests import BucketState, ManifestLists, Manifests
 from tiering.lake.paimon.commit.publishing import is_kept, keep_from_expiry, publish
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
@@ -95,6 +95,7 @@ class PaimonCommitter:
                 if not is_kept(loaded):  # before the first commit, so that there is no moment at which it could expire
                     keep_from_expiry(loaded, snapshot_id)
                 manifests = Manifests(loaded, written)
+                _check_buckets(manifests, payloads, marker)
                 lists = manifests.write(prefix, payloads)
                 return _content(loaded, snapshot_id, lists, {**properties, **_marker_properties(loaded, marker, prefix, written)})
         except BaseException:
@@ -128,6 +129,22 @@ class PaimonCommitter:
             )
 
 
+def _check_buckets(manifests: Manifests, payloads: Sequence[FilesPayload], marker: Marker) -> None:
+    """Whether the sequence numbers of the changes follow those that stand in each bucket: by these readers tell which row is newer."""
+    changes = {manifests.place(payload): payload for payload in payloads if payload.base_sequence is not None and not payload.replaces}
+    standing = manifests.buckets(changes.keys())
+    for place, payload in changes.items():
+        now = standing.get(place, BucketState()).sequence
+        if payload.base_sequence is not None and now > payload.base_sequence:
+            path = manifests.loaded.path
+            raise BaseMoved(
+                f"bucket {payload.bucket} of {path} got rows up to sequence number {now} while round {marker.round_id} wrote its changes, "
+                f"which follow {payload.base_sequence}",
+                table_path=path,
+                round_id=marker.round_id,
+            )
+
+
 def _content(loaded: LoadedTable, snapshot_id: int, lists: ManifestLists, properties: Mapping[str, str]) -> bytes:
     head = loaded.head
     before: Mapping[str, Any] = {} if head is None else head.document
@@ -136,13 +153,14 @@ def _content(loaded: LoadedTable, snapshot_id: int, lists: ManifestLists, proper
         "version": 3,
         "id": snapshot_id,
         "schemaId": loaded.schema.schema_id,
-        "baseManifestList": lists.base,
-        "baseManifestListSize": lists.base_size,
-        "deltaManifestList": lists.delta,
-        "deltaManifestListSize": lists.delta_size,
+        "baseManifestList": lists.base[0],
+        "baseManifestListSize": lists.base[1],
+        "deltaManifestList": lists.delta[0],
+        "deltaManifestListSize": lists.delta[1],
+        **_changelog(lists),
         "commitUser": properties.get(FLUSS_COMMIT_USER_KEY, COMMIT_USER),
         "commitIdentifier": COMMIT_IDENTIFIER,
-        "commitKind": "APPEND",
+        "commitKind": "OVERWRITE" if lists.removes_files else "APPEND",
         # A clock behind the last commit's: Paimon looks snapshots up by time.
         "timeMillis": max(int(time.time() * 1_000), int(before.get("timeMillis", 0))),
         "totalRecordCount": int(before.get("totalRecordCount") or 0) + lists.added_records,
@@ -153,6 +171,13 @@ def _content(loaded: LoadedTable, snapshot_id: int, lists: ManifestLists, proper
         "writerVersion": f"lakeward-{version('lakeward')}",
     }
     return json.dumps(document, indent=2).encode()
+
+
+def _changelog(lists: ManifestLists) -> dict[str, object]:
+    if lists.changelog is None:
+        return {}
+    name, size = lists.changelog
+    return {"changelogManifestList": name, "changelogManifestListSize": size, "changelogRecordCount": lists.changelog_records}
 
 
 def _marker_properties(loaded: LoadedTable, marker: Marker, prefix: str, written: list[Path]) -> dict[str, str]:

@@ -7,8 +7,8 @@ of its own changes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,9 +29,12 @@ from tiering.files.private_files import make_folders_like_their_parent
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.snapshots import StoredSnapshot
 from tiering.lake.paimon.reading.table_folder import MANIFEST
-from tiering.lake.paimon.schema.partitions import bucket_folder, partition_values
+from tiering.lake.paimon.schema.partitions import PartitionValue, bucket_folder, partition_values
 from tiering.lake.paimon.schema.stored_schema import StoredSchema
-from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile
+from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, unpack_keys
+
+Place = tuple[tuple[PartitionValue, ...], int]
+"""Values of the partition columns, and the bucket."""
 
 ENTRIES_A_MANIFEST = 20_000
 ADD, DELETE = 0, 1
@@ -41,13 +44,25 @@ _APPENDED = 0
 
 @dataclass(frozen=True)
 class ManifestLists:
-    """Names and sizes of the lists of a new snapshot, and how many rows it adds."""
+    """The lists of a new snapshot, name and size in bytes each, and how many rows it adds and takes away."""
 
-    base: str
-    base_size: int
-    delta: str
-    delta_size: int
+    base: tuple[str, int]
+    delta: tuple[str, int]
+    changelog: tuple[str, int] | None
     added_records: int
+    changelog_records: int
+    removes_files: bool
+
+
+@dataclass(frozen=True)
+class BucketState:
+    """What stands in a bucket: entries of its live data files, and the highest sequence number among them (-1 = none)."""
+
+    entries: tuple[Any, ...] = ()
+
+    @property
+    def sequence(self) -> int:
+        return max((int(entry.file.max_sequence_number) for entry in self.entries), default=-1)
 
 
 @dataclass
@@ -67,18 +82,41 @@ class Manifests:
     def write(self, prefix: str, payloads: Sequence[FilesPayload]) -> ManifestLists:
         """Writes manifests and lists of a snapshot on the head of `loaded` that adds the files of `payloads`; all durable then."""
         make_folders_like_their_parent(self._folder)
-        entries = [entry for payload in payloads for entry in self._entries(payload)]
-        delta = [
-            self._manifest(f"{prefix}-m{number}.avro", entries[start : start + ENTRIES_A_MANIFEST])
-            for number, start in enumerate(range(0, len(entries), ENTRIES_A_MANIFEST))
-        ]
+        added = [entry for payload in payloads for entry in self._entries(payload, is_changelog=False)]
+        followed = [entry for payload in payloads for entry in self._entries(payload, is_changelog=True)]
+        removed = self._replaced(payloads)
         head = self.loaded.head
         carried = [] if head is None else self._lists.read_all(as_pypaimon(head))
-        base_name, delta_name = f"{prefix}-l0.avro", f"{prefix}-l1.avro"
-        base_size, delta_size = self._list(base_name, carried), self._list(delta_name, delta)
+        base = self._list(f"{prefix}-l0.avro", carried)
+        delta = self._list(f"{prefix}-l1.avro", self._manifests(f"{prefix}-m", [*removed, *added]))
+        changelog = self._list(f"{prefix}-l2.avro", self._manifests(f"{prefix}-c", followed)) if followed else None
         sync_folder(self._folder)
-        added = sum(entry.file.row_count for entry in entries)
-        return ManifestLists(base_name, base_size, delta_name, delta_size, added)
+        records = sum(entry.file.row_count for entry in added) - sum(entry.file.row_count for entry in removed)
+        return ManifestLists(base, delta, changelog, records, sum(entry.file.row_count for entry in followed), bool(removed))
+
+    def buckets(self, places: Collection[Place]) -> dict[Place, BucketState]:
+        """What stands in those of `places`, each a partition's values and a bucket, in which anything stands."""
+        head = self.loaded.head
+        if head is None or not places:
+            return {}
+        standing: dict[Place, list[Any]] = {}
+        for entry in self.live_entries(head):
+            place = (tuple(entry.partition.values), int(entry.bucket))
+            if place in places:
+                standing.setdefault(place, []).append(entry)
+        return {place: BucketState(tuple(entries)) for place, entries in standing.items()}
+
+    def place(self, payload: FilesPayload) -> Place:
+        """Where the files of a split are."""
+        return partition_values(self._table.partition_keys, self.loaded.schema.columns, payload.partition), payload.bucket
+
+    def _replaced(self, payloads: Sequence[FilesPayload]) -> list[ManifestEntry]:
+        standing = self.buckets({self.place(payload) for payload in payloads if payload.replaces})
+        return [replace(entry, kind=DELETE) for state in standing.values() for entry in state.entries]
+
+    def _manifests(self, prefix: str, entries: list[ManifestEntry]) -> list[ManifestFileMeta]:
+        parts = range(0, len(entries), ENTRIES_A_MANIFEST)
+        return [self._manifest(f"{prefix}{number}.avro", entries[start : start + ENTRIES_A_MANIFEST]) for number, start in enumerate(parts)]
 
     def named_files(self, snapshot: StoredSnapshot, manifests: set[str]) -> Iterator[str]:
         """Paths below the table's folder of all that a snapshot names, removed files too; without what is in `manifests`, to which
@@ -101,7 +139,7 @@ class Manifests:
 
     def live_entries(self, snapshot: StoredSnapshot) -> list[Any]:
         """Entries of the data files of a snapshot."""
-        return list(self._files.read_entries_parallel(self._lists.read_all(as_pypaimon(snapshot))))
+        return list(self._files.read_entries_parallel(self._lists.read_all(as_pypaimon(snapshot)), drop_stats=False))
 
     def file_path(self, entry: Any) -> str:
         """Where a file is, below the table's folder."""
@@ -118,18 +156,21 @@ class Manifests:
         _sync(self._folder / name)
         return cast(ManifestFileMeta, self._files._build_meta(name, entries))
 
-    def _list(self, name: str, manifests: list[ManifestFileMeta]) -> int:
+    def _list(self, name: str, manifests: list[ManifestFileMeta]) -> tuple[str, int]:
         self.written.append(self._folder / name)
         size = int(self._lists.write(name, manifests))
         _sync(self._folder / name)
-        return size
+        return name, size
 
-    def _entries(self, payload: FilesPayload) -> Iterator[ManifestEntry]:
+    def _entries(self, payload: FilesPayload, *, is_changelog: bool) -> Iterator[ManifestEntry]:
         keys = self._table.partition_keys
         values = partition_values(keys, self.loaded.schema.columns, payload.partition)
         partition = GenericRow(list(values), self._table.partition_keys_fields)
+        key_fields = list(self._table.trimmed_primary_keys_fields)
         for file in payload.files:
-            yield ManifestEntry(ADD, partition, payload.bucket, payload.total_buckets, _file_meta(file, payload, self.loaded.schema))
+            if file.is_changelog is is_changelog:
+                meta = _file_meta(file, payload, self.loaded.schema, key_fields)
+                yield ManifestEntry(ADD, partition, payload.bucket, payload.total_buckets, meta)
 
 
 def as_pypaimon(snapshot: StoredSnapshot) -> Snapshot:
@@ -137,7 +178,7 @@ def as_pypaimon(snapshot: StoredSnapshot) -> Snapshot:
     return cast(Snapshot, JSON.from_json(snapshot.content.decode(), Snapshot))
 
 
-def _file_meta(file: WrittenFile, payload: FilesPayload, schema: StoredSchema) -> DataFileMeta:
+def _file_meta(file: WrittenFile, payload: FilesPayload, schema: StoredSchema, key_fields: list[Any]) -> DataFileMeta:
     fields = [entry for entry in schema.table.fields if entry.name in file.bounds]
     bounds = [file.bounds[entry.name] for entry in fields]
     stats = SimpleStats(
@@ -145,24 +186,31 @@ def _file_meta(file: WrittenFile, payload: FilesPayload, schema: StoredSchema) -
         GenericRow([high for _, high, _ in bounds], fields),
         [nulls for _, _, nulls in bounds],
     )
-    empty = GenericRow([], [])
+    first, last, low, high = _key_rows(file, key_fields)
     return DataFileMeta.create(
         file_name=file.name,
         file_size=file.size_bytes,
         row_count=file.records,
-        min_key=empty,
-        max_key=empty,
-        key_stats=SimpleStats.empty_stats(),
+        min_key=first,
+        max_key=last,
+        key_stats=SimpleStats(low, high, [0] * len(low.values)),
         value_stats=stats,
         min_sequence_number=file.min_sequence,
         max_sequence_number=file.max_sequence,
         schema_id=payload.schema_id,
         level=0,
         extra_files=[],
-        delete_row_count=0,
+        delete_row_count=file.deletes,
         file_source=_APPENDED,
         value_stats_cols=[entry.name for entry in fields],
     )
+
+
+def _key_rows(file: WrittenFile, fields: list[Any]) -> list[GenericRow]:
+    """First and last key, lowest and highest values; empty rows for a file of a log table."""
+    if not file.keys:
+        return [GenericRow([], [])] * 4
+    return [GenericRow([row[field.name] for field in fields], fields) for row in unpack_keys(file.keys)]
 
 
 def _sync(path: Path) -> None:

@@ -23,7 +23,7 @@ from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.view import marker_in, view_of
 from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
 
 
 def survey_of(loaded: LoadedTable) -> LakeSurvey:
@@ -51,7 +51,9 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Collection[str]) ->
         for entry in manifests.live_entries(head):
             texts = [str(value) for value in entry.partition.values]
             name = VALUE_SEPARATOR.join(texts) if texts else None
-            if name is None or name in partitions:
+            if info.table_type is TableType.PRIMARY_KEY and (name is None or name in partitions):
+                held.add_place((name, entry.bucket))
+            elif name is None or name in partitions:
                 _gather(held, info, name, loaded.root / manifests.file_path(entry))
     return held
 

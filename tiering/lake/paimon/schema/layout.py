@@ -18,6 +18,8 @@ from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN,
 
 FLUSS_PROPERTY_PREFIX, PAIMON_PREFIX = "fluss.", "paimon."
 BUCKET, BUCKET_KEY = "bucket", "bucket-key"
+CHANGELOG_PRODUCER, INPUT = "changelog-producer", "input"
+"""With it all changes are written as files of their own, beside the last one of each key."""
 UNAWARE = -1
 """Value of `bucket` of a table without a bucket key: all its files are in bucket 0."""
 SYSTEM_FIELDS = (
@@ -46,12 +48,6 @@ def table_layout(table: TableInfo) -> TableLayout:
     for name in table.schema.names:
         if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
             raise InvalidName(f"the column {name!r} has the name of one of Paimon's own columns", hint="Rename the column.", column=name)
-    if table.table_type is TableType.PRIMARY_KEY:
-        raise InvalidArgument(
-            f"the primary-key table {table.path} cannot be tiered to Paimon: log tables can",
-            hint="Make it with the option 'table.datalake.format' = 'iceberg'.",
-            table_path=table.path,
-        )
     columns = pa.schema([pa.field(column.name, lake_type(column.name, column.type), column.nullable) for column in table.schema])
     for name in table.partition_keys:
         if columns.field(name).type not in (pa.string(), pa.date32(), pa.int32()):
@@ -60,10 +56,28 @@ def table_layout(table: TableInfo) -> TableLayout:
                 hint="Partition columns are strings, dates or 32-bit integers.",
                 column=name,
             )
-    options = {BUCKET: str(UNAWARE)}
-    if table.bucket_keys:
-        options = {BUCKET: str(table.bucket_count), BUCKET_KEY: ",".join(table.bucket_keys)}
+    if table.table_type is TableType.PRIMARY_KEY:
+        _check_primary_key(table, columns)
+    keys = table.bucket_keys or tuple(name for name in table.primary_key if name not in table.partition_keys)
+    options = {BUCKET: str(table.bucket_count), BUCKET_KEY: ",".join(keys)} if keys else {BUCKET: str(UNAWARE)}
     return TableLayout(pa.schema([*columns, *SYSTEM_FIELDS]), table.partition_keys, table.primary_key, options)
+
+
+def _check_primary_key(table: TableInfo, columns: pa.Schema) -> None:
+    """Raises for a primary key that cannot be compared as values, may be null, or may leave its partition."""
+    for name in table.primary_key:
+        kind = columns.field(name).type
+        if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+            raise UnsupportedType(f"column {name!r} of type {kind} cannot be part of a primary key", column=name)
+        if columns.field(name).nullable:
+            raise InvalidArgument(f"the key column {name!r} is nullable", hint="Declare the column NOT NULL.", column=name)
+    for name in table.partition_keys:
+        if name not in table.primary_key:
+            raise InvalidArgument(
+                f"the partition column {name!r} of {table.path} is not part of its primary key", hint="Add it to the key.", column=name
+            )
+    if set(table.primary_key) <= set(table.partition_keys):
+        raise InvalidArgument(f"the primary key of {table.path} has only partition columns", hint="Add another column.")
 
 
 def new_table_options(table: TableInfo, layout: TableLayout) -> dict[str, str]:
@@ -73,4 +87,5 @@ def new_table_options(table: TableInfo, layout: TableLayout) -> dict[str, str]:
             raise InvalidArgument(f"the table option {name!r} is not supported", hint="Set it on the lake table.", table_path=table.path)
     public = public_options(table.properties).items()
     fluss = {FLUSS_PROPERTY_PREFIX + name: value for name, value in public if not name.startswith(ICEBERG_PREFIX)}
-    return {**fluss, "partition.legacy-name": "false", "file.format": "parquet", **layout.options}
+    followed = {CHANGELOG_PRODUCER: INPUT} if table.table_type is TableType.PRIMARY_KEY else {}
+    return {**fluss, "partition.legacy-name": "false", "file.format": "parquet", **followed, **layout.options}

@@ -56,7 +56,7 @@ class ParquetFiles:
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
-        self._open: _OpenFile | None = None
+        self._open: OpenFile | None = None
         self._started: list[Path] = []
         self._done: list[WrittenFile] = []
 
@@ -111,30 +111,12 @@ class ParquetFiles:
             if self._open.stream.tell() >= TARGET_FILE_BYTES:
                 self._close_file()
 
-    def _open_file(self, first_rows: pa.Table) -> _OpenFile:
+    def _open_file(self, first_rows: pa.Table) -> OpenFile:
         folder = self._place.root / self._place.folder
         make_folders_like_their_parent(folder)
         path = folder / f"{self._place.prefix}-{len(self._started):05d}.parquet"
         self._started.append(path)
-        encodings = choose_encodings(first_rows)
-        encoding = {name: kind for name, kind in encodings.encoding.items() if self.schema.field(name).type in _DELTA_TYPES}
-        stream = os.fdopen(open_like_folder(path, overwrite=False), "wb")
-        try:
-            writer = pq.ParquetWriter(
-                stream,
-                self.schema,
-                compression="zstd",
-                use_dictionary=cast(Any, encodings.dictionary),
-                column_encoding=encoding or None,
-                data_page_size=PAGE_BYTES,
-                dictionary_pagesize_limit=DICTIONARY_BYTES,
-                store_schema=False,
-                store_decimal_as_integer=True,
-            )
-        except BaseException:
-            stream.close()
-            raise
-        return _OpenFile(path, stream, writer)
+        return open_file(path, first_rows)
 
     def _close_file(self) -> None:
         if self._open is None:
@@ -148,7 +130,33 @@ class ParquetFiles:
             )
 
 
-class _OpenFile:
+def open_file(path: Path, first_rows: pa.Table) -> OpenFile:
+    """Begins a file whose first rows are `first_rows`; its columns are theirs. Raises OSError."""
+    encodings = choose_encodings(first_rows)
+    schema = first_rows.schema
+    encoding = {name: kind for name, kind in encodings.encoding.items() if schema.field(name).type in _DELTA_TYPES}
+    stream = os.fdopen(open_like_folder(path, overwrite=False), "wb")
+    try:
+        writer = pq.ParquetWriter(
+            stream,
+            schema,
+            compression="zstd",
+            use_dictionary=cast(Any, encodings.dictionary),
+            column_encoding=encoding or None,
+            data_page_size=PAGE_BYTES,
+            dictionary_pagesize_limit=DICTIONARY_BYTES,
+            store_schema=False,
+            store_decimal_as_integer=True,
+        )
+    except BaseException:
+        stream.close()
+        raise
+    return OpenFile(path, stream, writer)
+
+
+class OpenFile:
+    """A file that is being written, and what its manifest entry will say."""
+
     def __init__(self, path: Path, stream: Any, writer: pq.ParquetWriter) -> None:
         self.path = path
         self.stream = stream

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import zstandard
 
 PAYLOAD_VERSION = 1
@@ -26,6 +28,12 @@ class WrittenFile:
     min_sequence: int
     max_sequence: int
     bounds: dict[str, tuple[int | None, int | None, int]] = field(default_factory=dict)
+    keys: str = ""
+    """Of a primary-key table: first and last key, lowest and highest value of each key column (`pack_keys`)."""
+    deletes: int = 0
+    """Of a primary-key table: rows that take another one away."""
+    is_changelog: bool = False
+    """Whether it holds all changes, for readers that follow the table."""
 
     @property
     def path(self) -> str:
@@ -43,6 +51,10 @@ class FilesPayload:
     """Paimon's."""
     total_buckets: int
     files: tuple[WrittenFile, ...]
+    base_sequence: int | None = None
+    """Of a primary-key table: the highest sequence number that stood in the bucket (-1 = none); None = the split changes no key."""
+    replaces: bool = False
+    """Whether all that stands in the bucket goes."""
 
 
 def encode_files(payload: FilesPayload) -> bytes:
@@ -62,6 +74,20 @@ def decode_files(data: bytes) -> FilesPayload:
         raise ValueError(f"a write result's files have version {version!r}; this Lakeward reads version {PAYLOAD_VERSION}")
     files = tuple(_file(entry) for entry in document["files"])
     return FilesPayload(**{**document, "partition": tuple(document["partition"]), "files": files})
+
+
+def pack_keys(keys: pa.Table) -> str:
+    """The rows of `keys` as text: values of any type of key."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, keys.schema) as stream:
+        stream.write_table(keys)
+    return base64.b64encode(sink.getvalue()).decode("ascii")
+
+
+def unpack_keys(text: str) -> list[dict[str, Any]]:
+    """The inverse, as Python's values."""
+    rows: list[dict[str, Any]] = pa.ipc.open_stream(base64.b64decode(text)).read_all().to_pylist()
+    return rows
 
 
 def _file(entry: dict[str, Any]) -> WrittenFile:
