@@ -13,6 +13,7 @@ import pyarrow as pa
 from tiering.clock import Clock
 from tiering.cluster.embedded.kv.primary_key_tables import PrimaryKeyTables
 from tiering.cluster.embedded.kv.snapshot_files import SNAPSHOT_FOLDER
+from tiering.cluster.embedded.log.bucketing import Bucketing, bucketing_for
 from tiering.cluster.embedded.log.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
 from tiering.cluster.embedded.metadata import lease_rows, table_rows
 from tiering.cluster.embedded.metadata.database import Metadata
@@ -105,7 +106,8 @@ class TableChanges:
         """
         check_path(path)
         with self._listing.altering() as (connection, touched):
-            before = table_rows.find_table(connection, path).info
+            stored = table_rows.find_table(connection, path)
+            before = stored.info
             table_rows.insert_columns(connection, path, add_columns)
             info = table_rows.update_properties(connection, path, options, self._clock.now())
             if info.lake_format != before.lake_format and read_lake_record(connection, info.table_id) is not None:
@@ -114,6 +116,7 @@ class TableChanges:
                     hint="Make a new table with that format, and load it.",
                     table_id=info.table_id,
                 )
+            _check_bucketing(stored, info)
             # What an older version let in may still be altered in other ways, such as to disable the lake.
             if info.lake_enabled and (not before.lake_enabled or info.schema != before.schema or info.lake_format != before.lake_format):
                 self._check_lake(info)
@@ -122,6 +125,18 @@ class TableChanges:
             else:
                 touched.add(info.table_id)
         return info
+
+
+def _check_bucketing(stored: table_rows.StoredTable, info: TableInfo) -> None:
+    """Raises InvalidArgument for a lake format whose readers would look for rows in other buckets than they are in."""
+    wanted = bucketing_for(info.bucket_keys, info.lake_format)
+    if info.bucket_count > 1 and stored.bucketing is not wanted and Bucketing.PAIMON in (stored.bucketing, wanted):
+        raise InvalidArgument(
+            f"the lake format of {info.path} cannot become {info.lake_format}: its rows are in buckets by the formula {stored.bucketing}, "
+            f"which its readers do not know",
+            hint="Make a new table with that format, and load it.",
+            table_id=info.table_id,
+        )
 
 
 def check_path(path: TablePath) -> None:
