@@ -27,6 +27,12 @@ def python() -> Path:
     return FOLDER / "bin" / "python"
 
 
+def pin(package: str) -> str:
+    """The version of one of its packages."""
+    pins = [line.split()[0] for line in REQUIREMENTS.read_text().splitlines() if "==" in line and not line.startswith(" ")]
+    return dict(pin.split("==") for pin in pins)[package]
+
+
 def make() -> None:
     """Makes it if it is not there; an interrupted one is made anew."""
     if _is_made():

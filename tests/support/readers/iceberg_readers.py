@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib import metadata
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
 import pyarrow as pa
-from pyarrow import feather
 from pyiceberg.catalog import load_catalog
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 
 from support.readers import environment
+from support.readers.kinds import OutsideReader, OwnReader
 from support.readers.matrix import Limit, sorted_rows
-from support.readers.questions import Answer, Question, Reader, error_text
+from support.readers.questions import Answer, Question, Reader
 from tiering.cli.spark.jars import ICEBERG_RUNTIME
 from tiering.lake.duckdb_rows import LakeColumns, live_rows, quoted
 from tiering.lake.file_lists import FIELD_ID_KEY
 from tiering.lake.iceberg.catalogs.opening import CATALOG_NAME
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.model.tables import TablePath
-
-SECONDS = 240
-"""For all questions to a reader in a process of its own."""
 
 
 def _reads_null_as_empty(answer: Answer, expected: pa.Table) -> bool:
@@ -46,56 +38,18 @@ ICEBERG_LIMITS = (
 )
 
 
-@dataclass(frozen=True)
-class OwnReader:
-    """One of this environment: `read` answers one question, or raises."""
-
-    name: str
-    title: str
-    read: Callable[[Question], pa.Table]
-
-    def answers(self, questions: Sequence[Question]) -> list[Answer]:
-        return [self._answer(question) for question in questions]
-
-    def _answer(self, question: Question) -> Answer:
-        try:
-            return self.read(question)
-        except Exception as error:
-            return error_text(error)
-
-
-@dataclass(frozen=True)
-class OutsideReader:
-    """One of the readers' own environment, `name` in `outside_readers.py`: a process answers all questions."""
-
-    name: str
-    title: str
-    properties: Mapping[str, str]
-
-    def answers(self, questions: Sequence[Question]) -> list[Answer]:
-        request = json.dumps({"properties": dict(self.properties), "questions": [question.to_json() for question in questions]})
-        script = Path(__file__).with_name("outside_readers.py")
-        with TemporaryDirectory() as folder:
-            command = [environment.python(), "-I", script, self.name, folder]
-            process = subprocess.run(command, input=request, capture_output=True, text=True, timeout=SECONDS, check=False)
-            assert process.returncode == 0, process.stderr[-2_000:]
-            errors: list[str | None] = json.loads(process.stdout.splitlines()[-1])
-            return [
-                feather.read_table(Path(folder) / f"{number}.arrow", memory_map=False) if error is None else error
-                for number, error in enumerate(errors)
-            ]
-
-
 def iceberg_readers(properties: Mapping[str, str], spark: SparkSession) -> list[Reader]:
     """Every reader of the lake with these properties of its catalog, which `spark` has as the catalog `lake`; in the page's order."""
-    lake, spark_title = IcebergLake(dict(properties)), f"Spark {spark.version}, Iceberg {ICEBERG_RUNTIME.version}"
+    lake = IcebergLake(dict(properties))
+    spark_title = f"Spark {spark.version}, Iceberg {ICEBERG_RUNTIME.version}"
+    datafusion_title = f"DataFusion {environment.pin('datafusion')}, iceberg-rust {environment.pin('pyiceberg-core')}"
     return [
         OwnReader("pyiceberg", f"pyiceberg {metadata.version('pyiceberg')}", lambda question: by_pyiceberg(properties, question)),
         OwnReader("spark", spark_title, SparkReader(spark).read),
         OwnReader("duckdb", f"DuckDB {duckdb.__version__}", lambda question: by_duckdb(lake, question)),
-        OutsideReader("datafusion", f"DataFusion {_pin('datafusion')}, iceberg-rust {_pin('pyiceberg-core')}", properties),
-        OutsideReader("polars", f"Polars {_pin('polars')}", properties),
-        OutsideReader("daft", f"Daft {_pin('daft')}", properties),
+        OutsideReader("datafusion", datafusion_title, properties),
+        OutsideReader("polars", f"Polars {environment.pin('polars')}", properties),
+        OutsideReader("daft", f"Daft {environment.pin('daft')}", properties),
     ]
 
 
@@ -154,9 +108,3 @@ def by_duckdb(lake: IcebergLake, question: Question) -> pa.Table:
         if question.condition is None:
             return connection.sql(picked).to_arrow_table()
         return connection.sql(f"{picked} WHERE {quoted(question.condition.column)} = ?", params=[question.condition.value]).to_arrow_table()
-
-
-def _pin(package: str) -> str:
-    """The pinned version of a package of the readers' own environment."""
-    pins = [line.split()[0] for line in environment.REQUIREMENTS.read_text().splitlines() if "==" in line and not line.startswith(" ")]
-    return dict(pin.split("==") for pin in pins)[package]

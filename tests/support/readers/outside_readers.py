@@ -1,4 +1,4 @@
-"""Runs in the environment of the other readers, which has nothing of this project: answers questions about Iceberg tables.
+"""Runs in the environment of the other readers, which has nothing of this project: answers questions about lake tables.
 
 `python outside_readers.py READER FOLDER`; standard input is JSON: `properties` of the catalog, and `questions` (`Question.to_json`).
 The answer to question n is FOLDER/n.arrow; standard output has a JSON list of their errors, null where there is none.
@@ -19,12 +19,14 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import StaticTable, Table
 
 Question = dict[str, Any]
+Properties = dict[str, str]
 
 
-def by_datafusion(table: Table, question: Question) -> pa.Table:
+def by_datafusion(properties: Properties, question: Question) -> pa.Table:
     """iceberg-rust plans and reads; it is handed the table's metadata file, and reads the newest snapshot that this knows."""
     from datafusion import SessionContext, col, lit
 
+    table = _iceberg_table(properties, question)
     context = SessionContext()
     context.register_table("lake_table", table if question["snapshot_id"] is None else _as_it_was(table, question["snapshot_id"]))
     rows = context.table("lake_table")
@@ -33,27 +35,50 @@ def by_datafusion(table: Table, question: Question) -> pa.Table:
     return rows.select(*(col(f'"{name}"') for name in question["columns"])).to_arrow_table()
 
 
-def by_polars(table: Table, question: Question) -> pa.Table:
+def by_polars(properties: Properties, question: Question) -> pa.Table:
     """pyiceberg plans, polars reads the files."""
     import polars as pl
 
-    rows = pl.scan_iceberg(table, snapshot_id=question["snapshot_id"], reader_override="native")
+    rows = pl.scan_iceberg(_iceberg_table(properties, question), snapshot_id=question["snapshot_id"], reader_override="native")
     if question["condition"] is not None:
         rows = rows.filter(pl.col(question["condition"]["column"]) == _value(question))
     return rows.select(question["columns"]).collect().to_arrow()
 
 
-def by_daft(table: Table, question: Question) -> pa.Table:
+def by_daft(properties: Properties, question: Question) -> pa.Table:
     """pyiceberg plans, Daft reads the files."""
     import daft
 
-    rows = daft.read_iceberg(table, snapshot_id=question["snapshot_id"])
+    rows = daft.read_iceberg(_iceberg_table(properties, question), snapshot_id=question["snapshot_id"])
     if question["condition"] is not None:
         rows = rows.where(daft.col(question["condition"]["column"]) == _value(question))
     return rows.select(*question["columns"]).to_arrow()
 
 
-READERS: dict[str, Callable[[Table, Question], pa.Table]] = {"datafusion": by_datafusion, "polars": by_polars, "daft": by_daft}
+def by_pypaimon_rust(properties: Properties, question: Question) -> pa.Table:
+    """paimon-rust plans and reads."""
+    from pypaimon_rust.datafusion import PaimonCatalog
+
+    table = PaimonCatalog({"warehouse": properties["warehouse"]}).get_table(question["table"])
+    version = None if question["snapshot_id"] is None else {"scan.snapshot-id": str(question["snapshot_id"])}
+    builder = table.new_read_builder(version)
+    if question["condition"] is not None:
+        builder = builder.with_filter({"method": "equal", "field": question["condition"]["column"], "literals": [_value(question)]})
+    builder = builder.with_projection(question["columns"])
+    batches = builder.new_read().read(builder.new_scan().plan().splits())
+    return pa.Table.from_batches(batches) if batches else pa.table({name: pa.nulls(0) for name in question["columns"]})
+
+
+READERS: dict[str, Callable[[Properties, Question], pa.Table]] = {
+    "datafusion": by_datafusion,
+    "polars": by_polars,
+    "daft": by_daft,
+    "pypaimon-rust": by_pypaimon_rust,
+}
+
+
+def _iceberg_table(properties: Properties, question: Question) -> Table:
+    return load_catalog("lake", **properties).load_table(question["table"])
 
 
 def _value(question: Question) -> int | str | date:
@@ -70,11 +95,10 @@ def _as_it_was(table: Table, snapshot_id: int) -> Table:
 
 def main(reader: str, folder: Path) -> None:
     request = json.load(sys.stdin)
-    catalog = load_catalog("lake", **request["properties"])
     errors: list[str | None] = []
     for number, question in enumerate(request["questions"]):
         try:
-            rows = READERS[reader](catalog.load_table(question["table"]), question)
+            rows = READERS[reader](request["properties"], question)
             feather.write_feather(rows, str(folder / f"{number}.arrow"), compression="uncompressed")
             errors.append(None)
         except Exception as error:

@@ -13,12 +13,16 @@ from support.background import tick
 from support.worlds.lake_world import FRESHNESS_S, LakeWorld
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
+from tiering.lake.registry import open_lake
 from tiering.model.rounds import RoundState
-from tiering.model.tables import TableInfo, TablePath
+from tiering.model.tables import TIMESTAMP_COLUMN, TableInfo, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
-LAYOUTS: Mapping[str, Mapping[str, str]] = {"system-columns": {}}
-"""The layouts of lake tables, each with the table options that choose it."""
+LAYOUTS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "iceberg": {"system-columns": {}},
+    "paimon": {"system-columns": {"table.datalake.format": "paimon"}},
+}
+"""By the format of the lake its tables' layouts, each with the table options that choose it."""
 
 Row = dict[str, Any]
 
@@ -66,18 +70,27 @@ class SourceTable:
         return head
 
     def lake_columns(self) -> pa.Schema:
-        """The lake table's columns with the lake's types."""
-        return self.world.lake.columns(self.world.view(self.info))
+        """The lake table's columns with the lake's types.
+
+        Paimon has every type of the source; the time of a record is in milliseconds there, as Fluss has it.
+        """
+        if self.world.lake_format == "iceberg":
+            return self.world.lake.columns(self.world.view(self.info))
+        columns = self.info.lake_schema()
+        return columns.set(columns.get_field_index(TIMESTAMP_COLUMN), pa.field(TIMESTAMP_COLUMN, pa.timestamp("ms", "UTC")))
 
     def _key(self, row: Row) -> tuple[Any, ...]:
         return tuple(row[name] for name in self.info.primary_key)
 
 
 class TieredWorld(LakeWorld):
-    """Embedded cluster, coordinator and inline rounds in one folder."""
+    """Embedded cluster, coordinator and inline rounds in one folder, and a lake of a format."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lake_format: str = "iceberg") -> None:
         super().__init__(folder)
+        self.lake_format = lake_format
+        if lake_format != "iceberg":
+            self.lake = open_lake(lake_format, self.lake_properties)
         self._assignment: pb.LakeTieringHeartbeatResponse | None = None
         self._tables: dict[int, TableInfo] = {}
 
@@ -85,7 +98,7 @@ class TieredWorld(LakeWorld):
         """A new table that is tiered, in a database of its layout. `spec`: keys of `TableSpec`."""
         path = TablePath(layout.replace("-", "_"), name)
         self.storage.create_database(path.database_name, ignore_if_exists=True)
-        options = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s", **LAYOUTS[layout]}
+        options = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s", **LAYOUTS[self.lake_format][layout]}
         info = self.storage.create_table(path, TableSpec(schema, buckets, properties=options, **spec))
         tick(self.coordinator)
         self._tables[info.table_id] = info

@@ -22,6 +22,7 @@ from tiering.cluster.embedded.metadata.listing import TableListing
 from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.writable import TableSpec
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument
+from tiering.lake.layouts import wanted_layout
 from tiering.model.names import check_database, table_path
 from tiering.model.tables import TableInfo, TablePath
 
@@ -110,15 +111,14 @@ class TableChanges:
             before = stored.info
             table_rows.insert_columns(connection, path, add_columns)
             info = table_rows.update_properties(connection, path, options, self._clock.now())
-            if info.lake_format != before.lake_format and read_lake_record(connection, info.table_id) is not None:
-                raise InvalidArgument(
-                    f"the lake format of {path} cannot become {info.lake_format}: its lake table is {before.lake_format} already",
-                    hint="Make a new table with that format, and load it.",
-                    table_id=info.table_id,
-                )
+            layout, former_layout = wanted_layout(info.properties), wanted_layout(before.properties)
+            moves = (info.lake_format, layout) != (before.lake_format, former_layout)
+            if moves and read_lake_record(connection, info.table_id) is not None:
+                raise _other_lake_table(info, before)
             _check_bucketing(stored, info)
             # What an older version let in may still be altered in other ways, such as to disable the lake.
-            if info.lake_enabled and (not before.lake_enabled or info.schema != before.schema or info.lake_format != before.lake_format):
+            is_other = (info.schema, info.lake_format, layout) != (before.schema, before.lake_format, former_layout)
+            if info.lake_enabled and (not before.lake_enabled or is_other):
                 self._check_lake(info)
             if dry_run:
                 connection.rollback()
@@ -137,6 +137,18 @@ def _check_bucketing(stored: table_rows.StoredTable, info: TableInfo) -> None:
             hint="Make a new table with that format, and load it.",
             table_id=info.table_id,
         )
+
+
+def _other_lake_table(info: TableInfo, before: TableInfo) -> InvalidArgument:
+    """For an option that the lake table took over when it was made."""
+    kind, now, former = "format", info.lake_format, before.lake_format
+    if now == former:
+        kind, now, former = "layout", str(wanted_layout(info.properties)), str(wanted_layout(before.properties))
+    return InvalidArgument(
+        f"the lake {kind} of {info.path} cannot become {now}: its lake table is {former} already",
+        hint=f"Make a new table with that {kind}, and load it.",
+        table_id=info.table_id,
+    )
 
 
 def check_path(path: TablePath) -> None:

@@ -25,8 +25,10 @@ from tiering.lake.iceberg.catalogs.locations import AllowedLocations
 from tiering.lake.iceberg.commit.committer import IcebergCommitter
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.writer import BucketPlace, PrimaryKeyWriter
+from tiering.lake.iceberg.schema.layout import layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import partition_path, partition_values
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder
+from tiering.lake.iceberg.writing.provenance import Provenance
 from tiering.lake.iceberg.writing.row_places import row_places
 from tiering.lake.iceberg.writing.writer import FileTarget, IcebergWriter, RowFiles
 from tiering.lake.writing.naming import file_prefix
@@ -107,7 +109,8 @@ class IcebergTieringFactory:
             io = self._open_io()
             locations = locations_of(state.location, state.properties)
         builder = DataFileBuilder(state.schema, dict(state.properties), state.spec.spec_id, values)
-        files = RowFiles(context, state.schema, target, io, locations, builder)
+        provenance = None if layout_of_schema(state.schema).has_row_offsets else Provenance(context)
+        files = RowFiles(context, state.schema, target, io, locations, builder, provenance)
         places = row_places(state.schema, state.spec, values)
         if context.table.table_type is TableType.LOG:
             return IcebergWriter(context, files, RowGuard(context, places))

@@ -8,6 +8,12 @@ import pyarrow as pa
 
 from tiering.errors import InvalidData
 from tiering.lake.outside_errors import describe
+from tiering.model.tables import SYSTEM_COLUMN_FIELDS
+
+
+def watched_schema(schema: pa.Schema) -> pa.Schema:
+    """What guards look at: the columns of files, and the system columns behind them if files have none."""
+    return pa.schema([*schema, *(field for field in SYSTEM_COLUMN_FIELDS if field.name not in schema.names)])
 
 
 def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
+from tiering.lake.layouts import LAYOUT_OPTION, Layout, wanted_layout
 from tiering.lake.paimon.schema.types import lake_type
 from tiering.lake_table_options import PREFIX as ICEBERG_PREFIX
 from tiering.lake_table_options import public_options
@@ -48,6 +49,12 @@ def table_layout(table: TableInfo) -> TableLayout:
     for name in table.schema.names:
         if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
             raise InvalidName(f"the column {name!r} has the name of one of Paimon's own columns", hint="Rename the column.", column=name)
+    if not wanted_layout(table.properties).has_row_offsets:
+        raise InvalidArgument(
+            f"the lake table of {table.path} cannot have the layout {Layout.CLEAN} in Paimon: this version writes it to Iceberg alone",
+            hint=f"Make it with the option {LAYOUT_OPTION} = {Layout.SYSTEM_COLUMNS}.",
+            table_path=table.path,
+        )
     columns = pa.schema([pa.field(column.name, lake_type(column.name, column.type), column.nullable) for column in table.schema])
     for name in table.partition_keys:
         if columns.field(name).type not in (pa.string(), pa.date32(), pa.int32()):
