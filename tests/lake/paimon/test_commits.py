@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
+from pypaimon.manifest.manifest_list_manager import ManifestListManager
 
 from support.lakes.paimon_kit import CLUSTER_ID, COLUMNS, PaimonKit
 from tiering.errors import CommitOutcomeUnknown, LakeUnavailable, MarkerCorrupt, RoundFailed
 from tiering.lake.base import FLUSS_COMMIT_USER, FLUSS_COMMIT_USER_KEY, FLUSS_OFFSETS_KEY
-from tiering.lake.paimon.commit import publishing
+from tiering.lake.paimon.commit import manifests, publishing
 from tiering.lake.paimon.reading.table_folder import TableFolder
 from tiering.lake.rules.base_check import CommitOutcome, KnownLake, check_base, resolve_commit
 
@@ -151,6 +152,20 @@ def test_the_newest_tiering_commit_is_kept_from_expiry_from_before_the_first_one
     kit.foreign_commit(table)
     assert kit.tier(table, "r2", [2]) == 2
     assert kept() == 2
+
+
+def test_manifests_are_merged_in_a_rounds_own_commit(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "MERGE_COUNT", 4)
+    table = kit.log_table()
+    for number in range(10):
+        kit.tier(table, f"r{number}", [number])
+    head = kit.by_pypaimon(table).snapshot_manager().get_latest_snapshot()
+    assert len(ManifestListManager(kit.by_pypaimon(table)).read_all(head)) <= 5
+    assert sorted(kit.read(table)["id"].to_pylist()) == list(range(10))
+    assert kit.read(table, id=3)["name"].to_pylist() == ["3"]
+    assert kit.view(table).records == 10
+    live = kit.lake.live_files(kit.view(table))
+    assert {file.location for file in kit.lake.stored_files(kit.view(table)) if file.name.endswith((".avro", ".parquet"))} == live
 
 
 def test_files_that_are_gone_are_no_commit(kit: PaimonKit) -> None:

@@ -17,6 +17,7 @@ from support.lakes.paimon_kit import CLUSTER_ID, PaimonKit
 from tiering.errors import BaseMoved, InvalidArgument, UnsupportedType
 from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.paimon.commit import manifests
 from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.paimon.writing import primary_key_writer
 from tiering.lake.writing import keys as folding
@@ -156,15 +157,17 @@ def test_partitions_have_buckets_of_their_own(kit: PaimonKit) -> None:
     assert kit.lake.row_offsets(table, kit.view(table), {"eu"}).places == {("eu", 0)}
 
 
-def test_a_kv_snapshot_replaces_whatever_stands_in_its_bucket(kit: PaimonKit) -> None:
+def test_a_kv_snapshot_replaces_whatever_stands_in_its_bucket(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "MERGE_COUNT", 3)
     table = keyed_table(bucket_keys=("id",))
     rounds = Rounds(kit, table)
     rounds.tier("r1", named([(INSERT, key, "old") for key in range(10)]))
     rounds.tier("r2", named([(INSERT, key, "new") for key in range(5, 8)]), replaces=True)
     assert names(kit, table) == dict.fromkeys(range(5, 8), "new")
     assert kit.view(table).snapshots[2].operation == "OVERWRITE"
-    rounds.tier("r3", named([(AFTER, 5, "newer")]))
-    assert names(kit, table)[5] == "newer"
+    for number in range(8):
+        rounds.tier(f"r3-{number}", named([(AFTER, 5, f"newer {number}")]))
+    assert names(kit, table) == {5: "newer 7", 6: "new", 7: "new"}
 
 
 def test_rows_of_others_that_came_meanwhile_are_never_taken_for_older_ones(kit: PaimonKit) -> None:

@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from support.background import tick
 from support.lakes.paimon_kit import PaimonKit
 from support.worlds.lake_world import LakeWorld
+from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.writable import TableSpec
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.model.rounds import RoundState
-from tiering.model.tables import TableInfo
+from tiering.model.tables import TableInfo, TablePath
 from tiering.round.steps import actions as act
 
 
@@ -70,6 +74,39 @@ def test_a_lost_ack_and_a_foreign_commit_double_nothing(world: PaimonWorld) -> N
     world.kit.foreign_commit(table)
     assert stepped.end().state is RoundState.SUCCEEDED
     assert world.offsets(table) == world.whole(table)
+
+
+def test_bucket_keys_go_where_paimon_looks_for_them(world: PaimonWorld) -> None:
+    """The embedded cluster places rows by Paimon's hash: a filter on the key reads one bucket alone."""
+    path = TablePath("sales", "keyed")
+    world.storage.create_database("sales", ignore_if_exists=True)
+    options = {"table.datalake.enabled": "true", "table.datalake.freshness": "60 s", "table.datalake.format": "paimon"}
+    columns = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string(), nullable=False)])
+    table = world.storage.create_table(path, TableSpec(columns, 4, ("text", "id"), properties=options))
+    tick(world.coordinator)
+    rows = pa.table({"id": range(60), "text": [f"row {number % 7}" for number in range(60)]}, schema=columns)
+    LogWriter(world.storage, path, "writer").append(rows)
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    assert world.offsets(table) == world.whole(table)
+    for number in range(60):
+        assert world.kit.read(table, id=number, text=f"row {number % 7}").num_rows == 1
+
+
+def test_a_primary_key_table_follows_its_changes(world: PaimonWorld) -> None:
+    table = world.primary_key_table("customers", datalake_format="paimon")
+    truth: dict[int, str] = {}
+    for number in range(3):
+        rows = {key: f"{number}-{key}" for key in range(number * 5, number * 5 + 20)}
+        truth |= rows
+        world.storage.upsert(table.path, pa.table({"id": list(rows), "text": list(rows.values())}, schema=table.schema), "w", 2 * number)
+        gone = [key for key in truth if key % 6 == number]
+        world.storage.delete(table.path, pa.table({"id": gone}, schema=pa.schema([table.schema.field("id")])), "w", 2 * number + 1)
+        for key in gone:
+            del truth[key]
+        assert world.tier(table).state is RoundState.SUCCEEDED
+        lake = world.kit.read(table)
+        assert dict(zip(lake["id"].to_pylist(), lake["text"].to_pylist(), strict=True)) == truth
+        assert lake.num_rows == len(truth)
 
 
 def test_a_roll_back_is_named_and_retier_mends_it(world: PaimonWorld) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -265,6 +266,17 @@ def test_the_lake_format_is_fixed_once_a_lake_snapshot_is_recorded(storage: Embe
     with pytest.raises(InvalidArgument, match="its lake table is iceberg already"):
         cluster.alter_table(PATH, {"table.datalake.format": "paimon"})
     assert cluster.set_table_option(PATH, "table.datalake.format", "iceberg").lake_format == "iceberg"
+
+
+def test_the_lake_format_of_a_table_with_bucket_keys_is_that_of_its_buckets(cluster: EmbeddedCluster) -> None:
+    columns = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    keyed = TableSpec(columns, 3, ("id",), properties={"table.datalake.format": "paimon"})
+    cluster.create_database("sales", ignore_if_exists=True)
+    cluster.create_table(TablePath("sales", "keyed"), keyed)
+    with pytest.raises(InvalidArgument, match="in buckets by the formula paimon"):
+        cluster.set_table_option(TablePath("sales", "keyed"), "table.datalake.format", "iceberg")
+    cluster.create_table(TablePath("sales", "single"), replace(keyed, bucket_count=1))
+    assert cluster.set_table_option(TablePath("sales", "single"), "table.datalake.format", "iceberg").lake_format == "iceberg"
 
 
 def test_a_table_made_anew_has_a_new_id_and_no_rows(cluster: EmbeddedCluster) -> None:

@@ -37,6 +37,9 @@ Place = tuple[tuple[PartitionValue, ...], int]
 """Values of the partition columns, and the bucket."""
 
 ENTRIES_A_MANIFEST = 20_000
+MERGE_COUNT = 30
+MERGE_BYTES = 8 << 20
+"""So many manifests, each smaller than this, become one. Paimon's `manifest.merge-min-count` and `manifest.target-file-size`."""
 ADD, DELETE = 0, 1
 _APPENDED = 0
 """`_FILE_SOURCE` of a file that a writer made, and no compaction."""
@@ -87,7 +90,7 @@ class Manifests:
         removed = self._replaced(payloads)
         head = self.loaded.head
         carried = [] if head is None else self._lists.read_all(as_pypaimon(head))
-        base = self._list(f"{prefix}-l0.avro", carried)
+        base = self._list(f"{prefix}-l0.avro", self._merged(f"{prefix}-k", carried))
         delta = self._list(f"{prefix}-l1.avro", self._manifests(f"{prefix}-m", [*removed, *added]))
         changelog = self._list(f"{prefix}-l2.avro", self._manifests(f"{prefix}-c", followed)) if followed else None
         sync_folder(self._folder)
@@ -113,6 +116,23 @@ class Manifests:
     def _replaced(self, payloads: Sequence[FilesPayload]) -> list[ManifestEntry]:
         standing = self.buckets({self.place(payload) for payload in payloads if payload.replaces})
         return [replace(entry, kind=DELETE) for state in standing.values() for entry in state.entries]
+
+    def _merged(self, prefix: str, manifests: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
+        """`manifests`, the small ones at their end merged if they are many. Their order counts: a file is removed after it was added."""
+        small = len(manifests)
+        while small and manifests[small - 1].file_size < MERGE_BYTES:
+            small -= 1
+        if len(manifests) - small < MERGE_COUNT:
+            return manifests
+        entries: dict[tuple[Any, ...], ManifestEntry] = {}
+        for meta in manifests[small:]:
+            for entry in self._files.read(meta.file_name, drop_stats=False):
+                key = (tuple(entry.partition.values), entry.bucket, entry.file.level, entry.file.file_name, entry.file.external_path)
+                if entry.kind == DELETE and key in entries:
+                    del entries[key]
+                else:
+                    entries[key] = entry
+        return [*manifests[:small], *self._manifests(prefix, list(entries.values()))]
 
     def _manifests(self, prefix: str, entries: list[ManifestEntry]) -> list[ManifestFileMeta]:
         parts = range(0, len(entries), ENTRIES_A_MANIFEST)
