@@ -10,21 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog, load_catalog
 from pypaimon import CatalogFactory
 
 from support.lakes.lake_kit import ObservedCatalog
 from support.lakes.swept_lake import SweptMemoryLake
-from tiering.lake.base import Lake, LakeCommitter, LakeTieringFactory
+from tiering.lake.base import Lake, LakeCommitter, LakeTieringFactory, LakeView
 from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.layouts import LAYOUT_OPTION, Layout
 from tiering.lake.paimon.commit.committer import PaimonCommitter
 from tiering.lake.paimon.commit.publishing import publish
 from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.lake.writing.sent_rounds import SentRounds
-from tiering.model.tables import TableInfo
+from tiering.model.tables import BucketKey, TableInfo
 
 
 class LakeUnderTest(ABC):
@@ -86,6 +88,36 @@ class IcebergUnderTest(LakeUnderTest):
         assert isinstance(factory, IcebergTieringFactory)
         catalog: Any = ObservedCatalog(factory.catalog, ConnectionError("no answer"), lands=lands)
         return replace(factory, catalog=catalog).create_committer()
+
+
+class CleanLake(IcebergLake):
+    """Makes tables with the layout clean."""
+
+    def ensure_table(self, table: TableInfo) -> LakeView:
+        return super().ensure_table(replace(table, properties={LAYOUT_OPTION: Layout.CLEAN, **table.properties}))
+
+
+class CleanUnderTest(IcebergUnderTest):
+    """Tables without system columns: offsets stand in the footers of their files."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.lake = CleanLake(self._properties)
+
+    def another_process(self) -> Lake:
+        return CleanLake(self._properties)
+
+    def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
+        places: list[tuple[int, int]] = []
+        for task in self._opened().load_table(str(table.path)).scan().plan_files():
+            metadata = pq.read_metadata(task.file.file_path.removeprefix("file://"))
+            texts = {key.decode(): value.decode() for key, value in (metadata.metadata or {}).items()}
+            runs = [tuple(map(int, run.split("-"))) for run in texts["lakeward.offsets"].split(",")]
+            assert sum(stop - start for start, stop in runs) == metadata.num_rows
+            places += [
+                (BucketKey.parse(texts["lakeward.bucket"]).bucket_id, offset) for start, stop in runs for offset in range(start, stop)
+            ]
+        return sorted(places)
 
 
 class HadoopUnderTest(IcebergUnderTest):
@@ -173,6 +205,7 @@ class MemoryUnderTest(LakeUnderTest):
 
 LAKES: Mapping[str, Callable[[Path], LakeUnderTest]] = {
     "iceberg": IcebergUnderTest,
+    "iceberg, clean layout": CleanUnderTest,
     "iceberg, hadoop catalog": HadoopUnderTest,
     "paimon": PaimonUnderTest,
     "memory": lambda _: MemoryUnderTest(),

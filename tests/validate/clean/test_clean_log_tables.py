@@ -158,6 +158,16 @@ def test_after_a_compaction_totals_are_compared_with_the_ledger_and_the_log(worl
     assert not faults(check(world, table))
 
 
+def test_a_bucket_without_rows_hinders_no_proof_of_the_others(world: LakeWorld) -> None:
+    table = world.table("few", buckets=4, datalake_layout="clean")
+    world.append(table, 0, 20)  # two buckets of four
+    world.tier(table)
+    compact(world, table)
+    results = check(world, table)
+    assert not faults(results)
+    assert answer(results, "values") == [("table", True, "by the ledger of rounds and by the log")]
+
+
 def test_a_value_that_a_compaction_changed_is_found(world: LakeWorld, table: TableInfo) -> None:
     rows = world.iceberg(table).scan().to_arrow()
     compact(world, table, rows.set_column(1, rows.schema.field(1), pa.array(["other", *rows["text"].to_pylist()[1:]])))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tiering.lake.file_lists import ReadableLake
 from tiering.lake.marker import Marker
-from tiering.lake.proof.bucket_proof import Proofs, chain_link
+from tiering.lake.proof.bucket_proof import BucketProof, Proofs, chain_link
 from tiering.lake.proof.file_footer import sum_of
 from tiering.lake.proof.row_checksum import row_checksum
 from tiering.model.tables import BUCKET_COLUMN
@@ -59,7 +59,7 @@ def check_scope(engine: Engine, report: Report, scope: Scope, members: Iterable[
     known = [proofs.get(stretch.bucket) for stretch in members]
     where, parameters = _rows_of(scope)
     [(rows,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {where}", parameters)
-    if not members or any(proof is None or proof.since != stretch.start for proof, stretch in zip(known, members, strict=True)):
+    if not members or not all(_is_counted(stretch, proof) for stretch, proof in zip(members, known, strict=True)):
         report.add("rows", scope.name, None, None, rows, "somebody wrote files of it anew, and the marker does not count all of its rows")
         return
     expected = sum(proof.rows for proof in known if proof is not None)
@@ -76,6 +76,11 @@ def check_scope(engine: Engine, report: Report, scope: Scope, members: Iterable[
         in_lake = sum_of(row_checksum(batch) for batch in engine.batches(f"SELECT {own} FROM lake WHERE {where}", parameters))
         in_marker = sum_of(proof.checksum for proof in known if proof is not None)
         _compare_checksums(engine, report, scope, members, (in_lake, in_marker))
+
+
+def _is_counted(stretch: Stretch, proof: BucketProof | None) -> bool:
+    """Whether the marker counts all rows of a bucket; one without any needs no proof."""
+    return stretch.start == stretch.tiered if proof is None else proof.since == stretch.start
 
 
 def _compare_checksums(engine: Engine, report: Report, scope: Scope, members: list[Stretch], checksums: tuple[int, int]) -> None:

@@ -26,6 +26,7 @@ from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.reading.marker_files import write_marker_file
 from tiering.lake.paimon.reading.snapshots import BASE_DIGEST_KEY
+from tiering.lake.paimon.reading.table_folder import MANIFEST, SNAPSHOT
 from tiering.lake.paimon.schema.drift import check_written, drift
 from tiering.lake.paimon.schema.stored_schema import read_schema
 from tiering.lake.paimon.writing.payload import FilesPayload, decode_files
@@ -92,6 +93,9 @@ class PaimonCommitter:
         written: list[Path] = []
         try:
             with lake_errors(f"prepare the commit of {path}", table_path=path, round_id=marker.round_id):
+                with opened_table(loaded) as folder:
+                    for name in (SNAPSHOT, MANIFEST):
+                        folder.make(name)
                 if not is_kept(loaded):  # before the first commit, so that there is no moment at which it could expire
                     keep_from_expiry(loaded, snapshot_id)
                 manifests = Manifests(loaded, written)
