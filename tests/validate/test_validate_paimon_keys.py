@@ -112,8 +112,8 @@ DAMAGES: dict[str, tuple[Callable[[list[Path]], None], list[tuple[str, str, str 
 def test_damage_is_named(world: PaimonWorld, table: TableInfo, damage: str) -> None:
     spoil, expected = DAMAGES[damage]
     spoil(world.data_files(table))
-    found = faults(check(world, table))
-    assert [entry for entry in found if entry in expected] == expected, found
+    differences = faults(check(world, table))
+    assert [entry for entry in differences if entry in expected] == expected, differences
 
 
 def test_random_changes_in_many_rounds_and_partitions_are_right_and_each_lost_file_is_not(world: PaimonWorld) -> None:

@@ -94,8 +94,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], list[tuple[str, str, str | None
 def test_damage_is_named(world: PaimonWorld, table: TableInfo, damage: str) -> None:
     spoil, expected = DAMAGES[damage]
     spoil(oldest(world, table))
-    found = faults(check(world, table))
-    assert all(entry in found for entry in expected), found
+    differences = faults(check(world, table))
+    assert all(entry in differences for entry in expected), differences
 
 
 def test_files_that_are_gone_and_files_that_cannot_be_read_are_named(world: PaimonWorld, table: TableInfo) -> None:
@@ -114,8 +114,8 @@ def test_a_gap_of_a_whole_round_and_rows_of_somebody_else_are_named(world: Paimo
     write, commit = builder.new_write(), builder.new_commit()
     write.write_arrow(world.kit.read(table).slice(0, 3))
     commit.commit(write.prepare_commit())
-    found = faults(check(world, table))
-    assert any(name == "rows" and "rows too many" in str(details) for name, _, details in found), found
+    differences = faults(check(world, table))
+    assert any(name == "rows" and "rows too many" in str(details) for name, _, details in differences), differences
     world.kit.roll_back(table, 1)
     [(name, scope, details)] = faults(check(world, table))
     assert (name, scope) == ("base", "table")

@@ -120,9 +120,12 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
             raise
         return Subject(source, table, view, None, files, problem=error)
     columns = lake.columns(view)
-    is_cut = TIMESTAMP_COLUMN in columns.names and columns.field(TIMESTAMP_COLUMN).type == _MILLISECONDS
-    subject = Subject(source, table, view, marker, files, layout_of(columns.names), has_times_in_milliseconds=is_cut)
+    subject = Subject(source, table, view, marker, files, layout_of(columns.names), has_times_in_milliseconds=_has_milliseconds(columns))
     return subject if marker is None else _with_stretches(subject, marker, logs, names)
+
+
+def _has_milliseconds(columns: pa.Schema) -> bool:
+    return TIMESTAMP_COLUMN in columns.names and columns.field(TIMESTAMP_COLUMN).type == _MILLISECONDS
 
 
 def _with_stretches(subject: Subject, marker: Marker, logs: Mapping[BucketKey, BucketOffsets], names: Mapping[int, str]) -> Subject:
