@@ -407,7 +407,7 @@ class Reconciler:
                 round_id=row.round_id,
             )
         ends, starts = to_text(tiered_offsets(view.marker)), lake_acks.late_starts(view.marker.buckets)
-        return Reconciled(view.tiered, view.head, view.table_uuid, view.marker.round_id, ends, starts)
+        return Reconciled(view.tiered, view.identity_of(view.head), view.table_uuid, view.marker.round_id, ends, starts)
 
     def _not_needed(self, request: ReconcileLake, inspection: Inspection) -> ReconcileResult:
         """Nothing is wrong with the lake table (any more): a failed table goes on.

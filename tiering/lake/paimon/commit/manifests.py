@@ -67,6 +67,15 @@ class BucketState:
         return max((int(entry.file.max_sequence_number) for entry in self.entries), default=-1)
 
 
+@dataclass(frozen=True)
+class Changes:
+    """Entries of the files of one snapshot: `added` and `removed` have rows, `changelog` all changes of the added ones."""
+
+    added: tuple[Any, ...]
+    removed: tuple[Any, ...]
+    changelog: tuple[Any, ...]
+
+
 @dataclass
 class Manifests:
     """The manifests of one table. `written` grows with each file, also when writing fails half-way."""
@@ -154,6 +163,20 @@ class Manifests:
                     yield self.file_path(entry)
         if document.get("indexManifest") is not None:
             yield f"{MANIFEST}/{document['indexManifest']}"
+
+    def changes(self, snapshot: StoredSnapshot) -> Changes:
+        """What a snapshot added and removed itself."""
+        document = snapshot.document
+        delta = self._entries_of(str(document["deltaManifestList"]))
+        followed = document.get("changelogManifestList")
+        return Changes(
+            tuple(entry for entry in delta if entry.kind == ADD),
+            tuple(entry for entry in delta if entry.kind == DELETE),
+            () if followed is None else tuple(self._entries_of(str(followed))),
+        )
+
+    def _entries_of(self, manifest_list: str) -> list[Any]:
+        return [entry for meta in self._lists.read(manifest_list) for entry in self._files.read(meta.file_name)]
 
     def live_entries(self, snapshot: StoredSnapshot) -> list[Any]:
         """Entries of the data files of a snapshot."""
