@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.files.private_files import make_folders_like_their_parent
-from tiering.lake.base import LakeView
+from tiering.lake.base import LakeView, WriteResult
 from tiering.lake.foreign import ForeignSnapshot
-from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, StoredFile
+from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
 from tiering.lake.paimon.commit.committer import PaimonCommitter
 from tiering.lake.paimon.commit.manifests import Manifests, Place
+from tiering.lake.paimon.commit.row_removal import remove_rows
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.factory import PaimonTieringFactory, TableState
 from tiering.lake.paimon.reading.added_rows import foreign_offsets, foreign_snapshot
@@ -77,6 +78,11 @@ class PaimonLake:
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
         """See `LakeMaintenance.foreign_offsets`."""
         return foreign_offsets(view, snapshot_id)
+
+    def remove_rows(self, table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Sequence[WriteResult]:
+        """See `RowRemoval.remove_rows`."""
+        state = _state(cast(LoadedTable, view.handle))
+        return remove_rows(table, view, round_id, removal, state.columns, state.total_buckets)
 
     def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
         """See `ForeignCommits.foreign_snapshot`."""

@@ -13,6 +13,8 @@ import pytest
 from support.fluss_paimon.flink_tiering import FlinkTiering
 from support.fluss_paimon.paimon_lake_world import PaimonLakeWorld
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, TableInfo
 
@@ -49,7 +51,21 @@ def test_a_log_table_goes_from_flink_to_us_and_back(world: PaimonLakeWorld) -> N
     assert users == [("__fluss_lake_tiering", ours) for ours in (False, True, False, True)]
 
 
-def test_a_round_that_slept_doubles_rows_and_is_named(world: PaimonLakeWorld, second_flink: FlinkTiering) -> None:
+def reconcile(world: PaimonLakeWorld, table: TableInfo, action: str) -> ReconcileResult:
+    return reconcile_lake(world.coordinator.call_parts, ReconcileLake(table.path, action, caller="alice"))
+
+
+def assert_quiet(world: PaimonLakeWorld, table: TableInfo, rows: int) -> None:
+    """Both services go on from `rows` rows, and at last nothing changes any more."""
+    assert world.tier(table).error is None
+    assert_whole(world, table)
+    world.append(table, rows, 20)
+    world.flink(table).whole()
+    assert world.tier(table).state is RoundState.EMPTY
+    assert_whole(world, table)
+
+
+def test_a_round_that_slept_doubles_rows_and_deduplicate_removes_them(world: PaimonLakeWorld, second_flink: FlinkTiering) -> None:
     table = world.table("slept")
     world.append(table, 0, 50)
     world.tier_whole(table)
@@ -63,6 +79,10 @@ def test_a_round_that_slept_doubles_rows_and_is_named(world: PaimonLakeWorld, se
     assert outcome.error is not None
     assert (outcome.error.error_class, outcome.error.retryable) == ("ForeignTieringOverlap", False)
     assert "[50, 100)" in outcome.error.message
+    done = reconcile(world, table, "deduplicate")
+    assert (done.outcome, done.records_removed) == ("reconciled", 50)
+    assert_whole(world, table)
+    assert_quiet(world, table, 100)
 
 
 def test_an_id_that_came_again_after_a_roll_back_is_not_taken_for_the_snapshot_that_passed(world: PaimonLakeWorld) -> None:
@@ -80,6 +100,11 @@ def test_an_id_that_came_again_after_a_roll_back_is_not_taken_for_the_snapshot_t
     outcome = world.tier(table)
     assert outcome.error is not None
     assert (outcome.error.error_class, outcome.error.retryable) == ("LakeRolledBack", False)
+    done = reconcile(world, table, "retier")
+    assert (done.records_removed, dict(done.offsets)) == (20, {"0": 50})
+    world.tier_whole(table)
+    assert_whole(world, table)
+    assert_quiet(world, table, 120)
 
 
 def test_a_primary_key_table_goes_from_flink_to_us_and_back(world: PaimonLakeWorld, second_flink: FlinkTiering) -> None:

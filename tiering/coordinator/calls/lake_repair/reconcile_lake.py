@@ -262,8 +262,10 @@ class Reconciler:
         """
         info = inspection.info
         recorded, _ = recorded_by_cluster(self._cluster, info)
-        if recorded is None or recorded.lake_snapshot_id != snapshot_id:
-            return self._care(inspection.record).foreign_offsets(inspection.situation.survey.view, snapshot_id)
+        view = inspection.situation.survey.view
+        ids_come_again = view.identity_of(snapshot_id) != snapshot_id
+        if recorded is None or recorded.lake_snapshot_id != snapshot_id or ids_come_again:
+            return self._care(inspection.record).foreign_offsets(view, snapshot_id)
         offsets = {(bucket.partition_id, bucket.bucket_id): offset for bucket, offset in recorded.offsets.items()}
         return ForeignOffsets(info.table_id, offsets)
 

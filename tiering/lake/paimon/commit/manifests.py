@@ -24,6 +24,7 @@ from pypaimon.manifest.schema.simple_stats import SimpleStats
 from pypaimon.snapshot.snapshot import Snapshot
 from pypaimon.table.row.generic_row import GenericRow
 
+from tiering.errors import BaseMoved
 from tiering.files.durable_files import sync_folder
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.snapshots import StoredSnapshot
@@ -121,8 +122,16 @@ class Manifests:
         return partition_values(self._table.partition_keys, self.loaded.schema.columns, payload.partition), payload.bucket
 
     def _replaced(self, payloads: Sequence[FilesPayload]) -> list[ManifestEntry]:
-        standing = self.buckets({self.place(payload) for payload in payloads if payload.replaces})
-        return [replace(entry, kind=DELETE) for state in standing.values() for entry in state.entries]
+        standing = self.buckets({self.place(payload) for payload in payloads if payload.replaces or payload.removed})
+        going: list[ManifestEntry] = []
+        for payload in payloads:
+            entries = standing.get(self.place(payload), BucketState()).entries
+            named = [entry for entry in entries if payload.replaces or entry.file.file_name in payload.removed]
+            if len(named) < len(payload.removed):
+                path = self.loaded.path
+                raise BaseMoved(f"files of {path} that were to be written anew without some rows are not there any more", table_path=path)
+            going += [replace(entry, kind=DELETE) for entry in named]
+        return going
 
     def _merged(self, prefix: str, manifests: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
         """`manifests`, the small ones at their end merged if they are many. Their order counts: a file is removed after it was added."""
