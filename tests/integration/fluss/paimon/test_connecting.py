@@ -3,6 +3,7 @@ says why a table is left alone."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +27,7 @@ SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 @pytest.fixture
 def tiered(fluss_on_paimon: LocalFlussCluster, tables: FlussTables, flink: FlinkTiering, tmp_path: Path) -> Iterator[TableInfo]:
     """A table that Fluss's own service tiered, and told the cluster of."""
-    table = tables.create("of_flink", SCHEMA, properties=LAKE)
+    table = tables.create(f"of_flink_{uuid.uuid4().hex[:8]}", SCHEMA, properties=LAKE)
     tables.append(table, [pa.RecordBatch.from_pydict({"id": [1, 2], "text": ["a", "b"]}, schema=SCHEMA)])
     flink.plan(tables, table)
     flink.write(0, [(0, "APPEND_ONLY", [1, "a"]), (1, "APPEND_ONLY", [2, "b"])])
@@ -53,7 +54,7 @@ def test_with_fluss_conf_a_table_of_flinks_goes_on(
         rows = sorted((row["__offset"], row["id"], row["text"]) for row in kit.read(tiered).to_pylist())
         assert rows == [(0, 1, "a"), (1, 2, "b"), (2, 3, "c")]
         assert '"type": "filesystem"' in deployment.lakeward("lake-conf")
-        assert "lakeward sql --engine duckdb" in deployment.lakeward("lake-conf", "--for", "spark", status=1)
+        assert "lakeward sql --engine duckdb" in deployment.lakeward("lake-conf", "--for", "spark", status=2)
     finally:
         deployment.close()
 
@@ -68,7 +69,7 @@ def test_a_cluster_with_another_lake_is_connected_and_its_tables_are_left_with_a
         assert (status.lake_format, status.last_error) == ("paimon", None)
         assert status.status_reason == "left to other tiering services: its lake format is paimon, and this service writes iceberg"
         validated = deployment.lakeward("validate", str(tiered.path), status=2)
-        assert "the lake copy of sales.of_flink is of the format paimon, and this version validates iceberg" in validated
+        assert f"the lake copy of {tiered.path} is of the format paimon, and this version validates iceberg" in validated
         for catalog, refusal in (
             ("lake", "its copy is of the format paimon"),
             ("fluss", "so its lake table was dropped, or this is another lake"),
