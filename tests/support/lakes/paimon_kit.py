@@ -18,7 +18,8 @@ from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 
-CREATED = datetime(2024, 1, 1, tzinfo=UTC)
+CREATED = datetime(2024, 1, 1, 0, 0, 0, 123_456, UTC)
+"""Of tables and records; a Paimon table has milliseconds of it."""
 CLUSTER_ID = "11111111-1111-1111-1111-111111111111"
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 B0 = BucketKey(None, 0)

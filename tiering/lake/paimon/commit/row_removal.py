@@ -27,7 +27,7 @@ from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
 from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encode_files
-from tiering.lake.writing.fitting import fit
+from tiering.lake.paimon.writing.rows import paimon_rows
 from tiering.lake.writing.keys import Mask
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo
 
@@ -155,7 +155,7 @@ def _written_anew(target: _Target, place: Place, changed: list[tuple[_File, Mask
                     stays = batch.filter(pa.array(~mask[first : first + batch.num_rows]))
                     first += batch.num_rows
                     if stays.num_rows:
-                        files.add(fit(_with_all_columns(target, file, stays), target.columns))
+                        files.add(paimon_rows(_with_all_columns(target, file, stays), target.columns))
         return files.close()
     except BaseException:
         files.abort()
