@@ -152,8 +152,10 @@ class Relations:
             self._connection.unregister("source_rows")
             return
         try:
-            rows = live_rows(self._run, table.files, self._wanted(table.columns), f"{database}.{name}", f"of_{len(self._created)}_")
-            picked = ", ".join(f"{rows.expressions[column]} AS {quoted(column)}" for column in shown)
+            wanted = self._wanted(table)
+            rows = live_rows(self._run, table.files, wanted, f"{database}.{name}", f"of_{len(self._created)}_")
+            values = rows.expressions if wanted.field_ids is not None else typed(rows.expressions, wanted.types)
+            picked = ", ".join(f"{values[column]} AS {quoted(column)}" for column in shown)
             self._run(f"CREATE VIEW {target} AS SELECT {picked} FROM {rows.relation}")
         except duckdb.Error as error:
             raise LakeUnavailable(
@@ -161,14 +163,21 @@ class Relations:
                 hint=f"`lakeward validate {database}.{name}` names the file.",
             ) from error
 
-    def _wanted(self, columns: pa.Schema) -> LakeColumns:
-        self._connection.register("no_rows", columns.empty_table())
+    def _wanted(self, table: LakeTable) -> LakeColumns:
+        self._connection.register("no_rows", table.columns.empty_table())
         types = {row[0]: row[1] for row in self._run("DESCRIBE SELECT * FROM no_rows")}
         self._connection.unregister("no_rows")
-        return LakeColumns(types, {field.name: int((field.metadata or {})[FIELD_ID_KEY]) for field in columns})
+        if not table.files.has_field_ids:
+            return LakeColumns(types)
+        return LakeColumns(types, {field.name: int((field.metadata or {})[FIELD_ID_KEY]) for field in table.columns})
 
     def _run(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql, dict(parameters or {})).fetchall()
+
+
+def typed(expressions: Mapping[str, str], types: Mapping[str, str]) -> Mapping[str, str]:
+    """SQL of columns in the table's types, where those of files may be others: a narrower number, a time without its zone."""
+    return {name: f"CAST({expression} AS {types[name]})" for name, expression in expressions.items()}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sys_tables.query.lookup import resolve_table
 from tiering.coordinator.interface import NamesView
 from tiering.errors import LakeDisabled
-from tiering.lake.registry import format_names, has_format
+from tiering.lake.registry import format_names, has_format, spark_runtime
 from tiering.lake_table_options import shown_options
 from tiering.model.names import SYSTEM_DATABASE
 from tiering.model.status import TableStatus
@@ -23,8 +23,8 @@ class DataTable:
     """A data table as DESCRIBE shows it.
 
     `properties` are the table's own options, then its shape and, of a tiered table, how its lake copy stands. `lake_path` is
-    empty for a table whose lake is disabled, or of a format that is not there; `not_in_lake` is the error message for a lake that
-    does not have the table.
+    empty for a table whose lake is disabled, or of a format that Spark is not handed here: what has its name in Spark's catalog of the
+    lake is another table. `not_in_lake` is the error message for a lake that does not have the table.
     """
 
     name: str
@@ -52,8 +52,8 @@ def describe_data_table(view: NamesView, path: TablePath) -> DataTable:
         comment=table.properties.get("comment", ""),
         schema=table.schema,
         properties=options | {name: value for name, value in described.items() if value},
-        lake_path=[table.path.database_name, table.path.table_name] if table.lake_enabled and has_format(table.lake_format) else [],
-        not_in_lake=why_not_in_lake(table, status),
+        lake_path=[table.path.database_name, table.path.table_name] if _is_handed_to_spark(table) else [],
+        not_in_lake=_why_not_in_spark(table) or why_not_in_lake(table, status),
         primary_key=table.primary_key,
         partition_keys=table.partition_keys,
     )
@@ -89,6 +89,21 @@ def status_of(view: NamesView, table: TableInfo) -> TableStatus | None:
     """Returns the status of the table's tiering; None for a table that is not tiered, or that the coordinator does not know yet."""
     statuses = view.table_statuses(table.path.database_name, table.path.table_name) if table.lake_enabled else ()
     return statuses[0] if statuses else None
+
+
+def _is_handed_to_spark(table: TableInfo) -> bool:
+    return table.lake_enabled and has_format(table.lake_format) and spark_runtime(table.lake_format) is None
+
+
+def _why_not_in_spark(table: TableInfo) -> str | None:
+    """Returns the error message for a query in Spark of a copy that it reads in another catalog; None for any other."""
+    runtime = spark_runtime(table.lake_format) if table.lake_enabled else None
+    if runtime is None:
+        return None
+    return (
+        f"the lake copy of {table.path} is of the format {table.lake_format}, which Spark reads in a catalog of that format's own alone, "
+        f"with the jar {runtime} on its class path. The same statement runs with `lakeward sql --engine duckdb`."
+    )
 
 
 def why_not_in_lake(table: TableInfo, status: TableStatus | None) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiering.errors import InvalidArgument
-from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile
+from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile, MergeRule
 
 RunQuery = Callable[[str, Mapping[str, object]], list[tuple[Any, ...]]]
 """Runs SQL with named parameters in one connection."""
@@ -64,12 +64,28 @@ def live_rows(run: RunQuery, files: FileLists, wanted: LakeColumns, table: objec
     numbered = {column: f"d.c{number}" for number, (column, _) in enumerate(present)}
     expressions = {name: numbered.get(name, f"CAST(NULL AS {kind})") for name, kind in wanted.types.items()}
     relation = f"{source} AS d({', '.join(f'c{number}' for number in range(len(present)))})"
-    if files.position_deletes or files.equality_deletes:
+    if files.position_deletes or files.equality_deletes or files.merge is not None:
         reading.make_file_table(files.data)
-    if files.equality_deletes:
+    if files.equality_deletes or files.merge is not None:
         relation += f" JOIN {prefix}files AS f ON f.path = d.filename"
     living = [*reading.not_at_dead_positions(files.position_deletes), *reading.not_equal_to_dead(expressions, files.equality_deletes)]
+    if files.merge is not None:
+        reading.check_merged(files.merge, numbered)
+        relation += f" JOIN {newest_of_keys(relation, files.merge, numbered)} AS m ON {same_key(files.merge, numbered)}"
+        living.append(f"{numbered[files.merge.kind]} IN ({', '.join(map(str, files.merge.live_kinds))})")
     return LiveRows(dict(present), expressions, f"{relation} WHERE {' AND '.join(living)}" if living else relation)
+
+
+def newest_of_keys(relation: str, rule: MergeRule, columns: Mapping[str, str]) -> str:
+    """SQL: the highest sequence number of each key in the files of each partition."""
+    keys = ", ".join(f"{columns[name]} AS k{place}" for place, name in enumerate(rule.keys))
+    return f"(SELECT f.partition, {keys}, max({columns[rule.sequence]}) AS newest FROM {relation} GROUP BY ALL)"
+
+
+def same_key(rule: MergeRule, columns: Mapping[str, str]) -> str:
+    """SQL: whether a row is the one that counts of its key."""
+    keys = [f"m.k{place} = {columns[name]}" for place, name in enumerate(rule.keys)]
+    return " AND ".join([*keys, "m.partition = f.partition", f"m.newest = {columns[rule.sequence]}"])
 
 
 @dataclass(frozen=True)
@@ -98,6 +114,16 @@ class _Reading:
             raise InvalidArgument(
                 f"the file {path} of {self.table} has no field ids: this version cannot tell which of its columns is which",
                 hint="Read the table with Spark, or let it rewrite the files (rewrite_data_files).",
+            )
+
+    def check_merged(self, rule: MergeRule, present: Mapping[str, str]) -> None:
+        """Raises InvalidArgument if no file has the columns by which rows are merged."""
+        missing = [name for name in rule.columns if name not in present]
+        if missing:
+            raise InvalidArgument(
+                f"the files of {self.table} lack the columns {', '.join(missing)}, by which their rows are merged",
+                hint="Restore the files from a backup of the warehouse.",
+                table_path=self.table,
             )
 
     def make_file_table(self, data: Sequence[LakeFile]) -> None:

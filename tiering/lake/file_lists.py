@@ -29,6 +29,8 @@ class LakeFile:
     partition: str
     bucket: int | None = None
     """Of its rows, if the partition tells it."""
+    place: str | None = None
+    """Name of the partition in which readers look for its rows, "" without partitions; None = the rows alone tell."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,25 @@ class EqualityDeletes(LakeFile):
 
 
 @dataclass(frozen=True)
+class MergeRule:
+    """Of a merge tree, whose data files have changes: of the rows that are equal in `keys`, in files of one `partition`, the one with the
+    highest number in the column `sequence` counts. It is a row of the table if its `kind` is one of `live_kinds`.
+
+    Rows of the highest number that are there twice both count: nothing that writes such files makes them.
+    """
+
+    keys: tuple[str, ...]
+    sequence: str
+    kind: str
+    live_kinds: tuple[int, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What files have for it beside the table's columns."""
+        return (*self.keys, self.sequence, self.kind)
+
+
+@dataclass(frozen=True)
 class FileLists:
     """The files of one snapshot. Position deletes are files of (`file_path`, `pos`)."""
 
@@ -50,6 +71,10 @@ class FileLists:
     data: tuple[LakeFile, ...] = ()
     position_deletes: tuple[LakeFile, ...] = ()
     equality_deletes: tuple[EqualityDeletes, ...] = ()
+    merge: MergeRule | None = None
+    """None = each row of a data file that no delete file names is a row of the table."""
+    has_field_ids: bool = True
+    """Whether columns are found in files by the ids of their fields; else their names are the table's."""
 
 
 @runtime_checkable

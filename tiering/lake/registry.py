@@ -25,6 +25,12 @@ BUILT_IN: Mapping[str, str] = {
 }
 """By name, where its `LakeFormat` is; imported when it is used."""
 
+WITHOUT_PANDAS = frozenset({"iceberg"})
+"""Formats whose packages take longer to load where pandas is, and do without it. pypaimon does not."""
+
+SPARK_RUNTIMES: Mapping[str, str] = {"paimon": "org.apache.paimon:paimon-spark-<version of Spark>_2.13"}
+"""Formats that Spark reads in a catalog of their own, by the jar that brings it; not in the one that `fluss` hands tables over to."""
+
 ENTRY_POINTS = "lakeward.lakes"
 """Group of the entry points by which other distributions bring formats."""
 
@@ -34,6 +40,16 @@ LAKE_CATALOG_FILE = "lake-catalog.db"
 def has_format(name: str) -> bool:
     """Whether there is a format of that name, whether or not it can be loaded."""
     return name.lower() in BUILT_IN or name.lower() in format_names()
+
+
+def spark_runtime(name: str) -> str | None:
+    """The jar with which Spark reads tables of a format that `fluss` cannot hand over to it; None = it can."""
+    return SPARK_RUNTIMES.get(name.lower())
+
+
+def is_read_without_pandas(name: str) -> bool:
+    """Whether a process that reads lakes of this format alone has no use for pandas."""
+    return name.lower() in WITHOUT_PANDAS
 
 
 def format_names() -> tuple[str, ...]:

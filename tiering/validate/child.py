@@ -32,7 +32,7 @@ from tiering.wire.errors import error_from_pb, error_to_pb
 
 @dataclass(frozen=True)
 class ValidationRequest:
-    """What is to be validated, in a cluster of `cluster_kind`.
+    """What is to be validated, in a cluster of `cluster_kind`. `lake_format`: what a deployment beside Fluss writes.
 
     `cluster_folder`: what its coordinator keeps; it is only read, and `cluster_properties` go before what it says. None: the cluster is
     reached by these alone, as a tierer reaches it, and called `cluster_id`.
@@ -54,6 +54,13 @@ class ValidationRequest:
         """Whole, secrets included."""
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
         return json.dumps({name: dict(value) if isinstance(value, Mapping) else value for name, value in plain.items()})
+
+    def format_of(self, cluster: SplitSource, path: TablePath) -> str:
+        """The format of the table's lake copy, where this deployment writes tables of all formats: for a cluster of its own.
+
+        Raises UnknownTable, UnknownDatabase.
+        """
+        return cluster.table(path).lake_format if self.cluster_kind == EMBEDDED else self.lake_format
 
     def open_cluster(self) -> SplitSource:
         """The cluster, to be closed by the caller. Raises SetupError."""
@@ -125,16 +132,20 @@ def run_validation(request: ValidationRequest, started: Callable[[subprocess.Pop
 
 
 def main(source: IO[str], sink: IO[str]) -> None:
-    """The child's side."""
-    from tiering.lake.registry import open_lake
-    from tiering.validate.run import validate
+    """The child's side, in a process of its own."""
+    from tiering.lake.registry import is_read_without_pandas, open_lake
 
     try:
         request = ValidationRequest(**json.load(source))
         cluster = request.open_cluster()
         try:
-            lake = open_lake(request.lake_format, request.lake_properties)
             path = table_path(request.database_name, request.table_name)
+            lake_format = request.format_of(cluster, path)
+            if is_read_without_pandas(lake_format):
+                keep_pandas_out()
+            from tiering.validate.run import validate  # what it imports looks for pandas
+
+            lake = open_lake(lake_format, request.lake_properties)
             results = validate(cluster, lake, path, Level(request.level), request.snapshot_id, memory_limit=request.memory_limit)
         finally:
             cluster.close()
@@ -150,5 +161,4 @@ def _say(sink: IO[str], message: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    keep_pandas_out()
     main(sys.stdin, sys.stdout)

@@ -74,7 +74,7 @@ class Engine:
                 raise
 
         self._connection.register("log_stream", pa.RecordBatchReader.from_batches(self.table.read_schema(), batches()))
-        cast = ", ".join(f"CAST({quoted(column)} AS {self._types[column]}) AS {quoted(column)}" for column in columns)
+        cast = ", ".join(f"CAST({self._as_written(column)} AS {self._types[column]}) AS {quoted(column)}" for column in columns)
         try:
             yield f"(SELECT {cast} FROM log_stream)"
         except duckdb.Error:
@@ -120,6 +120,11 @@ class Engine:
             column for column in columns if self._types[column].endswith(("]", ")")) and not self._types[column].startswith("DECIMAL")
         }
         return f"hash({', '.join(f'CAST({quoted(column)} AS VARCHAR)' if column in nested else quoted(column) for column in columns)})"
+
+    def _as_written(self, column: str) -> str:
+        """SQL: a column of the log with the values that the lake should have."""
+        is_cut = column == TIMESTAMP_COLUMN and self._subject.has_times_in_milliseconds
+        return f"date_trunc('milliseconds', {quoted(column)})" if is_cut else quoted(column)
 
     def _declared_types(self) -> dict[str, str]:
         """DuckDB's names of the types of the source; those of files, once there are any, go before."""

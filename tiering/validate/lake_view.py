@@ -23,11 +23,13 @@ def make_lake_view(
 ) -> Mapping[str, str]:
     """Makes the view `name` of the lake's columns and PLACE_COLUMN; the types that its files have.
 
-    Of a clean table it has the columns FILE and ROW as well: where the row stands. `declared`: the type of a column that no file has
-    yet. At least one data file. Raises duckdb.Error, InvalidArgument (equality deletes by a column that the table does not have).
+    Of a clean table, and of one whose files tell their places, it has the columns FILE and ROW as well: where the row stands.
+    `declared`: the type of a column that no file has yet. At least one data file.
+    Raises duckdb.Error, InvalidArgument (equality deletes by a column that the table does not have; files without columns to merge by).
     """
     rows = live_rows(run, files, LakeColumns({column: declared[column] for column in layout.lake_schema(table).names}), table.path)
-    where = "" if layout.has_row_offsets else f", d.filename AS {FILE_COLUMN}, d.file_row_number AS {ROW_COLUMN}"
+    is_row_placed = layout.has_row_offsets and not any(file.place is not None for file in files.data)
+    where = "" if is_row_placed else f", d.filename AS {FILE_COLUMN}, d.file_row_number AS {ROW_COLUMN}"
     picked = ", ".join(f"{expression} AS {quoted(column)}" for column, expression in rows.expressions.items())
     places = f"{place_of(table, rows.expressions)} AS {PLACE_COLUMN}{where}"
     run(f"CREATE TEMP VIEW {name} AS SELECT {picked}, {places} FROM {rows.relation}", {})

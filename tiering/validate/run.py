@@ -18,6 +18,7 @@ from tiering.redaction.redact import outside_text
 from tiering.validate import log_checks, primary_key_checks
 from tiering.validate.clean import checks as clean_checks
 from tiering.validate.engine import Engine, open_engine
+from tiering.validate.file_places import check_places
 from tiering.validate.former import set_former_apart
 from tiering.validate.report import Report
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
@@ -59,6 +60,7 @@ def _validate_once(lake: Lake, subject: Subject, level: Level, memory_limit: str
     if _check_base(subject, report) and _check_ends(subject, report) and _check_files(lake, subject, report):
         try:
             with open_engine(subject, memory_limit) as engine:
+                check_places(engine, subject, report)
                 _check_contents(lake, engine, subject, report, level)
         except duckdb.Error as error:
             details = _name_damage(subject, error)

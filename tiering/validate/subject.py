@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from tiering.cluster.base import SplitSource
 from tiering.cluster.capabilities import service_mode_of
 from tiering.cluster.shared_lake import with_foreign_commits
@@ -17,7 +19,9 @@ from tiering.lake.marker import Marker
 from tiering.lake.proof.file_footer import Run
 from tiering.lake.rules.base_check import KnownLake, check_base
 from tiering.model.service_mode import ServiceMode
-from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath, TableType
+from tiering.model.tables import TIMESTAMP_COLUMN, BucketKey, BucketOffsets, TableInfo, TablePath, TableType
+
+_MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,8 @@ class Subject:
     vanished: tuple[BucketKey, ...] = ()
     unknown: tuple[BucketKey, ...] = ()
     problem: LakewardError | None = None
+    has_times_in_milliseconds: bool = False
+    """Whether the lake cuts the times of records, which a log may have in microseconds."""
 
 
 def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: int | None) -> Subject:
@@ -113,8 +119,13 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
         if error.retryable:
             raise
         return Subject(source, table, view, None, files, problem=error)
-    subject = Subject(source, table, view, marker, files, layout_of(lake.columns(view).names))
+    columns = lake.columns(view)
+    subject = Subject(source, table, view, marker, files, layout_of(columns.names), has_times_in_milliseconds=_has_milliseconds(columns))
     return subject if marker is None else _with_stretches(subject, marker, logs, names)
+
+
+def _has_milliseconds(columns: pa.Schema) -> bool:
+    return TIMESTAMP_COLUMN in columns.names and columns.field(TIMESTAMP_COLUMN).type == _MILLISECONDS
 
 
 def _with_stretches(subject: Subject, marker: Marker, logs: Mapping[BucketKey, BucketOffsets], names: Mapping[int, str]) -> Subject:

@@ -5,40 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from support.background import tick
-from support.lakes.paimon_kit import PaimonKit
-from support.worlds.lake_world import LakeWorld
+from support.worlds.paimon_world import PaimonWorld
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
-from tiering.lake.paimon.lake import PaimonLake
 from tiering.model.rounds import RoundState
-from tiering.model.tables import TableInfo, TablePath
+from tiering.model.tables import TablePath
 from tiering.round.steps import actions as act
-
-
-class PaimonWorld(LakeWorld):
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.kit = PaimonKit(folder)
-        self.lake: Any = PaimonLake(self.kit.warehouse)
-        self.restart()
-
-    def log_table(self, name: str, **options: str) -> TableInfo:
-        return self.table(name, datalake_format="paimon", **options)
-
-    def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
-        """As pypaimon reads them; each once."""
-        rows = self.kit.read(table)
-        return sorted(zip(rows["__bucket"].to_pylist(), rows["__offset"].to_pylist(), strict=True))
-
-    def whole(self, table: TableInfo) -> list[tuple[int, int]]:
-        return sorted((bucket, offset) for bucket, end in self.ends(table).items() for offset in range(end))
 
 
 @pytest.fixture

@@ -187,10 +187,12 @@ def test_every_option_that_a_table_may_have_is_shown(run: Run) -> None:
 def test_a_data_table_says_how_its_lake_copy_stands_and_where_it_is(run: Run) -> None:
     async def scenario() -> None:
         elsewhere = table_info("d.elsewhere", lake_format="lance")
-        infos = [table_info("d.t", freshness_ms=30_000), table_info("d.new"), table_info("d.off", lake_enabled=False), elsewhere]
+        paimon = table_info("d.keyed", lake_format="paimon")
+        infos = [table_info("d.t", freshness_ms=30_000), table_info("d.new"), table_info("d.off", lake_enabled=False), elsewhere, paimon]
         status = table_status("d.t", status="Tiered", lag_ms=0, last_tiered_time=NOON)
         async with serving(MemoryCoordinator(infos, [status, table_status("d.new")])) as client:
             tiered, new, off, foreign = [await describe(client, "d", name) for name in ("t", "new", "off", "elsewhere")]
+            other = await describe(client, "d", "keyed")
         assert (list(tiered.lake_path), list(new.lake_path)) == (["d", "t"], ["d", "new"])
         assert {name: value for name, value in tiered.properties.items() if name.startswith("lake.")} == {
             "lake.enabled": "true",
@@ -207,6 +209,9 @@ def test_a_data_table_says_how_its_lake_copy_stands_and_where_it_is(run: Run) ->
         assert "table.datalake.enabled=true" in off.not_in_lake
         assert (list(foreign.lake_path), foreign.properties["lake.format"]) == ([], "lance")
         assert "is of the format lance, which cannot be read here" in foreign.not_in_lake
+        assert list(other.lake_path) == [], "a table of that name in Spark's Iceberg catalog is another one"
+        assert "with the jar org.apache.paimon:paimon-spark-<version of Spark>_2.13 on its class path" in other.not_in_lake
+        assert "The same statement runs with `lakeward sql --engine duckdb`" in other.not_in_lake
 
     run(scenario())
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import cast
 
+import pyarrow as pa
+
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.files.private_files import make_folders_like_their_parent
 from tiering.lake.base import LakeView
+from tiering.lake.file_lists import FileLists
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, StoredFile
+from tiering.lake.marker import Marker
 from tiering.lake.paimon.commit.committer import PaimonCommitter
 from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.factory import PaimonTieringFactory, TableState
+from tiering.lake.paimon.reading.file_lists import columns, file_lists, marker_at
 from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, load_table, opened_table, table_root
+from tiering.lake.paimon.reading.sizes import SizeReader
 from tiering.lake.paimon.reading.snapshots import SnapshotReader
 from tiering.lake.paimon.reading.survey import delete_file, live_files, row_offsets, stored_files, survey_of
 from tiering.lake.paimon.reading.table_folder import MANIFEST, SCHEMA, SNAPSHOT, TableFolder
@@ -40,6 +47,7 @@ class PaimonLake:
     def __init__(self, warehouse: Path) -> None:
         self._warehouse = warehouse
         self._snapshots = SnapshotReader()
+        self._sizes = SizeReader()
         self._states: dict[TablePath, TableState] = {}
         self._sent = SentRounds()
 
@@ -58,7 +66,7 @@ class PaimonLake:
     def view(self, path: TablePath) -> LakeView | None:
         """A fresh read; None if there is no such lake table. Raises MarkerCorrupt, LakeUnavailable."""
         loaded = self._load(path)
-        return None if loaded is None else _view(loaded)
+        return None if loaded is None else replace(_view(loaded), **vars(self._sizes.size_of(loaded)))
 
     def survey(self, path: TablePath) -> LakeSurvey | None:
         """See `LakeMaintenance.survey`."""
@@ -88,6 +96,18 @@ class PaimonLake:
     def delete_file(self, view: LakeView, location: str) -> None:
         """See `LakeMaintenance.delete_file`."""
         delete_file(view, location)
+
+    def columns(self, view: LakeView) -> pa.Schema:
+        """See `ReadableLake.columns`."""
+        return columns(view)
+
+    def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
+        """See `ReadableLake.file_lists`."""
+        return file_lists(view, snapshot_id)
+
+    def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
+        """See `ReadableLake.marker_at`."""
+        return marker_at(view, snapshot_id)
 
     def check_schema(self, table: TableInfo) -> None:
         """Raises UnsupportedType, InvalidArgument or InvalidName, naming column and type. No I/O."""
@@ -142,11 +162,11 @@ class PaimonLake:
     def _with_new_columns(self, table: TableInfo, loaded: LoadedTable) -> LoadedTable:
         """`loaded` with the columns that are new at the source. It is read again after each request: others send theirs, too."""
         for _ in range(EVOLVE_ATTEMPTS):
-            columns = check_drift(table, loaded.schema)
-            if not columns or _is_of_another(table, _view(loaded)):
+            new_columns = check_drift(table, loaded.schema)
+            if not new_columns or _is_of_another(table, _view(loaded)):
                 return loaded
             with lake_errors(f"add columns to the lake table {table.path}", table_path=table.path), opened_table(loaded) as folder:
-                content = with_columns(loaded.schema, columns, BUCKET_COLUMN)
+                content = with_columns(loaded.schema, new_columns, BUCKET_COLUMN)
                 with suppress(FileExistsError):
                     folder.create(SCHEMA, f"schema-{loaded.schema.schema_id + 1}", content)
             loaded = self._loaded_again(table.path)

@@ -155,6 +155,18 @@ class Manifests:
         if document.get("indexManifest") is not None:
             yield f"{MANIFEST}/{document['indexManifest']}"
 
+    def added_size(self, snapshot: StoredSnapshot, *, with_base: bool) -> tuple[int, int]:
+        """Data files and their bytes that a snapshot has more than the one before it, or, `with_base`, than an empty table."""
+        lists = ("baseManifestList", "deltaManifestList") if with_base else ("deltaManifestList",)
+        files, size = 0, 0
+        for name in filter(None, (snapshot.document.get(key) for key in lists)):
+            for meta in self._lists.read(name):
+                for entry in self._files.read(meta.file_name):
+                    sign = -1 if entry.kind == DELETE else 1
+                    files += sign
+                    size += sign * int(entry.file.file_size)
+        return files, size
+
     def live_entries(self, snapshot: StoredSnapshot) -> list[Any]:
         """Entries of the data files of a snapshot."""
         return list(self._files.read_entries_parallel(self._lists.read_all(as_pypaimon(snapshot)), drop_stats=False))

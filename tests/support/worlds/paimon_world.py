@@ -1,0 +1,54 @@
+"""A whole deployment in one process, over a data folder with a real Paimon lake."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from support.background import tick
+from support.lakes.paimon_kit import PaimonKit
+from support.worlds.data_folders import FolderWorld
+from support.worlds.lake_world import FRESHNESS_S
+from tiering.cluster.writable import TableSpec
+from tiering.lake.paimon.lake import PaimonLake
+from tiering.lake.registry import local_lake_properties
+from tiering.model.tables import TableInfo, TablePath
+
+
+class PaimonWorld(FolderWorld):
+    """`kit` is the folder of the lake, and pypaimon as another reader and writer of it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.kit = PaimonKit(folder)
+        self.lake: Any = PaimonLake(self.kit.warehouse)
+        self.lake_properties = local_lake_properties(folder)
+        self.restart()
+
+    def log_table(self, name: str, **options: Any) -> TableInfo:
+        return self.table(name, datalake_format="paimon", **options)
+
+    def keyed_table(self, name: str, **options: Any) -> TableInfo:
+        return self.primary_key_table(name, datalake_format="paimon", **options)
+
+    def create(self, name: str, spec: TableSpec) -> TableInfo:
+        """A table of any shape."""
+        self.storage.create_database("sales", ignore_if_exists=True)
+        options = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s", "table.datalake.format": "paimon"}
+        table = self.storage.create_table(TablePath("sales", name), replace(spec, properties=options))
+        tick(self.coordinator)
+        return table
+
+    def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
+        """As pypaimon reads them; each once."""
+        rows = self.kit.read(table)
+        return sorted(zip(rows["__bucket"].to_pylist(), rows["__offset"].to_pylist(), strict=True))
+
+    def whole(self, table: TableInfo) -> list[tuple[int, int]]:
+        return sorted((bucket, offset) for bucket, end in self.ends(table).items() for offset in range(end))
+
+    def data_files(self, table: TableInfo) -> list[Path]:
+        """The files of its rows by partition, bucket and age; without those of changes."""
+        files = [file for file in self.kit.folder(table).rglob("bucket-*/*.parquet") if "-changelog-" not in file.name]
+        return sorted(files, key=lambda file: (str(file.parent), file.stat().st_mtime_ns))

@@ -1,0 +1,140 @@
+"""The files of a Paimon snapshot for engines that read them without Paimon, and the rule by which rows of a key become one."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pyarrow as pa
+
+from tiering.errors import InvalidArgument
+from tiering.lake.base import LakeView
+from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, LakeFile, MergeRule
+from tiering.lake.marker import ROUND_ID_KEY, Marker
+from tiering.lake.paimon.commit.manifests import Manifests
+from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
+from tiering.lake.paimon.reading.snapshots import StoredSnapshot
+from tiering.lake.paimon.reading.view import marker_in
+from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
+from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
+from tiering.lake.paimon.schema.stored_schema import StoredSchema, read_schema
+from tiering.lake.paimon.writing.sorted_files import KEY_PREFIX, KIND, ROW_KINDS, SEQUENCE
+from tiering.model.tables import ChangeType
+
+_LIVE = (ROW_KINDS[ChangeType.INSERT], ROW_KINDS[ChangeType.UPDATE_AFTER])
+_READ_OTHERWISE = {
+    "merge-engine": "deduplicate",
+    "sequence.field": "",
+    "ignore-delete": "false",
+    "ignore-update-before": "false",
+    "deletion-vectors.enabled": "false",
+    "data-file.thin-mode": "false",
+    "data-evolution.enabled": "false",
+    "record-level.expire-time": "",
+}
+"""Options with which a Paimon reader makes other rows of the same files, by the value with which it does not."""
+
+
+def columns(view: LakeView) -> pa.Schema:
+    """See `ReadableLake.columns`."""
+    schema = cast(LoadedTable, view.handle).schema
+    fields = [field.with_metadata({FIELD_ID_KEY: str(schema.field_ids[field.name])}) for field in schema.columns]
+    return pa.schema(fields)
+
+
+def file_lists(view: LakeView, snapshot_id: int | None) -> FileLists:
+    """See `ReadableLake.file_lists`."""
+    loaded = cast(LoadedTable, view.handle)
+    _check_options(loaded)
+    wanted = view.head if snapshot_id is None else snapshot_id
+    rule = _merge_rule(loaded.schema)
+    if wanted is None:
+        return FileLists(None, merge=rule, has_field_ids=False)
+    snapshot = loaded.snapshot(wanted)
+    if snapshot is None:
+        raise InvalidArgument(
+            f"the lake table {view.path} has no snapshot {wanted}",
+            hint=f"It has {len(view.snapshots)}; the newest is {view.head}. It may have been expired.",
+            lake_snapshot_id=wanted,
+        )
+    with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
+        manifests = Manifests(loaded)
+        entries = manifests.live_entries(snapshot)
+        _check_columns(loaded, entries)
+        data = tuple(_file(loaded, manifests, entry) for entry in entries)
+    _check_deletion_vectors(loaded, snapshot)
+    return FileLists(wanted, data, merge=rule, has_field_ids=False)
+
+
+def marker_at(view: LakeView, snapshot_id: int) -> Marker | None:
+    """See `ReadableLake.marker_at`."""
+    loaded = cast(LoadedTable, view.handle)
+    for snapshot in reversed(loaded.chain):
+        if snapshot.snapshot_id <= snapshot_id and ROUND_ID_KEY in snapshot.properties:
+            return marker_in(loaded, snapshot)
+    return None
+
+
+def _merge_rule(schema: StoredSchema) -> MergeRule | None:
+    keys = [name for name in schema.table.primary_keys if name not in schema.table.partition_keys]
+    return MergeRule(tuple(KEY_PREFIX + name for name in keys), SEQUENCE, KIND, _LIVE) if keys else None
+
+
+def _file(loaded: LoadedTable, manifests: Manifests, entry: Any) -> LakeFile:
+    path = str(loaded.root / manifests.file_path(entry))
+    if not path.endswith(".parquet") or entry.file.external_path:
+        raise InvalidArgument(
+            f"{entry.file.external_path or path} is no Parquet file in the folder of {loaded.path}: this version reads no other file",
+            hint="Read the table with Paimon, or let it write its files anew with the option `file.format` = `parquet`.",
+            table_path=loaded.path,
+        )
+    partition = VALUE_SEPARATOR.join(str(value) for value in entry.partition.values)
+    is_unaware = int(loaded.schema.options.get(BUCKET, UNAWARE)) == UNAWARE
+    return LakeFile(
+        location=path,
+        path=path,
+        sequence_number=0,
+        records=int(entry.file.row_count),
+        partition=f"{partition}/{entry.bucket}",
+        bucket=None if is_unaware else int(entry.bucket),
+        place=partition,
+    )
+
+
+def _check_options(loaded: LoadedTable) -> None:
+    """Raises InvalidArgument for an option with which the files say other things than is read here."""
+    options = loaded.schema.options
+    for name, plain in _READ_OTHERWISE.items():
+        value = options.get(name, plain)
+        if value.lower() != plain:
+            raise _refused(loaded, f"has the option {name} = {value}")
+
+
+def _check_deletion_vectors(loaded: LoadedTable, snapshot: StoredSnapshot) -> None:
+    if snapshot.document.get("indexManifest") is not None:
+        raise _refused(loaded, f"has index files in snapshot {snapshot.snapshot_id}, which may be deletion vectors")
+
+
+def _refused(loaded: LoadedTable, reason: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"the Paimon table {loaded.path} {reason}: this version cannot read its rows from its files",
+        hint="Read it with Paimon's own reader, such as pypaimon.",
+        table_path=loaded.path,
+    )
+
+
+def _check_columns(loaded: LoadedTable, entries: list[Any]) -> None:
+    """Raises InvalidArgument if a column has another name in a file: files have names of columns, and a schema tells their ids."""
+    now = loaded.schema
+    former = {int(entry.file.schema_id) for entry in entries} - {now.schema_id}
+    if not former:
+        return
+    names = {field_id: name for name, field_id in now.field_ids.items()}
+    with opened_table(loaded) as folder:
+        for schema_id in former:
+            schema = read_schema(folder, schema_id)
+            if schema is None:
+                raise _refused(loaded, f"has files of its schema {schema_id}, which is not there")
+            for name, field_id in schema.field_ids.items():
+                if names.get(field_id, name) != name or now.field_ids.get(name, field_id) != field_id:
+                    raise _refused(loaded, f"has files of its schema {schema_id}, in which the column {name!r} is not the one of now")
