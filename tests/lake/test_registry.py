@@ -117,6 +117,15 @@ def test_an_unknown_format_is_refused_with_those_that_there_are(install: Install
     assert "brought, iceberg" in refusal.value.hint
 
 
+def test_an_opener_of_one_format_refuses_others() -> None:
+    lake_of = lake_opener({"warehouse": "/x"}, "paimon")
+    assert lake_of("paimon") is lake_of("paimon")
+    with pytest.raises(
+        InvalidArgument, match="the lake format is iceberg, and the lake that this service was given is of the format paimon"
+    ):
+        lake_of("iceberg")
+
+
 def test_an_opener_opens_each_format_once() -> None:
     lake_of = lake_opener({})
     assert lake_of("iceberg") is lake_of("iceberg")

@@ -19,7 +19,7 @@ from tiering.cli.sql.statements import split
 from tiering.cli.terminal.output import distinct
 from tiering.durations import parse_duration_ms
 from tiering.errors import LakewardError, StatementFailed
-from tiering.lake.iceberg.reading.survey import is_offsets_path
+from tiering.lake.fluss.offsets_file import is_offsets_path
 from tiering.model.names import parse_table_path
 
 

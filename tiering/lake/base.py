@@ -50,6 +50,13 @@ class LakeSnapshot:
     round_id: str | None = None
     offsets_path: str | None = None
     """What `fluss-offsets` in its summary names."""
+    mark: int | None = None
+    """What tells it from another one of its id, where ids come again after a roll-back (Paimon); no id equals it. None = they do not."""
+
+    @property
+    def identity(self) -> int:
+        """What is remembered of it, to know it again."""
+        return self.snapshot_id if self.mark is None else self.mark
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,16 @@ class LakeView:
     handle: object = field(default=None, compare=False, repr=False)
     foreign: ForeignWalk | None = None
     """What another tiering service did since `tiered`. None = none is expected, or nobody looked (`rules.shared_base`)."""
+
+    @property
+    def head_identity(self) -> int | None:
+        """`identity` of the head; None without one."""
+        return None if self.head is None else self.identity_of(self.head)
+
+    def identity_of(self, snapshot_id: int) -> int:
+        """`LakeSnapshot.identity` of a snapshot; the id itself of one that is gone."""
+        snapshot = self.snapshots.get(snapshot_id)
+        return snapshot_id if snapshot is None else snapshot.identity
 
     @property
     def ranges(self) -> Mapping[BucketKey, TieredRange]:

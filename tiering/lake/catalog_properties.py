@@ -22,7 +22,9 @@ STORAGE_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "client.")
 STORAGE_KEYS = ("buffer-size",)
 
 KINDS = ("sql", "rest", "hive", "glue", "dynamodb", "bigquery", "hadoop")
-"""Of catalogs: what the property `type` may be."""
+"""Of Iceberg's catalogs: what the property `type` may be."""
+FILESYSTEM = "filesystem"
+"""That of Paimon's: tables are found by their folders."""
 
 _URIS = ("uri", "warehouse", ALLOWED_LOCATIONS, "oauth2-server-uri")
 _URI_ENDINGS = ("endpoint", "-uri", ".host", "-authority")
@@ -53,7 +55,7 @@ def check_catalog_properties(properties: Mapping[str, object]) -> None:
                 hint="Lakeward opens catalogs and storages with classes of its own. Leave it out, also of .pyiceberg.yaml and PYICEBERG_*.",
             )
     kind = str(properties.get("type") or "").lower()
-    if kind and kind not in KINDS:
+    if kind and kind not in (*KINDS, FILESYSTEM):
         raise InvalidArgument(
             f"there is no kind of lake catalog {kind[:60]!r}", hint=f"The lake property `type` may be: {', '.join(KINDS)}."
         )

@@ -85,12 +85,21 @@ def open_lake(name: str, properties: Mapping[str, str]) -> Lake:
     return lake_format(name).open(properties)
 
 
-def lake_opener(properties: Mapping[str, str]) -> Callable[[str], Lake]:
-    """Opens the lake of a format by these properties, each format once. May be called from several threads. Raises InvalidArgument."""
+def lake_opener(properties: Mapping[str, str], only: str | None = None) -> Callable[[str], Lake]:
+    """Opens the lake of a format by these properties, each format once. May be called from several threads. Raises InvalidArgument.
+
+    `only`: the format of a lake that a cluster has made, in which tables of another one would be where nobody looks for them.
+    """
     lock = threading.Lock()
     opened: dict[str, Lake] = {}
 
     def lake_of(name: str) -> Lake:
+        if only is not None and name.lower() != only:
+            raise InvalidArgument(
+                f"the lake format is {name}, and the lake that this service was given is of the format {only}",
+                hint="Name the cluster's own lake, with its server.yaml (--fluss-conf), or leave the table to another service.",
+                lake_format=name,
+            )
         with lock:
             if name not in opened:
                 opened[name] = open_lake(name, properties)

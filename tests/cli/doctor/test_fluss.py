@@ -16,6 +16,7 @@ from tiering.cli.doctor.fluss import LAKE as LAKE_CHECK
 from tiering.cli.doctor.fluss import cluster_servers, lake_of_cluster, shared_lake
 from tiering.cli.fluss_server.configuration import free_ports
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
+from tiering.cli.terminal.lake_options import NamedLake
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.registry import local_lake_properties
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -93,7 +94,7 @@ def test_the_clusters_own_lake_is_told_from_another(fluss: LocalFlussCluster, tm
     IcebergLake(right).ensure_table(table)
 
     def verdicts(lake: dict[str, str]) -> list[Verdict]:
-        return [finding.verdict for finding in findings([(LAKE_CHECK, lambda: lake_of_cluster(fluss.bootstrap_servers, lake))])]
+        return [finding.verdict for finding in findings([(LAKE_CHECK, lambda: lake_of_cluster(fluss.bootstrap_servers, NamedLake(lake)))])]
 
     assert verdicts(right) == [Verdict.OK, Verdict.OK]
     assert verdicts(wrong) == [Verdict.OK, Verdict.FAIL]
@@ -117,6 +118,7 @@ def test_a_cluster_that_is_not_there_is_a_finding_that_names_it() -> None:
     ("properties", "verdict", "text"),
     [
         ({"type": "hadoop", "warehouse": "/x"}, Verdict.WARN, "hadoop"),
+        ({"type": "filesystem", "warehouse": "/x"}, Verdict.WARN, "Paimon"),
         ({"type": "hadoop", "warehouse": "hdfs://nn:8020/x"}, Verdict.OK, "HDFS"),
         ({"type": "sql", "uri": "sqlite:////x.db"}, Verdict.WARN, "SQLite"),
         ({"type": "sql", "uri": "postgresql+psycopg://db/lake"}, Verdict.OK, "type sql"),

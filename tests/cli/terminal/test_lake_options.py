@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,15 +13,15 @@ from typer.testing import CliRunner
 
 from support.repository import ROOT
 from tiering.cli.main import app
-from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
+from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, NamedLake, read_lake
 from tiering.cli.terminal.options import LakePropertyOption
 from tiering.errors import InvalidArgument
 from tiering.lake.catalog_properties import lake_environment, public_properties
 from tiering.lake.iceberg.catalogs.opening import own_settings
 
 
-def properties_of(*words: str) -> dict[str, str] | None:
-    read: list[dict[str, str] | None] = []
+def lake_of(*words: str) -> NamedLake | None:
+    read: list[NamedLake | None] = []
     program = typer.Typer()
 
     @program.command(context_settings=OTHER_OPTIONS)
@@ -32,6 +33,11 @@ def properties_of(*words: str) -> dict[str, str] | None:
     ended = CliRunner().invoke(program, list(words), catch_exceptions=False)
     assert ended.exit_code == 0, ended.output
     return read[0]
+
+
+def properties_of(*words: str) -> Mapping[str, str] | None:
+    lake = lake_of(*words)
+    return None if lake is None else lake.properties
 
 
 def test_arguments_of_flinks_tiering_job_are_taken_as_they_are() -> None:
@@ -59,8 +65,20 @@ def test_an_option_without_a_value_is_an_error() -> None:
 
 
 def test_an_option_of_another_format_is_named() -> None:
-    with pytest.raises(InvalidArgument, match=r"--datalake\.paimon\.warehouse is of another lake format than Iceberg"):
-        properties_of("--datalake.paimon.warehouse", "/x")
+    with pytest.raises(InvalidArgument, match=r"--datalake\.lance\.warehouse is of another lake format than Iceberg and Paimon"):
+        properties_of("--datalake.lance.warehouse", "/x")
+
+
+def test_the_format_is_that_of_the_options(tmp_path: Path) -> None:
+    file = tmp_path / "server.yaml"
+    file.write_text("datalake.format: paimon\ndatalake.paimon.metastore: filesystem\ndatalake.paimon.warehouse: /a\n")
+    of_paimon = {"type": "filesystem", "warehouse": "/a"}
+    assert lake_of("--fluss-conf", str(file)) == NamedLake(of_paimon, "paimon")
+    assert lake_of("--datalake.paimon.warehouse=file:/a") == NamedLake(of_paimon, "paimon")
+    assert lake_of("--datalake.iceberg.type=rest", "--datalake.iceberg.uri=http://a") == NamedLake(
+        {"type": "rest", "uri": "http://a"}, "iceberg"
+    )
+    assert lake_of("--lake-property", "type=rest") == NamedLake({"type": "rest"}, None)
 
 
 @pytest.mark.parametrize("command", ["up", "coordinator", "tierer"])

@@ -32,6 +32,14 @@ def options(**iceberg: str) -> dict[str, str]:
     return {"datalake.format": "iceberg", **{f"datalake.iceberg.{name.replace('_', '-')}": value for name, value in iceberg.items()}}
 
 
+def paimon(**words: str) -> dict[str, str]:
+    return {
+        "datalake.format": "paimon",
+        "datalake.paimon.jdbc.password": "a password",
+        **{f"datalake.paimon.{name}": value for name, value in words.items()},
+    }
+
+
 def mapped(words: dict[str, str]) -> dict[str, str]:
     return dict(lake_of_fluss(words).properties)
 
@@ -129,10 +137,29 @@ def test_what_hadoop_calls_credentials_counts_where_iceberg_has_none_of_its_own(
     assert lake.left_out == ("datalake.iceberg.hadoop.fs.defaultFS",)
 
 
+@pytest.mark.parametrize(("warehouse", "folder"), [("/data/paimon", "/data/paimon"), ("file:/a", "/a"), ("file:///a%20b", "/a b")])
+def test_a_paimon_warehouse_is_a_folder(warehouse: str, folder: str) -> None:
+    more = {"cache-enabled": "false", "table-default.bucket": "2"}
+    lake = lake_of_fluss(
+        {"datalake.format": "PAIMON", **{f"datalake.paimon.{name}": value for name, value in more.items()}, **paimon(warehouse=warehouse)}
+    )
+    assert (lake.format, lake.properties) == ("paimon", {"type": "filesystem", "warehouse": folder})
+    assert lake.left_out == ("datalake.paimon.cache-enabled", "datalake.paimon.jdbc.password")
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ({"datalake.format": "paimon", "datalake.paimon.warehouse": "/x"}, "'paimon'"),
+        ({"datalake.format": "lance", "datalake.lance.warehouse": "/x"}, "'lance'"),
+        ({"datalake.format": "paimon", "datalake.iceberg.type": "rest"}, "datalake.paimon."),
+        ({"datalake.paimon.warehouse": "/x", "datalake.iceberg.type": "rest"}, "others that begin with datalake.paimon."),
+        (paimon(), "datalake.paimon.warehouse"),
+        (paimon(metastore="hive", warehouse="/x"), "'hive'"),
+        (paimon(metastore="rest", warehouse="x"), "datalake.paimon.metastore"),
+        (paimon(warehouse="relative"), "'relative'"),
+        (paimon(warehouse="s3://bucket/lake"), "no folder of this machine"),
+        (paimon(warehouse="hdfs://nn/lake"), "'hdfs://nn/lake'"),
+        (paimon(warehouse="file://host/lake"), "'file://host/lake'"),
         ({"datalake.format": "iceberg"}, "datalake.iceberg."),
         (options(type="nessie", uri="http://n"), "'nessie'"),
         (options(catalog_impl="org.apache.iceberg.snowflake.SnowflakeCatalog"), "SnowflakeCatalog"),

@@ -24,6 +24,7 @@ from tiering.cluster.writable import TableSpec
 from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.store import Store
+from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.tierers.leases import Leases
 from tiering.lake.base import LakeView
@@ -109,17 +110,22 @@ class InlineDeployment:
     """One coordinator over a cluster and a lake, and one tierer whose rounds a test steps through. A subclass says which cluster."""
 
     coordinator: Coordinator
+    lake_format = "iceberg"
+    """What the deployment writes."""
 
     def __init__(self, lake_properties: Mapping[str, str], store: Store | None = None) -> None:
         self.clock = HandClock()
         self.lake_properties = dict(lake_properties)
-        self.lake = IcebergLake(self.lake_properties)
+        self.lake: IcebergLake = self._open_lake()
         self.store = store or MemoryStore()
         self.transport = DirectTransport(lambda: self.coordinator)
         self._sequence = 0
         self._epoch = 0
         self.spark: TaskRunner | None = None
         """Runs all rounds if it is given; else they run inline."""
+
+    def _open_lake(self) -> Any:
+        return IcebergLake(self.lake_properties)
 
     @property
     def owner(self) -> ClusterOwner:
@@ -131,6 +137,7 @@ class InlineDeployment:
             self.store,
             self.owner,
             lambda _: self.lake,
+            CoordinatorOptions(lake_format=self.lake_format),
             clock=self.clock,
             ids=RandomIds(),
             jitter=lambda: 0.0,

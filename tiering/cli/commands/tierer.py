@@ -59,7 +59,8 @@ def tierer(
 
     configure_logging(log_level, log_format)
     keep_files_private()
-    os.environ.update(lake_environment(read_lake(context, None, fluss_conf) or {}))
+    lake = read_lake(context, None, fluss_conf)
+    os.environ.update(lake_environment({} if lake is None else lake.properties))
     read_storage(fluss_conf)
     properties, monitoring = read_pairs(conf or [], "--conf"), MonitoringSettings(metrics_port, metrics_host)
     run_tierer(TiererSettings(uri, master, slots, tierer_id, properties, parent_pid, monitoring, insecure))

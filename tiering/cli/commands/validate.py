@@ -11,7 +11,7 @@ import typer
 
 from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussModeOption, FlussServersOption, read_cluster
 from tiering.cli.terminal.consoles import message_console, printable
-from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
+from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, NamedLake, read_lake
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.errors import ClusterUnavailable, InvalidArgument
@@ -77,7 +77,8 @@ def validate(
         rows = _validated_by_service(uri, path, level, snapshot)
     else:
         cluster = _cluster_of_folder(data, settings, lake) if data is not None else _named_cluster(kind, settings, lake)
-        whole = replace(cluster, lake_format=lake_format or DEFAULT_LAKE_FORMAT, memory_limit=memory_limit or DEFAULT_MEMORY_LIMIT)
+        named = lake_format or (None if lake is None else lake.format)
+        whole = replace(cluster, lake_format=named or DEFAULT_LAKE_FORMAT, memory_limit=memory_limit or DEFAULT_MEMORY_LIMIT)
         rows = _validated_here(whole, path, level, snapshot)
     print_rows(rows, output, COLUMNS, {"ok": _colour})
     if any(row["ok"] is False for row in rows):
@@ -106,7 +107,7 @@ def _validated_by_service(uri: str, path: TablePath, level: Level, snapshot: int
         )
 
 
-def _cluster_of_folder(data: Path, settings: Mapping[str, str], lake: Mapping[str, str] | None) -> ClusterValidation:
+def _cluster_of_folder(data: Path, settings: Mapping[str, str], lake: NamedLake | None) -> ClusterValidation:
     """`settings`: of `--fluss`, by which the folder's cluster is reached, and a password goes to it."""
     from tiering.cli.processes.data_folder import read_data_folder
     from tiering.cluster.registry import FLUSS, check_folder, kind_in
@@ -114,13 +115,13 @@ def _cluster_of_folder(data: Path, settings: Mapping[str, str], lake: Mapping[st
     from tiering.validate.child import ClusterValidation
 
     folder = read_data_folder(data)
-    properties = with_default_catalog(lake or {}, folder.read_only_lake_properties)
+    properties = with_default_catalog({} if lake is None else lake.properties, folder.read_only_lake_properties)
     kind = FLUSS if settings else kind_in(folder.cluster)
     check_folder(folder.cluster, kind)
     return ClusterValidation(kind, folder.cluster, DEFAULT_LAKE_FORMAT, properties, cluster_properties=settings)
 
 
-def _named_cluster(kind: str, settings: Mapping[str, str], lake: Mapping[str, str] | None) -> ClusterValidation:
+def _named_cluster(kind: str, settings: Mapping[str, str], lake: NamedLake | None) -> ClusterValidation:
     from tiering.cluster.fluss.settings import read_settings
     from tiering.lake.catalog_properties import check_catalog_properties
     from tiering.validate.child import ClusterValidation
@@ -128,11 +129,12 @@ def _named_cluster(kind: str, settings: Mapping[str, str], lake: Mapping[str, st
     if lake is None:
         raise InvalidArgument(
             "--fluss names a cluster, and nothing names its lake",
-            hint="Name it with --fluss-conf server.yaml, --datalake.iceberg.*, or --lake-property; or a data folder with --data instead.",
+            hint="Name it with --fluss-conf server.yaml, --datalake.iceberg.*, --datalake.paimon.*, or --lake-property; or a data "
+            "folder with --data instead.",
         )
-    check_catalog_properties(lake)
-    known = read_settings(settings)
-    return ClusterValidation(kind, None, DEFAULT_LAKE_FORMAT, lake, cluster_id=known.cluster_id, cluster_properties=known.as_text())
+    check_catalog_properties(lake.properties)
+    known, lake_format = read_settings(settings), lake.format or DEFAULT_LAKE_FORMAT
+    return ClusterValidation(kind, None, lake_format, lake.properties, cluster_id=known.cluster_id, cluster_properties=known.as_text())
 
 
 def _validated_here(validation: ClusterValidation, path: TablePath, level: Level, snapshot: int | None) -> list[dict[str, Any]]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from tiering.cli.doctor import fluss, folders, machine
 from tiering.cli.doctor.findings import Check
 from tiering.cli.doctor.service import Service
+from tiering.cli.terminal.lake_options import NamedLake
 
 
 def all_checks(
-    service: Service, data: Path, spark: bool, fluss_servers: str | None = None, lake: Mapping[str, str] | None = None
+    service: Service, data: Path, spark: bool, fluss_servers: str | None = None, lake: NamedLake | None = None
 ) -> Iterator[tuple[str, Check]]:
-    """Names and checks. `spark`: start one too. `fluss_servers`: of a Fluss cluster, whose lake has the properties `lake`."""
+    """Names and checks. `spark`: start one too. `fluss_servers`: of a Fluss cluster, whose lake is `lake`."""
     yield "python", machine.python
     yield "java", machine.java
     yield "plugin", machine.plugin
@@ -27,6 +28,6 @@ def all_checks(
         yield fluss.CHECK, lambda: fluss.cluster_servers(fluss_servers)
         if lake is not None:
             yield fluss.LAKE, lambda: fluss.lake_of_cluster(fluss_servers, lake)
-        yield fluss.SHARING, lambda: fluss.shared_lake(lake or service.lake_properties())
+        yield fluss.SHARING, lambda: fluss.shared_lake(service.lake_properties() if lake is None else lake.properties)
     if spark:
         yield "sql", lambda: machine.spark_reads(service.uri)

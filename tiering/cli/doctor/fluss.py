@@ -14,12 +14,14 @@ from tiering.cli.doctor.findings import Finding, Verdict, fail, ok, warn
 from tiering.cli.doctor.service import opened
 from tiering.cli.processes.lake_check import check_lake
 from tiering.cli.service_cluster import fluss_cluster
+from tiering.cli.terminal.lake_options import NamedLake
 from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
 from tiering.cluster.fluss.settings import USERNAME_VARIABLE
 from tiering.cluster.fluss.table_json import LAKE_FORMAT
 from tiering.cluster.fluss.wire.api import DESCRIBE_CLUSTER_CONFIGS, LEASES, NEEDED_OF_A_TABLET_SERVER
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakewardError
+from tiering.lake.catalog_properties import FILESYSTEM
 from tiering.lake.registry import format_names, has_format, open_lake
 from tiering.model.tables import DEFAULT_LAKE_FORMAT
 from tiering.rpc.fluss import fluss_pb2 as pb
@@ -63,13 +65,14 @@ def cluster_servers(servers: str) -> Iterator[Finding]:
         client.close()
 
 
-def lake_of_cluster(servers: str, properties: Mapping[str, str]) -> Iterator[Finding]:
-    """Whether the lake of these properties opens, and has what the cluster says is in it. Raises SetupError if it has none of that."""
-    finding = opened(DEFAULT_LAKE_FORMAT, properties)
+def lake_of_cluster(servers: str, lake: NamedLake) -> Iterator[Finding]:
+    """Whether the lake opens, and has what the cluster says is in it. Raises SetupError if it has none of that."""
+    lake_format = lake.format or DEFAULT_LAKE_FORMAT
+    finding = opened(lake_format, lake.properties)
     yield finding
     if finding.verdict is Verdict.OK:
         with fluss_cluster(servers) as cluster:
-            check_lake(cluster, open_lake(DEFAULT_LAKE_FORMAT, properties))
+            check_lake(cluster, open_lake(lake_format, lake.properties))
         yield ok(LAKE, "it has the tables that the cluster says are tiered")
 
 
@@ -77,11 +80,19 @@ def shared_lake(properties: Mapping[str, str]) -> Iterator[Finding]:
     """What to mind where Fluss's JVMs open the lake of these properties, too."""
     kind, uri = properties.get("type", ""), properties.get("uri", "")
     if not properties:
-        mend = "Name it with --fluss-conf server.yaml or --datalake.iceberg.*, or the service that goes by it with --uri."
+        mend = (
+            "Name it with --fluss-conf server.yaml, --datalake.iceberg.* or --datalake.paimon.*, or the service that goes by it with --uri."
+        )
         yield warn(SHARING, "nothing says which lake it is", mend)
         return
     if kind == "hadoop" and properties.get("warehouse", "").startswith("hdfs://"):
         yield ok(SHARING, "a hadoop catalog on HDFS, where no commit replaces another's")
+    elif kind == FILESYSTEM:
+        mend = (
+            "Paimon's JVM classes look whether a snapshot's name is free and then rename, and may replace a commit that comes in the same "
+            "instant: let Flink's tiering and Lakeward take turns. Fluss's coordinator, which makes tables, is no danger."
+        )
+        yield warn(SHARING, "a Paimon warehouse in a folder", mend)
     elif kind == "hadoop":
         mend = "Let nothing but Lakeward write to the lake's tables while it runs; Fluss's coordinator, which makes tables, is no danger."
         yield warn(SHARING, "a hadoop catalog: Iceberg's JVM classes may replace a commit that comes at the same moment", mend)

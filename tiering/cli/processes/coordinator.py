@@ -29,7 +29,7 @@ from tiering.coordinator.server.serving import RunningServer, serve
 from tiering.files.folder_lock import FolderLock
 from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import lake_opener
-from tiering.model.tables import TableInfo
+from tiering.model.tables import DEFAULT_LAKE_FORMAT, TableInfo
 from tiering.validate.child import ClusterValidation
 
 log = structlog.get_logger(__name__)
@@ -75,6 +75,7 @@ class CoordinatorSettings:
     """None = as much as is kept by default."""
     monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
     backlog: BacklogRounds = field(default_factory=BacklogRounds)
+    lake_format: str = DEFAULT_LAKE_FORMAT
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,7 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
         service_timeout_ms=settings.service_timeout_ms,
         inline_round_bytes=settings.inline_round_bytes,
         cluster_kind=settings.cluster_kind,
+        lake_format=settings.lake_format,
         lake_properties=lake_properties,
         **({} if settings.history is None else vars(settings.history)),
         **vars(settings.backlog),
@@ -161,7 +163,7 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
     check_folder(folder.cluster, settings.cluster_kind)
     store = SqlStore(folder.store_url)
     stack.callback(store.close)
-    lake_of = lake_opener(lake_properties)
+    lake_of = lake_opener(lake_properties, None if settings.cluster_kind == EMBEDDED else options.lake_format)
     kind = cluster_kind(options.cluster_kind)
     check_lake = _lake_check(lake_of)
     cluster = stack.enter_context(kind.host(folder.cluster, settings.cluster_settings, check_lake))

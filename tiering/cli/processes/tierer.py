@@ -17,7 +17,7 @@ from tiering.cli.spark.java import require_java
 from tiering.cli.terminal.options import DEFAULT_SLOTS
 from tiering.clock import RandomIds, SystemClock
 from tiering.cluster.kinds import ClusterAddress
-from tiering.cluster.registry import cluster_kind
+from tiering.cluster.registry import EMBEDDED, cluster_kind
 from tiering.coordinator.tierers.known_tierers import check_tierer_id
 from tiering.instants import to_milliseconds
 from tiering.lake.registry import lake_opener, properties_from_service
@@ -103,10 +103,11 @@ def _world(
     uri: str, config: GetServiceConfigResponse, transport: GrpcTransport, spark: SparkTaskRunner, tierer_id: str, watch: TiererWatch
 ) -> RoundWorld:
     clock, ids = SystemClock(), RandomIds()
+    lake_properties = properties_from_service(config.lake_format, config.lake_properties)
     return RoundWorld(
         transport=transport,
         cluster=cluster_kind(config.cluster_kind).connect(ClusterAddress(uri, config.cluster_id, config.cluster_properties)),
-        lake=lake_opener(properties_from_service(config.lake_format, config.lake_properties)),
+        lake=lake_opener(lake_properties, None if config.cluster_kind == EMBEDDED else config.lake_format),
         inline=InlineTaskRunner(usable_threads(), ProgressPulse()),
         spark=spark,
         clock=clock,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tiering.cli.maven_jars import MavenJar
 from tiering.cli.spark.jars import ICEBERG_RUNTIME, POSTGRESQL_JDBC, SQLITE_JDBC, jar_path
-from tiering.errors import SetupError
-from tiering.lake.catalog_properties import CATALOG_NAME
+from tiering.errors import InvalidArgument, SetupError
+from tiering.lake.catalog_properties import CATALOG_NAME, FILESYSTEM
 
 CATALOG = "fluss"
 LAKE_CATALOG = "lake"
@@ -75,9 +75,14 @@ def lake_catalog_name(lake: Mapping[str, str]) -> str:
 def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = LakeJars.PATHS) -> dict[str, str]:
     """Iceberg catalog of Spark over the lake that pyiceberg opens with `properties`, named `lake_catalog_name`.
 
-    Raises SetupError for a jar that was not fetched.
+    Raises SetupError for a jar that was not fetched; InvalidArgument for a lake of Paimon tables.
     """
     kind = properties.get("type", "sql").lower()
+    if kind == FILESYSTEM:
+        raise InvalidArgument(
+            "the lake's tables are Paimon's, and Spark 4 has no runtime for them that Lakeward could name",
+            hint="Read them with `lakeward sql --engine duckdb`, or with pypaimon: `lakeward lake-conf` prints their warehouse.",
+        )
     prefix = f"spark.sql.catalog.{lake_catalog_name(properties)}"
     spark_properties = {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",

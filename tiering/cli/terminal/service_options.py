@@ -41,6 +41,7 @@ from tiering.cli.terminal.options import (
 )
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.files.private_files import keep_files_private
+from tiering.model.tables import DEFAULT_LAKE_FORMAT
 from tiering.telemetry.metrics import DEFAULT_TABLES
 from tiering.wire.channel import DEFAULT_PORT
 
@@ -91,13 +92,14 @@ class ServiceOptions:
         cluster_kind, cluster_settings = read_cluster(self.fluss, self.fluss_cluster_id, self.fluss_mode)
         if self.fluss is not None:
             cluster_settings |= read_storage(self.fluss_conf)
+        lake = read_lake(context, self.lake_property, self.fluss_conf)
         return CoordinatorSettings(
             self.data,
             self.host,
             self.port,
             self.service_timeout_ms,
             self.inline_round_bytes,
-            read_lake(context, self.lake_property, self.fluss_conf),
+            None if lake is None else lake.properties,
             self.insecure,
             self.create_lake_tables,
             cluster_kind,
@@ -106,4 +108,5 @@ class ServiceOptions:
             KeptHistory(self.keep_history_ms, self.keep_table_rounds, self.keep_table_events, self.keep_rounds, self.keep_events),
             MonitoringSettings(self.metrics_port, self.metrics_host, self.metrics_tables),
             BacklogRounds(self.backlog_reset_after_ms, self.backlog_duration_factor),
+            DEFAULT_LAKE_FORMAT if lake is None else lake.format or DEFAULT_LAKE_FORMAT,
         )

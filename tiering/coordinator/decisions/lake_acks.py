@@ -28,6 +28,7 @@ class LakeContents:
 
     `snapshot_id` is the newest tiering snapshot and `offsets` are its ends; beside another service `marker_snapshot_id`, that of the
     marker, may be older. `starts`: where the rows of buckets begin of which the lake lacks the first.
+    `head` is its identity (`LakeSnapshot.identity`).
     """
 
     snapshot_id: int

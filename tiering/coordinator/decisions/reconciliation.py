@@ -29,7 +29,10 @@ class Reconciliation:
 
 @dataclass(frozen=True)
 class Reconciled:
-    """What the lake holds afterwards: the marker of its newest tiering commit, which may be of a round that already went on from ours."""
+    """What the lake holds afterwards: the marker of its newest tiering commit, which may be of a round that already went on from ours.
+
+    `head` is its identity (`LakeSnapshot.identity`).
+    """
 
     snapshot_id: int
     head: int

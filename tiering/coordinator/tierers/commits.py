@@ -202,7 +202,7 @@ class Commits:
             with self._table_records.changing():
                 latest = self._table_records.get(table_id)
                 if latest is not None:
-                    self._table_records.put(lake_acks.record_passed_head(latest, base.view.head))
+                    self._table_records.put(lake_acks.record_passed_head(latest, base.view.head_identity))
 
     def _check_lake_table(self, ref: RoundRef, plan: Plan) -> None:
         """Checks that the lake has the table that a plan names: a wrong uuid on record would stop the tiering for good. Raises Fenced."""
@@ -241,7 +241,7 @@ class Commits:
             marker_round_id=marker.round_id,
             table_uuid=view.table_uuid,
             acker=ref.round_id,
-            head=view.head,
+            head=view.head_identity,
             size=LakeSize(view.records, view.size_bytes, view.files, view.location),
             marker_snapshot_id=view.tiered,
             marker_epoch=marker.tiering_epoch,

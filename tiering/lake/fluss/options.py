@@ -14,9 +14,13 @@ from urllib.parse import urlsplit
 from tiering.errors import InvalidArgument
 from tiering.lake.catalog_properties import CATALOG_NAME, check_catalog_properties, names_code
 from tiering.lake.fluss.jdbc import JDBC, database_url
+from tiering.lake.fluss.paimon_options import PREFIX as PAIMON_PREFIX
+from tiering.lake.fluss.paimon_options import paimon_properties
 
 FORMAT = "datalake.format"
 PREFIX = "datalake.iceberg."
+ICEBERG, PAIMON = "iceberg", "paimon"
+_PREFIXES = {ICEBERG: PREFIX, PAIMON: PAIMON_PREFIX}
 DEFAULT_CATALOG_NAME = "fluss-iceberg-catalog"
 """What Fluss calls its catalog unless `datalake.iceberg.name` says otherwise (Fluss, IcebergCatalogUtils). JDBC rows have it."""
 _DEFAULT_TYPE = "hive"
@@ -60,15 +64,21 @@ class FlussLake:
 
     properties: Mapping[str, str]
     left_out: tuple[str, ...] = ()
+    format: str = ICEBERG
+    """Of its tables."""
 
 
 def lake_of_fluss(options: Mapping[str, str]) -> FlussLake:
     """The lake that `options` name; those that do not begin with `datalake.` count for nothing.
 
-    Raises InvalidArgument, which names the option: another lake format than Iceberg, a kind of catalog that has no counterpart here, a
-    Hadoop catalog that is neither on a local path nor on HDFS, a value that cannot be.
+    Raises InvalidArgument, which names the option: another lake format than Iceberg and Paimon, a kind of catalog that has no counterpart
+    here, a Hadoop catalog that is neither on a local path nor on HDFS, a Paimon one that is not on a local path, a value that cannot be.
     """
-    _check_format(options)
+    if _format(options) == PAIMON:
+        of_paimon = {name.removeprefix(PAIMON_PREFIX): value.strip() for name, value in options.items() if name.startswith(PAIMON_PREFIX)}
+        properties, unread = paimon_properties(of_paimon)
+        check_catalog_properties(properties)
+        return FlussLake(properties, unread, PAIMON)
     iceberg = {name.removeprefix(PREFIX): value.strip() for name, value in options.items() if name.startswith(PREFIX)}
     kind = _kind(iceberg)
     mapped, left_out = _of_storage(iceberg)
@@ -87,17 +97,26 @@ def lake_of_fluss(options: Mapping[str, str]) -> FlussLake:
     return FlussLake(properties, tuple(sorted(PREFIX + name for name in left_out)))
 
 
-def _check_format(options: Mapping[str, str]) -> None:
-    lake_format = options.get(FORMAT, "").strip().lower()
-    if lake_format not in ("", "iceberg"):
+def _format(options: Mapping[str, str]) -> str:
+    """The lake's format: without the option that of the lake's own options."""
+    stated = options.get(FORMAT, "").strip().lower()
+    if stated not in ("", *_PREFIXES):
         raise InvalidArgument(
-            f"the cluster's lake format is {lake_format[:60]!r} ({FORMAT}), and only an Iceberg lake is taken from Fluss's options",
+            f"the cluster's lake format is {stated[:60]!r} ({FORMAT}), and only Iceberg and Paimon lakes are taken from Fluss's options",
             hint="Without them the cluster can be connected all the same: beside another service its tables are shown, and left to it.",
         )
-    if not any(name.startswith(PREFIX) for name in options):
+    named = [lake_format for lake_format, prefix in _PREFIXES.items() if any(name.startswith(prefix) for name in options)]
+    if not stated and len(named) > 1:
         raise InvalidArgument(
-            f"there is no option that begins with {PREFIX}", hint="Give Fluss's server.yaml, or what its Flink tiering job is started with."
+            f"there are options that begin with {PREFIX}, and others that begin with {PAIMON_PREFIX}", hint=f"Say which count: {FORMAT}."
         )
+    lake_format = stated or (named[0] if named else ICEBERG)
+    if lake_format not in named:
+        raise InvalidArgument(
+            f"there is no option that begins with {_PREFIXES[lake_format]}",
+            hint="Give Fluss's server.yaml, or what its Flink tiering job is started with.",
+        )
+    return lake_format
 
 
 def _kind(iceberg: Mapping[str, str]) -> str:

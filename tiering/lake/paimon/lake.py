@@ -13,14 +13,17 @@ import pyarrow as pa
 
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.files.private_files import make_folders_like_their_parent
-from tiering.lake.base import LakeView
+from tiering.lake.base import LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
-from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, StoredFile
+from tiering.lake.foreign import ForeignSnapshot
+from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
 from tiering.lake.marker import Marker
 from tiering.lake.paimon.commit.committer import PaimonCommitter
 from tiering.lake.paimon.commit.manifests import Manifests, Place
+from tiering.lake.paimon.commit.row_removal import remove_rows
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.factory import PaimonTieringFactory, TableState
+from tiering.lake.paimon.reading.added_rows import foreign_offsets, foreign_snapshot
 from tiering.lake.paimon.reading.file_lists import columns, file_lists, marker_at
 from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, load_table, opened_table, table_root
 from tiering.lake.paimon.reading.sizes import SizeReader
@@ -32,6 +35,7 @@ from tiering.lake.paimon.schema.drift import check_drift
 from tiering.lake.paimon.schema.layout import BUCKET, CHANGELOG_PRODUCER, INPUT, UNAWARE, new_table_options, table_layout
 from tiering.lake.paimon.schema.partitions import partition_texts, partition_values
 from tiering.lake.paimon.schema.stored_schema import first_schema, with_columns
+from tiering.lake.paimon.schema.types import written_type
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import BUCKET_COLUMN, BucketKey, TableInfo, TablePath
@@ -79,11 +83,16 @@ class PaimonLake:
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
         """See `LakeMaintenance.foreign_offsets`."""
-        raise LakeUnavailable(
-            f"what another tiering service wrote with snapshot {snapshot_id} of the Paimon table {view.path} cannot be read yet",
-            hint="Only one service may tier a Paimon table: stop the other one, and have a new lake table made.",
-            table_path=view.path,
-        )
+        return foreign_offsets(view, snapshot_id)
+
+    def remove_rows(self, table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Sequence[WriteResult]:
+        """See `RowRemoval.remove_rows`."""
+        state = _state(cast(LoadedTable, view.handle))
+        return remove_rows(table, view, round_id, removal, state.columns, state.total_buckets)
+
+    def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
+        """See `ForeignCommits.foreign_snapshot`."""
+        return foreign_snapshot(table, view, snapshot_id, partitions)
 
     def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
         """See `LakeMaintenance.stored_files`."""
@@ -100,6 +109,10 @@ class PaimonLake:
     def columns(self, view: LakeView) -> pa.Schema:
         """See `ReadableLake.columns`."""
         return columns(view)
+
+    def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
+        """See `ColumnCheck.new_columns`."""
+        return [column.name for column in check_drift(table, cast(LoadedTable, view.handle).schema)]
 
     def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
         """See `ReadableLake.file_lists`."""
@@ -194,7 +207,7 @@ def _state(loaded: LoadedTable) -> TableState:
         table_uuid=loaded.uuid,
         root=loaded.root,
         schema_id=schema.schema_id,
-        columns=schema.columns,
+        columns=pa.schema([column.with_type(written_type(column.type)) for column in schema.columns]),
         partition_keys=tuple(schema.table.partition_keys),
         bucket_keys=tuple(schema.table.bucket_keys),
         total_buckets=int(options.get(BUCKET, UNAWARE)),

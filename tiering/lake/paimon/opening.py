@@ -8,9 +8,10 @@ from urllib.parse import unquote, urlsplit
 
 from tiering.errors import InvalidArgument
 from tiering.lake.base import Lake, LakeFormat
+from tiering.lake.catalog_properties import FILESYSTEM
 
 EXTRA = "lakeward[paimon]"
-KINDS = ("", "sql", "hadoop", "filesystem")
+KINDS = ("", "sql", "hadoop", FILESYSTEM)
 """Values of the property `type` with which the tables are found by the names of their folders. `sql` is what a data folder's own lake
 has, for the catalog of its Iceberg tables."""
 

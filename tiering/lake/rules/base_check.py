@@ -128,11 +128,19 @@ def _shared_base(view: LakeView, newest: int, marker: Marker, walk: ForeignWalk,
     own = records.own
     if walk.problem is not None:
         raise walk.problem
-    if own is not None and records.own_round != marker.round_id and own.lake_snapshot_id not in view.snapshots:
+    if own is not None and records.own_round != marker.round_id and not _is_still_there(view, own, records.own_round):
         _check_not_ahead(view, newest, marker, own, None)
     moved_back = walk.moved_back != records.moved_back
     ahead = own is None or (own.lake_snapshot_id, dict(own.offsets)) != (walk.newest, walk.ends) or moved_back
     return Base(view, marker, ahead or walk.needs_telling)
+
+
+def _is_still_there(view: LakeView, own: RecordedLakeSnapshot, own_round: str | None) -> bool:
+    """Whether the snapshot of a record is. Where ids come again its round tells: that of the marker when it was recorded."""
+    snapshot = view.snapshots.get(own.lake_snapshot_id)
+    if snapshot is None or snapshot.mark is None:
+        return snapshot is not None
+    return any(other.round_id == own_round for other in view.snapshots.values())
 
 
 def needs_living(view: LakeView | None, recorded: Iterable[RecordedLakeSnapshot]) -> bool:
@@ -151,7 +159,7 @@ def check_same_base(base: Base, again: LakeView | None, known: KnownLake) -> Bas
     """
     known = replace(known, living=None)
     if base.view is not None:
-        passed = known.passed_head if base.view.head is None else base.view.head
+        passed = known.passed_head if base.view.head is None else base.view.head_identity
         known = replace(known, lake_table_uuid=known.lake_table_uuid or base.view.table_uuid, passed_head=passed)
     checked = check_base(again, known)
     before, now = (None if checked_base.view is None else checked_base.view.tiered for checked_base in (base, checked))

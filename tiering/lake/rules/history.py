@@ -36,7 +36,7 @@ def check_history(view: LakeView, tiered: int, passed_head: int | None) -> None:
             raise rolled_back(view, tiered, f"its main branch at {view.head} goes back to the older snapshot {current}")
         if is_foreign_tiering(snapshot):
             raise foreign_tiering(view, snapshot)
-        if current == passed_head:
+        if snapshot.identity == passed_head:
             return
         current = snapshot.parent_id
     raise expired(view, tiered)

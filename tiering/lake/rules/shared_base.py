@@ -82,7 +82,7 @@ def _stretch(view: LakeView, records: SharedRecords, passed_head: int | None) ->
         if current == tiered:
             _check_passed_head(view, records, remembered, passed_head)
             return _Stretch(tuple(reversed(since)), ranges, frozenset())
-        if current == passed_head and remembered is not None:
+        if view.identity_of(current) == passed_head and remembered is not None:
             return _Stretch(tuple(reversed(since)), _remembered_ranges(ranges, remembered), records.moved_back)
         snapshot = view.snapshots.get(current)
         if snapshot is None:
@@ -105,19 +105,25 @@ def _remembered_ranges(marked: dict[BucketKey, TieredRange], remembered: Recorde
 def _check_passed_head(view: LakeView, records: SharedRecords, remembered: RecordedLakeSnapshot | None, passed_head: int | None) -> None:
     """Raises LakeRolledBack if a newer head passed before, with other ends than the newest tiering commit has."""
     marker = view.marker
-    if remembered is None or marker is None or passed_head in (None, view.tiered):
+    if remembered is None or marker is None or view.tiered is None or passed_head in (None, view.identity_of(view.tiered)):
         return
     marked = {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
     lost = {bucket for bucket, end in remembered.offsets.items() if end != marked.get(bucket, 0)}
     if lost or records.moved_back:
         raise LakeRolledBack(
-            f"the lake table {view.path} was rolled back: the snapshot {passed_head}, which was there before, is not on its main branch "
-            f"any more",
+            f"the lake table {view.path} was rolled back: {_former_head(view, passed_head)}, which was there before, is not on its main "
+            "branch any more",
             hint=f"Set the main branch on it again, then {tier_call(view.path)}. Or keep it rolled back: "
             f"{reconcile_call(view.path, 'retier')} (missing rows are tiered again).",
             table_path=view.path,
             lake_snapshot_id=passed_head,
         )
+
+
+def _former_head(view: LakeView, passed_head: int | None) -> str:
+    """It has a name that can be told, unless ids come again."""
+    again = any(snapshot.mark is not None for snapshot in view.snapshots.values())
+    return "the snapshot that was its head" if again else f"the snapshot {passed_head}"
 
 
 def _walk(
@@ -126,15 +132,17 @@ def _walk(
     foreign = [snapshot for snapshot in stretch.snapshots if is_foreign_tiering(snapshot)]
     newest = foreign[-1].snapshot_id if foreign else _newest_before(view, stretch)
     recorded: Offsets = records.cluster.offsets if records.cluster is not None and records.cluster.lake_snapshot_id == newest else {}
+    # Where ids come again the record may be of another snapshot that had this one's: it says nothing of rows that have no offsets.
+    certain = recorded if newest is not None and view.identity_of(newest) == newest else {}
     newest_added: int | None = None
     if not stretch.is_whole:
         raise _never_seen(view, foreign)
     ends = RunningEnds(view, table_type, stretch.ranges, stretch.moved_back, log_rows)
     for snapshot in foreign:
         contents = read(snapshot.snapshot_id)
-        ends.take(contents, recorded if snapshot.snapshot_id == newest else {})
+        ends.take(contents, certain if snapshot.snapshot_id == newest else {})
         if contents.added and not contents.is_rewrite:
-            newest_added = snapshot.snapshot_id
+            newest_added = snapshot.identity
     beyond = ends.pass_row_less(recorded)
     if beyond and table_type is TableType.LOG:
         raise _record_ahead(view, newest, beyond, ends.ranges)

@@ -127,9 +127,10 @@ def commit_resolved(state: Round, event: act.LakeRead) -> Step:
         )
     if resolved.outcome is CommitOutcome.OURS and event.view is not None:
         marker, tiered = event.view.marker, event.view.tiered
-        if marker is None or tiered is None:
+        if marker is None or tiered is None or resolved.snapshot_id is None:
             return end_failed(state, unknown(state, "it landed, but its marker is gone again"))
-        return replace(state, phase=Phase.ACK, snapshot_id=resolved.snapshot_id, passed_head=resolved.snapshot_id), act.Ack(marker, tiered)
+        head = event.view.identity_of(resolved.snapshot_id)
+        return replace(state, phase=Phase.ACK, snapshot_id=resolved.snapshot_id, passed_head=head), act.Ack(marker, tiered)
     if state.sent >= COMMIT_ATTEMPTS:
         return end_failed(state, unknown(state, f"it was sent {state.sent} times, and the lake does not show it"))
     return send_commit(state, check_same_base(base, event.view, known_lake(state, event.recorded_by_cluster)))

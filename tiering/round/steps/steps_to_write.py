@@ -51,7 +51,7 @@ def shared_records(assignment: Assignment, mode: ServiceMode) -> SharedRecords |
 def base_read(state: Round, event: act.LakeRead) -> Step:
     """Runs the base check. If the lake has more than is recorded, the coordinator is told first, and by it the cluster."""
     base = check_base(event.view, replace(known_lake(state, event.recorded_by_cluster), living=event.living))
-    head = None if base.view is None else base.view.head
+    head = None if base.view is None else base.view.head_identity
     state = replace(state, base=base, passed_head=head, recorded_by_cluster=event.recorded_by_cluster)
     # Of its first lake snapshot the cluster may not have heard, for it did not answer then; where others tier, the base check tells.
     untold = event.recorded_by_cluster is None and state.mode is ServiceMode.EXCLUSIVE
@@ -115,8 +115,8 @@ def snapshots_leased(state: Round, event: act.SnapshotsLeased) -> Step:
 def lake_ensured(state: Round, view: LakeView) -> Step:
     """Repeats the whole base check on the lake table that exists now: it may have been created or changed since the base was read."""
     base = check_same_base(base_of(state), view, known_lake(state, state.recorded_by_cluster))
-    state = replace(state, lake_table_uuid=view.table_uuid, base=base, passed_head=view.head)
-    return state, act.RecordPlan(plan_of(state), view.table_uuid, view.head)
+    state = replace(state, lake_table_uuid=view.table_uuid, base=base, passed_head=view.head_identity)
+    return state, act.RecordPlan(plan_of(state), view.table_uuid, view.head_identity)
 
 
 def plan_recorded(state: Round) -> Step:

@@ -262,8 +262,10 @@ class Reconciler:
         """
         info = inspection.info
         recorded, _ = recorded_by_cluster(self._cluster, info)
-        if recorded is None or recorded.lake_snapshot_id != snapshot_id:
-            return self._care(inspection.record).foreign_offsets(inspection.situation.survey.view, snapshot_id)
+        view = inspection.situation.survey.view
+        ids_come_again = view.identity_of(snapshot_id) != snapshot_id
+        if recorded is None or recorded.lake_snapshot_id != snapshot_id or ids_come_again:
+            return self._care(inspection.record).foreign_offsets(view, snapshot_id)
         offsets = {(bucket.partition_id, bucket.bucket_id): offset for bucket, offset in recorded.offsets.items()}
         return ForeignOffsets(info.table_id, offsets)
 
@@ -407,7 +409,7 @@ class Reconciler:
                 round_id=row.round_id,
             )
         ends, starts = to_text(tiered_offsets(view.marker)), lake_acks.late_starts(view.marker.buckets)
-        return Reconciled(view.tiered, view.head, view.table_uuid, view.marker.round_id, ends, starts)
+        return Reconciled(view.tiered, view.identity_of(view.head), view.table_uuid, view.marker.round_id, ends, starts)
 
     def _not_needed(self, request: ReconcileLake, inspection: Inspection) -> ReconcileResult:
         """Nothing is wrong with the lake table (any more): a failed table goes on.

@@ -156,7 +156,7 @@ def _looked_at(record: TableRecord) -> ErrorInfo | None:
 
 
 def _seen_of(view: LakeView | None) -> Sight | None:
-    return None if view is None else (view.table_uuid, view.head, view.tiered)
+    return None if view is None else (view.table_uuid, view.head_identity, view.tiered)
 
 
 def _is_of_another_cluster(inspection: Inspection) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Collection
 from contextlib import suppress
 from typing import cast
@@ -13,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.table import Table
 
-from tiering.errors import CannotReconcile, MarkerCorrupt
+from tiering.errors import MarkerCorrupt
 from tiering.lake.base import FLUSS_OFFSETS_KEY, LakeView
+from tiering.lake.fluss.offsets_file import OFFSETS_LIMIT_BYTES, is_offsets_path, parse_offsets, unreadable
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import PartitionValue, live_bucket_files
 from tiering.lake.iceberg.reading.footer_offsets import living_offsets
@@ -25,9 +24,6 @@ from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, TablePath, TableType
-
-OFFSETS_LIMIT_BYTES = 64 << 20
-_OFFSETS_FILE = re.compile(r"[A-Za-z0-9_-]+\.offsets")
 
 
 def survey_of(path: TablePath, table: Table) -> LakeSurvey:
@@ -124,48 +120,19 @@ def _gather(offsets: RowOffsets, rows: pa.Table, info: TableInfo, partitions: Co
         offsets.add((name, int(place[BUCKET_COLUMN])), rows[OFFSET_COLUMN].to_numpy()[mask])
 
 
-def is_offsets_path(path: str) -> bool:
-    """Whether it is where Fluss puts offsets. It comes out of a summary that any writer may set: no other file is read."""
-    folder, _, name = path.rpartition("/metadata/")
-    return "/lake/" in folder and _OFFSETS_FILE.fullmatch(name) is not None and not any(part in path for part in ("?", "#", "/../"))
-
-
 def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:
     """See `LakeMaintenance.foreign_offsets`: version 1 of the file, with or without partitions; -1 = unknown."""
     table = cast(Table, view.handle)
     snapshot = table.snapshot_by_id(snapshot_id)
     path = summary_of(snapshot).get(FLUSS_OFFSETS_KEY)
     if path is None or not is_offsets_path(path):
-        raise _unreadable(view, snapshot_id, f"it names no file of offsets: {path!r}")
+        raise unreadable(view, snapshot_id, f"it names no file of offsets: {path!r}")
     with lake_errors(f"read the offsets {path}", table_path=view.path):
         file = table.io.new_input(path)
         if not file.exists():
-            raise _unreadable(view, snapshot_id, f"its file {path} is gone; Fluss keeps the newest one only")
+            raise unreadable(view, snapshot_id, f"its file {path} is gone; Fluss keeps the newest one only")
         if len(file) > OFFSETS_LIMIT_BYTES:
-            raise _unreadable(view, snapshot_id, f"its file {path} has {len(file)} bytes")
+            raise unreadable(view, snapshot_id, f"its file {path} has {len(file)} bytes")
         with file.open() as stream:
             text = stream.read()
-    try:
-        return _parse(json.loads(text))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _unreadable(view, snapshot_id, f"{type(error).__name__}: {error}") from error
-
-
-def _parse(document: dict[str, object]) -> ForeignOffsets:
-    if document["version"] != 1:
-        raise ValueError(f"its version is {document['version']!r}; this Lakeward reads version 1")
-    groups: list[tuple[int | None, list[int]]] = []
-    if "bucket_offsets" in document:
-        groups.append((None, cast("list[int]", document["bucket_offsets"])))
-    partitions = cast("list[dict[str, object]]", document.get("partition_offsets", []))
-    groups += [(int(cast(int, partition["partition_id"])), cast("list[int]", partition["bucket_offsets"])) for partition in partitions]
-    offsets = {(partition, bucket): int(offset) for partition, row in groups for bucket, offset in enumerate(row) if offset >= 0}
-    return ForeignOffsets(int(cast(int, document["table_id"])), offsets)
-
-
-def _unreadable(view: LakeView, snapshot_id: int, why: str) -> CannotReconcile:
-    return CannotReconcile(
-        f"what the other tiering service wrote with snapshot {snapshot_id} of {view.path} cannot be read: {why}",
-        table_path=view.path,
-        lake_snapshot_id=snapshot_id,
-    )
+    return parse_offsets(view, snapshot_id, text)

@@ -24,6 +24,7 @@ from pypaimon.manifest.schema.simple_stats import SimpleStats
 from pypaimon.snapshot.snapshot import Snapshot
 from pypaimon.table.row.generic_row import GenericRow
 
+from tiering.errors import BaseMoved
 from tiering.files.durable_files import sync_folder
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.snapshots import StoredSnapshot
@@ -65,6 +66,15 @@ class BucketState:
     @property
     def sequence(self) -> int:
         return max((int(entry.file.max_sequence_number) for entry in self.entries), default=-1)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Entries of the files of one snapshot: `added` and `removed` have rows, `changelog` all changes of the added ones."""
+
+    added: tuple[Any, ...]
+    removed: tuple[Any, ...]
+    changelog: tuple[Any, ...]
 
 
 @dataclass
@@ -112,8 +122,16 @@ class Manifests:
         return partition_values(self._table.partition_keys, self.loaded.schema.columns, payload.partition), payload.bucket
 
     def _replaced(self, payloads: Sequence[FilesPayload]) -> list[ManifestEntry]:
-        standing = self.buckets({self.place(payload) for payload in payloads if payload.replaces})
-        return [replace(entry, kind=DELETE) for state in standing.values() for entry in state.entries]
+        standing = self.buckets({self.place(payload) for payload in payloads if payload.replaces or payload.removed})
+        going: list[ManifestEntry] = []
+        for payload in payloads:
+            entries = standing.get(self.place(payload), BucketState()).entries
+            named = [entry for entry in entries if payload.replaces or entry.file.file_name in payload.removed]
+            if len(named) < len(payload.removed):
+                path = self.loaded.path
+                raise BaseMoved(f"files of {path} that were to be written anew without some rows are not there any more", table_path=path)
+            going += [replace(entry, kind=DELETE) for entry in named]
+        return going
 
     def _merged(self, prefix: str, manifests: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
         """`manifests`, the small ones at their end merged if they are many. Their order counts: a file is removed after it was added."""
@@ -154,6 +172,20 @@ class Manifests:
                     yield self.file_path(entry)
         if document.get("indexManifest") is not None:
             yield f"{MANIFEST}/{document['indexManifest']}"
+
+    def changes(self, snapshot: StoredSnapshot) -> Changes:
+        """What a snapshot added and removed itself."""
+        document = snapshot.document
+        delta = self._entries_of(str(document["deltaManifestList"]))
+        followed = document.get("changelogManifestList")
+        return Changes(
+            tuple(entry for entry in delta if entry.kind == ADD),
+            tuple(entry for entry in delta if entry.kind == DELETE),
+            () if followed is None else tuple(self._entries_of(str(followed))),
+        )
+
+    def _entries_of(self, manifest_list: str) -> list[Any]:
+        return [entry for meta in self._lists.read(manifest_list) for entry in self._files.read(meta.file_name)]
 
     def added_size(self, snapshot: StoredSnapshot, *, with_base: bool) -> tuple[int, int]:
         """Data files and their bytes that a snapshot has more than the one before it, or, `with_base`, than an empty table."""

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -23,6 +24,8 @@ from tiering.lake.paimon.reading.table_folder import SNAPSHOT, TableFolder
 LATEST, EARLIEST = "LATEST", "EARLIEST"
 BASE_DIGEST_KEY = "lakeward.base"
 """Property of a snapshot of ours: `digest` of the one that it was built on."""
+MARK_BIT = 1 << 62
+"""Set in every mark of a snapshot, which its content makes: no id is as large."""
 REMEMBERED = 50_000
 """Snapshots that a process keeps parsed: their files never change."""
 
@@ -41,7 +44,7 @@ class StoredSnapshot:
         stored = self.document.get("properties") or {}
         return {name: value for name, value in stored.items() if isinstance(value, str)}
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Tells it from another one of the same id: after a roll-back ids come again."""
         return hashlib.sha256(self.content).hexdigest()
@@ -58,6 +61,7 @@ class StoredSnapshot:
             commit_user=document["commitUser"],
             round_id=properties.get(ROUND_ID_KEY),
             offsets_path=properties.get(FLUSS_OFFSETS_KEY),
+            mark=MARK_BIT | int(self.digest[:15], 16),
         )
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tiering.errors import SchemaDrift
 from tiering.lake.paimon.schema.layout import BUCKET, BUCKET_KEY, UNAWARE, TableLayout, table_layout
 from tiering.lake.paimon.schema.stored_schema import StoredSchema
+from tiering.lake.paimon.schema.types import holds
 from tiering.lake.rules.hints import new_table_hint, tier_call
 from tiering.model.tables import SYSTEM_COLUMNS, TIMESTAMP_COLUMN, TableInfo, TablePath
 
@@ -91,7 +92,7 @@ def _check_options(path: TablePath, layout: TableLayout, schema: StoredSchema) -
 
 def _check_column(path: TablePath, wanted: pa.Field[pa.DataType], lake: pa.Field[pa.DataType]) -> None:
     former = pa.timestamp("us", "UTC") if wanted.name == TIMESTAMP_COLUMN else None
-    if lake.type not in (wanted.type, former):  # Fluss before 0.9 made times of rows in microseconds
+    if not holds(lake.type, wanted.type) and lake.type != former:  # Fluss before 0.9 made times of rows in microseconds
         raise drift(path, wanted.name, f"has the column {wanted.name!r} as {lake.type}; the source table has it as {wanted.type}")
     if wanted.nullable and not lake.nullable and wanted.name not in SYSTEM_COLUMNS:
         raise drift(path, wanted.name, f"requires values in the column {wanted.name!r}, which is nullable in the source table")

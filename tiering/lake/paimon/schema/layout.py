@@ -29,6 +29,8 @@ SYSTEM_FIELDS = (
     pa.field(TIMESTAMP_COLUMN, pa.timestamp("ms", tz="UTC")),
 )
 """As Fluss makes them: nullable, times in milliseconds."""
+SET_BY_FLUSS = "table.replication.factor"
+"""A property that each table of a Fluss cluster has (seen on 0.9.1), and no other."""
 _RESERVED = frozenset({"_sequence_number", "_value_kind", "_level", "_row_id", "rowkind"})
 _RESERVED_PREFIX = "_key_"
 """Paimon's own columns (`SpecialFields`)."""
@@ -88,11 +90,17 @@ def _check_primary_key(table: TableInfo, columns: pa.Schema) -> None:
 
 
 def new_table_options(table: TableInfo, layout: TableLayout) -> dict[str, str]:
-    """All options of a new lake table. Raises InvalidArgument for a `paimon.` option, none of which is supported yet."""
-    for name in table.properties:
-        if name.startswith(PAIMON_PREFIX):
-            raise InvalidArgument(f"the table option {name!r} is not supported", hint="Set it on the lake table.", table_path=table.path)
-    public = public_options(table.properties).items()
-    fluss = {FLUSS_PROPERTY_PREFIX + name: value for name, value in public if not name.startswith(ICEBERG_PREFIX)}
+    """All options of a new lake table. Raises InvalidArgument for a `paimon.` option of a table that is no cluster's of Fluss.
+
+    Fluss takes a lake table for its own only with all that it would have put there itself: every property, secret or not, and what
+    `paimon.<x>` says as `<x>` (0.9.1, PaimonLakeCatalog).
+    """
+    of_fluss = SET_BY_FLUSS in table.properties
+    own = {name.removeprefix(PAIMON_PREFIX): value for name, value in table.properties.items() if name.startswith(PAIMON_PREFIX)}
+    if own and not of_fluss:
+        name = PAIMON_PREFIX + next(iter(own))
+        raise InvalidArgument(f"the table option {name!r} is not supported", hint="Set it on the lake table.", table_path=table.path)
+    kept = (table.properties if of_fluss else public_options(table.properties)).items()
+    fluss = {FLUSS_PROPERTY_PREFIX + name: value for name, value in kept if not name.startswith((ICEBERG_PREFIX, PAIMON_PREFIX))}
     followed = {CHANGELOG_PRODUCER: INPUT} if table.table_type is TableType.PRIMARY_KEY else {}
-    return {**fluss, "partition.legacy-name": "false", "file.format": "parquet", **followed, **layout.options}
+    return {**fluss, "file.format": "parquet", **own, "partition.legacy-name": "false", **followed, **layout.options}

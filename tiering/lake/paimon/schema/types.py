@@ -51,6 +51,49 @@ def lake_type(column: str, kind: pa.DataType) -> pa.DataType:
     raise UnsupportedType(f"column {column!r} has type {kind}, which a lake table cannot hold", hint=_HINT, column=column, type=kind)
 
 
+def holds(lake: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a column of a lake table takes values of the type `wanted`, one of `lake_type`'s.
+
+    Fluss makes columns of the source's own precision, which rows have no more when they come here: values that need a finer one are
+    refused when they are written.
+    """
+    if pa.types.is_timestamp(wanted):
+        return pa.types.is_timestamp(lake) and lake.unit != "ns" and lake.tz == wanted.tz
+    if wanted == pa.binary():
+        return bool(pa.types.is_binary(lake) or pa.types.is_fixed_size_binary(lake))
+    if isinstance(wanted, pa.ListType):
+        return isinstance(lake, pa.ListType) and _holds_field(lake.value_field, wanted.value_field)
+    if isinstance(wanted, pa.MapType):
+        return isinstance(lake, pa.MapType) and holds(lake.key_type, wanted.key_type) and _holds_field(lake.item_field, wanted.item_field)
+    if isinstance(wanted, pa.StructType):
+        if not isinstance(lake, pa.StructType) or lake.num_fields != wanted.num_fields:
+            return False
+        pairs = [(lake.field(number), wanted.field(number)) for number in range(wanted.num_fields)]
+        return all(of_lake.name == of_source.name and _holds_field(of_lake, of_source) for of_lake, of_source in pairs)
+    return lake == wanted
+
+
+def _holds_field(lake: pa.Field[Any], wanted: pa.Field[Any]) -> bool:
+    return holds(lake.type, wanted.type) and (lake.nullable or not wanted.nullable)
+
+
+def written_type(lake: pa.DataType) -> pa.DataType:
+    """How values of a lake column are in files: those of BINARY(n) as plain bytes, as Paimon's own writer has them."""
+    if pa.types.is_fixed_size_binary(lake):
+        return pa.binary()
+    if isinstance(lake, pa.ListType):
+        return pa.list_(_written_field(lake.value_field))
+    if isinstance(lake, pa.MapType):
+        return cast(pa.DataType, cast(Any, pa).map_(lake.key_field.with_type(written_type(lake.key_type)), _written_field(lake.item_field)))
+    if isinstance(lake, pa.StructType):
+        return pa.struct([_written_field(lake.field(number)) for number in range(lake.num_fields)])
+    return lake
+
+
+def _written_field(field: pa.Field[Any]) -> pa.Field[Any]:
+    return field.with_type(written_type(field.type))
+
+
 def _check_field_names(column: str, kind: pa.StructType, names: list[str]) -> None:
     if not names:
         raise UnsupportedType(f"column {column!r} has a struct without fields, which a lake table cannot hold", column=column, type=kind)

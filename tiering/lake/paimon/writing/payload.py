@@ -55,6 +55,8 @@ class FilesPayload:
     """Of a primary-key table: the highest sequence number that stood in the bucket (-1 = none); None = the split changes no key."""
     replaces: bool = False
     """Whether all that stands in the bucket goes."""
+    removed: tuple[str, ...] = ()
+    """Names of data files that go: what stays of their rows is in `files`."""
 
 
 def encode_files(payload: FilesPayload) -> bytes:
@@ -73,7 +75,8 @@ def decode_files(data: bytes) -> FilesPayload:
     if version != PAYLOAD_VERSION:
         raise ValueError(f"a write result's files have version {version!r}; this Lakeward reads version {PAYLOAD_VERSION}")
     files = tuple(_file(entry) for entry in document["files"])
-    return FilesPayload(**{**document, "partition": tuple(document["partition"]), "files": files})
+    names = {"partition": tuple(document["partition"]), "removed": tuple(document["removed"])}
+    return FilesPayload(**{**document, **names, "files": files})
 
 
 def pack_keys(keys: pa.Table) -> str:

@@ -1,0 +1,117 @@
+"""A `FlussLakeWorld` whose lake is Paimon's: beside our rounds Fluss's own writer and committer, at a real cluster with its own plugin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from support.flink.flink_committer import FlinkFailed
+from support.flink.flink_on_fluss import FlinkOnFluss
+from support.flink.fluss_lake_world import FlussLakeWorld
+from support.fluss_paimon.flink_tiering import FlinkTiering, Record
+from support.fluss_paimon.lake_files import PaimonFolder
+from support.lakes.paimon_kit import PaimonKit
+from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
+from tiering.lake.paimon.lake import PaimonLake
+from tiering.model.rounds import RecordedLakeSnapshot, RoundState
+from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, BucketKey, ChangeType, TableInfo
+from tiering.round.steps import actions as act
+
+KINDS = {
+    ChangeType.APPEND: "APPEND_ONLY",
+    ChangeType.INSERT: "INSERT",
+    ChangeType.UPDATE_BEFORE: "UPDATE_BEFORE",
+    ChangeType.UPDATE_AFTER: "UPDATE_AFTER",
+    ChangeType.DELETE: "DELETE",
+}
+
+
+class FlinkOnPaimon(FlinkOnFluss):
+    """An incarnation of the job, with the committer and the writer of Fluss's own plugin. Each that sleeps needs a JVM of its own."""
+
+    def __init__(self, world: PaimonLakeWorld, tiering: FlinkTiering, table: TableInfo) -> None:
+        super().__init__(world.other_client, world.other_source, world, table)
+        self._tiering, self._tables = tiering, world.written
+
+    def plan(self, stop: int | None = None) -> FlinkOnPaimon:
+        """Writes its files at once, so that they are as old as the plan."""
+        super().plan(stop)
+        self._tiering.plan(self._tables, self._table)
+        for bucket in sorted(self.ends, key=BucketKey.sort_key):
+            if records := self._records(bucket):
+                self._tiering.write(bucket.bucket_id, records)
+        return self
+
+    def check(self) -> FlinkOnPaimon:
+        recorded = self._recorded()
+        if missing := self._tiering.missing(None if recorded is None else recorded.lake_snapshot_id):
+            number, _, properties = missing.partition(" ")
+            path = properties.strip("{}").removeprefix("fluss-offsets=").partition(",")[0]
+            self.tell_of(int(number), path)
+            raise FlinkFailed(f"Fluss lacked the snapshot {number}")
+        return self
+
+    def append(self) -> FlinkOnPaimon:
+        self.snapshot_id = self._tiering.commit(self.path)
+        return self
+
+    def _records(self, bucket: BucketKey) -> list[Record]:
+        rows = self._changes(bucket).to_pylist()
+        kinds = [KINDS[ChangeType(row.get(CHANGE_TYPE_COLUMN, ChangeType.APPEND))] for row in rows]
+        return [(row[OFFSET_COLUMN], kind, [row[name] for name in self._table.schema.names]) for row, kind in zip(rows, kinds, strict=True)]
+
+
+class PaimonLakeWorld(FlussLakeWorld):
+    """`kit`: pypaimon as another reader of the lake."""
+
+    lake_format = "paimon"
+
+    def __init__(self, folder: Path, cluster: LocalFlussCluster, flink: FlinkTiering) -> None:
+        self.kit, self._flink = PaimonKit(cluster.folder, "warehouse"), flink
+        super().__init__(folder, cluster.bootstrap_servers)
+        self.other_client, self.other_source = self._other_client, self._other_source
+
+    def _open_lake(self) -> Any:
+        return PaimonLake(self.kit.warehouse)
+
+    def flink(self, table: TableInfo, tiering: FlinkTiering | None = None) -> FlinkOnPaimon:
+        """An incarnation of the other service; `tiering`: its JVM."""
+        return FlinkOnPaimon(self, tiering or self._flink, table)
+
+    def folder_of(self, table: TableInfo) -> PaimonFolder:
+        return PaimonFolder.of(self.kit.warehouse, table.path.database_name, table.path.table_name)
+
+    def rows(self, table: TableInfo) -> list[dict[str, Any]]:
+        """As pypaimon reads them."""
+        rows: list[dict[str, Any]] = self.kit.read(table).to_pylist()
+        return rows
+
+    def read_by_fluss(self, table: TableInfo) -> list[tuple[str, ...]]:
+        """The values of the newest snapshot's rows, as Fluss's own reader reads them."""
+        self._flink.plan(self.written, table)
+        newest = self.folder_of(table).snapshots()[-1]["id"]
+        return sorted(tuple(row[3:]) for row in self._flink.read(newest))
+
+    def assert_told(self, table: TableInfo) -> None:
+        ends = self.log_ends(table)
+        newest = max(snapshot["id"] for snapshot in self.folder_of(table).snapshots())
+        record = self.fluss_record(table)
+        assert record is not None
+        assert record == RecordedLakeSnapshot(newest, {bucket: ends[bucket] for bucket in record.offsets})
+        assert {bucket: end for bucket, end in ends.items() if end} == {bucket: end for bucket, end in record.offsets.items() if end}
+
+    def assert_exact(self, table: TableInfo) -> pa.Table:
+        """Every offset of the log once, for pypaimon, and the same rows for Fluss's own reader."""
+        rows = self.kit.read(table)
+        offsets = sorted(zip(rows["__bucket"].to_pylist(), rows["__offset"].to_pylist(), strict=True))
+        assert offsets == sorted((bucket.bucket_id, offset) for bucket, end in self.log_ends(table).items() for offset in range(end))
+        values = [tuple("\\N" if row[name] is None else str(row[name]) for name in table.schema.names) for row in rows.to_pylist()]
+        assert self.read_by_fluss(table) == sorted(values)
+        return rows
+
+    def tier_whole(self, table: TableInfo) -> None:
+        """A round that has something to do."""
+        outcome: act.RoundOutcome = self.tier(table)
+        assert (outcome.state, outcome.error) == (RoundState.SUCCEEDED, None)

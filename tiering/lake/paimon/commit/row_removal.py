@@ -1,0 +1,188 @@
+"""Removes rows of a Paimon table by what `reconcile_lake` found: doubled offsets, rows behind a gap, whole buckets.
+
+Files of a log table that hold such rows are written anew without them; others stay. A bucket of a primary-key table that is emptied loses
+its files. The offsets of a bucket's rows are held in memory while it is looked at: some 25 bytes a row.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tiering.lake.base import LakeView, WriteResult
+from tiering.lake.maintenance import Removal
+from tiering.lake.paimon.commit.manifests import Manifests, Place
+from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.reading.loading import LoadedTable
+from tiering.lake.paimon.schema.drift import drift
+from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
+from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles
+from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encode_files
+from tiering.lake.paimon.writing.rows import paimon_rows
+from tiering.lake.writing.keys import Mask
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo
+
+_BATCH_ROWS = 1 << 18
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What new files are written for."""
+
+    table: TableInfo
+    view: LakeView
+    columns: pa.Schema
+    total_buckets: int
+    round_id: str
+
+    @property
+    def loaded(self) -> LoadedTable:
+        return cast(LoadedTable, self.view.handle)
+
+
+@dataclass(frozen=True)
+class _File:
+    entry: Any
+    path: Path
+    buckets: Numbers
+    offsets: Numbers
+
+
+def remove_rows(
+    table: TableInfo, view: LakeView, round_id: str, removal: Removal, columns: pa.Schema, total_buckets: int
+) -> list[WriteResult]:
+    """See `RowRemoval.remove_rows`. `columns`: as files have them."""
+    target = _Target(table, view, columns, total_buckets, round_id)
+    with lake_errors(f"remove rows from the lake table {view.path}", table_path=view.path):
+        manifests = Manifests(target.loaded)
+        results: list[WriteResult] = []
+        for place, buckets in _places(target, removal).items():
+            if table.primary_key:
+                results += _emptied(target, manifests, place, [bucket for bucket in buckets if bucket in removal.emptied])
+            else:
+                results += _without_rows(target, manifests, place, buckets, removal)
+        return results
+
+
+def _places(target: _Target, removal: Removal) -> dict[Place, list[BucketKey]]:
+    """The buckets to look at by their place in the lake. Without a bucket key all of a partition share one."""
+    keys = target.loaded.schema.table.partition_keys
+    places: defaultdict[Place, list[BucketKey]] = defaultdict(list)
+    for bucket, (name, _) in removal.places.items():
+        values = partition_values(keys, target.columns, partition_texts(target.table, name))
+        places[values, bucket.bucket_id if target.total_buckets > 0 else 0].append(bucket)
+    return places
+
+
+def _emptied(target: _Target, manifests: Manifests, place: Place, buckets: list[BucketKey]) -> Iterator[WriteResult]:
+    """All files of the bucket go."""
+    for bucket in buckets:
+        state = manifests.buckets([place]).get(place)
+        if state is not None:
+            rows = sum(int(entry.file.row_count) for entry in state.entries)
+            yield _result(bucket, _payload(target, place, (), replaces=True), (), rows)
+
+
+def _without_rows(target: _Target, manifests: Manifests, place: Place, buckets: list[BucketKey], removal: Removal) -> Iterator[WriteResult]:
+    """One write result for each bucket that loses rows; what becomes of the files is in the first one."""
+    state = manifests.buckets([place]).get(place)
+    if state is None:
+        return
+    files = [_file(target, entry, target.loaded.root / manifests.file_path(entry)) for entry in state.entries]
+    ceilings = {bucket.bucket_id: removal.ceilings[bucket] for bucket in buckets if bucket in removal.ceilings}
+    dying = _dying(files, {bucket.bucket_id for bucket in buckets}, ceilings)
+    lost = Counter(int(number) for file, mask in zip(files, dying, strict=True) for number in file.buckets[mask])
+    changed = [(file, mask) for file, mask in zip(files, dying, strict=True) if mask.any()]
+    if not changed:
+        return
+    removed = tuple(str(file.entry.file.file_name) for file, _ in changed)
+    written = _written_anew(target, place, changed)
+    payload = _payload(target, place, written, removed=removed)
+    for bucket in sorted((bucket for bucket in buckets if lost[bucket.bucket_id]), key=BucketKey.sort_key):
+        yield _result(bucket, payload, written, lost[bucket.bucket_id])
+        payload, written = _payload(target, place, ()), ()
+
+
+def _file(target: _Target, entry: Any, path: Path) -> _File:
+    if path.suffix != ".parquet":
+        raise drift(target.table.path, None, f"has the file {path.name}, which is not Parquet")
+    with pq.ParquetFile(path) as file:
+        rows = file.read(columns=[BUCKET_COLUMN, OFFSET_COLUMN], use_threads=False)
+    columns = [rows.column(name) for name in (BUCKET_COLUMN, OFFSET_COLUMN)] if rows.num_columns == 2 else []
+    if not columns or any(column.null_count for column in columns):
+        raise drift(target.table.path, OFFSET_COLUMN, f"has the file {path.name}, which has rows without bucket or offset")
+    buckets, offsets = (column.to_numpy().astype(np.int64) for column in columns)
+    return _File(entry, path, buckets, offsets)
+
+
+def _dying(files: list[_File], buckets: set[int], ceilings: dict[int, int]) -> list[Mask]:
+    """By file the rows of `buckets` whose offset came before, in it or in another file, or is at their ceiling or above."""
+    numbers, offsets = (np.concatenate(parts) for parts in ([file.buckets for file in files], [file.offsets for file in files]))
+    goes = np.zeros(len(numbers), dtype=bool)
+    for bucket in buckets:
+        mine = np.flatnonzero(numbers == bucket)
+        mine = mine[np.argsort(offsets[mine], kind="stable")]
+        in_order = offsets[mine]
+        doubled = np.zeros(len(mine), dtype=bool)
+        doubled[1:] = in_order[1:] == in_order[:-1]
+        if bucket in ceilings:
+            doubled |= in_order >= ceilings[bucket]
+        goes[mine[doubled]] = True
+    return np.split(goes, np.cumsum([len(file.offsets) for file in files])[:-1])
+
+
+def _written_anew(target: _Target, place: Place, changed: list[tuple[_File, Mask]]) -> tuple[WrittenFile, ...]:
+    """The rows that stay of files that lose some."""
+    keys, (values, bucket) = target.loaded.schema.table.partition_keys, place
+    folder = bucket_folder(keys, [str(value) for value in values], bucket)
+    prefix = f"lakeward-{target.round_id}-{uuid.uuid4()}-{bucket}"
+    files = ParquetFiles(FilePlace(target.table.path, target.loaded.root, folder, prefix), target.columns, OFFSET_COLUMN)
+    try:
+        for file, mask in changed:
+            first = 0
+            with pq.ParquetFile(file.path) as parquet:
+                for batch in parquet.iter_batches(_BATCH_ROWS, use_threads=False):
+                    stays = batch.filter(pa.array(~mask[first : first + batch.num_rows]))
+                    first += batch.num_rows
+                    if stays.num_rows:
+                        files.add(paimon_rows(_with_all_columns(target, file, stays), target.columns))
+        return files.close()
+    except BaseException:
+        files.abort()
+        raise
+
+
+def _with_all_columns(target: _Target, file: _File, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """`rows` with nulls in the columns that came after the file. Raises SchemaDrift for one that the table has no more."""
+    for name in rows.schema.names:
+        if name not in target.columns.names:
+            raise drift(target.table.path, name, f"has the file {file.path.name} with the column {name!r}, which the table has no more")
+    for column in target.columns:
+        if column.name not in rows.schema.names:
+            rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
+    return rows
+
+
+def _payload(
+    target: _Target, place: Place, files: tuple[WrittenFile, ...], *, removed: tuple[str, ...] = (), replaces: bool = False
+) -> FilesPayload:
+    (values, bucket), loaded = place, target.loaded
+    texts = tuple(str(value) for value in values)
+    return FilesPayload(
+        loaded.uuid, loaded.schema.schema_id, texts, bucket, target.total_buckets, files, replaces=replaces, removed=removed
+    )
+
+
+def _result(bucket: BucketKey, payload: FilesPayload, files: tuple[WrittenFile, ...], rows: int) -> WriteResult:
+    size = sum(file.size_bytes for file in files)
+    return WriteResult(bucket, 0, 0, 0, len(files), size, encode_files(payload), deletes=rows)

@@ -1,0 +1,175 @@
+"""What a snapshot of Fluss's own tiering added to a Paimon table: the offsets of its rows per bucket.
+
+They come from the statistics of `__bucket` and `__offset` in the footers of the files that it added, or from the rows of a file that has
+none, or holds several buckets. Changelog files count: of a primary-key table a data file has the last change of each key alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from tiering.errors import LakewardError
+from tiering.lake.base import FLUSS_OFFSETS_KEY, LakeView
+from tiering.lake.fluss.offsets_file import OFFSETS_LIMIT_BYTES, is_offsets_path, parse_offsets, unreadable
+from tiering.lake.foreign import AddedRows, ForeignSnapshot
+from tiering.lake.maintenance import ForeignOffsets
+from tiering.lake.paimon.commit.manifests import Changes, Manifests
+from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.reading.loading import LoadedTable
+from tiering.lake.paimon.reading.snapshots import StoredSnapshot
+from tiering.lake.paimon.schema.drift import drift
+from tiering.lake.paimon.schema.partitions import PartitionValue, partition_texts, partition_values
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, TableType
+
+_BATCH_ROWS = 1 << 18
+_REMEMBERED_FILES = 10_000
+APPEND, COMPACT = "APPEND", "COMPACT"
+"""Kinds of commits that Fluss's tiering makes."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Rows of one bucket in one file."""
+
+    bucket_id: int
+    begin: int
+    end: int
+    records: int
+
+
+def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
+    """See `ForeignCommits.foreign_snapshot`."""
+    loaded = cast(LoadedTable, view.handle)
+    snapshot = loaded.snapshot(snapshot_id)
+    if snapshot is None:
+        raise drift(view.path, None, f"lost its snapshot {snapshot_id} while it was looked at")
+    with lake_errors(f"read what snapshot {snapshot_id} added to {view.path}", table_path=view.path):
+        manifests = Manifests(loaded)
+        changes = manifests.changes(snapshot)
+        is_rewrite = _is_rewrite(table, snapshot, changes)
+        rows = {} if is_rewrite else _added(table, loaded, manifests, changes, partitions)
+    return ForeignSnapshot(snapshot_id, rows, _stated_offsets(table, view, snapshot_id), is_rewrite)
+
+
+def _is_rewrite(table: TableInfo, snapshot: StoredSnapshot, changes: Changes) -> bool:
+    """Whether files were only written anew; of a primary-key table that leaves out rows that are older or deleted. Raises SchemaDrift."""
+    kind = snapshot.document["commitKind"]
+    if kind == COMPACT:
+        before, after = (sum(int(entry.file.row_count) for entry in entries) for entries in (changes.removed, changes.added))
+        return after == before if table.table_type is TableType.LOG else after <= before
+    if kind != APPEND or changes.removed:
+        difference = f"was given snapshot {snapshot.snapshot_id} by another tiering service, which is no mere {APPEND}: {kind}"
+        raise drift(table.path, None, difference)
+    return False
+
+
+def _added(
+    table: TableInfo, loaded: LoadedTable, manifests: Manifests, changes: Changes, partitions: Mapping[str, int]
+) -> dict[BucketKey, AddedRows]:
+    ids = _partition_ids(table, loaded, partitions)
+    rows: dict[BucketKey, AddedRows] = {}
+    for entries, is_data in ((changes.added, True), (changes.changelog, False)):
+        for entry in entries:
+            values = tuple(entry.partition.values)
+            if table.partition_keys and values not in ids:
+                continue  # of a partition that is gone
+            for piece in _pieces(table, loaded.root / manifests.file_path(entry)):
+                key = BucketKey(ids[values] if table.partition_keys else None, piece.bucket_id)
+                rows[key] = _together(rows.get(key), piece, is_data=is_data)
+    return rows
+
+
+def _partition_ids(table: TableInfo, loaded: LoadedTable, partitions: Mapping[str, int]) -> dict[tuple[PartitionValue, ...], int]:
+    keys, columns = loaded.schema.table.partition_keys, loaded.schema.columns
+    return {partition_values(keys, columns, partition_texts(table, name)): number for name, number in partitions.items()}
+
+
+def _pieces(table: TableInfo, path: Path) -> tuple[_Piece, ...]:
+    pieces = _pieces_of(path) if path.suffix == ".parquet" else None
+    if pieces is None:
+        raise drift(table.path, None, f"was given the file {path.name} by another tiering service, which has no offsets, or is not Parquet")
+    return pieces
+
+
+@lru_cache(_REMEMBERED_FILES)
+def _pieces_of(path: Path) -> tuple[_Piece, ...] | None:
+    """None for a file without offsets. A file never changes, and its name never comes again."""
+    with pq.ParquetFile(path) as file:
+        if not {BUCKET_COLUMN, OFFSET_COLUMN} <= set(file.schema_arrow.names):
+            return None
+        bounds = _bounds(file, BUCKET_COLUMN), _bounds(file, OFFSET_COLUMN)
+        if bounds[0] is not None and bounds[1] is not None and bounds[0][0] == bounds[0][1]:
+            return (_Piece(bounds[0][0], bounds[1][0], bounds[1][1] + 1, file.metadata.num_rows),)
+        return tuple(_read_pieces(file))
+
+
+def _bounds(file: pq.ParquetFile, column: str) -> tuple[int, int] | None:
+    """Lowest and highest value; None unless each row group tells, and has no null."""
+    metadata = file.metadata
+    position = next(number for number in range(metadata.num_columns) if metadata.schema.column(number).path == column)
+    lows: list[int] = []
+    highs: list[int] = []
+    for group in range(metadata.num_row_groups):
+        statistics: Any = metadata.row_group(group).column(position).statistics
+        if statistics is None or not statistics.has_min_max or not statistics.has_null_count or statistics.null_count:
+            return None
+        lows.append(int(statistics.min))
+        highs.append(int(statistics.max))
+    return (min(lows), max(highs)) if lows else None
+
+
+def _read_pieces(file: pq.ParquetFile) -> Iterator[_Piece]:
+    """Raises ValueError for a row without bucket or offset."""
+    for batch in file.iter_batches(_BATCH_ROWS, columns=[BUCKET_COLUMN, OFFSET_COLUMN], use_threads=False):
+        columns = batch.column(BUCKET_COLUMN), batch.column(OFFSET_COLUMN)
+        if any(column.null_count for column in columns):
+            raise ValueError("a row has no bucket, or no offset")
+        buckets, offsets = (column.to_numpy() for column in columns)
+        for bucket_id in np.unique(buckets):
+            mine = offsets[buckets == bucket_id]
+            yield _Piece(int(bucket_id), int(mine.min()), int(mine.max()) + 1, len(mine))
+
+
+def _together(rows: AddedRows | None, piece: _Piece, *, is_data: bool) -> AddedRows:
+    records = piece.records if is_data else 0
+    if rows is None:
+        return AddedRows(piece.begin, piece.end, records)
+    return AddedRows(min(rows.begin, piece.begin), max(rows.end, piece.end), rows.records + records)
+
+
+def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:
+    """See `LakeMaintenance.foreign_offsets`. A file on another storage than a path of this machine counts as one that is gone."""
+    loaded = cast(LoadedTable, view.handle)
+    snapshot = loaded.snapshot(snapshot_id)
+    name = None if snapshot is None else snapshot.properties.get(FLUSS_OFFSETS_KEY)
+    path = None if name is None else Path("/" + name.removeprefix("file:").lstrip("/"))
+    if name is None or path is None or not is_offsets_path(name):
+        raise unreadable(view, snapshot_id, f"it names no file of offsets: {name!r}")
+    if not name.startswith(("/", "file:")):
+        raise unreadable(view, snapshot_id, f"its file {name} is not on a path of this machine")
+    with lake_errors(f"read the offsets {name}", table_path=view.path):
+        if not path.is_file():
+            raise unreadable(view, snapshot_id, f"its file {name} is gone; Fluss keeps the newest one only")
+        with path.open("rb") as file:
+            text = file.read(OFFSETS_LIMIT_BYTES + 1)
+    if len(text) > OFFSETS_LIMIT_BYTES:
+        raise unreadable(view, snapshot_id, f"its file {name} has more than {OFFSETS_LIMIT_BYTES} bytes")
+    return parse_offsets(view, snapshot_id, text)
+
+
+def _stated_offsets(table: TableInfo, view: LakeView, snapshot_id: int) -> dict[BucketKey, int]:
+    """What the snapshot says of itself; nothing if that cannot be read, for Fluss deletes the files of older ones."""
+    try:
+        stated = foreign_offsets(view, snapshot_id)
+    except LakewardError:
+        return {}
+    if stated.table_id != table.table_id:
+        return {}
+    return {BucketKey(partition, bucket): offset for (partition, bucket), offset in stated.offsets.items()}
