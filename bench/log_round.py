@@ -171,11 +171,17 @@ def measure(source: Source, rows: int, style: ParquetStyle, work: Path, times: i
                 raise SystemExit(f"the ceiling copied {copied} of {rows} rows")
             ceilings.append(taken)
         memory = round_parts.peak_memory_mb(running.pid)
-        lake_mb = sum(file.stat().st_size for file in (work / "data" / "lake").rglob(f"{name}/**/*.parquet")) / 1e6
+        lake_mb = data_bytes(work / "data" / "lake", name) / 1e6
     shutil.rmtree(work)
     seconds = {"lakeward": statistics.median(rounds), "ceiling": statistics.median(ceilings)}
     medians = {part: statistics.median(of_round[part] for of_round in parts) for part in parts[0]}
     return Figures(style, rows, arrow_mb, lake_mb, seconds, memory, medians)
+
+
+def data_bytes(lake: Path, name: str) -> int:
+    """Of the data files of a table; its folder begins with its name."""
+    files = (file for file in lake.rglob("*.parquet") if any(part.startswith(name) for part in file.relative_to(lake).parts))
+    return sum(file.stat().st_size for file in files)
 
 
 def measure_competitors(source: Source, rows: int, work: Path) -> dict[str, float]:

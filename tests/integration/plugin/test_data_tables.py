@@ -194,6 +194,15 @@ def test_what_cannot_be_read_says_why_and_what_to_do(sql: str, words: list[str],
     assert [word for word in words if word not in message] == [], message
 
 
+def test_a_copy_in_paimon_is_no_table_of_that_name_in_the_iceberg_catalog(shop: Shop) -> None:
+    assert shop.rows("SELECT count(*) FROM lake.sales.orders") == [(ROWS,)]
+    shop.describe_orders(lake_format="paimon")
+    for sql in ("SELECT * FROM fluss.sales.orders", "SELECT * FROM fluss.sales.orders VERSION AS OF 1"):
+        message = complaint(shop.spark, sql)
+        words = ["org.apache.paimon:paimon-spark-", "on its class path", "runs with `lakeward sql --engine duckdb`"]
+        assert [word for word in words if word not in message] == [], message
+
+
 def test_a_table_without_rows_to_read_is_described_all_the_same(shop: Shop) -> None:
     described = {row.col_name: row.data_type for row in shop.rows("DESCRIBE TABLE EXTENDED fluss.sales.fresh")}
 

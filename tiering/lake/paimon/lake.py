@@ -110,6 +110,10 @@ class PaimonLake:
         """See `ReadableLake.columns`."""
         return columns(view)
 
+    def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
+        """See `ColumnCheck.new_columns`."""
+        return [column.name for column in check_drift(table, cast(LoadedTable, view.handle).schema)]
+
     def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
         """See `ReadableLake.file_lists`."""
         return file_lists(view, snapshot_id)

@@ -48,3 +48,24 @@ def test_a_primary_key_table_goes_on_with_either(fluss_on_paimon: LocalFlussClus
     rows = kit.read(table).to_pylist()
     assert {row["id"]: row["text"] for row in rows} == {1: "ours", 2: "again", 3: "r1-3"}
     tables.drop(table)
+
+
+def test_rounds_go_on_after_paimon_merged_their_runs(fluss_on_paimon: LocalFlussCluster, tables: FlussTables, flink: FlinkTiering) -> None:
+    """Six runs at level 0 become one of the highest level, in a snapshot of Paimon's Java."""
+    kit = PaimonKit(fluss_on_paimon.folder, "warehouse")
+    table = tables.create("merged_runs", SCHEMA, ["id"], properties={**LAKE, "table.datalake.auto-compaction": "true"})
+    rounds = KeyedRounds(kit, table)
+    for number in range(5):
+        rounds.tier(f"r{number}", [(ChangeType.INSERT, {"id": key, "text": f"r{number}-{key}"}) for key in range(number, 10)])
+    flink.plan(tables, table)
+    flink.write(0, [(40, "DELETE", [9, "r4-9"])])
+    flink.commit()
+    view = kit.view(table)
+    assert view.head is not None
+    assert view.snapshots[view.head].operation == "COMPACT"
+    changes = [(ChangeType.UPDATE_AFTER, {"id": 8, "text": "r5"}), (ChangeType.DELETE, {"id": 7, "text": "r4-7"})]
+    assert rounds.tier("r5", changes) == view.head + 1
+    expected = {**{number: f"r{number}-{number}" for number in range(5)}, 5: "r4-5", 6: "r4-6", 8: "r5"}
+    assert {int(row[-2]): row[-1] for row in flink.read(view.head + 1)} == expected
+    assert {row["id"]: row["text"] for row in kit.read(table).to_pylist()} == expected
+    tables.drop(table)

@@ -32,7 +32,6 @@ PAGE_BYTES = 1 << 20
 DICTIONARY_BYTES = 2 << 20
 TARGET_FILE_BYTES = 256 << 20
 """Paimon's default of `target-file-size` for tables without a primary key."""
-_DELTA_TYPES = (pa.int32(), pa.int64(), pa.date32())
 _BOUNDED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
 
@@ -132,9 +131,8 @@ class ParquetFiles:
 
 def java_encodings(first_rows: pa.Table) -> Encodings:
     """The encodings of `choose_encodings` that Paimon's Java reader knows; all other columns are plain."""
-    encodings, schema = choose_encodings(first_rows), first_rows.schema
-    known = {name: kind for name, kind in encodings.encoding.items() if schema.field(name).type in _DELTA_TYPES}
-    return Encodings(encodings.dictionary, known)
+    encodings = choose_encodings(first_rows)
+    return Encodings(encodings.dictionary, {name: kind for name, kind in encodings.encoding.items() if kind != "BYTE_STREAM_SPLIT"})
 
 
 def open_file(path: Path, first_rows: pa.Table) -> OpenFile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,13 +15,6 @@ from tiering.cluster.writable import TableSpec
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TableInfo
 from tiering.validate.results import Level
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[PaimonWorld]:
-    paimon = PaimonWorld(tmp_path)
-    yield paimon
-    paimon.close()
 
 
 def upsert(world: PaimonWorld, table: TableInfo, sequence: int, rows: dict[int, str | None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,13 +18,6 @@ from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 from tiering.validate.child import ValidationRequest, run_validation
 from tiering.validate.results import Level
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[PaimonWorld]:
-    paimon = PaimonWorld(tmp_path)
-    yield paimon
-    paimon.close()
 
 
 @pytest.fixture
