@@ -156,8 +156,8 @@ def test_a_lake_table_that_we_made_anew_is_one_that_fluss_takes(world: PaimonLak
     write = world.upsert if key else lambda table, ids, _: world.append(table, ids[0], len(ids))
     write(table, range(20), "row")
     world.tier_whole(table)
-    made = world.folder_of(table).options()
-    assert {option: value for option, value in made.items() if option in before} == before
+    ours = world.folder_of(table).options()
+    assert {option: value for option, value in ours.items() if option in before} == before
     for enabled in ("false", "true"):  # Fluss compares the table with the one that it would make
         world.written.set_option(table, "table.datalake.enabled", enabled)
     table = world.again(table.path)
