@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from support.lakes.paimon_kit import PaimonKit
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import wait_for
 from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
+PARTS = TablePath("sales", "parts")
 BROKEN = TablePath("sales", "broken")
 COUNT = 30_000
 
@@ -35,6 +37,13 @@ def test_rounds_on_executors_are_exact_and_a_corrupted_segment_is_named(deployme
     deployment.append(ORDERS, COUNT, COUNT, pieces=9)
     deployment.wait_tiered(ORDERS, 120)
     deployment.assert_exact(ORDERS, 2 * COUNT)
+
+    deployment.create(PARTS, lake_format="paimon")
+    deployment.append(PARTS, 0, COUNT, pieces=9)
+    deployment.wait_tiered(PARTS, 120)
+    rows = PaimonKit(deployment.data.root).read(PARTS)
+    assert sorted(rows["id"].to_pylist()) == list(range(COUNT))
+    assert len(set(zip(rows["__bucket"].to_pylist(), rows["__offset"].to_pylist(), strict=True))) == COUNT
 
     deployment.create(BROKEN, freshness="1 h")
     deployment.append(BROKEN, 0, 90)

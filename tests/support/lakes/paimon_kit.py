@@ -88,10 +88,11 @@ class PaimonKit:
         assert current is not None
         return current
 
-    def by_pypaimon(self, table: TableInfo) -> Any:
-        return CatalogFactory.create({"warehouse": str(self.warehouse)}).get_table(str(table.path))
+    def by_pypaimon(self, table: TableInfo | TablePath) -> Any:
+        path = table.path if isinstance(table, TableInfo) else table
+        return CatalogFactory.create({"warehouse": str(self.warehouse)}).get_table(str(path))
 
-    def read(self, table: TableInfo, **filters: Any) -> pa.Table:
+    def read(self, table: TableInfo | TablePath, **filters: Any) -> pa.Table:
         """The rows that pypaimon reads, those with the values of `filters`."""
         builder = self.by_pypaimon(table).new_read_builder()
         predicates = builder.new_predicate_builder()

@@ -20,7 +20,7 @@ from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.lake.layouts import DEFAULT_LAYOUT, LAYOUT_OPTION, Layout
 from tiering.model.status import TableStatus
-from tiering.model.tables import TablePath
+from tiering.model.tables import DEFAULT_LAKE_FORMAT, TablePath
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 SERVICE_TIMEOUT_MS = 3_000
@@ -87,12 +87,19 @@ class Deployment:
         return RemoteEmbeddedCluster(self.uri)
 
     def create(
-        self, path: TablePath, freshness: str = "1 s", schema: pa.Schema = SCHEMA, buckets: int = BUCKETS, layout: Layout = DEFAULT_LAYOUT
+        self,
+        path: TablePath,
+        freshness: str = "1 s",
+        schema: pa.Schema = SCHEMA,
+        buckets: int = BUCKETS,
+        layout: Layout = DEFAULT_LAYOUT,
+        lake_format: str = DEFAULT_LAKE_FORMAT,
     ) -> None:
         """A lake-enabled log table."""
         with self.cluster() as cluster:
             cluster.create_database(path.database_name, ignore_if_exists=True)
-            properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness, LAYOUT_OPTION: layout.value}
+            properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness}
+            properties |= {LAYOUT_OPTION: layout.value, "table.datalake.format": lake_format}
             cluster.create_table(path, TableSpec(schema, buckets, properties=properties))
 
     def drop(self, path: TablePath) -> None:
