@@ -38,6 +38,8 @@ class LiveRows:
     types: Mapping[str, str]
     expressions: Mapping[str, str]
     relation: str
+    stored: str = ""
+    """As `relation`, but of all rows of the data files, also those that are deleted or that a newer one of their key replaces."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def live_rows(run: RunQuery, files: FileLists, wanted: LakeColumns, table: objec
     present = [(row[0], row[1]) for row in run(f"DESCRIBE SELECT * FROM {source}", {})]
     numbered = {column: f"d.c{number}" for number, (column, _) in enumerate(present)}
     expressions = {name: numbered.get(name, f"CAST(NULL AS {kind})") for name, kind in wanted.types.items()}
-    relation = f"{source} AS d({', '.join(f'c{number}' for number in range(len(present)))})"
+    relation = stored = f"{source} AS d({', '.join(f'c{number}' for number in range(len(present)))})"
     if files.position_deletes or files.equality_deletes or files.merge is not None:
         reading.make_file_table(files.data)
     if files.equality_deletes or files.merge is not None:
@@ -73,19 +75,19 @@ def live_rows(run: RunQuery, files: FileLists, wanted: LakeColumns, table: objec
         reading.check_merged(files.merge, numbered)
         relation += f" JOIN {newest_of_keys(relation, files.merge, numbered)} AS m ON {same_key(files.merge, numbered)}"
         living.append(f"{numbered[files.merge.kind]} IN ({', '.join(map(str, files.merge.live_kinds))})")
-    return LiveRows(dict(present), expressions, f"{relation} WHERE {' AND '.join(living)}" if living else relation)
+    return LiveRows(dict(present), expressions, f"{relation} WHERE {' AND '.join(living)}" if living else relation, stored)
 
 
 def newest_of_keys(relation: str, rule: MergeRule, columns: Mapping[str, str]) -> str:
     """SQL: the highest sequence number of each key in the files of each partition."""
     keys = ", ".join(f"{columns[name]} AS k{place}" for place, name in enumerate(rule.keys))
-    return f"(SELECT f.partition, {keys}, max({columns[rule.sequence]}) AS newest FROM {relation} GROUP BY ALL)"
+    return f"(SELECT f.part, {keys}, max({columns[rule.sequence]}) AS newest FROM {relation} GROUP BY ALL)"
 
 
 def same_key(rule: MergeRule, columns: Mapping[str, str]) -> str:
     """SQL: whether a row is the one that counts of its key."""
     keys = [f"m.k{place} = {columns[name]}" for place, name in enumerate(rule.keys)]
-    return " AND ".join([*keys, "m.partition = f.partition", f"m.newest = {columns[rule.sequence]}"])
+    return " AND ".join([*keys, "m.part = f.part", f"m.newest = {columns[rule.sequence]}"])
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,9 @@ class _Reading:
 
     def make_file_table(self, data: Sequence[LakeFile]) -> None:
         self.run(
-            f"CREATE TEMP TABLE {self.prefix}files AS SELECT DISTINCT * FROM (SELECT unnest($locations) AS location, "
-            "unnest($paths) AS path, unnest($numbers)::BIGINT AS sequence_number, unnest($partitions) AS partition)",
+            f"CREATE TEMP TABLE {self.prefix}files AS SELECT DISTINCT *, dense_rank() OVER (ORDER BY partition) AS part FROM "
+            "(SELECT unnest($locations) AS location, unnest($paths) AS path, unnest($numbers)::BIGINT AS sequence_number, "
+            "unnest($partitions) AS partition)",
             {
                 "locations": [file.location for file in data],
                 "paths": [file.path for file in data],

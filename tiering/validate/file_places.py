@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiering.model.tables import BUCKET_COLUMN
 from tiering.validate.engine import Engine
-from tiering.validate.lake_view import FILE_COLUMN, PLACE_COLUMN
+from tiering.validate.lake_view import FILE_COLUMN, PLACE_COLUMN, STORED_ROWS
 from tiering.validate.report import Report
 from tiering.validate.subject import Subject
 
@@ -19,12 +19,12 @@ def check_places(engine: Engine, subject: Subject, report: Report) -> None:
         {
             "paths": [file.path for file in files],
             "places": [file.place for file in files],
-            "buckets": [file.bucket for file in files],
+            "buckets": [file.bucket if engine.layout.has_row_offsets else None for file in files],
         },
     )
     elsewhere = f"l.{PLACE_COLUMN} <> p.place OR (p.bucket IS NOT NULL AND l.{BUCKET_COLUMN} IS DISTINCT FROM p.bucket)"
     wrong = engine.rows(
-        f"SELECT l.{FILE_COLUMN}, count(*) FROM lake_rows AS l JOIN file_places AS p ON p.path = l.{FILE_COLUMN} "
+        f"SELECT l.{FILE_COLUMN}, count(*) FROM {STORED_ROWS} AS l JOIN file_places AS p ON p.path = l.{FILE_COLUMN} "
         f"WHERE {elsewhere} GROUP BY 1 ORDER BY 1"
     )
     details = None

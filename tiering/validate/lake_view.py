@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from tiering.lake.duckdb_rows import LakeColumns, RunQuery, live_rows, quoted, text_literal
 from tiering.lake.file_lists import FileLists
 from tiering.lake.layouts import Layout
-from tiering.model.tables import TableInfo
+from tiering.model.tables import BUCKET_COLUMN, TableInfo
 
-__all__ = ["FILE_COLUMN", "PLACE_COLUMN", "ROW_COLUMN", "make_lake_view", "place_of", "quoted", "text_literal"]
+__all__ = ["FILE_COLUMN", "PLACE_COLUMN", "ROW_COLUMN", "STORED_ROWS", "make_lake_view", "place_of", "quoted", "text_literal"]
 
 PARTITION_SEPARATOR = "$"
 PLACE_COLUMN = "__place"
 """The name of a row's partition as the cluster joins it, "" without partitions. No column of a table begins with `__`."""
 FILE_COLUMN, ROW_COLUMN = "__file", "__row"
 """Path of a row's file, and the row's number in it, from 0."""
+STORED_ROWS = "stored_rows"
 
 
 def make_lake_view(
@@ -23,16 +24,19 @@ def make_lake_view(
 ) -> Mapping[str, str]:
     """Makes the view `name` of the lake's columns and PLACE_COLUMN; the types that its files have.
 
-    Of a clean table, and of one whose files tell their places, it has the columns FILE and ROW as well: where the row stands.
-    `declared`: the type of a column that no file has yet. At least one data file.
+    Of a clean table it has the columns FILE and ROW as well: where the row stands. The view STORED_ROWS has file, place and bucket of all
+    rows that the data files have, if the lake tells the places of files. `declared`: the type of a column that no file has yet. At least
+    one data file.
     Raises duckdb.Error, InvalidArgument (equality deletes by a column that the table does not have; files without columns to merge by).
     """
     rows = live_rows(run, files, LakeColumns({column: declared[column] for column in layout.lake_schema(table).names}), table.path)
-    is_row_placed = layout.has_row_offsets and not any(file.place is not None for file in files.data)
-    where = "" if is_row_placed else f", d.filename AS {FILE_COLUMN}, d.file_row_number AS {ROW_COLUMN}"
+    where = "" if layout.has_row_offsets else f", d.filename AS {FILE_COLUMN}, d.file_row_number AS {ROW_COLUMN}"
     picked = ", ".join(f"{expression} AS {quoted(column)}" for column, expression in rows.expressions.items())
-    places = f"{place_of(table, rows.expressions)} AS {PLACE_COLUMN}{where}"
-    run(f"CREATE TEMP VIEW {name} AS SELECT {picked}, {places} FROM {rows.relation}", {})
+    place = f"{place_of(table, rows.expressions)} AS {PLACE_COLUMN}"
+    run(f"CREATE TEMP VIEW {name} AS SELECT {picked}, {place}{where} FROM {rows.relation}", {})
+    if any(file.place is not None for file in files.data):
+        bucket = f"{rows.expressions.get(BUCKET_COLUMN, 'NULL::INTEGER')} AS {BUCKET_COLUMN}"
+        run(f"CREATE TEMP VIEW {STORED_ROWS} AS SELECT d.filename AS {FILE_COLUMN}, {place}, {bucket} FROM {rows.stored}", {})
     return rows.types
 
 
