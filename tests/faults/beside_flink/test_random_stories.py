@@ -5,16 +5,19 @@ from __future__ import annotations
 import pytest
 
 from support.flink.random_story import RandomStory
+from support.flink.reused_ids_lake import ReusedIdsLake
+from support.lakes.shared_memory_lake import SharedMemoryLake
 
 STEPS = 150
 
 
 @pytest.mark.parametrize("block", range(2))
 @pytest.mark.parametrize("keyed", [False, True], ids=["log", "primary-key"])
-def test_whatever_comes_between_every_row_is_there_once_in_the_end(block: int, keyed: bool) -> None:
+@pytest.mark.parametrize("lake", [SharedMemoryLake, ReusedIdsLake], ids=["ids of Iceberg's", "ids of Paimon's"])
+def test_whatever_comes_between_every_row_is_there_once_in_the_end(block: int, keyed: bool, lake: type[SharedMemoryLake]) -> None:
     outcomes: set[str] = set()
     for seed in range(block * 40, block * 40 + 40):
-        story = RandomStory(seed, keyed=keyed)
+        story = RandomStory(seed, keyed=keyed, lake=lake)
         for _ in range(STEPS):
             story.step()
         story.heal()

@@ -60,11 +60,13 @@ class LeasingTransport(DirectLeaseCalls, SimulatedTransport):
 class BesideFlink:
     """One table, one tierer of ours. `tier` runs a round of ours to its end, `flink` is a new incarnation of the other committer."""
 
-    def __init__(self, table: TableInfo = LOG_TABLE, records: list[Record] | None = None) -> None:
+    def __init__(
+        self, table: TableInfo = LOG_TABLE, records: list[Record] | None = None, lake: type[SharedMemoryLake] = SharedMemoryLake
+    ) -> None:
         self.info = table
         self.clock, self.ids, self.store = SimulatedClock(), SeededIds(), MemoryStore()
         self.cluster = SharedMemoryCluster(table)
-        self.lake = SharedMemoryLake(self.cluster)
+        self.lake = lake(self.cluster)
         self._sequence = 0
         self.coordinator = self._start()
         self.cluster.write(0, *(appended(50) if records is None else records))

@@ -84,7 +84,7 @@ class FlinkOnFluss:
         """Its own ends over what Fluss has by now."""
         offsets = pb.PbTableOffsets(table_id=self._table.table_id, table_path=path_to_pb(self._table.path))
         for bucket, end in self.ends.items():
-            offsets.bucket_offsets.add(bucket_id=bucket.bucket_id, log_end_offset=end)
+            offsets.bucket_offsets.add(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id, log_end_offset=end)
         try:
             [prepared] = self._client.coordinator(pb.PrepareLakeTableSnapshotRequest(bucket_offsets=[offsets])).prepare_lake_table_resp
         except LakewardError as error:
@@ -132,16 +132,21 @@ class FlinkOnFluss:
 
     def _changes(self, bucket: BucketKey) -> pa.Table:
         start, stop = self.starts.get(bucket, 0), self.ends[bucket]
-        split = TieringLogSplit(self._table.path, bucket, None, start, stop, stop)
+        split = TieringLogSplit(self._table.path, bucket, self._names().get(bucket.partition_id), start, stop, stop)
         batches = self._source.reader(self._table, split).read() if stop > start else ()
         return pa.Table.from_batches(list(batches), schema=self._table.read_schema())
+
+    def _names(self) -> dict[int | None, str]:
+        """Of the partitions."""
+        partitions = self._source.partitions(self._table) if self._table.partition_keys else ()
+        return {partition.partition_id: partition.partition_name for partition in partitions}
 
     def _register(self, snapshot_id: int, path: str, ends: dict[BucketKey, int], keep: int | None = None) -> None:
         table = self._table
         request = pb.CommitLakeTableSnapshotRequest()
         notice = request.tables_req.add(table_id=table.table_id, snapshot_id=snapshot_id, table_path=path_to_pb(table.path))
         for bucket, end in ends.items():
-            notice.buckets_req.add(bucket_id=bucket.bucket_id, log_end_offset=end)
+            notice.buckets_req.add(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id, log_end_offset=end)
         request.lake_table_snapshot_metadata.add(
             table_id=table.table_id,
             snapshot_id=snapshot_id,

@@ -6,6 +6,7 @@ the tables to us, if the world is shared, and to the other service.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -88,11 +89,27 @@ class FlussLakeWorld(LakeWorld):
         return self._new(name, PRIMARY_KEY_SCHEMA, ("id",), buckets)
 
     def _new(self, name: str, schema: pa.Schema, key: tuple[str, ...], buckets: int, freshness: str = "100ms") -> TableInfo:
-        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness}
-        self._made.append(self.written.create(name, schema, key, buckets=buckets, properties=properties))
+        return self.create(name, schema, key, freshness=freshness, buckets=buckets)
+
+    def create(
+        self,
+        name: str,
+        schema: pa.Schema,
+        key: tuple[str, ...] = (),
+        properties: Mapping[str, str] | None = None,
+        freshness: str = "100ms",
+        **description: Any,
+    ) -> TableInfo:
+        """A new table of any shape, lake-enabled unless `properties` say otherwise, in place of one of that name."""
+        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness, **(properties or {})}
+        self._made.append(self.written.create(name, schema, key, properties=properties, **description))
         self.cluster.names |= {name}
+        return self.again(TablePath("sales", name))
+
+    def again(self, path: TablePath) -> TableInfo:
+        """The table as it is now; the coordinator knows it, too."""
         tick(self.coordinator)
-        return self.cluster.table(TablePath("sales", name))
+        return self.cluster.table(path)
 
     def append(self, table: TableInfo, start: int, count: int) -> None:
         """Rows `start .. start+count-1` into a log table."""

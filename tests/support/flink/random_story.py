@@ -16,6 +16,7 @@ from support.background import tick
 from support.clusters.shared_cluster import Record
 from support.flink.beside_flink import AFTER, B0, BEFORE, DELETE, FRESHNESS_MS, INSERT, KEY_TABLE, LOG_TABLE, BesideFlink, appended
 from support.flink.flink_committer import FlinkCommitter, FlinkFailed
+from support.lakes.shared_memory_lake import SharedMemoryLake
 from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
 from tiering.errors import CannotReconcile, CommitOutcomeUnknown
 from tiering.model.rounds import Assignment, RoundState
@@ -33,10 +34,10 @@ _NAMED_ACTION = re.compile(r"sys\.reconcile_lake\('[^']*', '(\w+)'\)")
 class RandomStory:
     """See the module. `step` does one random thing."""
 
-    def __init__(self, seed: int, *, keyed: bool) -> None:
+    def __init__(self, seed: int, *, keyed: bool, lake: type[SharedMemoryLake] = SharedMemoryLake) -> None:
         self.random = random.Random(seed)
         self.keyed = keyed
-        self.world = BesideFlink(KEY_TABLE if keyed else LOG_TABLE, [])
+        self.world = BesideFlink(KEY_TABLE if keyed else LOG_TABLE, [], lake)
         self.world.cluster.takes_kv_snapshots = keyed
         self.world.lake.faults = lambda: self.random.choice(LAKE_FAULTS) if self.faulty else "ok"
         self.faulty = True
@@ -195,7 +196,7 @@ class RandomStory:
             "HistoryExpired": bool(self.happened["expired"]),
             "LogTruncated": bool(self.happened["cut"]),
             "UntrackedLakeTable": bool(self.happened["expired"]),
-            "MarkerLost": bool(self.happened["expired"]),
+            "MarkerLost": bool(self.happened["expired"] or (self.world.lake.ids_come_again and self.happened["rolled back"])),
             "ForeignTiering": bool(self.happened["expired"]),
         }
         assert reasons.get(error.error_class), f"{error.error_class}: {error}"

@@ -54,10 +54,12 @@ class FlinkTiering:
         answer = tables.client.coordinator(pb.GetTableInfoRequest(table_path=tables.path(table)))
         self._say("table", str(table.path), str(answer.table_id), base64.b64encode(answer.table_json).decode())
 
-    def write(self, bucket: int, records: Sequence[Record], partition: tuple[int, str] | None = None, when_ms: int = WHEN_MS) -> None:
-        """Records of one bucket, in the order of the log. `partition`: id and name."""
+    def write(self, bucket: int, records: Sequence[Record], partition: tuple[int, str] | None = None, when_ms: Sequence[int] = ()) -> None:
+        """Records of one bucket, in the order of the log. `partition`: id and name. `when_ms`: the commit time of each; WHEN_MS of all."""
         partition_id, name = partition or ("", "")
-        words = [word for offset, kind, values in records for word in (str(offset), str(when_ms), kind, *map(_word, values))]
+        times = when_ms or [WHEN_MS] * len(records)
+        timed = zip(records, times, strict=True)
+        words = [word for (offset, kind, values), when in timed for word in (str(offset), str(when), kind, *map(_word, values))]
         self._say("write", str(partition_id), name, str(bucket), *words)
 
     def commit(self, offsets_path: str = "/nowhere.offsets") -> int:

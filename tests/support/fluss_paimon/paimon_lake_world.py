@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from support.lakes.paimon_kit import PaimonKit
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.model.rounds import RecordedLakeSnapshot, RoundState
-from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, BucketKey, ChangeType, TableInfo
+from tiering.model.service_mode import ServiceMode
+from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, ChangeType, TableInfo
 from tiering.round.steps import actions as act
 
 KINDS = {
@@ -40,8 +42,11 @@ class FlinkOnPaimon(FlinkOnFluss):
         super().plan(stop)
         self._tiering.plan(self._tables, self._table)
         for bucket in sorted(self.ends, key=BucketKey.sort_key):
-            if records := self._records(bucket):
-                self._tiering.write(bucket.bucket_id, records)
+            rows = self._changes(bucket).to_pylist()
+            if rows:
+                partition = None if bucket.partition_id is None else (bucket.partition_id, self._names()[bucket.partition_id])
+                times = [_micros(row[TIMESTAMP_COLUMN]) // 1_000 for row in rows]
+                self._tiering.write(bucket.bucket_id, self._records(rows), partition, times)
         return self
 
     def check(self) -> FlinkOnPaimon:
@@ -57,10 +62,21 @@ class FlinkOnPaimon(FlinkOnFluss):
         self.snapshot_id = self._tiering.commit(self.path)
         return self
 
-    def _records(self, bucket: BucketKey) -> list[Record]:
-        rows = self._changes(bucket).to_pylist()
+    def _records(self, rows: list[dict[str, Any]]) -> list[Record]:
         kinds = [KINDS[ChangeType(row.get(CHANGE_TYPE_COLUMN, ChangeType.APPEND))] for row in rows]
-        return [(row[OFFSET_COLUMN], kind, [row[name] for name in self._table.schema.names]) for row, kind in zip(rows, kinds, strict=True)]
+        names = self._table.schema.names
+        return [(row[OFFSET_COLUMN], kind, [_plain(row[name]) for name in names]) for row, kind in zip(rows, kinds, strict=True)]
+
+
+def _plain(value: object) -> object:
+    """As the JVM takes it: times in milliseconds, and nanoseconds beside them, dates in days."""
+    if isinstance(value, datetime):
+        return f"{_micros(value) // 1_000} {_micros(value) % 1_000 * 1_000}"
+    return (value - date(1970, 1, 1)).days if isinstance(value, date) else value
+
+
+def _micros(value: datetime) -> int:
+    return (value.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 class PaimonLakeWorld(FlussLakeWorld):
@@ -68,9 +84,9 @@ class PaimonLakeWorld(FlussLakeWorld):
 
     lake_format = "paimon"
 
-    def __init__(self, folder: Path, cluster: LocalFlussCluster, flink: FlinkTiering) -> None:
+    def __init__(self, folder: Path, cluster: LocalFlussCluster, flink: FlinkTiering, mode: ServiceMode = ServiceMode.SHARED) -> None:
         self.kit, self._flink = PaimonKit(cluster.folder, "warehouse"), flink
-        super().__init__(folder, cluster.bootstrap_servers)
+        super().__init__(folder, cluster.bootstrap_servers, mode)
         self.other_client, self.other_source = self._other_client, self._other_source
 
     def _open_lake(self) -> Any:

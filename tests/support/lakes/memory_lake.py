@@ -60,6 +60,8 @@ class Request:
     marker: Marker
     ranges: tuple[Range, ...]
     manifest: str = ""
+    identity: int | None = None
+    """Of the head, where ids of snapshots come again."""
 
 
 class MemoryLake:
@@ -155,6 +157,8 @@ class MemoryLake:
         table = self.tables.get(request.path)
         if table is None or (table.uuid, table.head, self.tiered(table)) != (request.uuid, request.head, request.tiered):
             return False
+        if table.head is not None and table.head in table.snapshots and table.snapshots[table.head].identity != request.identity:
+            return False
         before = () if table.head is None else table.rows[table.head]
         manifests = () if table.head is None else tuple(name for name in table.named[table.head] if name.endswith(".avro"))
         snapshot_id = self._add(table, before + request.ranges, request.marker, (*manifests, request.manifest))
@@ -244,7 +248,8 @@ class MemoryCommitter:
         check_committable(committable, base, marker)
         manifest = self._lake.write(f"lakeward-{marker.round_id}-m{self._lake.new_id()}.avro")
         self._lake.properties[marker.round_id] = properties
-        self._lake.send(Request(self._path, base.table_uuid, base.head, base.tiered, marker, ranges_of(committable), manifest))
+        ranges = ranges_of(committable)
+        self._lake.send(Request(self._path, base.table_uuid, base.head, base.tiered, marker, ranges, manifest, base.head_identity))
         head = self._lake.tables[self._path].head
         assert head is not None
         return head

@@ -28,6 +28,8 @@ GONE = (ChangeType.DELETE, ChangeType.UPDATE_BEFORE)
 class SharedMemoryLake(SweptMemoryLake):
     """A `Lake`, a `LakeMaintenance`, a `ForeignCommits` and a `RowRemoval` of the one table of its cluster."""
 
+    ids_come_again = False
+
     def __init__(self, cluster: SharedMemoryCluster) -> None:
         super().__init__()
         self._cluster = cluster

@@ -81,4 +81,6 @@ def with_columns(schema: StoredSchema, columns: Sequence[pa.Field[Any]], before:
 
 
 def _text(table: TableSchema) -> bytes:
-    return str(JSON.to_json(table, indent=2)).encode()
+    document = json.loads(str(JSON.to_json(table)))
+    # Paimon's Java reads a comment that is null as the text "null", and Fluss then takes the table for another one.
+    return json.dumps({name: value for name, value in document.items() if value is not None}, indent=2).encode()
