@@ -198,14 +198,14 @@ class Competitors:
             self.paimon.close()
 
 
-def competitors_of(table: TableInfo, work: Path, with_spark: bool) -> Competitors:
+def competitors_of(table: TableInfo, work: Path, with_others: bool) -> Competitors:
     """Those of the table's lake format, warm as soon as they have made a small round."""
     if table.lake_format == "paimon":
         tables = paimon_competitors.PaimonTables(work, table, CORES)
         by_name = {"pypaimon": paimon_competitors.PyPaimon(tables), "java": paimon_competitors.PaimonJava(tables)}
-        return Competitors(by_name, tables)
+        return Competitors(by_name if with_others else {}, tables)
     competitors = Competitors()
-    if with_spark:
+    if with_others:
         competitors.by_name["merge"] = primary_key_competitors.SparkMerge(work, CORES, table.bucket_count)
     if find_spec("deltalake") is not None:
         competitors.by_name["delta"] = primary_key_competitors.DeltaMerge(work)
@@ -259,7 +259,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, action="append", help="of the keys that a round changes; default 0.01 and 0.1")
     parser.add_argument("--buckets", type=int, default=4)
     parser.add_argument("--lake", choices=("iceberg", "paimon"), default="iceberg")
-    parser.add_argument("--without-spark", action="store_true")
+    parser.add_argument("--without-spark", action="store_true", help="leave MERGE out; of Paimon pypaimon's and Java's writes")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
     arguments = parser.parse_args()
     shares, of = arguments.share or [0.01, 0.1], primary_key_table(arguments.buckets, arguments.lake)

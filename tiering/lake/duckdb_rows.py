@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiering.errors import InvalidArgument
+from tiering.errors import DataCorrupt, InvalidArgument
 from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile, MergeRule
 
 RunQuery = Callable[[str, Mapping[str, object]], list[tuple[Any, ...]]]
@@ -56,7 +56,8 @@ class LakeColumns:
 def live_rows(run: RunQuery, files: FileLists, wanted: LakeColumns, table: object, prefix: str = "") -> LiveRows:
     """The live rows of a snapshot with at least one data file. `table`: for errors; `prefix`: of the helper tables' names.
 
-    Raises duckdb.Error, InvalidArgument (equality deletes by a column that is not wanted; files without field ids).
+    Raises duckdb.Error, InvalidArgument (equality deletes by a column that is not wanted; files without field ids), DataCorrupt (files
+    without columns to merge by).
     """
     reading = _Reading(run, wanted, table, prefix)
     if wanted.field_ids is not None:
@@ -72,7 +73,7 @@ def live_rows(run: RunQuery, files: FileLists, wanted: LakeColumns, table: objec
         relation += f" JOIN {prefix}files AS f ON f.path = d.filename"
     living = [*reading.not_at_dead_positions(files.position_deletes), *reading.not_equal_to_dead(expressions, files.equality_deletes)]
     if files.merge is not None:
-        reading.check_merged(files.merge, numbered)
+        reading.check_merged(files.merge, files.data)
         relation += f" JOIN {newest_of_keys(relation, files.merge, numbered)} AS m ON {same_key(files.merge, numbered)}"
         living.append(f"{numbered[files.merge.kind]} IN ({', '.join(map(str, files.merge.live_kinds))})")
     return LiveRows(dict(present), expressions, f"{relation} WHERE {' AND '.join(living)}" if living else relation, stored)
@@ -118,14 +119,17 @@ class _Reading:
                 hint="Read the table with Spark, or let it rewrite the files (rewrite_data_files).",
             )
 
-    def check_merged(self, rule: MergeRule, present: Mapping[str, str]) -> None:
-        """Raises InvalidArgument if no file has the columns by which rows are merged."""
-        missing = [name for name in rule.columns if name not in present]
-        if missing:
-            raise InvalidArgument(
-                f"the files of {self.table} lack the columns {', '.join(missing)}, by which their rows are merged",
-                hint="Restore the files from a backup of the warehouse.",
+    def check_merged(self, rule: MergeRule, files: Sequence[LakeFile]) -> None:
+        """Raises DataCorrupt for a file without the columns by which rows are merged: they would be missing, without an error."""
+        names = ", ".join(text_literal(name) for name in rule.columns)
+        has_all = f"count(DISTINCT name) FILTER (name IN ({names})) = {len(rule.columns)}"
+        sql = f"SELECT file_name FROM parquet_schema({_paths(files)}) GROUP BY file_name HAVING NOT {has_all} ORDER BY 1 LIMIT 1"
+        for (path,) in self.run(sql, {}):
+            raise DataCorrupt(
+                f"the file {path} of {self.table} lacks one of the columns {', '.join(rule.columns)}, by which its rows are merged",
+                hint="Was it written with the option `data-file.thin-mode`? Else restore it from a backup of the warehouse.",
                 table_path=self.table,
+                lake_file=path,
             )
 
     def make_file_table(self, data: Sequence[LakeFile]) -> None:

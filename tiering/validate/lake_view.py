@@ -27,7 +27,7 @@ def make_lake_view(
     Of a clean table it has the columns FILE and ROW as well: where the row stands. The view STORED_ROWS has file, place and bucket of all
     rows that the data files have, if the lake tells the places of files. `declared`: the type of a column that no file has yet. At least
     one data file.
-    Raises duckdb.Error, InvalidArgument (equality deletes by a column that the table does not have; files without columns to merge by).
+    Raises duckdb.Error, DataCorrupt, InvalidArgument (equality deletes by a column that the table does not have).
     """
     rows = live_rows(run, files, LakeColumns({column: declared[column] for column in layout.lake_schema(table).names}), table.path)
     where = "" if layout.has_row_offsets else f", d.filename AS {FILE_COLUMN}, d.file_row_number AS {ROW_COLUMN}"

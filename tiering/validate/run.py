@@ -67,7 +67,7 @@ def _validate_once(lake: Lake, subject: Subject, level: Level, memory_limit: str
             _raise_if_expired(lake, subject)
             report.add("files", "table", False, details=details)
         except DataCorrupt as error:
-            report.add("log", "table", False, details=error.message)
+            report.add("files" if "lake_file" in error.ids else "log", "table", False, details=error.message)
     return report.results
 
 

@@ -146,3 +146,12 @@ def test_deletion_vectors_are_refused_by_name(world: PaimonWorld, table: TableIn
     schema.write_text(text.replace('"file.format": "parquet"', '"file.format": "parquet", "deletion-vectors.enabled": "true"'))
     with pytest.raises(InvalidArgument, match=r"deletion-vectors\.enabled = true: this version cannot read its rows from its files"):
         check(world, table)
+
+
+def test_a_file_without_what_its_rows_are_merged_by_is_named(world: PaimonWorld, table: TableInfo) -> None:
+    """Its rows would be no rows at all in a merge."""
+    newer = second(world.data_files(table))
+    rewrite(newer, read(newer).drop_columns(["_KEY_id"]))
+    [(name, scope, details)] = faults(check(world, table))
+    assert (name, scope) == ("files", "table")
+    assert f"the file {newer} of sales.planes lacks one of the columns _KEY_id, _SEQUENCE_NUMBER, _VALUE_KIND" in str(details)

@@ -25,8 +25,8 @@ from tiering.lake.writing.row_guard import ChangeGuard
 from tiering.lake.writing.spool import Spool
 from tiering.model.tables import CHANGE_TYPE_COLUMN, CHANGE_TYPE_FIELD, ChangeType
 
-RUN_BYTES = 128 << 20
-"""Of Arrow data in one sorted run: Paimon's default of `target-file-size` for tables with a primary key."""
+RUN_BYTES = 64 << 20
+"""Of Arrow data in one sorted run; about four times that while it is sorted and written."""
 NOTHING_STANDS = -1
 """Highest sequence number of an empty bucket: Paimon's begin at 0."""
 _KINDS = np.array([ROW_KINDS.get(kind, 0) for kind in ChangeType], np.int8)
@@ -74,11 +74,9 @@ class PaimonPrimaryKeyWriter:
         path = self._context.table.path
         with lake_errors(f"fold the changes of bucket {self._context.bucket} of {path}", table_path=path):
             last = self._last(kinds)
-            for changes in self._runs(last):
-                self._files.add(changes.rows, changes.places + first, _KINDS[kinds[changes.places]])
+            self._write_runs(last, kinds, first)
             if self._is_followed:
-                for changes in self._runs(np.ones(len(kinds), dtype=bool)):
-                    self._files.add(changes.rows, changes.places + first, _KINDS[kinds[changes.places]], is_changelog=True)
+                self._write_runs(np.ones(len(kinds), dtype=bool), kinds, first, is_changelog=True)
         self._spool.close()
         files = self._files.close()
         target, changes_keys = self._target, bool(len(kinds)) or self._context.replaces
@@ -117,6 +115,11 @@ class PaimonPrimaryKeyWriter:
         last[np.flatnonzero(counts)] = last_of_each_key(int(counts.sum()), (batch for batch in chosen if batch.num_rows))
         return last
 
+    def _write_runs(self, mask: Mask, kinds: npt.NDArray[np.int8], first: int, *, is_changelog: bool = False) -> None:
+        for run in self._runs(mask):
+            self._files.add(run.rows, run.places + first, _KINDS[kinds[run.places]], is_changelog=is_changelog)
+            del run  # before the next one is gathered
+
     def _runs(self, mask: Mask) -> Iterator[Changes]:
         """The changes that `mask` keeps, as many at a time as go into one run."""
         batches: list[pa.RecordBatch] = []
@@ -130,8 +133,10 @@ class PaimonPrimaryKeyWriter:
                 size += kept.nbytes
             position += batch.num_rows
             if size >= RUN_BYTES:
-                yield Changes(pa.Table.from_batches(batches), np.concatenate(places))
+                run = Changes(pa.Table.from_batches(batches), np.concatenate(places))
                 batches, places, size = [], [], 0
+                yield run
+                del run
         if batches:
             yield Changes(pa.Table.from_batches(batches), np.concatenate(places))
 
