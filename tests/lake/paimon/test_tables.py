@@ -13,6 +13,7 @@ import pytest
 from support.lakes.paimon_kit import COLUMNS, CREATED, PaimonKit
 from tiering.errors import DataCorrupt, InvalidArgument, InvalidName, SchemaDrift, UnsupportedType
 from tiering.lake.paimon.opening import open_paimon
+from tiering.lake.paimon.schema.types import holds, lake_type, written_type
 from tiering.lake.paimon.writing.bucket_hash import bucket_ids_of
 from tiering.model.tables import BucketKey
 
@@ -192,3 +193,31 @@ def test_without_pypaimon_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(InvalidArgument, match="package pypaimon") as refusal:
         open_paimon({"warehouse": "/tmp"})
     assert "pip install 'lakeward[paimon]'" in refusal.value.hint
+
+
+FLUSS_TYPES = [
+    (pa.timestamp("us"), pa.timestamp("ms"), True),
+    (pa.timestamp("us", "UTC"), pa.timestamp("s", "UTC"), True),
+    (pa.timestamp("us"), pa.timestamp("ns"), False),
+    (pa.timestamp("us"), pa.timestamp("us", "UTC"), False),
+    (pa.binary(), pa.binary(7), True),
+    (pa.binary(), pa.string(), False),
+    (pa.list_(pa.timestamp("us")), pa.list_(pa.timestamp("ms")), True),
+    (pa.list_(pa.int32()), pa.list_(pa.field("item", pa.int32(), nullable=False)), False),
+    (pa.map_(pa.string(), pa.binary()), pa.map_(pa.string(), pa.binary(3)), True),
+    (pa.struct([("a", pa.timestamp("us"))]), pa.struct([("a", pa.timestamp("s"))]), True),
+    (pa.struct([("a", pa.int32())]), pa.struct([("b", pa.int32())]), False),
+    (pa.int64(), pa.int32(), False),
+]
+
+
+@pytest.mark.parametrize(("wanted", "lake", "fits"), FLUSS_TYPES, ids=lambda value: str(value))
+def test_a_column_that_fluss_made_takes_rows_of_its_own_precision(wanted: pa.DataType, lake: pa.DataType, fits: bool) -> None:
+    assert holds(lake, wanted) is fits
+    assert holds(lake, lake_type("c", wanted)) is fits
+
+
+def test_bytes_of_a_fixed_length_are_written_as_plain_ones() -> None:
+    assert written_type(pa.struct([("a", pa.list_(pa.binary(3)))])) == pa.struct([("a", pa.list_(pa.binary()))])
+    assert written_type(pa.map_(pa.string(), pa.binary(3))) == pa.map_(pa.string(), pa.binary())
+    assert written_type(pa.timestamp("ms")) == pa.timestamp("ms")

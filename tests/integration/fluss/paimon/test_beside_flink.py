@@ -144,3 +144,21 @@ def test_a_primary_key_table_goes_from_flink_to_us_and_back(world: PaimonLakeWor
     world.tier_whole(table)
     assert "BUCKETS_REPLAYED" in {event.event_type for event in world.store.events()}
     assert_true()
+
+
+def test_a_commit_of_ours_that_a_rename_replaced_is_named(world: PaimonLakeWorld, second_flink: FlinkTiering) -> None:
+    """Paimon's JVM classes look whether the name of a snapshot is free and then rename: here ours came in between."""
+    table = world.table("replaced")
+    world.append(table, 0, 50)
+    world.tier_whole(table)
+    world.append(table, 50, 50)
+    late = world.flink(table, second_flink).assign().plan().check().prepare()
+    late.fail()
+    world.tier_whole(table)
+    world.folder_of(table).roll_back(1)
+    assert late.append().snapshot_id == 2
+    outcome = world.tier(table)
+    assert outcome.error is not None
+    assert (outcome.error.error_class, outcome.error.retryable) == ("ForeignTiering", False)
+    assert reconcile(world, table, "retier").outcome == "reconciled"
+    assert_quiet(world, table, 100)

@@ -53,6 +53,9 @@ def test_with_fluss_conf_a_table_of_flinks_goes_on(
         wait_for("the third row is in the lake", lambda: len(kit.read(tiered)) == 3, 120)
         rows = sorted((row["__offset"], row["id"], row["text"]) for row in kit.read(tiered).to_pylist())
         assert rows == [(0, 1, "a"), (1, 2, "b"), (2, 3, "c")]
+        query = f"SELECT count(*) * 1000 AS n FROM fluss.{tiered.path}"
+        assert "3000" in deployment.lakeward("sql", "--engine", "duckdb", query)
+        deployment.lakeward("validate", str(tiered.path), "--level", "offsets")
         assert '"type": "filesystem"' in deployment.lakeward("lake-conf")
         assert "lakeward sql --engine duckdb" in deployment.lakeward("lake-conf", "--for", "spark", status=2)
     finally:
