@@ -12,11 +12,13 @@ from tiering.model.call_results import (
     CancelResult,
     CheckResult,
     Explanation,
+    FenceTiererResult,
     LeaseResult,
     PauseResult,
     ReconcileResult,
     ResetResult,
     RetryResult,
+    SetFreshnessResult,
     SetOptionResult,
     SkipRecordResult,
     TakeSnapshotResult,
@@ -62,6 +64,14 @@ class AsyncProcedureMethods:
     async def reset_errors(self, table_path: TableName, **options: Unpack[CallOptions]) -> ResetResult:
         """See `ProcedureMethods.reset_errors`."""
         return await self._perform(procedures.reset_errors(table_path), options)
+
+    async def set_freshness(self, table_path: TableName, freshness: str, **options: Unpack[CallOptions]) -> SetFreshnessResult:
+        """See `ProcedureMethods.set_freshness`."""
+        return await self._perform(procedures.set_freshness(table_path, freshness), options)
+
+    async def fence_tierer(self, tierer_id: str, *, reason: str | None = None, **options: Unpack[CallOptions]) -> FenceTiererResult:
+        """See `ProcedureMethods.fence_tierer`."""
+        return await self._perform(procedures.fence_tierer(tierer_id, reason), options)
 
     async def explain_tiering(self, table_path: TableName, *, caller: str | None = None) -> tuple[Explanation, ...]:
         """See `ProcedureMethods.explain_tiering`."""

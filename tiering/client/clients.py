@@ -11,9 +11,7 @@ from tiering.client.async_procedure_methods import AsyncProcedureMethods
 from tiering.client.procedure_methods import ProcedureMethods
 from tiering.errors import ServiceUnreachable
 from tiering.model.call_results import (
-    FenceTiererResult,
     Progress,
-    SetFreshnessResult,
     SweepResult,
     TierDatabaseRow,
     TierTableResult,
@@ -22,7 +20,6 @@ from tiering.model.call_results import (
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
 from tiering.rpc.v1.control_pb2 import (
-    FenceTiererRequest,
     TierDatabaseRequest,
     TierDatabaseResponse,
     TierTableResponse,
@@ -40,8 +37,6 @@ from tiering.wire.calls import (
     TableName,
     call_options,
     progress_from_pb,
-    set_freshness_request,
-    set_freshness_result_from_pb,
     sweep_lake_request,
     sweep_result_from_pb,
     table_name_to_pb,
@@ -177,17 +172,6 @@ class LakewardClient(ProcedureMethods):
             answer = self._control.SweepLake(request, timeout=SWEEP_SECONDS)
         return [sweep_result_from_pb(message) for message in answer.results]
 
-    def set_freshness(
-        self, table_path: TableName, freshness: str, *, dry_run: bool = False, idempotency_key: str | None = None, caller: str | None = None
-    ) -> SetFreshnessResult:
-        """Promises that the lake copy is at most so old (`5 min`): `CALL sys.set_freshness`.
-
-        Raises UnknownTable, LakeDisabled, InvalidArgument.
-        """
-        request = set_freshness_request(table_path, freshness, call_options(dry_run, idempotency_key, caller))
-        with self._connection.calling():
-            return set_freshness_result_from_pb(self._control.SetFreshness(request, timeout=ANSWER_SECONDS))
-
     def wait_for_tiering(
         self,
         table_path: TableName,
@@ -208,22 +192,6 @@ class LakewardClient(ProcedureMethods):
             for step in self._control.WaitForTiering(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
                 result = _take_wait(step, on_progress) or result
         return _checked(result, self._connection.uri)
-
-    def fence_tierer(
-        self,
-        tierer_id: str,
-        *,
-        reason: str | None = None,
-        dry_run: bool = False,
-        idempotency_key: str | None = None,
-        caller: str | None = None,
-    ) -> FenceTiererResult:
-        """Takes a tierer's tables away from it, and gives it no more: `CALL sys.fence_tierer`. Raises InvalidArgument for an unknown id."""
-        options = call_options(dry_run, idempotency_key, caller)
-        request = FenceTiererRequest(tierer_id=tierer_id, reason=reason, options=options)
-        with self._connection.calling():
-            answer = self._control.FenceTierer(request, timeout=ANSWER_SECONDS)
-        return FenceTiererResult(answer.tierer_id, answer.tables_fenced)
 
     def close(self) -> None:
         """Ends the connection; harmless to repeat."""
@@ -328,14 +296,6 @@ class AsyncLakewardClient(AsyncProcedureMethods):
             answer = await self._control.SweepLake(request, timeout=SWEEP_SECONDS)
         return [sweep_result_from_pb(message) for message in answer.results]
 
-    async def set_freshness(
-        self, table_path: TableName, freshness: str, *, dry_run: bool = False, idempotency_key: str | None = None, caller: str | None = None
-    ) -> SetFreshnessResult:
-        """See `LakewardClient.set_freshness`."""
-        request = set_freshness_request(table_path, freshness, call_options(dry_run, idempotency_key, caller))
-        with self._connection.calling():
-            return set_freshness_result_from_pb(await self._control.SetFreshness(request, timeout=ANSWER_SECONDS))
-
     async def wait_for_tiering(
         self,
         table_path: TableName,
@@ -353,22 +313,6 @@ class AsyncLakewardClient(AsyncProcedureMethods):
             async for step in self._control.WaitForTiering(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
                 result = _take_wait(step, on_progress) or result
         return _checked(result, self._connection.uri)
-
-    async def fence_tierer(
-        self,
-        tierer_id: str,
-        *,
-        reason: str | None = None,
-        dry_run: bool = False,
-        idempotency_key: str | None = None,
-        caller: str | None = None,
-    ) -> FenceTiererResult:
-        """See `LakewardClient.fence_tierer`."""
-        options = call_options(dry_run, idempotency_key, caller)
-        request = FenceTiererRequest(tierer_id=tierer_id, reason=reason, options=options)
-        with self._connection.calling():
-            answer = await self._control.FenceTierer(request, timeout=ANSWER_SECONDS)
-        return FenceTiererResult(answer.tierer_id, answer.tables_fenced)
 
     async def close(self) -> None:
         """Ends the connection; harmless to repeat."""

@@ -12,11 +12,13 @@ from tiering.model.call_results import (
     CancelResult,
     CheckResult,
     Explanation,
+    FenceTiererResult,
     LeaseResult,
     PauseResult,
     ReconcileResult,
     ResetResult,
     RetryResult,
+    SetFreshnessResult,
     SetOptionResult,
     SkipRecordResult,
     TakeSnapshotResult,
@@ -60,6 +62,14 @@ class ProcedureMethods:
     def reset_errors(self, table_path: TableName, **options: Unpack[CallOptions]) -> ResetResult:
         """Counts a table's errors anew. Raises UnknownTable."""
         return self._perform(procedures.reset_errors(table_path), options)
+
+    def set_freshness(self, table_path: TableName, freshness: str, **options: Unpack[CallOptions]) -> SetFreshnessResult:
+        """Promises that the lake copy is at most so old (`5 min`). Raises UnknownTable, LakeDisabled, InvalidArgument."""
+        return self._perform(procedures.set_freshness(table_path, freshness), options)
+
+    def fence_tierer(self, tierer_id: str, *, reason: str | None = None, **options: Unpack[CallOptions]) -> FenceTiererResult:
+        """Takes a tierer's tables away from it, and gives it no more. Raises InvalidArgument for an unknown id."""
+        return self._perform(procedures.fence_tierer(tierer_id, reason), options)
 
     def explain_tiering(self, table_path: TableName, *, caller: str | None = None) -> tuple[Explanation, ...]:
         """What a round would read now, and all that keeps one from beginning. Raises UnknownTable, ClusterUnavailable."""

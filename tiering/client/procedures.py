@@ -11,11 +11,13 @@ from tiering.model.call_results import (
     CancelResult,
     CheckResult,
     ExplainTieringResult,
+    FenceTiererResult,
     LeaseResult,
     PauseResult,
     ReconcileResult,
     ResetResult,
     RetryResult,
+    SetFreshnessResult,
     SetOptionResult,
     SkipRecordResult,
     TakeSnapshotResult,
@@ -54,6 +56,14 @@ def retry_tiering(table: TableName) -> ProcedureCall[RetryResult]:
 
 def reset_errors(table: TableName) -> ProcedureCall[ResetResult]:
     return ProcedureCall("reset_errors", ResetResult, {"table": table}, ANSWER_SECONDS)
+
+
+def set_freshness(table: TableName, freshness: str) -> ProcedureCall[SetFreshnessResult]:
+    return ProcedureCall("set_freshness", SetFreshnessResult, {"table": table, "freshness": freshness}, ANSWER_SECONDS)
+
+
+def fence_tierer(tierer_id: str, reason: str | None) -> ProcedureCall[FenceTiererResult]:
+    return ProcedureCall("fence_tierer", FenceTiererResult, {"tierer_id": tierer_id, "reason": reason}, ANSWER_SECONDS)
 
 
 def explain_tiering(table: TableName) -> ProcedureCall[ExplainTieringResult]:

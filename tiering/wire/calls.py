@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from tiering.errors import InvalidArgument
-from tiering.model.call_results import Progress, SetFreshnessResult, SweepResult, TierDatabaseRow, TierTableResult, WaitForTieringResult
+from tiering.model.call_results import Progress, SweepResult, TierDatabaseRow, TierTableResult, WaitForTieringResult
 from tiering.model.names import parse_table_path
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbTablePath
@@ -18,8 +18,6 @@ from tiering.rpc.v1.control_pb2 import (
     PbTierDatabaseRow,
     PbTierTableResult,
     PbWaitForTieringResult,
-    SetFreshnessRequest,
-    SetFreshnessResponse,
     SweepLakeRequest,
     TierTableRequest,
     TierTableResponse,
@@ -150,21 +148,6 @@ def tier_database_row_to_pb(row: TierDatabaseRow) -> PbTierDatabaseRow:
 def tier_database_row_from_pb(message: PbTierDatabaseRow) -> TierDatabaseRow:
     """The row of a message; an absent error is None."""
     return TierDatabaseRow(tier_table_result_from_pb(message.tiered), message.error if message.HasField("error") else None)
-
-
-def set_freshness_request(table: TableName, freshness: str, options: PbCallOptions) -> SetFreshnessRequest:
-    """Asks for another freshness of a table. Raises InvalidName."""
-    return SetFreshnessRequest(table_path=table_name_to_pb(table), freshness=freshness, options=options)
-
-
-def set_freshness_result_to_pb(result: SetFreshnessResult) -> SetFreshnessResponse:
-    """The result as a message."""
-    return SetFreshnessResponse(table_path=path_to_pb(result.path), previous_ms=result.previous_ms, freshness_ms=result.freshness_ms)
-
-
-def set_freshness_result_from_pb(message: SetFreshnessResponse) -> SetFreshnessResult:
-    """The result of a message."""
-    return SetFreshnessResult(path_from_pb(message.table_path), message.previous_ms, message.freshness_ms)
 
 
 def wait_for_tiering_request(

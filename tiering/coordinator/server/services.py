@@ -20,8 +20,6 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from tiering.clock import RandomIds
-from tiering.coordinator.calls.fence_tierer import FenceTierer
-from tiering.coordinator.calls.freshness.set_freshness import SetFreshness
 from tiering.coordinator.calls.freshness.tier_database import TierDatabase
 from tiering.coordinator.calls.freshness.wait_for_tiering import WaitForTiering
 from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake
@@ -40,7 +38,6 @@ from tiering.model.states import LASTING
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
 from tiering.wire.calls import (
-    set_freshness_result_to_pb,
     sweep_result_to_pb,
     tier_database_row_to_pb,
     tier_table_step_to_pb,
@@ -311,15 +308,6 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
                     else:
                         for row in step.rows:
                             yield control_pb2.TierDatabaseResponse(row=tier_database_row_to_pb(row))
-
-    async def SetFreshness(self, request: control_pb2.SetFreshnessRequest, context: Context) -> control_pb2.SetFreshnessResponse:
-        call = SetFreshness(_path(request.table_path), request.freshness, **_options(request.options))
-        return set_freshness_result_to_pb(await self._coordinator.control.perform(call))
-
-    async def FenceTierer(self, request: control_pb2.FenceTiererRequest, context: Context) -> control_pb2.FenceTiererResponse:
-        reason = request.reason if request.HasField("reason") else None
-        result = await self._coordinator.control.perform(FenceTierer(request.tierer_id, reason, **_options(request.options)))
-        return control_pb2.FenceTiererResponse(tierer_id=result.tierer_id, tables_fenced=result.tables_fenced)
 
     async def CallProcedure(
         self, request: control_pb2.CallProcedureRequest, context: Context
