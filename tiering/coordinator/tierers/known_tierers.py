@@ -21,6 +21,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from tiering.coordinator.decisions.assignments import takes_tables
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TiererRecord
 from tiering.errors import InvalidArgument
@@ -137,8 +138,7 @@ class KnownTierers:
 
     def connected(self, now: Moment) -> bool:
         """Whether any tierer could take a table now."""
-        able = (tierer for tierer in self._tierers.copy().values() if not tierer.stopped and not tierer.fenced)
-        return any(not now.passed(tierer.lost_deadline) for tierer in able)
+        return any(takes_tables(tierer, now) for tierer in self._tierers.copy().values())
 
     def slots(self) -> int:
         """Rounds that all tierers together may run at a time; one at least of each, as of an older one that does not say."""
