@@ -22,6 +22,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from tiering.coordinator.decisions.assignments import takes_tables
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TiererRecord
 from tiering.errors import InvalidArgument
@@ -147,8 +148,7 @@ class KnownTierers:
 
     def connected(self, now: Moment) -> bool:
         """Whether any tierer could take a table now."""
-        able = (tierer for tierer in self._tierers.copy().values() if not tierer.stopped and not tierer.fenced)
-        return any(not now.passed(tierer.lost_deadline) for tierer in able)
+        return any(takes_tables(tierer, now) for tierer in self._tierers.copy().values())
 
     def absent_ms(self, since: datetime, now: datetime) -> int:
         """For how long no tierer that gets tables was connected between these times, as far as this coordinator saw; those now over."""
