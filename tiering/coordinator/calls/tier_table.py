@@ -26,6 +26,7 @@ from tiering.coordinator.decisions.operator_requests import check_callable, reac
 from tiering.coordinator.decisions.records import ErrorInfo, OperationRecord, RoundRecord, TableRecord, TextOffsets, from_text, to_text
 from tiering.coordinator.memory.wake_ups import Subscription
 from tiering.coordinator.requests import Mutation
+from tiering.counts import counted
 from tiering.errors import cut_message
 from tiering.lake.rules.base_check import Base, reaches
 from tiering.model.call_results import Progress, TierTableResult
@@ -422,9 +423,9 @@ def progress_line(record: TableRecord, current: RoundRecord | None, *, needs_tur
         return f"round {current.round_id} of {record.path} waits for a tierer"
     done = ""
     if running.splits_total:
-        done = f", {running.splits_done or 0} of {running.splits_total} splits done"
+        done = f", {running.splits_done or 0} of {counted(running.splits_total, 'split')} done"
         if running.records_total:
-            done += f", {running.records_done or 0:,} of {running.records_total:,} records"
+            done += f", {running.records_done or 0:,} of {counted(running.records_total, 'record')}"
     return f"round {current.round_id} of {record.path} runs on the tierer {running.tierer_id}{done}"
 
 
