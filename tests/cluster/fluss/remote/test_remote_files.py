@@ -40,8 +40,8 @@ def test_s3_is_waited_for_as_long_as_for_a_lake_on_it_unless_a_server_yaml_says_
     assert timeouts_of({}) == {"connect_timeout": S3_CONNECT.default, "request_timeout": S3_REQUEST.default}
     own = remote_storage({"fs.s3a.connection.establish.timeout": "2000", "s3.connection.timeout": "5 s"}).properties
     assert timeouts_of(own) == {"connect_timeout": 2, "request_timeout": 5}
-    told = {"bootstrap.servers": "host:9123", "cluster-id": "x", "mode": "exclusive", **own}
-    assert read_settings(told).as_text() == told
+    text = {"bootstrap.servers": "host:9123", "cluster-id": "x", "mode": "exclusive", **own}
+    assert read_settings(text).as_text() == text
 
 
 @pytest.mark.parametrize("value", ["0", "soon", "-1"])
