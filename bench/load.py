@@ -36,6 +36,7 @@ from rich.table import Table
 
 from sys_tables.rpc.v1 import sys_catalog_pb2
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
+from tiering.coordinator.decisions import waits
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.wire.common import offsets_to_pb
@@ -45,6 +46,11 @@ WORK_SECONDS = (0.05, 0.6)
 FAILING = 0.05
 POLL_SECONDS = 1.0
 LONG_POLL_MS = 30_000
+BOOT_SECONDS = 15.0
+"""Until the first table is begun: the service is up by then."""
+EARLY_SECONDS = waits.FIRST_ROUND_MS / 1_000
+"""A table's first round is begun so long before it is due. Without it that many seconds' tables would be begun at once, and be queued for
+minutes: another load than so many rounds a second."""
 SELECT_SECONDS = 0.2
 HEARTBEAT_TARGET_MS, SELECT_TARGET_MS = 50.0, 30.0
 
@@ -261,15 +267,29 @@ def main() -> None:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[-1]})
     before = os.getloadavg()[0]
-    start, freshness = time.time(), arguments.tables / arguments.rounds_per_second
+    start, freshness = time.time() + BOOT_SECONDS, arguments.tables / arguments.rounds_per_second
     cluster = service.TickingCluster(
-        service.infos(arguments.tables, freshness, datetime.fromtimestamp(start, UTC)), datetime.fromtimestamp(start, UTC), 10.0
+        service.infos(arguments.tables, freshness, datetime.fromtimestamp(start + EARLY_SECONDS, UTC)),
+        datetime.fromtimestamp(start, UTC),
+        10.0,
     )
     with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
         log = Path(folder) / "service.log"
-        command = ["--store", folder, "--tables", str(arguments.tables), "--freshness", str(freshness), "--start", str(start)]
+        command = [
+            "--store",
+            folder,
+            "--tables",
+            str(arguments.tables),
+            "--freshness",
+            str(freshness),
+            "--start",
+            str(start),
+            "--first-due",
+            str(EARLY_SECONDS),
+        ]
         with service.process([*command, "--core", str(cores[0])], log) as coordinator:
             uri = idle.wait_for_line(log, "lakeward is ready: ", seconds=300).split(": ")[1].strip()
+            time.sleep(max(0.0, start - time.time()))
             cpu = idle.cpu_seconds(coordinator.pid)
             gc.collect()
             gc.freeze()  # a pause of this process would count as the coordinator's

@@ -46,11 +46,11 @@ LAKE_SERVICE = "bench.Lake"
 HANGING_SECONDS = 30.0
 
 
-def infos(tables: int, freshness_seconds: float, start: datetime) -> list[TableInfo]:
+def infos(tables: int, freshness_seconds: float, first_due: datetime) -> list[TableInfo]:
     """Log tables whose first due times spread over one freshness."""
     tables_due = []
     for number in range(1, tables + 1):
-        since = start - timedelta(seconds=freshness_seconds * number / tables)
+        since = first_due - timedelta(seconds=freshness_seconds * number / tables)
         info = log_table(number, TablePath("many", f"t{number:05d}"), buckets=1)
         tables_due.append(replace(info, freshness_ms=int(freshness_seconds * 1_000), created_at=since, lake_enabled_at=since))
     return tables_due
@@ -219,7 +219,8 @@ def process(arguments: Sequence[str], log: Path) -> Iterator[subprocess.Popen[by
 
 async def run(arguments: argparse.Namespace) -> None:
     start = datetime.fromtimestamp(arguments.start, UTC)
-    cluster = TickingCluster(infos(arguments.tables, arguments.freshness, start), start, arguments.row_seconds)
+    first_due = start + timedelta(seconds=arguments.first_due)
+    cluster = TickingCluster(infos(arguments.tables, arguments.freshness, first_due), start, arguments.row_seconds)
     lake = ServedLake(cluster, frozenset(arguments.hanging))
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
@@ -244,6 +245,7 @@ def main() -> None:
     parser.add_argument("--freshness", type=float, default=120.0, help="seconds")
     parser.add_argument("--row-seconds", type=float, default=10.0)
     parser.add_argument("--start", type=float, default=time.time(), help="when the logs begin, in seconds since the epoch")
+    parser.add_argument("--first-due", type=float, default=0.0, help="seconds from then until the first table is due")
     parser.add_argument("--hanging", type=int, nargs="*", default=[], help="tables whose lake does not answer the coordinator")
     parser.add_argument("--core", type=int, help="run on this core alone")
     arguments = parser.parse_args()

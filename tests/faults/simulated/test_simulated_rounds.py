@@ -195,9 +195,7 @@ def test_a_backlog_that_ends_with_what_is_read_is_found_out(monkeypatch: pytest.
     begun = backlog.begin_planned
     monkeypatch.setattr(backlog, "begin_planned", lambda change, ctx, stops: backlog.finish_passed(begun(change, ctx, stops), ctx, stops))
     finished = backlog._finish
-    monkeypatch.setattr(
-        backlog, "_finish", lambda change, *rest, **how: replace(finished(change, *rest, **how), record=change.record)
-    )
+    monkeypatch.setattr(backlog, "_finish", lambda change, *rest, **how: replace(finished(change, *rest, **how), record=change.record))
 
     def story(seed: int) -> None:
         simulation = Simulation(seed)
