@@ -15,11 +15,10 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Any
 
 import grpc.aio
 import tests_path  # noqa: F401
+from running.processes import python_process
 
 import sys_tables.server.service
 from support.clusters.memory_cluster import MemoryCluster, log_table
@@ -202,19 +202,9 @@ def ask_lake(channel: grpc.Channel, name: str, *arguments: Any) -> Any:
     return pickle.loads(channel.unary_unary(path, request_serializer=pickle.dumps)(arguments, timeout=30))  # gRPC takes None for an error
 
 
-@contextmanager
-def process(arguments: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def process(arguments: Sequence[str], log: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """This service as a process; ended at the end."""
-    with log.open("wb") as out:
-        started = subprocess.Popen([sys.executable, __file__, *arguments], stdout=out, stderr=subprocess.STDOUT)
-    try:
-        yield started
-    finally:
-        started.terminate()
-        try:
-            started.wait(20)
-        except subprocess.TimeoutExpired:
-            started.kill()
+    return python_process(__file__, *arguments, log=log)
 
 
 async def run(arguments: argparse.Namespace) -> None:
