@@ -39,19 +39,19 @@ def test_a_loop_is_told_once_of_many_changes_and_wakes_everybody(monkeypatch: py
 
 def test_no_change_is_missed_between_two_waits_whatever_thread_makes_it() -> None:
     async def test() -> None:
-        wake_ups, seen, made = WakeUps(), 0, 0
+        wake_ups, noticed, changed = WakeUps(), 0, 0
 
         def change() -> None:
-            nonlocal made
+            nonlocal changed
             for _ in range(2_000):
-                made += 1
+                changed += 1
                 wake_ups.notify()
 
         with wake_ups.subscribe() as changes:
             changing = asyncio.create_task(asyncio.to_thread(change))
-            while seen < 2_000:
+            while noticed < 2_000:
                 await asyncio.wait_for(changes.wait(), 5)
-                seen = made
+                noticed = changed
             await changing
 
     asyncio.run(test())
