@@ -25,6 +25,7 @@ from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.lag import LagObserver
+from tiering.coordinator.observing.lake_looks import LakeLooks
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.requests import CallRequest
 from tiering.library_guards.panics import contained
@@ -100,6 +101,7 @@ class CallParts:
     validator: Validator | None
     """How a validation's child process is started; None = this service cannot validate."""
     threads: CallThreads = field(default_factory=CallThreads)
+    looks: LakeLooks = field(default_factory=LakeLooks)
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the service stops: calls that wait answer with how things stand."""
     validation_turn: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -295,7 +295,9 @@ def pick(waiting: Iterable[TableRecord], now: Moment, turns: BacklogTurns = Back
     One that a CALL waits for may always get the slot. One that fails again and again is always past its deadline: it counts as past it once
     it has waited for its freshness.
     """
-    pickable = [record for record in waiting if turns.allowed or _called(record) or not backlog.runs_for_throughput(record)]
+    pickable = waiting
+    if not turns.allowed:
+        pickable = (record for record in waiting if _called(record) or not backlog.runs_for_throughput(record))
     return min(pickable, key=lambda record: _order(record, now, turns), default=None)
 
 
@@ -309,9 +311,9 @@ def _called(record: TableRecord) -> bool:
     return record.round is not None and record.round.trigger is Trigger.CALL
 
 
-def _order(record: TableRecord, now: Moment, turns: BacklogTurns) -> tuple[int, float, int]:
+def _order(record: TableRecord, now: Moment, turns: BacklogTurns) -> tuple[int, datetime, int]:
     since, deadline = record.pending_since or now.steady, record.due_deadline
     if (turns.apart and backlog.runs_for_throughput(record)) or retries.fails_again_and_again(record):
         deadline = since + timedelta(milliseconds=record.freshness_ms)
     rank = 0 if _called(record) else 1 if now.passed(deadline) else 2
-    return rank, since.timestamp(), record.table_id
+    return rank, since, record.table_id

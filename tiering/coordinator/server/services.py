@@ -25,6 +25,7 @@ from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.listings import Listing, Listings, Page
 from tiering.coordinator.server.procedures_by_name import request_of, result_pieces
+from tiering.coordinator.tierers.heartbeats import HeldRequest
 from tiering.coordinator.tierers.held_requests import HeldRequestLimit
 from tiering.errors import InvalidArgument, UnknownTable, cut_message
 from tiering.library_guards.panics import contained
@@ -159,6 +160,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         self._coordinator = coordinator
         self._pools = pools
         self._held = HeldRequestLimit()
+        self._trying = asyncio.Lock()
 
     async def LakeTieringHeartbeat(
         self, request: coordinator_pb2.LakeTieringHeartbeatRequest, context: Context
@@ -244,11 +246,15 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
             response, hold = await self._pools.for_tierer(heartbeats.handle, request)
             while hold is not None and may_wait:
                 await changes.wait()
-                if heartbeats.worth_trying(hold):
-                    late = await self._pools.for_tierer(heartbeats.try_again, hold)
-                    if late is not None:
-                        return late
+                if heartbeats.worth_trying(hold) and (late := await self._try_again(hold)) is not None:
+                    return late
             return response
+
+    async def _try_again(self, hold: HeldRequest) -> coordinator_pb2.LakeTieringHeartbeatResponse | None:
+        """One held request after the other: mostly the first one takes what there is, and the others need no thread to see it."""
+        heartbeats = self._coordinator.heartbeats
+        async with self._trying:
+            return await self._pools.for_tierer(heartbeats.try_again, hold) if heartbeats.worth_trying(hold) else None
 
 
 class ControlService(control_pb2_grpc.TieringControlServicer):
