@@ -70,5 +70,5 @@ def add_to_server(server: grpc.aio.Server) -> HealthService:
         request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
         response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
     )
-    server.add_registered_method_handlers(_REFLECTION, {"ServerReflectionInfo": handler})
+    server.add_registered_method_handlers(_REFLECTION, {"ServerReflectionInfo": handler})  # type: ignore[attr-defined]  # as above
     return health
