@@ -150,7 +150,7 @@ def a_round_that_was_cancelled(world: World) -> None:
     world.later(LATE)
     assert cancel(world.coordinator, info.round_id, "ann")
     tierer.fail(info)
-    world.later(FRESHNESS - LATE)
+    world.later(FRESHNESS)
     finish(world, tierer, tierer.get())
 
 
@@ -199,7 +199,7 @@ CAUSES: tuple[tuple[Callable[[World], None], str, str], ...] = (
     (rounds_that_failed_slowly, "earlier_rounds", "rounds before it took 1.7 min"),
     (a_tierer_that_died, "earlier_rounds", "rounds before it took 2 min"),
     (a_round_that_stopped_early, "earlier_rounds", "rounds before it took 1.7 min"),
-    (a_round_that_was_cancelled, "earlier_rounds", "rounds before it took 3 min"),
+    (a_round_that_was_cancelled, "earlier_rounds", "rounds before it took 4.7 min"),
     (no_coordinator, "queued_late", "nobody queued it for 1.7 min"),
     (a_pause_over_which_a_round_ran, "unmeasured", "of the round are in none of its parts"),
     (an_answer_that_was_lost, "unmeasured", "1.7 min of the round are in none of its parts"),
