@@ -145,8 +145,14 @@ sys.exit(bool(missing_jars()))' || {
   PYTHONPATH=tests .venv/bin/python -m support.clusters.fluss_plugin
 }
 
+# Fluss's plugin for Paimon, with which a cluster of the tests makes its lake tables.
+ensure_fluss_paimon() { PYTHONPATH=tests .venv/bin/python -m support.fluss_paimon.plugin; }
+
 # The HDFS of the tests.
 ensure_hdfs() { PYTHONPATH=tests .venv/bin/python -m support.hadoop.hdfs_server; }
+
+# Other readers of lake tables, which the tests compare: in an environment of their own.
+ensure_readers() { PYTHONPATH=tests .venv/bin/python -m support.readers.environment; }
 
 [ -n "${LAKEWARD_SETUP_ALONE:-}" ] || alone
 unset LAKEWARD_SETUP_ALONE
@@ -159,4 +165,6 @@ ensure_bytecode
 ensure_plugin_tests
 ensure_jars
 ensure_fluss_server
+ensure_fluss_paimon
 ensure_hdfs
+ensure_readers

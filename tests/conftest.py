@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 NO_IVY = "-Divy.home=/dev/null/ivy"
 os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC')} {NO_IVY}"
 
-ONE_FIXTURE = ("tests/cli/", "tests/cluster/fluss/", "tests/integration/clients/", "tests/integration/plugin/")
+ONE_FIXTURE = (
+    "tests/cli/",
+    "tests/cluster/fluss/",
+    "tests/integration/clients/",
+    "tests/integration/fluss/paimon/",
+    "tests/integration/plugin/",
+)
 """Folders whose files share servers that take long to start: one worker runs all of a folder."""
 NO_FIXTURE = ("tests/faults/",)
 """Folders whose tests each start processes of their own: any worker that is free takes the next test."""
@@ -65,6 +71,18 @@ def fluss_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlus
     from tiering.cli.fluss_server.local_cluster import local_cluster
 
     with local_cluster(tmp_path_factory.mktemp("fluss-of-two"), lake_settings(tablet_servers=2)) as cluster, watched(cluster):
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def fluss_on_paimon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
+    """A real Fluss cluster with Fluss's own plugin for Paimon, which makes the lake tables in `folder/warehouse`."""
+    from support.fluss_paimon.plugin import paimon_settings
+    from support.running.fluss_health import watched
+    from tiering.cli.fluss_server.local_cluster import local_cluster
+
+    folder = tmp_path_factory.mktemp("fluss-on-paimon")
+    with local_cluster(folder, paimon_settings(folder / "warehouse")) as cluster, watched(cluster):
         yield cluster
 
 

@@ -94,6 +94,7 @@ TABLE_OPTIONS = frozenset(
         "table.datalake.enabled",
         "table.datalake.format",
         "table.datalake.freshness",
+        "table.datalake.layout",
         "table.datalake.round.bytes",
         "table.kv.snapshot.interval",
         "table.log.ttl",

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tiering.lake.iceberg.writing.encodings import choose_encodings
 from tiering.lake.iceberg.writing.writer import ROW_GROUP_ROWS
+from tiering.lake.writing.encodings import choose_encodings
 
 
 @dataclass(frozen=True)

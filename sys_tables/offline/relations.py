@@ -192,7 +192,7 @@ def lake_table(view: NamesView, open_lake: Callable[[str], Lake], lake_format: s
     if snapshot is None:
         if info is not None:
             raise UnknownTable(why_not_in_lake(info, status_of(view, info)))
-        raise UnknownTable(f"there is no table {path} in the lake", hint=_known_hint(view, path))
+        raise _not_in_lake(view, path, lake_format)
     if not isinstance(lake, ReadableLake):
         raise InvalidArgument(f"rows of {lake.format} lakes cannot be read offline by this version", hint="Read them with Spark.")
     columns = lake.columns(snapshot)
@@ -200,6 +200,14 @@ def lake_table(view: NamesView, open_lake: Callable[[str], Lake], lake_format: s
     return LakeTable(columns, tuple(name for name in names if name in columns.names), lake.file_lists(snapshot, None))
 
 
-def _known_hint(view: NamesView, path: TablePath) -> str:
-    known = [str(table.path) for database in view.databases() for table in view.tables(database) if table.lake_enabled]
-    return near_hint(str(path), known, "tables that are tiered")
+def _not_in_lake(view: NamesView, path: TablePath, lake_format: str) -> UnknownTable:
+    """The error for a name of the catalog `lake`, which has the copies of one format."""
+    formats = {str(table.path): table.lake_format for database in view.databases() for table in view.tables(database) if table.lake_enabled}
+    other = formats.get(str(path), lake_format)
+    if other != lake_format:
+        reason = (
+            f"there is no table {path} in {LAKE_CATALOG}, which has tables of the format {lake_format}: its copy is of the format {other}"
+        )
+        return UnknownTable(reason, hint=f"{CATALOG}.{path} names the copy.")
+    known = [name for name, table_format in formats.items() if table_format == lake_format]
+    return UnknownTable(f"there is no table {path} in the lake", hint=near_hint(str(path), known, "tables that are tiered"))

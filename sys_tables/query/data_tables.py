@@ -10,6 +10,7 @@ import pyarrow as pa
 from sys_tables.query.lookup import resolve_table
 from tiering.coordinator.interface import NamesView
 from tiering.errors import LakeDisabled
+from tiering.lake.registry import format_names, has_format
 from tiering.lake_table_options import shown_options
 from tiering.model.names import SYSTEM_DATABASE
 from tiering.model.status import TableStatus
@@ -22,7 +23,8 @@ class DataTable:
     """A data table as DESCRIBE shows it.
 
     `properties` are the table's own options, then its shape and, of a tiered table, how its lake copy stands. `lake_path` is
-    empty for a table whose lake is disabled; `not_in_lake` is the error message for a lake that does not have the table.
+    empty for a table whose lake is disabled, or of a format that is not there; `not_in_lake` is the error message for a lake that
+    does not have the table.
     """
 
     name: str
@@ -50,7 +52,7 @@ def describe_data_table(view: NamesView, path: TablePath) -> DataTable:
         comment=table.properties.get("comment", ""),
         schema=table.schema,
         properties=options | {name: value for name, value in described.items() if value},
-        lake_path=[table.path.database_name, table.path.table_name] if table.lake_enabled else [],
+        lake_path=[table.path.database_name, table.path.table_name] if table.lake_enabled and has_format(table.lake_format) else [],
         not_in_lake=why_not_in_lake(table, status),
         primary_key=table.primary_key,
         partition_keys=table.partition_keys,
@@ -93,6 +95,9 @@ def why_not_in_lake(table: TableInfo, status: TableStatus | None) -> str:
     """Returns the error message for a query of rows that the lake does not have."""
     if not table.lake_enabled:
         return f"{table.path} is not tiered: its lake is disabled. {LakeDisabled.default_hint}"
+    if not has_format(table.lake_format):
+        formats = ", ".join(format_names())
+        return f"the lake copy of {table.path} is of the format {table.lake_format}, which cannot be read here: this service has {formats}."
     if status is not None and status.last_tiered_time is not None:
         return (
             f"{table.path} was tiered at {status.last_tiered_time.isoformat(timespec='seconds')}, so its lake table was dropped, or this is"

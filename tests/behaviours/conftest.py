@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from support.behaviours.backends import EMBEDDED, FLUSS, FLUSS_WITH_ITS_LAKE, LACKS, Backend, EmbeddedBackend, FlussBackend, fluss_backend
+from support.behaviours.backends import (
+    EMBEDDED,
+    EMBEDDED_CLEAN,
+    FLUSS,
+    FLUSS_WITH_ITS_LAKE,
+    LACKS,
+    Backend,
+    EmbeddedBackend,
+    EmbeddedCleanBackend,
+    FlussBackend,
+    fluss_backend,
+)
 from support.behaviours.deployment import Deployment
 from support.clusters.fluss_server import PROPERTIES
 from support.running.fluss_health import watched
@@ -57,6 +68,8 @@ FIXTURES = {FLUSS: "fluss_without_lake_tables", FLUSS_WITH_ITS_LAKE: "fluss_with
 def backend(request: pytest.FixtureRequest) -> Backend:
     if request.param == EMBEDDED:
         return EmbeddedBackend()
+    if request.param == EMBEDDED_CLEAN:
+        return EmbeddedCleanBackend()
     backend: Backend = request.getfixturevalue(FIXTURES[request.param])
     return backend
 

@@ -22,6 +22,7 @@ from tiering.errors import CommitOutcomeUnknown, Fenced, LakeTableReplaced
 from tiering.lake.base import Committable, Lake, LakeTieringFactory, LakeView, WriterInitContext
 from tiering.lake.maintenance import LakeMaintenance
 from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.rules.base_check import CommitOutcome, KnownLake, check_base, check_same_base, resolve_commit
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, round_of, sweep_verdicts
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
@@ -83,7 +84,8 @@ def prepare(lake: Lake, round_id: str, stops: Mapping[BucketKey, int], table: Ta
         results.append(factory.deserialize_write_result(factory.serialize_write_result(writer.complete(start, stop))))
     after = {**before, **{bucket: TieredRange(0, stop) for bucket, stop in stops.items()}}
     base_round = None if base.marker is None else base.marker.round_id
-    marker = Marker(CLUSTER, table.table_id, base.table_uuid, round_id, 1, base_round, after)
+    proofs = advanced({} if base.marker is None else base.marker.proofs, before, after, results, round_id)
+    marker = Marker(CLUSTER, table.table_id, base.table_uuid, round_id, 1, base_round, after, proofs=proofs)
     return Round(factory, Committable(round_id, tuple(results)), base, marker)
 
 
@@ -192,7 +194,8 @@ def test_partitions_have_ranges_of_their_own(world: LakeUnderTest) -> None:
         writer.write(batch.set_column(column, batch.schema.field(column), pa.array([region] * 5)))
         results.append(writer.complete(0, 5))
     buckets = {result.bucket: TieredRange(0, 5) for result in results}
-    marker = Marker(CLUSTER, table.table_id, base.table_uuid, "r1", 1, None, buckets)
+    proofs = advanced({}, {}, buckets, results, "r1")
+    marker = Marker(CLUSTER, table.table_id, base.table_uuid, "r1", 1, None, buckets, proofs=proofs)
     factory.create_committer().commit(Committable("r1", tuple(results)), base, marker)
     assert view(world, table).marker == marker
     assert world.offsets(table) == sorted([*offsets((B0, 5)), *offsets((B0, 5))])
@@ -227,8 +230,10 @@ def changed_keys(world: LakeUnderTest, table: TableInfo, round_id: str, start: i
     writer.write(pa.RecordBatch.from_pylist(records, schema=table.read_schema()))
     stop = start + len(changes)
     base_round = None if base.marker is None else base.marker.round_id
-    marker = Marker(CLUSTER, table.table_id, base.table_uuid, round_id, 1, base_round, {B0: TieredRange(0, stop)})
-    factory.create_committer().commit(Committable(round_id, (writer.complete(start, stop),)), base, marker)
+    results, ranges = (writer.complete(start, stop),), {B0: TieredRange(0, stop)}
+    proofs = advanced({} if base.marker is None else base.marker.proofs, base.ranges, ranges, results, round_id)
+    marker = Marker(CLUSTER, table.table_id, base.table_uuid, round_id, 1, base_round, ranges, proofs=proofs)
+    factory.create_committer().commit(Committable(round_id, results), base, marker)
 
 
 # --- committing

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.lakes.lake_kit import LakeKit, ObservedCatalog
-from tiering.lake.iceberg.primary_key import keys, spool
+from tiering.lake.writing import keys, spool
 
 
 @pytest.fixture

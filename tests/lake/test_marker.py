@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from tiering.errors import LakeUnavailable, MarkerCorrupt
 from tiering.lake import marker as codec
 from tiering.lake.marker import Marker, TieredRange, decode, encode
+from tiering.lake.proof.bucket_proof import BucketProof
+from tiering.lake.proof.file_footer import merged
 from tiering.model.tables import BucketKey
 
 OFFSETS = st.integers(min_value=0, max_value=2**63 - 1)
@@ -36,6 +38,20 @@ MARKERS = st.builds(
     buckets=BUCKETS,
     traces=st.dictionaries(
         st.builds(BucketKey, st.none() | st.integers(0, 2**40), st.integers(0, 5_000)), st.text(max_size=20), max_size=9
+    ),
+    proofs=st.dictionaries(
+        st.builds(BucketKey, st.none() | st.integers(0, 2**40), st.integers(0, 5_000)),
+        st.builds(
+            BucketProof,
+            OFFSETS,
+            OFFSETS,
+            st.integers(0, 2**64 - 1),
+            st.text("0123456789abcdef", max_size=32),
+            st.lists(st.tuples(st.integers(0, 2**40), st.integers(1, 50)), max_size=4).map(
+                lambda runs: merged((start * 100, start * 100 + length) for start, length in dict(runs).items())
+            ),
+        ),
+        max_size=9,
     ),
 )
 SMALL = Marker("c", 7, "u", "r", 3, None, {BucketKey(None, 0): TieredRange(0, 12)})

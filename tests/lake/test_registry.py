@@ -65,7 +65,7 @@ def test_a_distribution_brings_a_format(install: Install, tmp_path: Path) -> Non
 
     assert (lake.format, vars(lake)["properties"]) == ("brought", {"warehouse": "memory"})
     assert set(own_settings("brought")) == {"token"}
-    assert format_names() == ("brought", "iceberg")
+    assert format_names() == ("brought", "iceberg", "paimon")
 
 
 def test_a_table_may_ask_for_a_format_that_a_distribution_brings(install: Install) -> None:

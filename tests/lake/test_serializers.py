@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from tiering.errors import Fenced, LakeTableReplaced, RoundFailed
 from tiering.lake.base import Committable, LakeView, WriteResult
-from tiering.lake.iceberg.commit.committer import REMEMBERED, SentRounds
 from tiering.lake.iceberg.writing import data_files
 from tiering.lake.iceberg.writing.data_files import decode_files, encode_files
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.serializers import deserialize_write_result, serialize_write_result
+from tiering.lake.writing.sent_rounds import REMEMBERED, SentRounds
 from tiering.model.tables import BucketKey, TablePath
 
 NUMBERS = st.integers(min_value=0, max_value=2**62)

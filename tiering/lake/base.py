@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.proof.file_footer import Run
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 FLUSS_COMMIT_USER_KEY = "commit-user"
@@ -117,6 +118,10 @@ class WriteResult:
     payload: bytes = field(repr=False)
     deletes: int = 0
     """Rows of the lake that it deletes."""
+    checksum: int | None = None
+    """`proof.row_checksum` of its records, if the table has a clean layout."""
+    empty: tuple[Run, ...] = ()
+    """Then of a log table: those of its offsets that have no record."""
 
 
 @dataclass(frozen=True)

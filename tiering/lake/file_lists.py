@@ -27,6 +27,8 @@ class LakeFile:
     sequence_number: int
     records: int
     partition: str
+    bucket: int | None = None
+    """Of its rows, if the partition tells it."""
 
 
 @dataclass(frozen=True)

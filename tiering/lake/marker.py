@@ -5,7 +5,8 @@ It travels in the snapshot that it describes. Keys in the snapshot's summary: `l
 names a file with that zstd. Pure: the lake reads and writes the file.
 
 The JSON lists buckets grouped by partition, `[partition id or null, [bucket, start, tiered, bucket, ...]]`, sorted, so
-that one marker always has one text. `traces`, there only if the cluster has some, lists them in the same manner.
+that one marker always has one text. `traces`, there only if the cluster has some, lists them in the same manner, and so does `proofs`,
+there only for a clean layout: `[bucket, since, rows, checksum, chain, ranges without rows, bucket, ...]`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from dataclasses import dataclass, field
 import zstandard
 
 from tiering.errors import MarkerCorrupt
+from tiering.lake.proof.bucket_proof import BucketProof
+from tiering.lake.proof.file_footer import parse_runs, runs_text
 from tiering.model.tables import BucketKey
 
 ROUND_ID_KEY = "lakeward.round-id"
@@ -36,6 +39,8 @@ DECODED_LIMIT_BYTES = 256 * 1024 * 1024
 """Far above any real marker; a damaged length must not exhaust the memory."""
 
 _ZSTD_LEVEL = 3
+_PROOF_LENGTH = 6
+"""Values that a proof takes in the list of a partition."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,8 @@ class Marker:
     buckets: Mapping[BucketKey, TieredRange]
     traces: Mapping[BucketKey, str] = field(default_factory=dict)
     """By what the cluster knows the last record below `tiered` (`RewritableLogs`); buckets without are not checked."""
+    proofs: Mapping[BucketKey, BucketProof] = field(default_factory=dict)
+    """Of a table with a clean layout: what rounds wrote to each bucket; one without cannot be proved by it."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,13 @@ def _to_json(marker: Marker) -> str:
         for bucket in sorted(marker.traces, key=BucketKey.sort_key):
             traces[bucket.partition_id].extend((bucket.bucket_id, marker.traces[bucket]))
         document["traces"] = list(traces.items())
+    if marker.proofs:
+        proofs: dict[int | None, list[int | str]] = defaultdict(list)
+        for bucket in sorted(marker.proofs, key=BucketKey.sort_key):
+            proof = marker.proofs[bucket]
+            entry = (bucket.bucket_id, proof.since, proof.rows, f"{proof.checksum:016x}", proof.chain, runs_text(proof.empty))
+            proofs[bucket.partition_id].extend(entry)
+        document["proofs"] = list(proofs.items())
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -144,6 +158,7 @@ def _from_json(text: str, round_id: str) -> Marker:
             base_round_id=None if document["base_round_id"] is None else _text(document["base_round_id"]),
             buckets=_buckets(document["buckets"]),
             traces=_traces(document.get("traces", [])),
+            proofs=_proofs(document.get("proofs", [])),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _corrupt(f"{type(error).__name__}: {error}", round_id) from error
@@ -172,6 +187,19 @@ def _traces(groups: list[tuple[int | None, list[object]]]) -> dict[BucketKey, st
         for partition_id, entries in groups
         for bucket_id, trace in zip(entries[::2], entries[1::2], strict=True)
     }
+
+
+def _proofs(groups: list[tuple[int | None, list[object]]]) -> dict[BucketKey, BucketProof]:
+    proofs: dict[BucketKey, BucketProof] = {}
+    for partition_id, entries in groups:
+        partition = None if partition_id is None else _number(partition_id)
+        if len(entries) % _PROOF_LENGTH:
+            raise ValueError(f"partition {partition_id} lists {len(entries)} values, not {_PROOF_LENGTH} a proof")
+        for first in range(0, len(entries), _PROOF_LENGTH):
+            bucket_id, since, rows, checksum, chain, empty = entries[first : first + _PROOF_LENGTH]
+            proof = BucketProof(_number(since), _number(rows), int(_text(checksum), 16), _text(chain), parse_runs(_text(empty)))
+            proofs[BucketKey(partition, _number(bucket_id))] = proof
+    return proofs
 
 
 def _text(value: object) -> str:

@@ -21,6 +21,7 @@ from tiering.lake.catalog_properties import accepted_properties
 
 BUILT_IN: Mapping[str, str] = {
     "iceberg": "tiering.lake.iceberg.lake:LAKE_FORMAT",
+    "paimon": "tiering.lake.paimon.opening:LAKE_FORMAT",
 }
 """By name, where its `LakeFormat` is; imported when it is used."""
 

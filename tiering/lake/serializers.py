@@ -27,6 +27,8 @@ def serialize_write_result(result: WriteResult) -> bytes:
         "files": result.files,
         "size_bytes": result.size_bytes,
         **({"deletes": result.deletes} if result.deletes else {}),
+        **({} if result.checksum is None else {"checksum": result.checksum}),
+        **({"empty": result.empty} if result.empty else {}),
     }
     return _frame(header, result.payload)
 
@@ -35,7 +37,8 @@ def deserialize_write_result(data: bytes) -> WriteResult:
     """The inverse; raises ValueError naming the version it does not know, or saying that the bytes are cut."""
     header, payload = _unframe(data, "write result")
     bucket = BucketKey.parse(header.pop("bucket"))
-    return WriteResult(bucket=bucket, payload=payload, **header)
+    empty = tuple((start, stop) for start, stop in header.pop("empty", ()))
+    return WriteResult(bucket=bucket, payload=payload, empty=empty, **header)
 
 
 def _frame(header: dict[str, Any], payload: bytes) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -15,13 +15,19 @@ import pyarrow as pa
 from tiering.errors import LakewardError
 from tiering.library_guards.duckdb_guard import lock
 from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TableInfo
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TableInfo, TableType
+from tiering.validate.clean.footers import OURS_COLUMN, PARTITION_COLUMN, FileFacts, make_footer_view, read_footers
 from tiering.validate.lake_view import PLACE_COLUMN, make_lake_view, place_of, quoted
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT
 from tiering.validate.subject import Stretch, Subject
 
+BATCH_ROWS = 1 << 16
 IN_BUCKET = f"{PLACE_COLUMN} = $place AND {BUCKET_COLUMN} = $bucket"
 """SQL: rows of one bucket; `place_parameters` has its parameters."""
+
+
+IS_FORMER = f"a.place = r.{PLACE_COLUMN} AND a.partition_id <> r.{PARTITION_COLUMN}"
+"""SQL: whether the row `r` of a clean table is of a partition that was dropped; `a` is the one in `living` that has its name now."""
 
 
 def place_parameters(stretch: Stretch) -> dict[str, object]:
@@ -37,9 +43,14 @@ class Engine:
         self._subject = subject
         self.table: TableInfo = subject.table
         self.own_columns: list[str] = list(subject.table.schema.names)
+        self.layout = subject.layout
         self.columns = [*self.own_columns, OFFSET_COLUMN, TIMESTAMP_COLUMN]
-        """The table's own, the offset and the time: what a log table's rows are compared by."""
+        """The table's own, the offset and the time: what a log table's rows are compared by. A clean table has no times, and offsets only
+        of a log table, by the footers of its files."""
+        if not self.layout.has_row_offsets:
+            self.columns = [*self.own_columns, OFFSET_COLUMN] if self.table.table_type is TableType.LOG else self.own_columns
         self._types = self._declared_types()
+        self.footers = self._read_footers()
         self._make_views()
 
     def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
@@ -72,6 +83,26 @@ class Engine:
             raise
         self._connection.unregister("log_stream")
 
+    def batches(self, sql: str, parameters: Mapping[str, object]) -> Iterator[pa.RecordBatch]:
+        """All rows of a query, as Arrow has them."""
+        reader = self._connection.sql(sql, params=dict(parameters)).to_arrow_reader(BATCH_ROWS)
+        assert reader is not None
+        yield from reader
+
+    def log_batches(self, stretch: Stretch) -> Iterator[pa.RecordBatch]:
+        """The records of a log table's bucket that are tiered and that the log still has, in the table's own columns."""
+        start, stop = stretch.readable
+        split = TieringLogSplit(self.table.path, stretch.bucket, stretch.place[0] or None, start, stop, stop)
+        if start < stop:
+            yield from (batch.select(self.own_columns) for batch in self._subject.source.reader(self.table, split).read())
+
+    def leave_former_out(self) -> None:
+        """Takes out of the view `lake` of a clean table the rows of partitions that were dropped and made anew under the same name."""
+        living = "a.place = r.__place AND a.partition_id <> r.__partition"
+        self.rows(
+            f"CREATE OR REPLACE TEMP VIEW lake AS SELECT * FROM lake_rows AS r WHERE NOT EXISTS (SELECT 1 FROM living AS a WHERE {living})"
+        )
+
     def set_apart(self, stretch: Stretch, before: object | None, first: int) -> None:
         """Takes out of the view `lake` the rows of a bucket from offset `first` on with a time before `before`; None = any time."""
         partition, bucket = stretch.place
@@ -98,16 +129,34 @@ class Engine:
         return {row[0]: row[1] for row in described}
 
     def _make_views(self) -> None:
-        files = self._subject.files
+        files, is_clean = self._subject.files, not self.layout.has_row_offsets
         if files.data:
-            present = make_lake_view(self.rows, self.table, files, self._types, "lake_rows")
+            name = "lake_file_rows" if is_clean else "lake_rows"
+            present = make_lake_view(self.rows, self.table, files, self._types, name, self.layout)
             self._types |= {name: present[name] for name in self._types if name in present}
+            if is_clean:
+                make_footer_view(self.rows, self.footers, "lake_file_rows", "lake_rows")
         else:
             self._connection.register("nothing", self.table.lake_schema().empty_table())
             names = {name: quoted(name) for name in self.table.schema.names}
-            self.rows(f"CREATE TEMP VIEW lake_rows AS SELECT *, {place_of(self.table, names)} AS {PLACE_COLUMN} FROM nothing")
+            more = f"{place_of(self.table, names)} AS {PLACE_COLUMN}, NULL::BIGINT AS {PARTITION_COLUMN}, TRUE AS {OURS_COLUMN}"
+            self.rows(f"CREATE TEMP VIEW lake_rows AS SELECT *, {more} FROM nothing")
+        if is_clean:
+            self._make_living()
         self.rows(f"CREATE TEMP TABLE apart (place VARCHAR, bucket INTEGER, before {self._types[TIMESTAMP_COLUMN]}, first BIGINT)")
         self.rows("CREATE TEMP VIEW lake AS SELECT * FROM lake_rows")
+
+    def _read_footers(self) -> Sequence[FileFacts]:
+        if self.layout.has_row_offsets:
+            return ()
+        return read_footers(self.rows, self._subject.files.data, self.table.table_id, self._subject.view.table_uuid)
+
+    def _make_living(self) -> None:
+        """The partitions that there are, by name."""
+        self.rows("CREATE TEMP TABLE living (place VARCHAR, partition_id BIGINT)")
+        places = {(stretch.place[0], stretch.bucket.partition_id) for stretch in self._subject.stretches}
+        for place, partition_id in places:
+            self.rows("INSERT INTO living VALUES ($place, $id)", {"place": place, "id": partition_id})
 
 
 def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:

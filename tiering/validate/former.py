@@ -52,7 +52,7 @@ def _look_at_log(engine: Engine, report: Report, stretch: Stretch, lake: _LakeRo
     if former <= 0:
         return stretch
     engine.set_apart(stretch, first, EVERY_OFFSET)
-    text = _older_rows_text(former)
+    text = older_rows_text(former)
     if low > stretch.start:
         text += f"; offsets {stretch.start} to {low - 1} of this one cannot be told from them"
     report.add("rows", stretch.name, None, None, former, text)
@@ -75,17 +75,18 @@ def _look_at_keys(engine: Engine, report: Report, stretch: Stretch, lake: _LakeR
     former = _count(engine, stretch, f"{TIMESTAMP_COLUMN} < $first AND {OFFSET_COLUMN} >= {lowest}", {"first": first})
     if former:
         engine.set_apart(stretch, first, lowest)
-        report.add("rows", stretch.name, None, None, former, _older_rows_text(former))
+        report.add("rows", stretch.name, None, None, former, older_rows_text(former))
     return stretch
 
 
 def _all_former(engine: Engine, report: Report, stretch: Stretch, rows: int) -> Stretch:
     engine.set_apart(stretch, None, EVERY_OFFSET)
-    report.add("rows", stretch.name, None, None, rows, _older_rows_text(rows))
+    report.add("rows", stretch.name, None, None, rows, older_rows_text(rows))
     return stretch
 
 
-def _older_rows_text(former: int) -> str:
+def older_rows_text(former: int) -> str:
+    """For people."""
     return f"{former} rows are older than the partition's log: of a former partition of that name, taken as they are"
 
 

@@ -34,10 +34,12 @@ class Block:
     readable: int = 0
     digest: int = 0
 
-    def is_each_of(self, low: int, high: int) -> bool:
-        """Whether the offsets `[low, high)` are there, each once, and nothing else."""
+    def is_each_of(self, low: int, high: int, count: int) -> bool:
+        """Whether `count` of the offsets `[low, high)` are there, each once, and nothing else."""
+        if count == 0:
+            return self.rows == 0
         inside = self.lowest is not None and self.highest is not None and low <= self.lowest and self.highest < high
-        return inside and self.rows == self.offsets == high - low
+        return inside and self.rows == self.offsets == count
 
 
 def gather_blocks(engine: Engine, stretches: tuple[Stretch, ...], level: Level) -> Mapping[Place, Mapping[int, Block]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tiering.counts import counted
+from tiering.lake.proof.file_footer import Run
 from tiering.model.tables import OFFSET_COLUMN
 from tiering.validate.elsewhere import report_elsewhere
 from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
@@ -26,7 +27,7 @@ def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...],
     """Checks that each bucket has as many rows as the marker says."""
     counted = {place: sum(block.rows for block in blocks.values()) for place, blocks in lake.items()}
     for stretch in stretches:
-        expected, actual = stretch.tiered - stretch.start, counted.pop(stretch.place, 0)
+        expected, actual = stretch.rows, counted.pop(stretch.place, 0)
         report.add("rows", stretch.name, expected == actual, expected, actual, _count_details(expected, actual))
     report_elsewhere(report, counted, engine.table.bucket_count)
 
@@ -51,9 +52,14 @@ def _first_bad_block(stretch: Stretch, blocks: Mapping[int, Block]) -> int | Non
     bad: list[int] = [min(outside)] if (outside := [block for block in blocks if block not in wanted]) else []
     for block in wanted:
         low, high = max(stretch.start, block * size), min(stretch.tiered, (block + 1) * size)
-        if block not in blocks or not blocks[block].is_each_of(low, high):
+        wanted_rows = high - low - _overlap(stretch.empty, low, high)
+        if not blocks.get(block, Block(0)).is_each_of(low, high, wanted_rows):
             return min([block, *bad])
     return bad[0] if bad else None
+
+
+def _overlap(runs: tuple[Run, ...], low: int, high: int) -> int:
+    return sum(max(0, min(stop, high) - max(start, low)) for start, stop in runs)
 
 
 def _offset_details(engine: Engine, stretch: Stretch, block: int) -> str:
@@ -64,7 +70,8 @@ def _offset_details(engine: Engine, stretch: Stretch, block: int) -> str:
     sql = f"SELECT {OFFSET_COLUMN}, count(*) FROM lake WHERE {IN_BUCKET} AND {bounds} GROUP BY 1"
     counted = dict(engine.rows(sql, place_parameters(stretch)))
     for offset in range(first, last):
-        rows, inside = counted.get(offset, 0), stretch.start <= offset < stretch.tiered
+        is_empty = any(start <= offset < stop for start, stop in stretch.empty)
+        rows, inside = counted.get(offset, 0), stretch.start <= offset < stretch.tiered and not is_empty
         if inside and rows == 0:
             return f"bucket {stretch.name}: offset {offset} is missing"
         if rows > 1:

@@ -79,7 +79,7 @@ def _fold(engine: Engine, stretch: Stretch) -> None:
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     values = {"__time": TIMESTAMP_COLUMN, "__change": CHANGE_TYPE_COLUMN, "__digest": engine.hash_of(*engine.own_columns)}
     newest = ", ".join(f"arg_max({value}, {OFFSET_COLUMN}) AS {name}" for name, value in values.items())
-    with engine.log(stretch, start, stop, [*engine.columns, CHANGE_TYPE_COLUMN]) as log:
+    with engine.log(stretch, start, stop, [*engine.own_columns, OFFSET_COLUMN, TIMESTAMP_COLUMN, CHANGE_TYPE_COLUMN]) as log:
         engine.rows(
             f"CREATE OR REPLACE TEMP TABLE newest AS SELECT {keys}, max({OFFSET_COLUMN}) AS __at, {newest} FROM {log} "
             f"WHERE {CHANGE_TYPE_COLUMN} <> {int(ChangeType.UPDATE_BEFORE)} GROUP BY {keys}"
@@ -92,9 +92,11 @@ def _first_difference(engine: Engine, stretch: Stretch) -> str | None:
     # A row from a KV snapshot has neither offset nor time of its change.
     from_snapshot = f"(l.__at = {SNAPSHOT_OFFSET} AND (n.__at < {stretch.start} OR {stretch.start} = 0))"
     same = f"(l.__digest = n.__digest AND ({from_snapshot} OR (l.__at = n.__at AND l.__time = n.__time)))"
+    if not engine.layout.has_row_offsets:
+        same = "(l.__digest = n.__digest)"
     dead = f"(n.__change = {_DELETED} AND l.__digest IS NOT NULL)"
     other = f"(n.__change <> {_DELETED} AND {same} IS NOT TRUE)"
-    unheard = f"(n.__change IS NULL AND {_is_older(stretch)} IS NOT TRUE)"
+    unheard = f"(n.__change IS NULL AND {_is_older(engine, stretch)} IS NOT TRUE)"
     differences = engine.rows(
         f"SELECT {keys}, n.__at, l.__at, n.__change = {_DELETED}, l.__digest IS NULL, l.__digest = n.__digest FROM newest AS n "
         f"FULL JOIN {_lake(engine)} AS l ON {join} WHERE {dead} OR {other} OR {unheard} ORDER BY coalesce(n.__at, l.__at) LIMIT 1",
@@ -104,6 +106,8 @@ def _first_difference(engine: Engine, stretch: Stretch) -> str | None:
         return None
     *key, at, in_lake, is_deleted, is_missing, same_values = differences[0]
     where = f"bucket {stretch.name}: key {_key(key)}"
+    if not engine.layout.has_row_offsets:
+        return _difference_in_values(where, at, is_deleted, is_missing)
     if at is None:
         return f"{where} has offset {in_lake} in the lake; the log has no such change"
     if is_deleted:
@@ -115,19 +119,33 @@ def _first_difference(engine: Engine, stretch: Stretch) -> str | None:
     return f"{where}, last changed at offset {at}, has {'another offset or time' if same_values else 'other values'} in the lake"
 
 
+def _difference_in_values(where: str, at: int | None, is_deleted: bool, is_missing: bool) -> str:
+    """Of a row that tells no offset."""
+    if at is None:
+        return f"{where} is in the lake; the log has no change of it"
+    if is_deleted:
+        return f"{where} was deleted at offset {at} and is still in the lake"
+    if is_missing:
+        return f"{where}, last changed at offset {at}, is missing"
+    return f"{where}, last changed at offset {at}, has other values in the lake"
+
+
 def _lake(engine: Engine) -> str:
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     digest = engine.hash_of(*engine.own_columns)
-    return f"(SELECT {keys}, {OFFSET_COLUMN} AS __at, {TIMESTAMP_COLUMN} AS __time, {digest} AS __digest FROM lake WHERE {IN_BUCKET})"
+    time = TIMESTAMP_COLUMN if engine.layout.has_row_offsets else "NULL"
+    return f"(SELECT {keys}, {OFFSET_COLUMN} AS __at, {time} AS __time, {digest} AS __digest FROM lake WHERE {IN_BUCKET})"
 
 
-def _is_older(stretch: Stretch) -> str:
-    """SQL that is true for a row whose change the log need not hold any more.
+def _is_older(engine: Engine, stretch: Stretch) -> str:
+    """SQL that is true for a row whose change the log need not hold any more. In a clean table that may be any row of a log that was cut.
 
     A log that reaches back to its start holds all changes, except those of rows from a KV snapshot in a partition: these may belong to
     a former partition of that name.
     """
     low = stretch.held[0]
+    if not engine.layout.has_row_offsets:
+        return str(low > 0)
     if low == 0:
         return f"({bool(stretch.place[0] and stretch.start)} AND l.__at = {SNAPSHOT_OFFSET})"
     return f"(l.__at = {SNAPSHOT_OFFSET} OR l.__at < {low})"
@@ -135,7 +153,7 @@ def _is_older(stretch: Stretch) -> str:
 
 def _untouched(engine: Engine, stretch: Stretch) -> str:
     join = " AND ".join(f"n.{quoted(key)} = l.{quoted(key)}" for key in engine.table.primary_key)
-    return f"{_is_older(stretch)} AND NOT EXISTS (SELECT 1 FROM newest AS n WHERE {join})"
+    return f"{_is_older(engine, stretch)} AND NOT EXISTS (SELECT 1 FROM newest AS n WHERE {join})"
 
 
 def _key(values: list[Any]) -> str:

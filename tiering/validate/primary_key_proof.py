@@ -31,7 +31,7 @@ class QuickProof:
         self._engine = engine
         self._columns: list[str] = []
         if level.depth >= Level.OFFSETS.depth:
-            self._columns = [*engine.table.primary_key, OFFSET_COLUMN]
+            self._columns = [*engine.table.primary_key, *([OFFSET_COLUMN] if engine.layout.has_row_offsets else [])]
         if level.depth >= Level.ROWS.depth:
             self._columns = engine.columns
         self._lake = self._read_lake()

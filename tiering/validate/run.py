@@ -12,10 +12,12 @@ from tiering.cluster.base import SplitSource
 from tiering.counts import counted
 from tiering.errors import DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
+from tiering.lake.file_lists import ReadableLake
 from tiering.library_guards.duckdb_guard import lock
 from tiering.model.tables import TablePath, TableType
 from tiering.redaction.redact import outside_text
 from tiering.validate import log_checks, primary_key_checks
+from tiering.validate.clean import checks as clean_checks
 from tiering.validate.engine import Engine, open_engine
 from tiering.validate.former import set_former_apart
 from tiering.validate.report import Report
@@ -58,7 +60,7 @@ def _validate_once(lake: Lake, subject: Subject, level: Level, memory_limit: str
     if _check_base(subject, report) and _check_ends(subject, report) and _check_files(lake, subject, report):
         try:
             with open_engine(subject, memory_limit) as engine:
-                _check_contents(engine, subject, report, level)
+                _check_contents(lake, engine, subject, report, level)
         except duckdb.Error as error:
             details = _name_damage(subject, error)
             _raise_if_expired(lake, subject)
@@ -127,7 +129,10 @@ def _raise_if_expired(lake: Lake, subject: Subject) -> None:
         )
 
 
-def _check_contents(engine: Engine, subject: Subject, report: Report, level: Level) -> None:
+def _check_contents(lake: Lake, engine: Engine, subject: Subject, report: Report, level: Level) -> None:
+    if not subject.layout.has_row_offsets and isinstance(lake, ReadableLake):
+        clean_checks.check_contents(lake, engine, subject, report, level)
+        return
     checks = log_checks if subject.table.table_type is TableType.LOG else primary_key_checks
     stretches = set_former_apart(engine, report, subject.stretches)
     gathered = checks.gather(engine, stretches, level)

@@ -12,10 +12,12 @@ from tiering.errors import InvalidArgument, LakewardError
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.file_lists import FileLists, ReadableLake
 from tiering.lake.foreign import SharedRecords
+from tiering.lake.layouts import Layout, layout_of
 from tiering.lake.marker import Marker
+from tiering.lake.proof.file_footer import Run
 from tiering.lake.rules.base_check import KnownLake, check_base
 from tiering.model.service_mode import ServiceMode
-from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath
+from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath, TableType
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,13 @@ class Stretch:
     tiered: int
     log_start: int
     log_end: int
+    empty: tuple[Run, ...] = ()
+    """Offsets without rows, as the marker of a clean table has them."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows a log table's bucket should have."""
+        return self.tiered - self.start - sum(stop - start for start, stop in self.empty)
 
     @property
     def name(self) -> str:
@@ -59,6 +68,7 @@ class Subject:
     view: LakeView
     marker: Marker | None
     files: FileLists
+    layout: Layout = Layout.SYSTEM_COLUMNS
     stretches: tuple[Stretch, ...] = ()
     vanished: tuple[BucketKey, ...] = ()
     unknown: tuple[BucketKey, ...] = ()
@@ -66,8 +76,14 @@ class Subject:
 
 
 def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: int | None) -> Subject:
-    """Looks everything up. Raises UnknownTable, InvalidArgument (never tiered, no such snapshot), LakeUnavailable."""
+    """Looks everything up. Raises UnknownTable, InvalidArgument (another format, never tiered, no such snapshot), LakeUnavailable."""
     table = source.table(path)
+    if table.lake_format.lower() != lake.format:
+        raise InvalidArgument(
+            f"the lake copy of {path} is of the format {table.lake_format}, and this version validates {lake.format}",
+            hint=f"Read it with a reader of {table.lake_format}, or validate a table whose lake format is {lake.format}.",
+            table_path=path,
+        )
     recorded = source.lake_snapshot(table)  # before the lake: a round that lands in between leaves it behind, never ahead
     view = lake.view(path)
     if view is None or view.head is None:
@@ -97,7 +113,7 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
         if error.retryable:
             raise
         return Subject(source, table, view, None, files, problem=error)
-    subject = Subject(source, table, view, marker, files)
+    subject = Subject(source, table, view, marker, files, layout_of(lake.columns(view).names))
     return subject if marker is None else _with_stretches(subject, marker, logs, names)
 
 
@@ -114,5 +130,7 @@ def _with_stretches(subject: Subject, marker: Marker, logs: Mapping[BucketKey, B
         else:
             log = logs[bucket]
             name = "" if bucket.partition_id is None else names[bucket.partition_id]
-            stretches.append(Stretch(bucket, (name, bucket.bucket_id), tiered.start, tiered.tiered, log.log_start, log.log_end))
+            proof = marker.proofs.get(bucket) if subject.table.table_type is TableType.LOG else None
+            empty = () if proof is None else proof.empty
+            stretches.append(Stretch(bucket, (name, bucket.bucket_id), tiered.start, tiered.tiered, log.log_start, log.log_end, empty))
     return replace(subject, stretches=tuple(stretches), vanished=tuple(vanished), unknown=tuple(unknown))

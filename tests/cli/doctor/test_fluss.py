@@ -59,7 +59,12 @@ def test_a_tablet_server_that_does_not_answer_and_one_that_lacks_a_call_are_name
 @pytest.mark.parametrize(
     ("answer", "verdict", "text"),
     [
-        (pb.DescribeClusterConfigsResponse(configs=[lake_setting("paimon")]), Verdict.OK, "datalake.format is paimon"),
+        (pb.DescribeClusterConfigsResponse(configs=[lake_setting("iceberg")]), Verdict.OK, "datalake.format is iceberg"),
+        (
+            pb.DescribeClusterConfigsResponse(configs=[lake_setting("lance")]),
+            Verdict.WARN,
+            "it has a lake of format lance, and Lakeward writes",
+        ),
         (pb.DescribeClusterConfigsResponse(), Verdict.WARN, "datalake.format is not set"),
         (pb.ErrorResponse(error_code=48, error_message="not yours to see"), Verdict.WARN, "it has no tables"),
     ],

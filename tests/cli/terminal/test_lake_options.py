@@ -58,6 +58,11 @@ def test_an_option_without_a_value_is_an_error() -> None:
             properties_of(*words)
 
 
+def test_an_option_of_another_format_is_named() -> None:
+    with pytest.raises(InvalidArgument, match=r"--datalake\.paimon\.warehouse is of another lake format than Iceberg"):
+        properties_of("--datalake.paimon.warehouse", "/x")
+
+
 @pytest.mark.parametrize("command", ["up", "coordinator", "tierer"])
 def test_options_that_a_command_does_not_have_are_still_refused(command: str) -> None:
     ended = CliRunner().invoke(app, [command, "--slotz", "3"])

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.lakes.memory_lake import Request, checksum_of
 from support.lakes.swept_lake import SweptMemoryLake
 from support.worlds.simulation import Simulation, recorded_everywhere
 from tiering.coordinator.calls.lake_repair.sweep_lake import Sweeper
@@ -15,6 +16,7 @@ from tiering.coordinator.decisions.lake_acks import LakeContents, LakeSize
 from tiering.coordinator.tierers.commits import Commits
 from tiering.coordinator.tierers.messages import round_ref_from_pb, text_offsets_from_pb
 from tiering.lake.base import LakeView
+from tiering.lake.layouts import Layout
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.rules.base_check import Base
 from tiering.model.tables import TablePath
@@ -77,6 +79,41 @@ def test_no_fault_loses_or_doubles_an_offset_in_a_lake_whose_tag_follows_the_com
         outcomes |= set(simulation.outcomes)
     assert lagged
     assert {"SUCCEEDED", "FENCED", "FAILED", "killed", "swept", "MAY_STILL_LAND", "reconciled"} <= outcomes
+
+
+class CleanLake(SweptMemoryLake):
+    """`proved`: how many proofs its markers had. Each counts and sums the rows of exactly the offsets that it is about."""
+
+    layout = Layout.CLEAN
+    proved = 0
+
+    def receive(self, request: Request) -> bool:
+        landed = super().receive(request)
+        for bucket, proof in request.marker.proofs.items() if landed else ():
+            tiered = request.marker.buckets[bucket].tiered
+            assert (proof.rows, proof.checksum) == (tiered - proof.since, checksum_of(proof.since, tiered)), request
+            self.proved += 1
+        return landed
+
+
+def test_no_fault_breaks_the_chain_of_a_clean_table() -> None:
+    outcomes: set[str] = set()
+    proved = 0
+    for seed in range(30):
+        lake = CleanLake()
+        simulation = Simulation(seed, lake=lake)
+        for _ in range(STEPS):
+            simulation.step()
+        simulation.heal()
+        outcomes |= set(simulation.outcomes)
+        proved += lake.proved
+        for table in lake.tables.values():
+            newest = table.markers.get(lake.tiered(table) or 0)
+            for bucket, tiered in {} if newest is None else newest.buckets.items():
+                assert newest is not None
+                assert bucket in newest.proofs or tiered.start == tiered.tiered, (seed, newest)
+    assert proved > 100
+    assert {"SUCCEEDED", "FENCED", "FAILED", "killed", "reconciled", "CommitOutcomeUnknown"} <= outcomes
 
 
 def test_after_a_quiet_hour_everybody_knows_what_the_lake_holds() -> None:

@@ -119,7 +119,7 @@ def test_a_table_made_anew_under_its_name_is_not_taken_for_the_former_one(deploy
 
 def test_tables_that_cannot_be_tiered_are_shown_with_the_reason(deployment: FlussDeployment, tables: FlussTables) -> None:
     """One of a lake format that is not there, and one whose log retention cut: Fluss spares what the lake lacks, while it is enabled."""
-    elsewhere = make_orders(tables, "elsewhere", buckets=1, datalake_format="paimon")
+    elsewhere = make_orders(tables, "elsewhere", buckets=1, datalake_format="lance")
     deployment.write(tables, elsewhere, 0, 10)
     table = make_orders(tables, "retained", buckets=1, log_ttl="1 s", log_arrow_compression_type="NONE")
     deployment.write(tables, table, 0, COUNT)
@@ -140,7 +140,7 @@ def test_tables_that_cannot_be_tiered_are_shown_with_the_reason(deployment: Flus
     assert lake_rows(deployment.data.lake_properties, table.path).num_rows == COUNT
     assert _failed(deployment, elsewhere.path) == "InvalidArgument"
     status = deployment.status(elsewhere.path)
-    assert (status.lake_format, status.last_error, status.error_retryable) == ("paimon", "there is no lake format 'paimon'", False)
+    assert (status.lake_format, status.last_error, status.error_retryable) == ("lance", "there is no lake format 'lance'", False)
     for parked in (table, elsewhere):
         tables.drop(parked)
 

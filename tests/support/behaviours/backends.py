@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -23,14 +23,16 @@ from tiering.cluster.capabilities import TableOptionSetting
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.writing.writer import FlussWriter, fluss_writer
-from tiering.cluster.writable import WritableCluster
+from tiering.cluster.writable import TableSpec, WritableCluster
 from tiering.lake.base import Lake
 from tiering.lake.fluss.options import PREFIX, lake_of_fluss
 from tiering.lake.iceberg.catalogs.opening import open_catalog
+from tiering.lake.layouts import LAYOUT_OPTION, Layout
 from tiering.lake.registry import local_lake_properties, open_lake
-from tiering.model.tables import TablePath
+from tiering.model.tables import TableInfo, TablePath
 
 EMBEDDED, FLUSS, FLUSS_WITH_ITS_LAKE = "embedded", "fluss", "fluss with its lake plugin"
+EMBEDDED_CLEAN = "embedded, clean layout"
 _LACKS_OF_FLUSS = frozenset(
     {
         Lack.KV_SNAPSHOT_ON_DEMAND,
@@ -45,6 +47,7 @@ _LACKS_OF_FLUSS = frozenset(
 )
 LACKS: Mapping[str, frozenset[Lack]] = {
     EMBEDDED: frozenset(),
+    EMBEDDED_CLEAN: frozenset(),
     FLUSS: _LACKS_OF_FLUSS,
     FLUSS_WITH_ITS_LAKE: _LACKS_OF_FLUSS | {Lack.ADDED_COLUMNS, Lack.LAKE_ENABLED_AGAIN, Lack.NAME_USED_AGAIN},
 }
@@ -110,6 +113,27 @@ class EmbeddedBackend(Backend):
     def open_cluster(self, folder: Path, database: str, clock: Clock | None = None, lake: Lake | None = None) -> OwnedCluster:
         check = {} if lake is None else {"check_lake": lake.check_schema}
         return EmbeddedStorage(folder / "cluster", clock or SystemClock(), RandomIds(), **check)
+
+
+class CleanTables(EmbeddedStorage):
+    """Makes tables with the layout clean, but for those that it refuses."""
+
+    def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
+        keys = spec.bucket_keys or [name for name in spec.primary_key if name not in spec.partition_keys]
+        layout = Layout.SYSTEM_COLUMNS if spec.primary_key and len(keys) > 1 else Layout.CLEAN
+        return super().create_table(path, replace(spec, properties={LAYOUT_OPTION: layout, **spec.properties}), ignore_if_exists)
+
+
+class EmbeddedCleanBackend(EmbeddedBackend):
+    """The same, with lake tables that have the columns of their source alone."""
+
+    name = EMBEDDED_CLEAN
+    stories = 6
+    """What rounds do is the same; only files, footers and the marker differ."""
+
+    def open_cluster(self, folder: Path, database: str, clock: Clock | None = None, lake: Lake | None = None) -> OwnedCluster:
+        check = {} if lake is None else {"check_lake": lake.check_schema}
+        return CleanTables(folder / "cluster", clock or SystemClock(), RandomIds(), **check)
 
 
 @dataclass

@@ -52,8 +52,9 @@ class FlussTables:
         buckets: int = 1,
         partition_keys: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
+        **description: Any,
     ) -> TableInfo:
-        """A new table, in place of one of that name."""
+        """A new table, in place of one of that name. `description`: more of it, such as `bucket_keys`, `comment`, `custom_properties`."""
 
         async def work(connection: Any) -> int:
             admin, path = connection.get_admin(), fluss.TablePath("sales", name)
@@ -64,6 +65,7 @@ class FlussTables:
                 bucket_count=buckets,
                 partition_keys=list(partition_keys),
                 properties=dict(properties or {}),
+                **description,
             )
             await admin.create_table(path, descriptor, False)
             return int((await admin.get_table_info(path)).table_id)

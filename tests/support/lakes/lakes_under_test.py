@@ -10,16 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog, load_catalog
+from pypaimon import CatalogFactory
 
 from support.lakes.lake_kit import ObservedCatalog
 from support.lakes.swept_lake import SweptMemoryLake
-from tiering.lake.base import Lake, LakeCommitter, LakeTieringFactory
+from tiering.lake.base import Lake, LakeCommitter, LakeTieringFactory, LakeView
 from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.lake.registry import local_lake_properties
-from tiering.model.tables import TableInfo
+from tiering.lake.layouts import LAYOUT_OPTION, Layout
+from tiering.lake.paimon.commit.committer import PaimonCommitter
+from tiering.lake.paimon.commit.publishing import publish
+from tiering.lake.paimon.factory import PaimonTieringFactory
+from tiering.lake.registry import local_lake_properties, open_lake
+from tiering.lake.writing.sent_rounds import SentRounds
+from tiering.model.tables import BucketKey, TableInfo
 
 
 class LakeUnderTest(ABC):
@@ -83,6 +90,36 @@ class IcebergUnderTest(LakeUnderTest):
         return replace(factory, catalog=catalog).create_committer()
 
 
+class CleanLake(IcebergLake):
+    """Makes tables with the layout clean."""
+
+    def ensure_table(self, table: TableInfo) -> LakeView:
+        return super().ensure_table(replace(table, properties={LAYOUT_OPTION: Layout.CLEAN, **table.properties}))
+
+
+class CleanUnderTest(IcebergUnderTest):
+    """Tables without system columns: offsets stand in the footers of their files."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.lake = CleanLake(self._properties)
+
+    def another_process(self) -> Lake:
+        return CleanLake(self._properties)
+
+    def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
+        places: list[tuple[int, int]] = []
+        for task in self._opened().load_table(str(table.path)).scan().plan_files():
+            metadata = pq.read_metadata(task.file.file_path.removeprefix("file://"))
+            texts = {key.decode(): value.decode() for key, value in (metadata.metadata or {}).items()}
+            runs = [tuple(map(int, run.split("-"))) for run in texts["lakeward.offsets"].split(",")]
+            assert sum(stop - start for start, stop in runs) == metadata.num_rows
+            places += [
+                (BucketKey.parse(texts["lakeward.bucket"]).bucket_id, offset) for start, stop in runs for offset in range(start, stop)
+            ]
+        return sorted(places)
+
+
 class HadoopUnderTest(IcebergUnderTest):
     """Tables in a folder, without any catalog but the names of their metadata files."""
 
@@ -98,6 +135,45 @@ class HdfsUnderTest(HadoopUnderTest):
 
     def __init__(self, name_node: str, folder: str) -> None:
         IcebergUnderTest.__init__(self, Path(folder), {"type": "hadoop", "warehouse": f"hdfs://{name_node}/{folder}"})
+
+
+class PaimonUnderTest(LakeUnderTest):
+    """Paimon tables in a folder, read by pypaimon."""
+
+    def __init__(self, folder: Path) -> None:
+        self._properties = local_lake_properties(folder)
+        self.lake = open_lake("paimon", self._properties)
+
+    def another_process(self) -> Lake:
+        return open_lake("paimon", self._properties)
+
+    def _table(self, table: TableInfo) -> Any:
+        return CatalogFactory.create({"warehouse": self._properties["warehouse"]}).get_table(str(table.path))
+
+    def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
+        builder = self._table(table).new_read_builder().with_projection(["__bucket", "__offset"])
+        rows = builder.new_read().to_arrow(builder.new_scan().plan().splits()).to_pylist()
+        return sorted((row["__bucket"], row["__offset"]) for row in rows)
+
+    def names(self, table: TableInfo) -> dict[int, str]:
+        builder = self._table(table).new_read_builder()
+        rows = builder.new_read().to_arrow(builder.new_scan().plan().splits()).to_pylist()
+        assert len({row["id"] for row in rows}) == len(rows)
+        return {row["id"]: row["name"] for row in rows}
+
+    def foreign_commit(self, table: TableInfo) -> None:
+        builder = self._table(table).copy({"snapshot.ignore-empty-commit": "false"}).new_batch_write_builder()
+        builder.new_commit().commit([])
+
+    def faulty_committer(self, factory: LakeTieringFactory, *, lands: bool) -> LakeCommitter:
+        assert isinstance(factory, PaimonTieringFactory)
+
+        def publisher(*request: Any) -> None:
+            if lands:
+                publish(*request)
+            raise ConnectionError("no answer")
+
+        return PaimonCommitter(factory.state.root, SentRounds(), publisher)
 
 
 class MemoryUnderTest(LakeUnderTest):
@@ -129,7 +205,9 @@ class MemoryUnderTest(LakeUnderTest):
 
 LAKES: Mapping[str, Callable[[Path], LakeUnderTest]] = {
     "iceberg": IcebergUnderTest,
+    "iceberg, clean layout": CleanUnderTest,
     "iceberg, hadoop catalog": HadoopUnderTest,
+    "paimon": PaimonUnderTest,
     "memory": lambda _: MemoryUnderTest(),
     "memory, whose tag follows the commit": lambda _: MemoryUnderTest(tag_moves_in_the_commit=False),
 }

@@ -25,7 +25,9 @@ from tiering.lake.base import (
     WriteResult,
     WriterInitContext,
 )
+from tiering.lake.layouts import Layout
 from tiering.lake.marker import Marker
+from tiering.lake.proof.row_checksum import MODULUS
 from tiering.lake.rules.commit_check import check_committable
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
@@ -69,6 +71,8 @@ class MemoryLake:
 
     format = "iceberg"
     tag_moves_in_the_commit = True
+    layout = Layout.SYSTEM_COLUMNS
+    """Clean: write results have checksums, so that markers have proofs."""
 
     def __init__(self) -> None:
         self.tables: dict[TablePath, MemoryTable] = {}
@@ -222,7 +226,8 @@ class MemoryWriter:
 
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
         records = reached_offset - starting_offset
-        return WriteResult(self._context.bucket, starting_offset, reached_offset, records, 1, 1, self._file.encode())
+        checksum = checksum_of(starting_offset, reached_offset) if self._lake.layout is Layout.CLEAN else None
+        return WriteResult(self._context.bucket, starting_offset, reached_offset, records, 1, 1, self._file.encode(), checksum=checksum)
 
     def abort(self) -> None:
         self._lake.files.pop(self._file, None)
@@ -248,6 +253,11 @@ class MemoryCommitter:
         self._lake.deleted.extend(ranges_of(committable))
         for *_, file in ranges_of(committable):
             self._lake.files.pop(file, None)
+
+
+def checksum_of(start: int, stop: int) -> int:
+    """Of the rows with the offsets `[start, stop)`; sums as that of real rows does."""
+    return sum(offset * 0x9E3779B97F4A7C15 for offset in range(start, stop)) % MODULUS
 
 
 def ranges_of(committable: Committable) -> tuple[Range, ...]:

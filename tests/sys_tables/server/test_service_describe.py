@@ -186,10 +186,11 @@ def test_every_option_that_a_table_may_have_is_shown(run: Run) -> None:
 
 def test_a_data_table_says_how_its_lake_copy_stands_and_where_it_is(run: Run) -> None:
     async def scenario() -> None:
-        infos = [table_info("d.t", freshness_ms=30_000), table_info("d.new"), table_info("d.off", lake_enabled=False)]
+        elsewhere = table_info("d.elsewhere", lake_format="lance")
+        infos = [table_info("d.t", freshness_ms=30_000), table_info("d.new"), table_info("d.off", lake_enabled=False), elsewhere]
         status = table_status("d.t", status="Tiered", lag_ms=0, last_tiered_time=NOON)
         async with serving(MemoryCoordinator(infos, [status, table_status("d.new")])) as client:
-            tiered, new, off = [await describe(client, "d", name) for name in ("t", "new", "off")]
+            tiered, new, off, foreign = [await describe(client, "d", name) for name in ("t", "new", "off", "elsewhere")]
         assert (list(tiered.lake_path), list(new.lake_path)) == (["d", "t"], ["d", "new"])
         assert {name: value for name, value in tiered.properties.items() if name.startswith("lake.")} == {
             "lake.enabled": "true",
@@ -204,6 +205,8 @@ def test_a_data_table_says_how_its_lake_copy_stands_and_where_it_is(run: Run) ->
         assert "CALL sys.tier_table('d.new')" in new.not_in_lake
         assert (list(off.lake_path), off.properties["lake.enabled"]) == ([], "false")
         assert "table.datalake.enabled=true" in off.not_in_lake
+        assert (list(foreign.lake_path), foreign.properties["lake.format"]) == ([], "lance")
+        assert "is of the format lance, which cannot be read here" in foreign.not_in_lake
 
     run(scenario())
 

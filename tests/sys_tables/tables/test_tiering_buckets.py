@@ -22,6 +22,7 @@ from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.coordinator.decisions.change import Change
+from tiering.coordinator.decisions.records import ElsewhereRecord
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import BucketStopped
@@ -156,6 +157,17 @@ def test_offsets_that_an_older_version_or_accept_recorded_do_not_tell_where_rows
         with world.coordinator.table_records.changing():
             world.coordinator.table_records.put(Change(world.record()).update(lake=untold))
         assert places(rows(world)[0]) == (None, None, None)
+
+
+def test_what_another_service_tiered_is_in_the_lake(world: World) -> None:
+    """As the table's own status has it; where each record is the ends alone do not tell."""
+    world.append(10)
+    elsewhere = ElsewhereRecord("cluster", 3, {"0": 4}, world.clock.now())
+    with world.coordinator.table_records.changing():
+        world.coordinator.table_records.put(Change(world.record()).update(elsewhere=elsewhere))
+    first, second = rows(world)
+    assert (first["lake_offset"], first["lag_records"], places(first)) == (4, 6, (None, None, None))
+    assert (second["lake_offset"], second["lag_records"]) == (None, 0)
 
 
 def test_the_lake_of_a_primary_key_table_has_rows_and_no_records(tmp_path: Path) -> None:

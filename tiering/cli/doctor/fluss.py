@@ -20,7 +20,7 @@ from tiering.cluster.fluss.table_json import LAKE_FORMAT
 from tiering.cluster.fluss.wire.api import DESCRIBE_CLUSTER_CONFIGS, LEASES, NEEDED_OF_A_TABLET_SERVER
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakewardError
-from tiering.lake.registry import lake_opener
+from tiering.lake.registry import format_names, has_format, open_lake
 from tiering.model.tables import DEFAULT_LAKE_FORMAT
 from tiering.rpc.fluss import fluss_pb2 as pb
 
@@ -69,7 +69,7 @@ def lake_of_cluster(servers: str, properties: Mapping[str, str]) -> Iterator[Fin
     yield finding
     if finding.verdict is Verdict.OK:
         with fluss_cluster(servers) as cluster:
-            check_lake(cluster, lake_opener(properties))
+            check_lake(cluster, open_lake(DEFAULT_LAKE_FORMAT, properties))
         yield ok(LAKE, "it has the tables that the cluster says are tiered")
 
 
@@ -134,11 +134,18 @@ def _configured_format(client: FlussClient) -> str | None:
 
 
 def _lake_format(configured: str | None, tables: Sequence[_Table]) -> Finding:
+    formats = {str(table.lake_format) for table in tables if table.lake_format is not None}
+    foreign = sorted(name for name in ({configured} if configured else formats) if not has_format(name))
+    if foreign:
+        return warn(
+            CHECK,
+            f"it has a lake of format {', '.join(foreign)}, and Lakeward writes {', '.join(format_names())}",
+            f"Leave its tables to a service that writes {foreign[0]}: Lakeward shows them, with this reason.",
+        )
     if configured:
         return ok(CHECK, f"its coordinator has a lake plugin: {CLUSTER_LAKE_FORMAT} is {configured}")
-    formats = {table.lake_format for table in tables} - {None}
     if formats:
-        return ok(CHECK, f"it has a lake plugin: its tables go to a lake of format {', '.join(sorted(map(str, formats)))}")
+        return ok(CHECK, f"it has a lake plugin: its tables go to a lake of format {', '.join(sorted(formats))}")
     if configured == "":
         mend = "Set it and datalake.iceberg.* in server.yaml, with the plugin fluss-lake-iceberg; tables made after that have a lake."
         return warn(CHECK, f"its coordinator has no lake: {CLUSTER_LAKE_FORMAT} is not set", mend)

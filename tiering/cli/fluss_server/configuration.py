@@ -24,12 +24,14 @@ class ClusterSettings:
     plugins_folder: Path | None = None
     """FLUSS_PLUGINS_DIR of the coordinator; None = it has no lake plugin, and no lake."""
     lake: Mapping[str, str] = field(default_factory=dict)
-    """Properties of the lake catalog, without the prefix `datalake.iceberg.`."""
+    """Properties of the lake catalog, without the prefix `datalake.iceberg.` (or of another format)."""
     tablet_servers: int = 1
     users: Mapping[str, str] = field(default_factory=dict)
     """Passwords by user. With any, every server has a second listener that asks for them (SASL/PLAIN)."""
     server_properties: Mapping[str, str] = field(default_factory=dict)
     """More of server.yaml, for every server."""
+    lake_format: str = "iceberg"
+    """What the lake plugin calls itself."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,8 @@ def server_configuration(
     if tablet_server_id is not None:
         properties["tablet-server.id"] = str(tablet_server_id)
     if settings.plugins_folder is not None:
-        properties["datalake.format"] = "iceberg"
-        properties |= {f"datalake.iceberg.{key}": value for key, value in settings.lake.items()}
+        properties["datalake.format"] = settings.lake_format
+        properties |= {f"datalake.{settings.lake_format}.{key}": value for key, value in settings.lake.items()}
     if settings.users:
         properties["bind.listeners"] += f",{LOGIN_LISTENER}://{LOOPBACK}:{ports.login}"
         properties |= _login_properties(settings.users)

@@ -171,7 +171,7 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
     check_lake = _lake_check(lake_of)
     cluster = stack.enter_context(kind.host(folder.cluster, settings.cluster_settings, check_lake))
     if cluster.add_to_server is None and not settings.create_lake_tables:  # it has servers of its own: others may have tiered it
-        check_lake_is_the_clusters(cluster.owner, lake_of)
+        check_lake_is_the_clusters(cluster.owner, lake_of(options.lake_format))
     options = replace(options, cluster_properties=cluster.properties)
     return Coordinator(store, cluster.owner, lake_of, options, validator=_validator(folder, options)), cluster
 

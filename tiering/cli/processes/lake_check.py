@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 import structlog
@@ -10,7 +10,6 @@ import structlog
 from tiering.cluster.base import TableCatalog
 from tiering.errors import SetupError, TransientTieringError
 from tiering.lake.base import Lake
-from tiering.lake.registry import has_format
 from tiering.model.tables import TableInfo
 
 log = structlog.get_logger(__name__)
@@ -19,21 +18,21 @@ LOOKED_AT = 5
 """Tables. One of them may have been dropped from the lake by a user; a lake that has none of them is another one."""
 
 
-def check_lake_is_the_clusters(cluster: TableCatalog, lake_of: Callable[[str], Lake]) -> None:
-    """Raises SetupError if the cluster says that tables are tiered, and none of the first few of them is in the lake.
+def check_lake_is_the_clusters(cluster: TableCatalog, lake: Lake) -> None:
+    """Raises SetupError if the cluster says that tables of the lake's format are tiered, and none of the first few of them is in it.
 
     While the cluster or the lake does not answer nothing is known, and rounds do not begin either: the log says so.
     """
     try:
-        check_lake(cluster, lake_of)
+        check_lake(cluster, lake)
     except TransientTieringError as error:
         log.warning("whether the lake is the cluster's could not be looked at", error=error.message)
 
 
-def check_lake(cluster: TableCatalog, lake_of: Callable[[str], Lake]) -> None:
+def check_lake(cluster: TableCatalog, lake: Lake) -> None:
     """The same; raises ClusterUnavailable, LakeUnavailable as well."""
-    tiered = list(islice(_tiered(cluster), LOOKED_AT))
-    if not tiered or any(lake_of(table.lake_format).view(table.path) is not None for table in tiered):
+    tiered = list(islice(_tiered(cluster, lake.format), LOOKED_AT))
+    if not tiered or any(lake.view(table.path) is not None for table in tiered):
         return
     tables = ", ".join(str(table.path) for table in tiered)
     raise SetupError(
@@ -44,8 +43,8 @@ def check_lake(cluster: TableCatalog, lake_of: Callable[[str], Lake]) -> None:
     )
 
 
-def _tiered(cluster: TableCatalog) -> Iterator[TableInfo]:
+def _tiered(cluster: TableCatalog, lake_format: str) -> Iterator[TableInfo]:
     """Asks the cluster about one table after the other: whoever has seen enough of them stops."""
     for table in cluster.tables():
-        if table.lake_enabled and has_format(table.lake_format) and cluster.lake_snapshot(table) is not None:
+        if table.lake_enabled and table.lake_format == lake_format and cluster.lake_snapshot(table) is not None:
             yield table

@@ -17,6 +17,8 @@ from tiering.lake.fluss.server_yaml import read_server_yaml
 
 log = structlog.get_logger(__name__)
 
+OF_OTHER_FORMATS = ("datalake.paimon.", "datalake.lance.", "datalake.hudi.")
+"""What the lake's own options begin with where Flink's tiering job writes another format (Fluss, DataLakeFormat)."""
 OTHER_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Context settings of a command that takes `--datalake.*`: their names are the lake's own. `read_lake` refuses all others."""
 
@@ -60,6 +62,11 @@ def _datalake_options(context: typer.Context) -> Mapping[str, str]:
     while rest:
         name, equals, value = rest.pop(0).partition("=")
         option = name.removeprefix("--")
+        if option.startswith(OF_OTHER_FORMATS):
+            raise InvalidArgument(
+                f"the option {name} is of another lake format than Iceberg, which alone is taken from Fluss's options",
+                hint=f"It takes those that begin with --{PREFIX}. Leave the cluster's tables to the service that has this option.",
+            )
         if option == name or not (option == FORMAT or option.startswith(PREFIX)):
             _refuse(context, name)
         if not equals:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from tiering.clock import Clock
 from tiering.cluster.embedded.kv.primary_key_tables import PrimaryKeyTables
 from tiering.cluster.embedded.kv.snapshot_files import SNAPSHOT_FOLDER
+from tiering.cluster.embedded.log.bucketing import Bucketing, bucketing_for
 from tiering.cluster.embedded.log.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
 from tiering.cluster.embedded.metadata import lease_rows, table_rows
 from tiering.cluster.embedded.metadata.database import Metadata
@@ -21,6 +22,7 @@ from tiering.cluster.embedded.metadata.listing import TableListing
 from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.writable import TableSpec
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument
+from tiering.lake.layouts import wanted_layout
 from tiering.model.names import check_database, table_path
 from tiering.model.tables import TableInfo, TablePath
 
@@ -105,23 +107,48 @@ class TableChanges:
         """
         check_path(path)
         with self._listing.altering() as (connection, touched):
-            before = table_rows.find_table(connection, path).info
+            stored = table_rows.find_table(connection, path)
+            before = stored.info
             table_rows.insert_columns(connection, path, add_columns)
             info = table_rows.update_properties(connection, path, options, self._clock.now())
-            if info.lake_format != before.lake_format and read_lake_record(connection, info.table_id) is not None:
-                raise InvalidArgument(
-                    f"the lake format of {path} cannot become {info.lake_format}: its lake table is {before.lake_format} already",
-                    hint="Make a new table with that format, and load it.",
-                    table_id=info.table_id,
-                )
+            layout, former_layout = wanted_layout(info.properties), wanted_layout(before.properties)
+            moves = (info.lake_format, layout) != (before.lake_format, former_layout)
+            if moves and read_lake_record(connection, info.table_id) is not None:
+                raise _other_lake_table(info, before)
+            _check_bucketing(stored, info)
             # What an older version let in may still be altered in other ways, such as to disable the lake.
-            if info.lake_enabled and (not before.lake_enabled or info.schema != before.schema or info.lake_format != before.lake_format):
+            is_other = (info.schema, info.lake_format, layout) != (before.schema, before.lake_format, former_layout)
+            if info.lake_enabled and (not before.lake_enabled or is_other):
                 self._check_lake(info)
             if dry_run:
                 connection.rollback()
             else:
                 touched.add(info.table_id)
         return info
+
+
+def _check_bucketing(stored: table_rows.StoredTable, info: TableInfo) -> None:
+    """Raises InvalidArgument for a lake format whose readers would look for rows in other buckets than they are in."""
+    wanted = bucketing_for(info.bucket_keys, info.lake_format)
+    if info.bucket_count > 1 and stored.bucketing is not wanted and Bucketing.PAIMON in (stored.bucketing, wanted):
+        raise InvalidArgument(
+            f"the lake format of {info.path} cannot become {info.lake_format}: its rows are in buckets by the formula {stored.bucketing}, "
+            f"which its readers do not know",
+            hint="Make a new table with that format, and load it.",
+            table_id=info.table_id,
+        )
+
+
+def _other_lake_table(info: TableInfo, before: TableInfo) -> InvalidArgument:
+    """For an option that the lake table took over when it was made."""
+    kind, now, former = "format", info.lake_format, before.lake_format
+    if now == former:
+        kind, now, former = "layout", str(wanted_layout(info.properties)), str(wanted_layout(before.properties))
+    return InvalidArgument(
+        f"the lake {kind} of {info.path} cannot become {now}: its lake table is {former} already",
+        hint=f"Make a new table with that {kind}, and load it.",
+        table_id=info.table_id,
+    )
 
 
 def check_path(path: TablePath) -> None:

@@ -42,12 +42,12 @@ def bucket_statuses(
     `partition_names` is asked if there are partitions: the cluster lists them. `standing`: the buckets that the cluster says stand.
     """
     log = {} if observation is None else observation.buckets
-    lake = from_text(record.lake.offsets or {})
+    lake = from_text(record.shown_offsets or {})
     buckets = sorted({*log, *lake}, key=BucketKey.sort_key)
     names = partition_names() if any(bucket.partition_id is not None for bucket in buckets) else {}
     backlog, start, staged = record.lake.backlog, record.lake.backlog_start, _staged(record)
     for bucket in buckets:
-        name, offsets, lag = str(bucket), log.get(bucket), _lag(observation, bucket, record.lake.offsets)
+        name, offsets, lag = str(bucket), log.get(bucket), _lag(observation, bucket, record.shown_offsets)
         yield BucketStatus(
             database_name=record.database_name,
             table_name=record.table_name,
@@ -87,14 +87,14 @@ def _error(record: TableRecord, name: str, tiered: int | None, standing: Standin
 def _places(record: TableRecord, name: str, log: BucketOffsets | None, *, observed: bool) -> dict[str, Any]:
     """How many of the bucket's records are in the log alone, in both, and in the lake alone; None = nobody can tell from offsets.
 
-    Nobody can while the lake table is another than is on record, such as one that was rolled back, and after a reconciliation left records
-    out that the marker counts. Of a primary-key table the lake has rows and no records:
-    of those that the log has not got any more nobody knows how many are left.
+    Nobody can while the lake table is another than is on record, such as one that was rolled back, after a reconciliation left records
+    out that the marker counts, and while only the ends of another service's commits are known. Of a primary-key table the lake has rows
+    and no records: of those that the log has not got any more nobody knows how many are left.
     """
     lake = record.lake
     if record.error is not None and record.error.error_class in LAKE_NOT_AS_RECORDED:
         return dict.fromkeys(("log_only_records", "both_records", "lake_only_records"))
-    if not observed or not lake.marker_tells or (lake.starts is None and lake.offsets is not None):
+    if not observed or record.elsewhere is not None or not lake.marker_tells or (lake.starts is None and lake.offsets is not None):
         return dict.fromkeys(("log_only_records", "both_records", "lake_only_records"))
     log_start, log_end = (0, 0) if log is None else (log.log_start, log.log_end)
     is_log_table = record.table_type == TableType.LOG

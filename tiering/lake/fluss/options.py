@@ -91,8 +91,8 @@ def _check_format(options: Mapping[str, str]) -> None:
     lake_format = options.get(FORMAT, "").strip().lower()
     if lake_format not in ("", "iceberg"):
         raise InvalidArgument(
-            f"the cluster's lake format is {lake_format[:60]!r} ({FORMAT}); its tables cannot be tiered by this version",
-            hint="This version tiers into Iceberg.",
+            f"the cluster's lake format is {lake_format[:60]!r} ({FORMAT}), and only an Iceberg lake is taken from Fluss's options",
+            hint="Without them the cluster can be connected all the same: beside another service its tables are shown, and left to it.",
         )
     if not any(name.startswith(PREFIX) for name in options):
         raise InvalidArgument(

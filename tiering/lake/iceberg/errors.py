@@ -12,7 +12,7 @@ from pyiceberg import exceptions
 from sqlalchemy.exc import SQLAlchemyError
 
 from tiering.errors import LakeUnavailable
-from tiering.redaction.redact import outside_text
+from tiering.lake.outside_errors import describe
 
 _DAMAGED: tuple[type[Exception], ...] = (
     MetadataInvalid,
@@ -57,8 +57,3 @@ def lake_errors(action: str, **ids: object) -> Iterator[None]:
     except _OUTSIDE as error:
         hint = _GONE_HINT if isinstance(error, FileNotFoundError) else _HINT
         raise LakeUnavailable(f"cannot {action}: {describe(error)}", hint=hint, **ids) from error
-
-
-def describe(error: BaseException) -> str:
-    """Class and text of an outside error, without secrets, on one line."""
-    return " ".join(outside_text(f"{type(error).__name__}: {error}", 1_000).split())

@@ -22,13 +22,18 @@ from tiering.lake import serializers
 from tiering.lake.base import LakeWriter, WriteResult, WriterInitContext
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO, io_of, locations_of
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations
-from tiering.lake.iceberg.commit.committer import IcebergCommitter, SentRounds
+from tiering.lake.iceberg.commit.committer import IcebergCommitter
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.writer import BucketPlace, PrimaryKeyWriter
+from tiering.lake.iceberg.schema.layout import layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import partition_path, partition_values
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder
-from tiering.lake.iceberg.writing.row_guard import ChangeGuard, RowGuard
-from tiering.lake.iceberg.writing.writer import FileTarget, IcebergWriter, RowFiles, file_prefix
+from tiering.lake.iceberg.writing.provenance import Provenance
+from tiering.lake.iceberg.writing.row_places import row_places
+from tiering.lake.iceberg.writing.writer import FileTarget, IcebergWriter, RowFiles
+from tiering.lake.writing.naming import file_prefix
+from tiering.lake.writing.row_guard import ChangeGuard, RowGuard
+from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.lake_table_options import allowed_properties
 from tiering.model.tables import TableType
 from tiering.redaction.redact import remember_secrets
@@ -104,11 +109,12 @@ class IcebergTieringFactory:
             io = self._open_io()
             locations = locations_of(state.location, state.properties)
         builder = DataFileBuilder(state.schema, dict(state.properties), state.spec.spec_id, values)
-        files = RowFiles(context, state.schema, target, io, locations, builder)
+        provenance = None if layout_of_schema(state.schema).has_row_offsets else Provenance(context)
+        files = RowFiles(context, state.schema, target, io, locations, builder, provenance)
+        places = row_places(state.schema, state.spec, values)
         if context.table.table_type is TableType.LOG:
-            return IcebergWriter(context, files, RowGuard(context, state.schema, state.spec, values))
-        guard = ChangeGuard(context, state.schema, state.spec, values)
-        return PrimaryKeyWriter(context, BucketPlace(state.schema, values, io, builder), files, guard)
+            return IcebergWriter(context, files, RowGuard(context, places))
+        return PrimaryKeyWriter(context, BucketPlace(state.schema, values, io, builder), files, ChangeGuard(context, places))
 
     def create_committer(self) -> IcebergCommitter:
         """Only in the process that made the factory: InvalidArgument elsewhere."""

@@ -24,7 +24,6 @@ from tiering.lake.iceberg.catalogs.bounded import WHOM
 from tiering.lake.iceberg.catalogs.locations import new_location
 from tiering.lake.iceberg.catalogs.opening import CATALOG_NAME as CATALOG_NAME
 from tiering.lake.iceberg.catalogs.opening import open_catalog, opening_seconds, own_settings
-from tiering.lake.iceberg.commit.committer import SentRounds
 from tiering.lake.iceberg.commit.row_removal import remove_rows
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
@@ -42,6 +41,7 @@ from tiering.lake.iceberg.schema.partition_values import partition_values
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.library_guards.answer_deadlines import AnswerDeadlines
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.redaction.redact import redact, remember_secrets

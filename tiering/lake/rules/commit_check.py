@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from tiering.errors import Fenced, LakeTableReplaced, RoundFailed
 from tiering.lake.base import Committable, LakeView, WriteResult
 from tiering.lake.marker import Marker
+from tiering.lake.proof.bucket_proof import advanced
 from tiering.model.tables import BucketKey
 
 
@@ -32,13 +33,16 @@ def check_committable(committable: Committable, base: LakeView, marker: Marker) 
         )
     if committable.round_id != marker.round_id:
         raise _disagree(marker, f"the files are those of round {committable.round_id}")
-    before = base.ranges
+    before, base_proofs = base.ranges, {} if base.marker is None else base.marker.proofs
+    proofs = advanced(base_proofs, before, marker.buckets, committable.results, marker.round_id)
     for bucket, results in _by_bucket(committable.results).items():
         after = marker.buckets.get(bucket)
         if after is None and all(not result.records and result.starting_offset == result.reached_offset for result in results):
             continue  # a bucket that is only emptied: it begins anew
         if after is None:
             raise _disagree(marker, f"the marker does not have bucket {bucket}")
+        if marker.proofs.get(bucket) != proofs.get(bucket):
+            raise _disagree(marker, f"the checksums of the files of bucket {bucket} do not lead from the base's chain to the marker's")
         reached = before[bucket].tiered if bucket in before else after.start
         for result in results:
             if result.starting_offset != reached:

@@ -25,6 +25,7 @@ from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.rules.base_check import KnownLake
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.lake.rules.history import is_foreign_tiering
@@ -307,6 +308,15 @@ def adoptable(view: LakeView) -> LakeSnapshot:
             f"the head of {view.path} does not descend from the other service's newest snapshot {foreign.snapshot_id}", table_path=view.path
         )
     return foreign
+
+
+def kept_proofs(survey: LakeSurvey, ranges: Ranges) -> dict[BucketKey, BucketProof]:
+    """What markers prove of buckets (of a clean layout) that go on exactly where such a marker stood. Others begin a new proof."""
+    kept: dict[BucketKey, BucketProof] = {}
+    for marker in (survey.newest_marker, survey.view.marker, survey.head_marker):
+        if marker is not None:
+            kept |= {bucket: proof for bucket, proof in marker.proofs.items() if marker.buckets.get(bucket) == ranges.get(bucket)}
+    return {bucket: proof for bucket, proof in kept.items() if bucket in ranges}
 
 
 def recorded_offsets(marker: Marker | None, known: KnownLake) -> dict[BucketKey, int]:

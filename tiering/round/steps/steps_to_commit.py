@@ -9,6 +9,7 @@ from dataclasses import replace
 from tiering.errors import BaseMoved, Cancelled, CommitOutcomeUnknown, Fenced, LakewardError, RoundFailed
 from tiering.lake.base import Committable, WriteResult
 from tiering.lake.marker import Marker
+from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit
 from tiering.model.rounds import Phase, RoundStats
 from tiering.planning.check_log import kept_traces
@@ -35,7 +36,7 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
     prefix = contiguous_prefix(work.results, plan.bases)
     if not _is_progress(plan, prefix):
         return failed(state, Cancelled("the round was stopped before any record was read"))
-    buckets = next_buckets(plan, prefix)
+    buckets, round_id = next_buckets(plan, prefix), state.assignment.round_id
     proposed = ProposedCommit(
         base_round_id=None if base.marker is None else base.marker.round_id,
         base_tag=None if base.view is None else base.view.tiered,
@@ -50,13 +51,14 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
             cluster_id=state.cluster_id,
             table_id=state.assignment.table_id,
             lake_table_uuid=state.lake_table_uuid or "",
-            round_id=state.assignment.round_id,
+            round_id=round_id,
             tiering_epoch=state.assignment.tiering_epoch,
             base_round_id=None if base.marker is None else base.marker.round_id,
             buckets=buckets,
             traces=kept_traces(buckets, state.traces),
+            proofs=advanced({} if base.marker is None else base.marker.proofs, base.ranges, buckets, prefix.kept, round_id),
         ),
-        committable=Committable(state.assignment.round_id, prefix.kept),
+        committable=Committable(round_id, prefix.kept),
         whole=proposed.offsets == plan.stops,
         stats=_committed_stats(work.stats, prefix.kept),
     )

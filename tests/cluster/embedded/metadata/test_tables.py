@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,6 @@ import pytest
 
 from support.clusters.embedded import DAYS, PATH, SCHEMA, EmbeddedCluster, ManualClock, make_table, orders, scan_all
 from tiering.cluster.base import SplitSource
-from tiering.cluster.embedded.metadata import options
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import TableSpec
 from tiering.errors import AlreadyExists, InvalidArgument, InvalidName, UnknownDatabase, UnknownTable, UnsupportedType
@@ -255,10 +255,7 @@ def test_an_option_that_no_table_is_made_with_cannot_be_set_either(
     assert cluster.table(PATH) == table
 
 
-def test_the_lake_format_is_fixed_once_a_lake_snapshot_is_recorded(
-    storage: EmbeddedStorage, cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(options, "has_format", lambda name: name in ("iceberg", "paimon"))
+def test_the_lake_format_is_fixed_once_a_lake_snapshot_is_recorded(storage: EmbeddedStorage, cluster: EmbeddedCluster) -> None:
     table = make_table(cluster)
     assert cluster.set_table_option(PATH, "table.datalake.format", "paimon").lake_format == "paimon"
     assert cluster.set_table_option(PATH, "table.datalake.format", None).lake_format == "iceberg"
@@ -269,6 +266,17 @@ def test_the_lake_format_is_fixed_once_a_lake_snapshot_is_recorded(
     with pytest.raises(InvalidArgument, match="its lake table is iceberg already"):
         cluster.alter_table(PATH, {"table.datalake.format": "paimon"})
     assert cluster.set_table_option(PATH, "table.datalake.format", "iceberg").lake_format == "iceberg"
+
+
+def test_the_lake_format_of_a_table_with_bucket_keys_is_that_of_its_buckets(cluster: EmbeddedCluster) -> None:
+    columns = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    keyed = TableSpec(columns, 3, ("id",), properties={"table.datalake.format": "paimon"})
+    cluster.create_database("sales", ignore_if_exists=True)
+    cluster.create_table(TablePath("sales", "keyed"), keyed)
+    with pytest.raises(InvalidArgument, match="in buckets by the formula paimon"):
+        cluster.set_table_option(TablePath("sales", "keyed"), "table.datalake.format", "iceberg")
+    cluster.create_table(TablePath("sales", "single"), replace(keyed, bucket_count=1))
+    assert cluster.set_table_option(TablePath("sales", "single"), "table.datalake.format", "iceberg").lake_format == "iceberg"
 
 
 def test_a_table_made_anew_has_a_new_id_and_no_rows(cluster: EmbeddedCluster) -> None:

@@ -17,9 +17,9 @@ from support.clusters.primary_key_table import PrimaryKeyTable, Row, primary_key
 from support.lakes.lake_kit import CREATED
 from support.values.plain_rows import plain_rows
 from support.values.unaligned import unaligned
-from tiering.lake.iceberg.primary_key.keys import plain
 from tiering.lake.iceberg.primary_key.parquet_files import key_rows
 from tiering.lake.iceberg.schema.types import iceberg_type
+from tiering.lake.writing.keys import plain
 from tiering.model.tables import BucketKey
 
 COUNT = 24

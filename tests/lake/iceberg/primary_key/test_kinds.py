@@ -13,7 +13,7 @@ import pytest
 from support.clusters.primary_key_table import PrimaryKeyTable, primary_key_info, with_columns
 from support.lakes.lake_rows import rows_by_duckdb
 from support.values.plain_rows import plain_rows
-from tiering.lake.iceberg.primary_key import keys
+from tiering.lake.writing import keys
 from tiering.model.tables import BucketKey
 
 

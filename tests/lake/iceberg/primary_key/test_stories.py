@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from support.clusters.primary_key_table import PRIMARY_KEY_SCHEMA, PrimaryKeyTable, primary_key_info
 from support.lakes.lake_kit import LakeKit
-from tiering.lake.iceberg.primary_key import keys, spool
+from tiering.lake.writing import keys, spool
 from tiering.model.tables import BucketKey, ChangeType
 
 names = count()

@@ -15,7 +15,7 @@ from support.lakes.lake_files import B0, B1, commit, context, write
 from tiering.errors import DataCorrupt, InvalidArgument, InvalidData, LakeTableReplaced, LakeUnavailable
 from tiering.lake.iceberg.writing import writer as writer_module
 from tiering.lake.iceberg.writing.data_files import decode_files
-from tiering.lake.iceberg.writing.encodings import choose_encodings
+from tiering.lake.writing.encodings import choose_encodings
 
 # --- files
 

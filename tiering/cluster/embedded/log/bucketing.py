@@ -3,6 +3,8 @@
 - `round-robin`: no bucket key; whole appends go to one bucket after the other.
 - `iceberg`: one bucket key; Iceberg's bucket transform (spec, appendix B: murmur3), so that the bucket id equals the
   partition value `bucket(n, key)` of the lake table.
+- `paimon`: bucket keys of a table whose lake format is Paimon; Paimon's hash of all of them (`lake.paimon.writing.bucket_hash`), so that
+  the bucket id equals the bucket of the lake table.
 - `combined-v1`: several bucket keys. With `h(k)` = Iceberg's bucket transform of column k with N = 2147483647, fold the keys
   in order from acc = 0: `acc = (31 * acc + h(k)) mod 2147483647`; the bucket is `acc mod n`.
 
@@ -19,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tiering.cluster.embedded.metadata.key_columns import KeyRole, check_key_columns
+from tiering.lake.paimon.writing.bucket_hash import bucket_ids_of as paimon_bucket_ids
 from tiering.library_guards.bucket_hash import bucket_ids_of
 
 _COMBINED_MODULUS = 2_147_483_647
@@ -31,10 +34,13 @@ class Bucketing(StrEnum):
     ROUND_ROBIN = "round-robin"
     ICEBERG = "iceberg"
     COMBINED_V1 = "combined-v1"
+    PAIMON = "paimon"
 
 
-def bucketing_for(bucket_keys: Sequence[str]) -> Bucketing:
+def bucketing_for(bucket_keys: Sequence[str], lake_format: str) -> Bucketing:
     """Returns the formula of a new table."""
+    if bucket_keys and lake_format == Bucketing.PAIMON:
+        return Bucketing.PAIMON
     return (Bucketing.ROUND_ROBIN, Bucketing.ICEBERG)[len(bucket_keys)] if len(bucket_keys) < 2 else Bucketing.COMBINED_V1
 
 
@@ -55,6 +61,8 @@ _BUCKET_KEY = KeyRole(
 
 def bucket_ids(batch: pa.RecordBatch, bucketing: Bucketing, bucket_keys: Sequence[str], bucket_count: int) -> npt.NDArray[np.int32]:
     """Returns the bucket of each row. The keys hold no nulls (the schema says so, and it was checked)."""
+    if bucketing is Bucketing.PAIMON:
+        return paimon_bucket_ids([batch.column(name) for name in bucket_keys], bucket_count)
     if bucketing is Bucketing.ICEBERG:
         return bucket_ids_of(batch.column(bucket_keys[0]), bucket_count)
     combined = np.zeros(batch.num_rows, dtype=np.int64)

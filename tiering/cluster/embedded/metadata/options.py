@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tiering.durations import format_duration, parse_duration_ms
 from tiering.errors import InvalidArgument
+from tiering.lake.layouts import DEFAULT_LAYOUT, LAYOUT_OPTION, wanted_layout
 from tiering.lake.registry import format_names, has_format
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX, check_table_options, check_text, option_named
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT
@@ -23,6 +24,8 @@ LAKE_FRESHNESS = "table.datalake.freshness"
 """The promise: its lake copy is at most this old. Such as `30 s` or `5 min`."""
 LAKE_FORMAT = "table.datalake.format"
 """Format of its lake table."""
+LAKE_LAYOUT = LAYOUT_OPTION
+"""How its lake table is made: `system-columns` or `clean`. One that is there keeps its own."""
 LAKE_ROUND_BYTES = ROUND_BYTES
 """So much waiting begins a round before the freshness is over, such as `256 mb`. `none`: only the freshness does."""
 LOG_TTL = "table.log.ttl"
@@ -35,6 +38,7 @@ DEFAULTS = {
     LAKE_ENABLED: "false",
     LAKE_FRESHNESS: format_duration(DEFAULT_FRESHNESS_MS),
     LAKE_FORMAT: DEFAULT_LAKE_FORMAT,
+    LAKE_LAYOUT: DEFAULT_LAYOUT.value,
     LAKE_ROUND_BYTES: NO_LIMIT,
     LOG_TTL: FOR_EVER,
     KV_SNAPSHOT_INTERVAL: format_duration(DEFAULT_KV_SNAPSHOT_INTERVAL_MS),
@@ -86,6 +90,7 @@ def parse_lake_options(properties: Mapping[str, str]) -> LakeOptions:
         check_option_name(name)
         if len(value) > MAX_OPTION_LENGTH:
             raise InvalidArgument(f"the option {name!r} is longer than {MAX_OPTION_LENGTH} characters")
+    wanted_layout(properties)
     return LakeOptions(
         enabled=_boolean(LAKE_ENABLED, properties.get(LAKE_ENABLED, DEFAULTS[LAKE_ENABLED])),
         freshness_ms=_positive_ms(properties, LAKE_FRESHNESS) or DEFAULT_FRESHNESS_MS,

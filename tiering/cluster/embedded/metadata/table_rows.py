@@ -121,7 +121,7 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
         spec = replace(spec, bucket_keys=default_bucket_keys(spec.primary_key, spec.partition_keys))
     _check_spec(spec, schema)
     check_table_options(spec.properties)
-    enabled = parse_lake_options(spec.properties).enabled
+    lake = parse_lake_options(spec.properties)
     parse_maintenance_options(spec.properties)
     inserted = connection.execute(
         sa.insert(tables).values(
@@ -131,13 +131,13 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
             schema=schema.serialize().to_pybytes(),
             bucket_count=spec.bucket_count,
             bucket_keys=list(spec.bucket_keys),
-            bucketing=bucketing_for(spec.bucket_keys).value,
+            bucketing=bucketing_for(spec.bucket_keys, lake.format).value,
             partition_keys=list(spec.partition_keys),
             primary_key=list(spec.primary_key),
             created_columns=len(schema),
             properties=dict(spec.properties),
             created_us=to_microseconds(now),
-            lake_enabled_us=to_microseconds(now) if enabled else None,
+            lake_enabled_us=to_microseconds(now) if lake.enabled else None,
         )
     )
     if not spec.partition_keys:  # partitions bring theirs when they appear

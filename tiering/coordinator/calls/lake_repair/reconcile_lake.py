@@ -43,6 +43,7 @@ from tiering.lake.rules.reconcile import (
     emptied,
     in_log,
     is_same,
+    kept_proofs,
     newest_foreign,
     records_left_out,
     retiered,
@@ -340,7 +341,8 @@ class Reconciler:
             self._table_records.put(change, operations=self._operations.begun(request, info.table_id, wanted.round_id))
         row = change.commits[wanted.round_id]
         cluster_id = inspection.situation.known.cluster_id
-        marker = Marker(cluster_id, info.table_id, view.table_uuid, wanted.round_id, row.tiering_epoch, base_round, decision.ranges)
+        proofs, ranges, epoch = kept_proofs(inspection.situation.survey, decision.ranges), decision.ranges, row.tiering_epoch
+        marker = Marker(cluster_id, info.table_id, view.table_uuid, wanted.round_id, epoch, base_round, ranges, proofs=proofs)
         crash_points.reach(crash_points.RECONCILE_CLAIMED)
         self._send(inspection, view, marker, decision.removal)
         crash_points.reach(crash_points.RECONCILE_SENT)

@@ -10,11 +10,9 @@ After the request was sent every error means "unknown": only the lake can tell. 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from threading import Lock
 from typing import cast
 
 from pyiceberg.catalog import Catalog
@@ -26,44 +24,17 @@ from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced, RoundFailed,
 from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
 from tiering.lake.iceberg.commit.marker_files import marker_path, write_marker_file
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager, StagedSnapshot
-from tiering.lake.iceberg.errors import describe, lake_errors
+from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import replaced_partitions
 from tiering.lake.iceberg.schema.drift import check_written, drift
 from tiering.lake.iceberg.writing.data_files import FilesPayload, decode_files
 from tiering.lake.marker import PATH_KEY, Marker, encode
+from tiering.lake.outside_errors import describe
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.hints import tier_call
+from tiering.lake.writing.sent_rounds import SentRounds
 
 STAT_THREADS = 16
-REMEMBERED = 10_000
-"""Rounds. An abort comes within the round, so an old one may be forgotten."""
-
-
-class SentRounds:
-    """The rounds for which this process sent a commit request: it never deletes their files.
-
-    A bounded set of round ids; safe to use from several threads.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._order: deque[str] = deque()
-        self._ids: set[str] = set()
-
-    def add(self, round_id: str) -> None:
-        """Called before the request goes out."""
-        with self._lock:
-            if round_id in self._ids:
-                return
-            self._ids.add(round_id)
-            self._order.append(round_id)
-            if len(self._order) > REMEMBERED:
-                self._ids.discard(self._order.popleft())
-
-    def has(self, round_id: str) -> bool:
-        """Whether a request may be on its way."""
-        with self._lock:
-            return round_id in self._ids
 
 
 class IcebergCommitter:

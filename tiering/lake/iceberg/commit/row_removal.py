@@ -16,18 +16,20 @@ import numpy.typing as npt
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
+from tiering.errors import CannotReconcile
 from tiering.lake.base import LakeView, WriteResult
 from tiering.lake.iceberg.catalogs.file_io import io_of, locations_of
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, PartitionValue, live_bucket_files
-from tiering.lake.iceberg.primary_key.keys import Mask
 from tiering.lake.iceberg.primary_key.parquet_files import column_name, open_parquet
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
 from tiering.lake.iceberg.schema.drift import drift
+from tiering.lake.iceberg.schema.layout import layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import partition_path, partition_values
 from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilder, FilesPayload, encode_files
 from tiering.lake.maintenance import Removal
-from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo
+from tiering.lake.writing.keys import Mask
+from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo, TableType
 
 _BATCH_ROWS = 1 << 20
 _HINT = "Rewrite them (in Spark: CALL <lake catalog>.system.rewrite_data_files), then call again."
@@ -43,6 +45,12 @@ class _Bucket:
 def remove_rows(table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> list[WriteResult]:
     """See `RowRemoval.remove_rows`."""
     loaded = cast(Table, view.handle)
+    if table.table_type is TableType.LOG and not layout_of_schema(loaded.schema()).has_row_offsets:
+        raise CannotReconcile(
+            f"rows of {view.path} cannot be removed by their offsets: its layout is clean, and this version removes them of tables with "
+            "system columns only",
+            table_path=view.path,
+        )
     results: list[WriteResult] = []
     with lake_errors(f"remove rows from the lake table {view.path}", table_path=view.path):
         for bucket in _buckets(table, view, loaded, removal):

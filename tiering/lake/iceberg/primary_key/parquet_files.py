@@ -18,9 +18,9 @@ from pyiceberg.types import NestedField
 
 from tiering.errors import DataCorrupt
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
-from tiering.lake.iceberg.primary_key.keys import KeyRows
 from tiering.lake.iceberg.primary_key.projection import find_field, nulls, projected
 from tiering.lake.iceberg.schema.types import FIELD_ID_KEY, arrow_field, arrow_type
+from tiering.lake.writing.keys import KeyRows
 
 KEY_BATCH_ROWS = 1 << 20
 ROW_BATCH_ROWS = 1 << 16

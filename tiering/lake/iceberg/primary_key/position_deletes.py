@@ -17,9 +17,9 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile
 
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
-from tiering.lake.iceberg.primary_key.keys import Mask
 from tiering.lake.iceberg.schema.types import FIELD_ID_KEY
 from tiering.lake.iceberg.writing.data_files import PATH_FIELD_ID, POSITION_FIELD_ID, DataFileBuilder, DeleteBounds
+from tiering.lake.writing.keys import Mask
 
 BATCH_ROWS = 1 << 18
 

@@ -24,14 +24,17 @@ from tiering.errors import InvalidData
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, decode_bucket_files
-from tiering.lake.iceberg.primary_key.keys import ChangedKeys, KeyRows, Mask, last_of_each_key, rows_with
 from tiering.lake.iceberg.primary_key.parquet_files import key_rows, open_parquet, whole_rows
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
 from tiering.lake.iceberg.primary_key.rewrite_rule import are_deletes_merged, is_to_be_rewritten
-from tiering.lake.iceberg.primary_key.spool import Spool
 from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilder, encode_files
-from tiering.lake.iceberg.writing.row_guard import ChangeGuard
-from tiering.lake.iceberg.writing.writer import RowFiles, fit
+from tiering.lake.iceberg.writing.writer import RowFiles
+from tiering.lake.proof.file_footer import sum_of
+from tiering.lake.proof.row_checksum import row_checksum
+from tiering.lake.writing.fitting import fit, watched_schema
+from tiering.lake.writing.keys import ChangedKeys, KeyRows, Mask, last_of_each_key, rows_with
+from tiering.lake.writing.row_guard import ChangeGuard
+from tiering.lake.writing.spool import Spool
 from tiering.model.tables import CHANGE_TYPE_COLUMN, CHANGE_TYPE_FIELD, ChangeType
 
 
@@ -55,6 +58,7 @@ class PrimaryKeyWriter:
         self._guard = guard
         self._keys = [place.schema.find_field(name) for name in context.table.primary_key]
         self._spool = Spool(files.schema)
+        self._watched = watched_schema(files.schema)
         self._kinds: list[npt.NDArray[np.int8]] = []
         """Change types of the spooled rows."""
 
@@ -62,8 +66,9 @@ class PrimaryKeyWriter:
         """Takes changes with the columns of `TableInfo.read_schema`. Raises InvalidData, DataCorrupt, LakeUnavailable."""
         if batch.num_rows == 0:
             return
-        rows, kinds = fit(batch, self._files.schema), _change_types(batch)
-        self._guard.check_changes(rows, kinds, [key.name for key in self._keys])
+        watched, kinds = fit(batch, self._watched), _change_types(batch)
+        self._guard.check_changes(watched, kinds, [key.name for key in self._keys])
+        rows = watched.select(self._files.schema.names)
         before = kinds.to_numpy() == ChangeType.UPDATE_BEFORE  # its +U comes in the same round: it is never the last
         with lake_errors("keep changes in a temporary file", table_path=self._context.table.path):
             for kept in _kept(iter([rows]), ~before):
@@ -74,6 +79,8 @@ class PrimaryKeyWriter:
         """Folds, finds what dies, and closes all files. Raises InvalidData, DataCorrupt, RoundFailed, LakeUnavailable."""
         self._guard.check_range(starting_offset, reached_offset)
         base, path = decode_bucket_files(self._context.base), self._context.table.path
+        if self._files.provenance is not None:
+            self._files.provenance.changes = (starting_offset, reached_offset)
         with lake_errors(f"fold the changes of bucket {self._context.bucket} of {path}", table_path=path):
             last = last_of_each_key(self._spool.rows, self._spool.batches([key.name for key in self._keys]))
             upserts = last & (self._change_types() != ChangeType.DELETE)
@@ -86,11 +93,14 @@ class PrimaryKeyWriter:
             if rewritten and not replaced:
                 self._add_living(base, _union(dead, dying))
             self._add_upserts(upserts)
+            checksum = self._checksum_of(upserts) if rewritten and not replaced else None
             merged = not rewritten and are_deletes_merged(base, deletes, left_over=left_over)
             files = self._files.close()
             if not rewritten:
                 files = (*files, *self._delete_files(_union(dead, dying) if merged else dying))
         self._spool.close()
+        if self._files.provenance is not None and checksum is None:
+            checksum = self._files.provenance.checksum
         change = self._change(base, rewritten, merged) if last.any() or replaced else None
         return WriteResult(
             bucket=self._context.bucket,
@@ -101,6 +111,7 @@ class PrimaryKeyWriter:
             size_bytes=sum(file.file_size_in_bytes for file in files),
             payload=self._payload(files, change),
             deletes=deletes,
+            checksum=checksum,
         )
 
     def abort(self) -> None:
@@ -149,6 +160,12 @@ class PrimaryKeyWriter:
         if upserts.any():
             for batch in _kept(self._spool.batches(), upserts):
                 self._files.add(batch)
+
+    def _checksum_of(self, upserts: Mask) -> int | None:
+        """Apart from that of the files: these hold rows, too, that are only written anew."""
+        if self._files.provenance is None:
+            return None
+        return sum_of(row_checksum(batch) for batch in _kept(self._spool.batches(), upserts)) if upserts.any() else 0
 
     def _delete_files(self, dying: Mapping[str, Mask]) -> tuple[DataFile, ...]:
         if not _count(dying):

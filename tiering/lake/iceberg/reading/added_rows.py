@@ -6,7 +6,7 @@ file's rows where it has no bounds, or those of several buckets. Equality-delete
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -25,10 +25,16 @@ from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.parquet_files import column_name
 from tiering.lake.iceberg.reading.survey import foreign_offsets
 from tiering.lake.iceberg.schema.drift import drift
+from tiering.lake.iceberg.schema.layout import layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import partition_values
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, TableType
 
 _BATCH_ROWS = 1 << 18
+_UNTOLD = "and its layout is clean: this version cannot tell which offsets they have"
+_CLEAN_HINT = (
+    "Let one service alone tier the table, or make it with table.datalake.layout = system-columns. Nothing was lost: the log keeps what "
+    "was not tiered."
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partiti
     loaded = cast(Table, view.handle)
     with lake_errors(f"read what snapshot {snapshot_id} added to {view.path}", table_path=view.path):
         added, removed = _changed_files(loaded, snapshot_id)
+        if added and not layout_of_schema(loaded.schema()).has_row_offsets and not _is_rewrite(table, loaded, snapshot_id, added, removed):
+            raise drift(table.path, None, f"was given rows by another tiering service (snapshot {snapshot_id}), {_UNTOLD}", _CLEAN_HINT)
         ids = _partition_ids(table, loaded, partitions)
         rows: dict[BucketKey, AddedRows] = {}
         for file in added:
@@ -55,10 +63,15 @@ def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partiti
             for piece in _pieces(table, loaded, file):
                 key = BucketKey(ids[values] if table.partition_keys else None, piece.bucket_id)
                 rows[key] = _together(rows.get(key), piece)
+    is_rewrite = _is_rewrite(table, loaded, snapshot_id, added, removed)
+    return ForeignSnapshot(snapshot_id, rows, _stated_offsets(table, view, snapshot_id), is_rewrite)
+
+
+def _is_rewrite(table: TableInfo, loaded: Table, snapshot_id: int, added: Sequence[DataFile], removed: Sequence[DataFile]) -> bool:
+    """Whether the snapshot replaced files and added no row."""
     snapshot = loaded.metadata.snapshot_by_id(snapshot_id)
     replaces = snapshot is not None and snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
-    is_rewrite = replaces and _adds_nothing(table, added, removed)
-    return ForeignSnapshot(snapshot_id, rows, _stated_offsets(table, view, snapshot_id), is_rewrite)
+    return replaces and _adds_nothing(table, added, removed)
 
 
 def _changed_files(loaded: Table, snapshot_id: int) -> tuple[list[DataFile], list[DataFile]]:
@@ -86,8 +99,8 @@ def _adds_nothing(table: TableInfo, added: Iterable[DataFile], removed: Iterable
 
 def _partition_ids(table: TableInfo, loaded: Table, partitions: Mapping[str, int]) -> dict[tuple[Any, ...], int]:
     """By the values of the partition columns, as files have them."""
-    bucket = BucketKey(None, 0)
-    return {partition_values(table, bucket, name, loaded.schema())[:-1]: number for name, number in partitions.items()}
+    bucket, count = BucketKey(None, 0), len(table.partition_keys)
+    return {partition_values(table, bucket, name, loaded.schema())[:count]: number for name, number in partitions.items()}
 
 
 def _pieces(table: TableInfo, loaded: Table, file: DataFile) -> Iterator[_Piece]:

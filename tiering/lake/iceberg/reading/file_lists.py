@@ -7,6 +7,7 @@ from urllib.parse import urlparse
 
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry
 from pyiceberg.table import Table
+from pyiceberg.transforms import BucketTransform
 
 from tiering.errors import InvalidArgument
 from tiering.lake.base import LakeView
@@ -73,7 +74,16 @@ def _file(table: Table, entry: ManifestEntry) -> LakeFile:
             hint="Deletion vectors are such files. Let Spark rewrite the lake table (rewrite_data_files), then validate again.",
         )
     path = local_path(file, io_of(table).places)
-    return LakeFile(file.file_path, path, entry.sequence_number or 0, file.record_count, f"{file.spec_id}:{file.partition!r}")
+    partition = f"{file.spec_id}:{file.partition!r}"
+    return LakeFile(file.file_path, path, entry.sequence_number or 0, file.record_count, partition, _bucket(table, file))
+
+
+def _bucket(table: Table, file: DataFile) -> int | None:
+    for place, field in enumerate(table.metadata.specs()[file.spec_id].fields):
+        if isinstance(field.transform, BucketTransform):
+            bucket: int | None = file.partition[place]
+            return bucket
+    return None
 
 
 def local_path(file: DataFile, places: AllowedLocations) -> str:

@@ -17,7 +17,9 @@ from tiering.errors import CannotReconcile, MarkerCorrupt
 from tiering.lake.base import FLUSS_OFFSETS_KEY, LakeView
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import PartitionValue, live_bucket_files
+from tiering.lake.iceberg.reading.footer_offsets import living_offsets
 from tiering.lake.iceberg.reading.view import marker_in, summary_of, view_of
+from tiering.lake.iceberg.schema.layout import layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, partition_values
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import Marker
@@ -77,11 +79,23 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Collection[str]) ->
         for place in _standing_places(info, view, partitions):
             held.add_place(place)
         return held
+    if not layout_of_schema(cast(Table, view.handle).schema()).has_row_offsets:
+        return _offsets_by_footers(info, view, view.head, partitions)
     with lake_errors(f"read the offsets in the lake table {info.path}", table_path=info.path):
         columns = (*info.partition_keys, BUCKET_COLUMN, OFFSET_COLUMN)
         scan = cast(Table, view.handle).scan(snapshot_id=view.head, selected_fields=columns)
         for batch in scan.to_arrow_batch_reader():
             _gather(held, pa.Table.from_batches([batch]), info, partitions)
+    return held
+
+
+def _offsets_by_footers(info: TableInfo, view: LakeView, head: int, partitions: Collection[str]) -> RowOffsets:
+    table, held, count = cast(Table, view.handle), RowOffsets(), len(info.partition_keys)
+    names = {partition_values(info, BucketKey(None, 0), name, table.schema())[:count]: name for name in partitions}
+    with lake_errors(f"read the footers of the lake table {info.path}", table_path=info.path):
+        for values, bucket, offsets in living_offsets(table, info.path, head):
+            if not count or values[:count] in names:
+                held.add((names[values[:count]] if count else None, bucket.bucket_id), offsets)
     return held
 
 

@@ -19,7 +19,7 @@ from pyiceberg.types import IcebergType, ListType, LongType, MapType, NestedFiel
 
 from tiering.errors import SchemaDrift
 from tiering.lake.iceberg.reading.view import TAG
-from tiering.lake.iceberg.schema.layout import FORMAT_VERSION, table_layout
+from tiering.lake.iceberg.schema.layout import FORMAT_VERSION, layout_of_table, table_layout
 from tiering.lake.rules.hints import new_table_hint, tier_call
 from tiering.model.tables import SYSTEM_COLUMNS, TableInfo, TablePath
 
@@ -29,14 +29,15 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> tuple[pa.Field[pa.
 
     Raises SchemaDrift naming the first column that somebody else added, dropped, renamed or retyped.
     """
-    expected = table_layout(table)
+    layout = layout_of_table(metadata)
+    expected = table_layout(table, layout)
     if metadata.format_version != FORMAT_VERSION:
         raise drift(table.path, None, f"has format version {metadata.format_version}; Lakeward writes version {FORMAT_VERSION}")
     schema = metadata.schema()
     wanted = {field.name: field for field in expected.schema.fields}
     lake_fields = {field.name: field for field in schema.fields}
     for name in SYSTEM_COLUMNS:
-        if name not in lake_fields:
+        if layout.has_row_offsets and name not in lake_fields:
             raise drift(table.path, name, f"lacks the column {name!r}")
     _check_ids(table, metadata)
     for name, field in wanted.items():
@@ -164,8 +165,9 @@ def _spec_text(schema: Schema, spec: PartitionSpec) -> str:
 
 
 def added(schema: Schema, columns: Sequence[NestedField]) -> Schema:
-    """`schema` with `columns` before its first system column."""
-    place = min(position for position, field in enumerate(schema.fields) if field.name in SYSTEM_COLUMNS)
+    """`schema` with `columns` before its first system column, or last."""
+    system_columns = (position for position, field in enumerate(schema.fields) if field.name in SYSTEM_COLUMNS)
+    place = min(system_columns, default=len(schema.fields))
     fields = (*schema.fields[:place], *columns, *schema.fields[place:])
     return Schema(*fields, schema_id=schema.schema_id + 1, identifier_field_ids=schema.identifier_field_ids)
 

@@ -26,9 +26,9 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.types import NestedField
 
-from tiering.lake.iceberg.errors import describe
 from tiering.lake.iceberg.schema.drift import added
 from tiering.lake.iceberg.schema.types import iceberg_type
+from tiering.lake.outside_errors import describe
 
 log = structlog.get_logger(__name__)
 

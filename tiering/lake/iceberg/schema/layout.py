@@ -1,8 +1,9 @@
 """How an Iceberg table looks that Lakeward tiers to. Pure; `drift` tells whether a given one does.
 
-The layout is that of Fluss's own tiering (0.9.1), so that its readers can read ours: the source columns, then
+The layout is that of Fluss's own tiering, so that its readers can read ours. With system columns (up to 0.9): the source columns, then
 `__bucket`, `__offset`, `__timestamp`, required; partitioned by the partition columns (identity), then by the bucket:
-`bucket[n](key)`, named `<key>_bucket`, for exactly one bucket key, else `identity(__bucket)`; sorted by `__offset`.
+`bucket[n](key)`, named `<key>_bucket`, for exactly one bucket key, else `identity(__bucket)`; sorted by `__offset`. Clean (from 1.0,
+FIP-27): the source columns; the same partitions but for `identity(__bucket)`; not sorted.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from typing import Any
 
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
 from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.types import BooleanType, DateType, DoubleType, FloatType, IntegerType, NestedField, PrimitiveType, StringType
 
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
 from tiering.lake.iceberg.schema.types import iceberg_type
+from tiering.lake.layouts import LAYOUT_OPTION, Layout, layout_of, wanted_layout
 from tiering.lake_table_options import PREFIX, lake_table_properties, public_options
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
 
@@ -42,18 +45,41 @@ class TableLayout:
     properties: dict[str, str]
 
 
-def table_layout(table: TableInfo) -> TableLayout:
-    """The layout of `table`'s lake table; raises UnsupportedType, InvalidArgument or InvalidName, naming the column."""
-    schema = _schema(table)
-    spec = _spec(table, schema)
+def table_layout(table: TableInfo, layout: Layout | None = None) -> TableLayout:
+    """How `table`'s lake table is made in `layout`, or in that of its option.
+
+    Raises UnsupportedType, InvalidArgument or InvalidName, naming the column.
+    """
+    layout = layout or wanted_layout(table.properties)
+    schema = _schema(table, layout)
+    return TableLayout(schema, _spec(table, schema, layout), _sort_order(schema, layout), _properties(table))
+
+
+def layout_of_schema(schema: Schema) -> Layout:
+    """The layout of a lake table whose columns were found to fit."""
+    return layout_of(schema.column_names)
+
+
+def layout_of_table(metadata: TableMetadata) -> Layout:
+    """The layout of any lake table."""
+    return layout_of(metadata.schema().column_names, {name for schema in metadata.schemas for name in schema.column_names})
+
+
+def has_bucket_in_partition(table: TableInfo, layout: Layout) -> bool:
+    """Whether the partition spec has the bucket, so that no two buckets' rows lie in one file."""
+    return layout.partitions_by_bucket or len(bucket_keys(table)) == 1
+
+
+def _sort_order(schema: Schema, layout: Layout) -> SortOrder:
+    if not layout.has_row_offsets:
+        return UNSORTED_SORT_ORDER
     offset = schema.find_field(OFFSET_COLUMN)
-    sort_order = SortOrder(SortField(offset.field_id, IdentityTransform(), SortDirection.ASC, NullOrder.NULLS_FIRST))
-    return TableLayout(schema, spec, sort_order, _properties(table))
+    return SortOrder(SortField(offset.field_id, IdentityTransform(), SortDirection.ASC, NullOrder.NULLS_FIRST))
 
 
-def _schema(table: TableInfo) -> Schema:
+def _schema(table: TableInfo, layout: Layout) -> Schema:
     # The ids only tie this schema to its spec and order: creating the table numbers the columns 1..n in their order.
-    columns = table.lake_schema()
+    columns = layout.lake_schema(table)
     _check_reserved_names(columns.names)
     nested = itertools.count(len(columns) + 1)
     fields = [
@@ -94,7 +120,7 @@ def _check_primary_key(table: TableInfo, fields: Mapping[str, NestedField]) -> N
             )
 
 
-def _spec(table: TableInfo, schema: Schema) -> PartitionSpec:
+def _spec(table: TableInfo, schema: Schema, layout: Layout) -> PartitionSpec:
     columns: list[tuple[str, str, Transform[Any, Any]]] = []
     for name in table.partition_keys:
         _check_partition_key(schema.find_field(name))
@@ -103,8 +129,15 @@ def _spec(table: TableInfo, schema: Schema) -> PartitionSpec:
     if len(keys) == 1:
         _check_bucket_key(table, schema, keys[0])
         columns.append((f"{keys[0]}_bucket", keys[0], BucketTransform(table.bucket_count)))
-    else:
+    elif layout.partitions_by_bucket:
         columns.append((BUCKET_COLUMN, BUCKET_COLUMN, IdentityTransform()))
+    elif table.table_type is TableType.PRIMARY_KEY:
+        raise InvalidArgument(
+            f"the primary-key table {table.path} has the bucket keys ({', '.join(keys)}): with the layout {layout} its buckets would share "
+            "files, and this version cannot tell the rows of one from those of others",
+            hint=f"Choose one bucket key, or {LAYOUT_OPTION} = {Layout.SYSTEM_COLUMNS}.",
+            table_path=table.path,
+        )
     ids = itertools.count(PARTITION_FIELD_ID_START)
     return PartitionSpec(*(PartitionField(schema.find_field(source).field_id, next(ids), how, name) for name, source, how in columns))
 

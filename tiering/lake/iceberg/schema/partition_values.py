@@ -10,6 +10,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import DateType, IcebergType, IntegerType
 
 from tiering.errors import InvalidData
+from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
 from tiering.model.tables import BucketKey, TableInfo
 
 VALUE_SEPARATOR = "$"
@@ -19,7 +20,7 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 
 def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | None, schema: Schema) -> tuple[int | str, ...]:
-    """The record of the lake's partition spec: the partition columns' values as Iceberg stores them, then the bucket id.
+    """The record of the lake's partition spec: the partition columns' values as Iceberg stores them, then the bucket id if it has it.
 
     Raises InvalidData if the partition's name does not hold one value for each partition column, written as Fluss does: a date
     as 2024-01-31, an integer in decimal. Another form of a value would be a partition of its own with rows of this one.
@@ -32,11 +33,11 @@ def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | 
             partition_name=partition_name,
         )
     values = [_value(name, schema.find_field(name).field_type, text) for name, text in zip(table.partition_keys, texts, strict=True)]
-    return (*values, bucket.bucket_id)
+    return (*values, bucket.bucket_id) if has_bucket_in_partition(table, layout_of_schema(schema)) else tuple(values)
 
 
 def partition_path(values: tuple[int | str, ...], spec: PartitionSpec, schema: Schema) -> str:
-    """The folder of a partition value, in Hive's way: `region=north/__bucket=3`."""
+    """The folder of a partition value, in Hive's way: `region=north/__bucket=3`, or "" for a table that is not partitioned."""
     return spec.partition_to_path(Record(*values), schema)
 
 

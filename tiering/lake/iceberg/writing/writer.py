@@ -20,11 +20,15 @@ from pyiceberg.table.locations import LocationProvider
 
 from tiering.errors import InvalidData
 from tiering.lake.base import WriteResult, WriterInitContext
-from tiering.lake.iceberg.errors import describe, lake_errors
+from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.schema.types import arrow_field
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder, FilesPayload, encode_files
-from tiering.lake.iceberg.writing.encodings import choose_encodings
-from tiering.lake.iceberg.writing.row_guard import RowGuard
+from tiering.lake.iceberg.writing.provenance import Provenance
+from tiering.lake.outside_errors import describe
+from tiering.lake.writing.encodings import choose_encodings
+from tiering.lake.writing.fitting import fit, watched_schema
+from tiering.lake.writing.row_guard import RowGuard
+from tiering.model.tables import OFFSET_COLUMN
 
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 64 << 20
@@ -53,19 +57,22 @@ class IcebergWriter:
         self._context = context
         self._files = files
         self._guard = guard
+        self._watched = watched_schema(files.schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Takes a batch in the table's lake schema. Raises InvalidData, DataCorrupt, LakeUnavailable."""
         if batch.num_rows == 0:
             return
-        rows = fit(batch, self._files.schema)
+        rows = fit(batch, self._watched)
         self._guard.check(rows)
-        self._files.add(rows)
+        if self._files.provenance is not None:
+            self._files.provenance.take_offsets(rows.column(OFFSET_COLUMN).to_numpy())
+        self._files.add(rows.select(self._files.schema.names))
 
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
         """Closes all files. Raises DataCorrupt if a row lies outside of the range, InvalidData, LakeUnavailable."""
         self._guard.check_range(starting_offset, reached_offset)
-        files = self._files.close()
+        files, provenance = self._files.close(), self._files.provenance
         return WriteResult(
             bucket=self._context.bucket,
             starting_offset=starting_offset,
@@ -74,6 +81,8 @@ class IcebergWriter:
             files=len(files),
             size_bytes=sum(file.file_size_in_bytes for file in files),
             payload=encode_files(self._files.payload(files)),
+            checksum=None if provenance is None else provenance.checksum,
+            empty=() if provenance is None else provenance.without_rows(starting_offset, reached_offset),
         )
 
     def abort(self) -> None:
@@ -92,6 +101,7 @@ class RowFiles:
         io: FileIO,
         locations: LocationProvider,
         builder: DataFileBuilder,
+        provenance: Provenance | None = None,
     ) -> None:
         self._context = context
         self.schema = pa.schema([arrow_field(field) for field in schema.fields])
@@ -100,6 +110,8 @@ class RowFiles:
         self._io = io
         self._locations = locations
         self._builder = builder
+        self.provenance = provenance
+        """Of a table with a clean layout: what the footers of its files say."""
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
@@ -131,7 +143,8 @@ class RowFiles:
 
     def new_location(self) -> str:
         """Where the next file of this attempt goes; an abort deletes it, too."""
-        name = f"{self._target.partition_path}/{self._target.prefix}-{len(self._started):05d}.parquet"
+        folder = self._target.partition_path
+        name = f"{folder}{'/' if folder else ''}{self._target.prefix}-{len(self._started):05d}.parquet"
         location = self._locations.new_data_location(name)
         self._started.append(location)
         return location
@@ -159,6 +172,8 @@ class RowFiles:
                 self._open = self._open_file(table)
             try:
                 self._open.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+                if self.provenance is not None:
+                    self.provenance.add_rows(table)
             except pa.ArrowInvalid as error:
                 raise self._misfit(error) from error
             if self._open.stream.tell() >= self._target.size_bytes:
@@ -190,6 +205,8 @@ class RowFiles:
             return
         with lake_errors(f"write a data file of {self._context.table.path}", table_path=self._context.table.path):
             file = self._open
+            if self.provenance is not None:
+                file.writer.add_key_value_metadata(cast(Any, self.provenance.end_file()))
             size = file.close()
             self._open = None
             self._done.append(self._builder.build(file.location, size, file.writer.writer.metadata))
@@ -212,24 +229,3 @@ class _OpenFile:
             return self.stream.tell()
         finally:
             self.stream.close()
-
-
-def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`batch` with the lake's columns in the lake's order and types; copies nothing that fits already."""
-    columns: list[pa.Array[Any]] = []
-    for field in schema:
-        index = batch.schema.get_field_index(field.name)
-        if index < 0:
-            raise InvalidData(f"the rows lack the column {field.name!r}", column=field.name)
-        column = batch.column(index)
-        try:
-            columns.append(column if column.type == field.type else column.cast(field.type))
-        except pa.ArrowException as error:
-            raise InvalidData(f"column {field.name!r} of the rows does not fit: {describe(error)}", column=field.name) from error
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def file_prefix(context: WriterInitContext) -> str:
-    """The beginning of the names of one attempt's files; tells the sweep whose they are."""
-    partition = "" if context.bucket.partition_id is None else f"{context.bucket.partition_id}-"
-    return f"lakeward-{context.round_id}-{context.attempt_nonce}-{partition}{context.bucket.bucket_id}"

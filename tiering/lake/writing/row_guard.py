@@ -7,21 +7,17 @@ hash for the first rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import BucketTransform, IdentityTransform
-from pyiceberg.types import IcebergType
 
 from tiering.errors import DataCorrupt
 from tiering.lake.base import WriterInitContext
-from tiering.lake.iceberg.schema.types import arrow_type
-from tiering.library_guards.bucket_hash import bucket_ids_of
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, ChangeType
 
 HASHED_ROWS = 1_024
@@ -31,22 +27,21 @@ _KNOWN = pa.array([ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.UPDAT
 _TRUE, _FALSE = pa.scalar(True), pa.scalar(False)
 
 
+@dataclass(frozen=True)
+class RowPlaces:
+    """Where a split's rows belong. `partition`: the value that each partition column has in all of them. `hashes`: key columns, and what
+    computes buckets from their values, as the lake format does."""
+
+    partition: Sequence[tuple[str, pa.Scalar[Any]]] = ()
+    hashes: Sequence[tuple[Sequence[str], Callable[[Sequence[pa.Array[Any]]], npt.NDArray[np.int32]]]] = ()
+
+
 class RowGuard:
     """Watches one split's rows. Raises DataCorrupt naming bucket and offsets."""
 
-    def __init__(self, context: WriterInitContext, schema: Schema, spec: PartitionSpec, values: Sequence[int | str]) -> None:
-        """`values`: the partition record of the files, in the order of `spec`."""
+    def __init__(self, context: WriterInitContext, places: RowPlaces) -> None:
         self._context = context
-        self._partition = [
-            (schema.find_field(field.source_id).name, _scalar(schema.find_field(field.source_id).field_type, value))
-            for field, value in zip(spec.fields, values, strict=True)
-            if isinstance(field.transform, IdentityTransform)
-        ]
-        self._hashes = [
-            (schema.find_field(field.source_id).name, field.transform.num_buckets)
-            for field in spec.fields
-            if isinstance(field.transform, BucketTransform)
-        ]
+        self._places = places
         self._hashed = False
         self._first: int | None = None
         self._last: int | None = None
@@ -61,7 +56,7 @@ class RowGuard:
         for position in (0, batch.num_rows - 1):
             if buckets[position].as_py() != self._context.bucket.bucket_id:
                 raise self._corrupt(f"a row at offset {offsets[position]} says that it is of bucket {buckets[position]}")
-            for name, value in self._partition:
+            for name, value in self._places.partition:
                 if not batch.column(name)[position].equals(value):
                     raise self._corrupt(f"a row at offset {offsets[position]} has {name!r} {batch.column(name)[position]}, not {value}")
         if not self._hashed:
@@ -84,10 +79,10 @@ class RowGuard:
             raise self._corrupt(f"rows have the offsets {self._first} to {self._last}, outside of [{starting_offset}, {reached_offset})")
 
     def _check_hashes(self, batch: pa.RecordBatch) -> None:
-        for name, bucket_count in self._hashes:
-            column = batch.column(name)
-            if column.null_count or (bucket_ids_of(column, bucket_count) != self._context.bucket.bucket_id).any():
-                raise self._corrupt(f"a key in column {name!r} does not hash to this bucket")
+        for names, bucket_ids in self._places.hashes:
+            columns = [batch.column(name) for name in names]
+            if any(column.null_count for column in columns) or (bucket_ids(columns) != self._context.bucket.bucket_id).any():
+                raise self._corrupt(f"a key in column {', '.join(map(repr, names))} does not hash to this bucket")
 
     def _corrupt(self, complaint: str) -> DataCorrupt:
         context = self._context
@@ -126,9 +121,3 @@ class ChangeGuard(RowGuard):
             raise self._corrupt(f"rows of a KV snapshot came after the offset {self._last} of the log")
         if not (np.all(offsets.to_numpy() == SNAPSHOT_OFFSET) and np.all(changes.to_numpy() == ChangeType.INSERT)):
             raise self._corrupt("a KV snapshot holds rows with an offset, or other than inserts")
-
-
-def _scalar(kind: IcebergType, value: int | str) -> pa.Scalar[pa.DataType]:
-    """A partition value as the rows have it: a date is a number of days in Iceberg."""
-    scalar: pa.Scalar[pa.DataType] = pa.scalar(value, arrow_type(kind))
-    return scalar

@@ -1,0 +1,201 @@
+"""Primary-key tables: sorted runs by Arrow, merged by pypaimon as everybody reads them, equal to a dict that applies the changes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from support.lakes.paimon_kit import CLUSTER_ID, PaimonKit
+from tiering.errors import BaseMoved, InvalidArgument, UnsupportedType
+from tiering.lake.base import Committable, WriterInitContext
+from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.paimon.commit import manifests
+from tiering.lake.paimon.factory import PaimonTieringFactory
+from tiering.lake.paimon.writing import primary_key_writer
+from tiering.lake.writing import keys as folding
+from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
+
+INSERT, BEFORE, AFTER, DELETE = ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER, ChangeType.DELETE
+COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+CREATED = datetime(2024, 1, 1, tzinfo=UTC)
+Change = tuple[ChangeType, dict[str, Any]]
+B0 = BucketKey(None, 0)
+
+
+def keyed_table(columns: pa.Schema = COLUMNS, key: tuple[str, ...] = ("id",), **more: Any) -> TableInfo:
+    return TableInfo(8, TablePath("sales", "customers"), TableType.PRIMARY_KEY, columns, 1, CREATED, primary_key=key, **more)
+
+
+class Rounds:
+    """Rounds of one bucket, one after the other."""
+
+    def __init__(self, kit: PaimonKit, table: TableInfo, bucket: BucketKey = B0, partition: str | None = None) -> None:
+        self.kit, self.table, self.bucket, self.partition = kit, table, bucket, partition
+
+    def prepare(self, round_id: str, changes: Sequence[Change], **context: Any) -> tuple[PaimonTieringFactory, Committable, Any, Marker]:
+        lake, table, bucket = self.kit.lake, self.table, self.bucket
+        base = lake.ensure_table(table)
+        before = {} if base.marker is None else dict(base.marker.buckets)
+        start = before[bucket].tiered if bucket in before else 0
+        standing = lake.bucket_files(table, base, {bucket: self.partition}).get(bucket, b"")
+        factory = lake.tiering_factory(table)
+        writer = factory.create_writer(
+            WriterInitContext(table, base.table_uuid, bucket, self.partition, round_id, f"nonce-{round_id}", standing, **context)
+        )
+        system = {"__bucket": bucket.bucket_id, "__timestamp": CREATED}
+        rows = [{**row, **system, "__offset": offset, "__change_type": int(kind)} for offset, (kind, row) in enumerate(changes, start)]
+        for first in range(0, len(rows), 50):
+            writer.write(pa.RecordBatch.from_pylist(rows[first : first + 50], schema=table.read_schema()))
+        result = writer.complete(start, start + len(rows))
+        base_round = None if base.marker is None else base.marker.round_id
+        buckets = {**before, bucket: TieredRange(0, start + len(rows))}
+        marker = Marker(CLUSTER_ID, table.table_id, base.table_uuid, round_id, 1, base_round, buckets)
+        return factory, Committable(round_id, (result,)), base, marker
+
+    def tier(self, round_id: str, changes: Sequence[Change], **context: Any) -> int:
+        factory, committable, base, marker = self.prepare(round_id, changes, **context)
+        return factory.create_committer().commit(committable, base, marker)
+
+
+def named(changes: Sequence[tuple[ChangeType, int, str]]) -> list[Change]:
+    return [(kind, {"id": key, "name": name}) for kind, key, name in changes]
+
+
+def names(kit: PaimonKit, table: TableInfo) -> dict[int, str]:
+    rows = kit.read(table).to_pylist()
+    assert len({row["id"] for row in rows}) == len(rows)
+    return {row["id"]: row["name"] for row in rows}
+
+
+@pytest.mark.parametrize("fold", ["one run", "many runs", "keys by duckdb"])
+def test_many_rounds_equal_a_dict(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch, fold: str) -> None:
+    if fold == "many runs":
+        monkeypatch.setattr(primary_key_writer, "RUN_BYTES", 2_000)
+    if fold == "keys by duckdb":
+        monkeypatch.setattr(folding, "MANY_KEYS", 0)
+    table, rng, truth = keyed_table(), random.Random(5), dict[int, str]()
+    rounds = Rounds(kit, table)
+    for number in range(5):
+        changes: list[tuple[ChangeType, int, str]] = []
+        for step in range(300):
+            key, name = rng.randrange(120), f"{number}-{step}"
+            if key not in truth:
+                changes.append((INSERT, key, name))
+                truth[key] = name
+            elif rng.random() < 0.3:
+                changes.append((DELETE, key, truth.pop(key)))
+            else:
+                changes += [(BEFORE, key, truth[key]), (AFTER, key, name)]
+                truth[key] = name
+        rounds.tier(f"r{number}", named(changes))
+        assert names(kit, table) == truth
+
+
+KEYS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "long": (pa.int64(), [5, -7, 2**40, 0]),
+    "text": (pa.string(), ["b", "ä", "a" * 20, ""]),
+    "bytes": (pa.binary(), [b"\xff", b"\x00", b"zz" * 9, b"a"]),
+    "decimal": (pa.decimal128(20, 3), [Decimal("-1.500"), Decimal("10.000"), Decimal("2.000"), Decimal("0.001")]),
+    "day": (pa.date32(), [date(2024, 1, 1), date(1969, 12, 31), date(2030, 1, 1), date(1970, 1, 1)]),
+    "time": (pa.timestamp("us"), [datetime(2024, 1, 1, 0, 0, 0, 7), datetime(1969, 12, 31), datetime(2030, 1, 1), datetime(1970, 1, 1)]),
+    "instant": (pa.timestamp("us", "UTC"), [datetime(year, 1, 1, tzinfo=UTC) for year in (2024, 1969, 2030, 1970)]),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_keys_of_every_type(kit: PaimonKit, name: str) -> None:
+    kind, values = KEYS[name]
+    columns = pa.schema([pa.field("k", kind, nullable=False), pa.field("n", pa.int32(), nullable=False), pa.field("v", pa.int32())])
+    table = keyed_table(columns, ("k", "n"), bucket_keys=("n",))
+    rounds = Rounds(kit, table)
+    rounds.tier("r1", [(INSERT, {"k": value, "n": n, "v": 1}) for value in values for n in (1, 2)])
+    rounds.tier(
+        "r2", [(BEFORE, {"k": values[0], "n": 1, "v": 1}), (AFTER, {"k": values[0], "n": 1, "v": 2}), (DELETE, {"k": values[1], "n": 2})]
+    )
+    truth = {(value, n): 1 for value in values for n in (1, 2)}
+    truth[values[0], 1] = 2
+    del truth[values[1], 2]
+    rows = kit.read(table).to_pylist()
+    assert {(row["k"], row["n"]): row["v"] for row in rows} == truth
+    assert len(rows) == len(truth)
+
+
+def test_a_table_looks_as_fluss_makes_it_and_files_are_sorted_runs_beside_all_changes(kit: PaimonKit) -> None:
+    table = keyed_table()
+    Rounds(kit, table).tier(
+        "r1", named([(INSERT, 2, "b"), (INSERT, 1, "a"), (BEFORE, 2, "b"), (AFTER, 2, "c"), (INSERT, 3, "d"), (DELETE, 3, "d")])
+    )
+    schema = json.loads((kit.folder(table) / "schema" / "schema-0").read_text())
+    assert schema["primaryKeys"] == ["id"]
+    assert schema["options"].items() >= {"bucket": "1", "bucket-key": "id", "changelog-producer": "input"}.items()
+    data, changelog = (kit.folder(table) / "bucket-0").glob("*nonce-r1-0-0*"), (kit.folder(table) / "bucket-0").glob("*changelog*")
+    rows = pq.read_table(next(data)).select(["_KEY_id", "_SEQUENCE_NUMBER", "_VALUE_KIND", "name"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [(1, 1, 0, "a"), (2, 3, 2, "c"), (3, 5, 3, "d")]
+    kinds = pq.read_table(next(changelog))["_VALUE_KIND"].to_pylist()
+    assert kinds == [0, 0, 1, 2, 0, 3]
+    stored = kit.by_pypaimon(table).snapshot_manager().get_latest_snapshot()
+    assert (stored.delta_record_count, stored.changelog_record_count, stored.commit_kind) == (3, 6, "APPEND")
+
+
+def test_partitions_have_buckets_of_their_own(kit: PaimonKit) -> None:
+    columns = pa.schema([*COLUMNS, pa.field("region", pa.string(), nullable=False)])
+    table = keyed_table(columns, ("region", "id"), partition_keys=("region",))
+    for number, region in enumerate(("eu", "us")):
+        rounds = Rounds(kit, table, BucketKey(number, 0), region)
+        rounds.tier(f"{region}-1", [(INSERT, {"id": 1, "name": region, "region": region})])
+        rounds.tier(f"{region}-2", [(AFTER, {"id": 1, "name": region * 2, "region": region})])
+    rows = kit.read(table).select(["region", "id", "name"]).sort_by("region").to_pylist()
+    assert [tuple(row.values()) for row in rows] == [("eu", 1, "eueu"), ("us", 1, "usus")]
+    assert kit.lake.row_offsets(table, kit.view(table), {"eu"}).places == {("eu", 0)}
+
+
+def test_a_kv_snapshot_replaces_whatever_stands_in_its_bucket(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "MERGE_COUNT", 3)
+    table = keyed_table(bucket_keys=("id",))
+    rounds = Rounds(kit, table)
+    rounds.tier("r1", named([(INSERT, key, "old") for key in range(10)]))
+    rounds.tier("r2", named([(INSERT, key, "new") for key in range(5, 8)]), replaces=True)
+    assert names(kit, table) == dict.fromkeys(range(5, 8), "new")
+    assert kit.view(table).snapshots[2].operation == "OVERWRITE"
+    for number in range(8):
+        rounds.tier(f"r3-{number}", named([(AFTER, 5, f"newer {number}")]))
+    assert names(kit, table) == {5: "newer 7", 6: "new", 7: "new"}
+
+
+def test_rows_of_others_that_came_meanwhile_are_never_taken_for_older_ones(kit: PaimonKit) -> None:
+    table = keyed_table()
+    rounds = Rounds(kit, table)
+    rounds.tier("r1", named([(INSERT, 1, "one")]))
+    factory, committable, base, marker = rounds.prepare("r2", named([(AFTER, 1, "two")]))
+    builder = kit.by_pypaimon(table).new_batch_write_builder()
+    write = builder.new_write()
+    row = {"id": 1, "name": "foreign", "__bucket": 0, "__offset": 1, "__timestamp": CREATED}
+    columns = table.lake_schema().set(4, pa.field("__timestamp", pa.timestamp("ms", "UTC")))
+    write.write_arrow(pa.Table.from_pylist([row], schema=columns))
+    builder.new_commit().commit(write.prepare_commit())
+    with pytest.raises(BaseMoved, match="got rows up to sequence number"):
+        factory.create_committer().commit(committable, kit.view(table), marker)
+    assert names(kit, table) == {1: "foreign"}
+    rounds.tier("r3", named([(AFTER, 1, "two")]))
+    assert names(kit, table) == {1: "two"}
+    assert base.head == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "key", "error"),
+    [
+        (pa.schema([pa.field("id", pa.float64(), nullable=False)]), ("id",), UnsupportedType),
+        (pa.schema([pa.field("id", pa.int64())]), ("id",), InvalidArgument),
+    ],
+)
+def test_a_key_that_is_no_value_is_refused(kit: PaimonKit, columns: pa.Schema, key: tuple[str, ...], error: type[Exception]) -> None:
+    with pytest.raises(error, match="'id'"):
+        kit.lake.check_schema(keyed_table(columns, key))

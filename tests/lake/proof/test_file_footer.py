@@ -1,0 +1,75 @@
+"""Footers of data files: everything comes back, and what is damaged says so; and the runs of a split that is cut into files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tiering.lake.base import WriterInitContext
+from tiering.lake.iceberg.writing.provenance import Provenance
+from tiering.lake.proof.file_footer import FileFooter, decode_footer, encode_footer, merged, without
+from tiering.lake.proof.row_checksum import row_checksum
+from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
+
+FOOTER = FileFooter(7, "uuid", "round", BucketKey(17, 3), 105, 2**64 - 1, ((0, 100), (105, 110)))
+TABLE = TableInfo(7, TablePath("sales", "orders"), TableType.LOG, pa.schema([("id", pa.int64())]), 2, datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_a_footer_comes_back() -> None:
+    for footer in (FOOTER, replace(FOOTER, bucket=BucketKey(None, 0)), replace(FOOTER, runs=(), changes=(5, 5))):
+        assert decode_footer(encode_footer(footer)) == footer
+    assert encode_footer(FOOTER) == {
+        "lakeward.footer": "1",
+        "lakeward.table": "7/uuid",
+        "lakeward.round": "round",
+        "lakeward.bucket": "17/3",
+        "lakeward.offsets": "0-100,105-110",
+        "lakeward.rows": "105",
+        "lakeward.checksum": "v1:ffffffffffffffff",
+    }
+    assert decode_footer({"parquet.avro.schema": "{}"}) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("lakeward.footer", "2"),
+        ("lakeward.table", "x/uuid"),
+        ("lakeward.bucket", "first"),
+        ("lakeward.offsets", "0-100"),
+        ("lakeward.offsets", "0-100,99-104"),
+        ("lakeward.offsets", "100-0"),
+        ("lakeward.rows", "many"),
+        ("lakeward.checksum", "v2:ffffffffffffffff"),
+        ("lakeward.checksum", None),
+        ("lakeward.round", None),
+    ],
+)
+def test_a_footer_that_cannot_be_read_says_so(key: str, value: str | None) -> None:
+    texts = {name: text for name, text in {**encode_footer(FOOTER), key: value}.items() if text is not None}
+    with pytest.raises(ValueError, match=r"it|its|invalid|not enough"):
+        decode_footer(texts)
+
+
+def test_files_of_a_split_share_its_runs_and_the_rest_has_no_rows() -> None:
+    noted = Provenance(WriterInitContext(TABLE, "uuid", BucketKey(None, 1), None, "round", "nonce"))
+    offsets = np.array([10, 11, 12, 15, 16, 20])
+    noted.take_offsets(offsets[:4])
+    noted.take_offsets(offsets[4:])
+    footers = []
+    for part in (range(2), range(2, 5), range(5, 6)):
+        noted.add_rows(pa.table({"id": [int(offsets[place]) for place in part]}))
+        footers.append(decode_footer(noted.end_file()))
+    assert [footer.runs for footer in footers if footer is not None] == [((10, 12),), ((12, 13), (15, 17)), ((20, 21),)]
+    assert noted.without_rows(8, 23) == ((8, 10), (13, 15), (17, 20), (21, 23))
+    assert noted.checksum == row_checksum(pa.table({"id": offsets}))
+
+
+def test_runs_are_merged_and_taken_away() -> None:
+    assert merged([(5, 7), (0, 2), (2, 5), (9, 9)]) == ((0, 7),)
+    assert without(0, 10, []) == ((0, 10),)
+    assert without(0, 10, [(0, 10)]) == ()

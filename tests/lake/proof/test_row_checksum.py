@@ -1,0 +1,107 @@
+"""The checksum of rows: the same whatever order, files, widths and readers; another one for other rows."""
+
+from __future__ import annotations
+
+import math
+import random
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.values.any_values import columns
+from support.values.every_type import CASES
+from tiering.lake.proof.row_checksum import MODULUS, PLACES_AT_ONCE, row_checksum
+
+
+def every_type() -> pa.Table:
+    return pa.table({name: pa.array(values, kind) for name, (kind, values) in CASES.items()})
+
+
+def test_the_checksum_is_the_one_that_stands_in_footers_of_files() -> None:
+    """Another one would make every file of before look damaged: then it needs a version of its own."""
+    rows = pa.table(
+        {
+            "id": pa.array([1, -5, None], pa.int64()),
+            "text": pa.array(["", "lake \U0001f600", None]),
+            "price": pa.array([Decimal("1.50"), None, Decimal("-2.25")], pa.decimal128(9, 2)),
+            "at": pa.array([datetime(2026, 1, 1), None, datetime(1969, 12, 31)], pa.timestamp("us")),
+            "weight": pa.array([0.5, math.nan, None], pa.float64()),
+            "tags": pa.array([["a", None], [], None], pa.list_(pa.string())),
+        }
+    )
+    assert f"{row_checksum(rows):016x}" == "c5666a1dc2318c97"
+
+
+def test_neither_order_nor_cuts_change_it() -> None:
+    rows = every_type()
+    whole = row_checksum(rows)
+    assert row_checksum(rows.take(pa.array([2, 0, 3, 1]))) == whole
+    parts = sum(row_checksum(rows.slice(start, 1)) for start in range(rows.num_rows))
+    assert parts % MODULUS == whole
+    assert row_checksum(rows.select(rows.column_names[::-1])) == whole
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_files_read_back_by_another_engine_have_it(tmp_path: Path, name: str) -> None:
+    kind, values = CASES[name]
+    rows = pa.table({name: pa.array(values, kind)})
+    path = tmp_path / "rows.parquet"
+    pq.write_table(rows, path)
+    with duckdb.connect() as connection:
+        reader = connection.sql("SELECT * FROM read_parquet($path)", params={"path": str(path)}).to_arrow_reader(2)
+        assert sum(row_checksum(batch) for batch in reader) % MODULUS == row_checksum(rows)
+    assert row_checksum(pq.read_table(path)) == row_checksum(rows)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("only_nulls", "a_boolean")])
+def test_each_value_counts(name: str) -> None:
+    kind, values = CASES[name]
+    checksums = {row_checksum(pa.table({name: pa.array([value], kind)})) for value in values}
+    assert len(checksums) == len(values)
+
+
+def test_values_that_change_places_are_told() -> None:
+    rows = pa.table({"a": [1, 2], "b": [3, 4]})
+    assert row_checksum(rows) != row_checksum(pa.table({"a": [1, 2], "b": [4, 3]}))
+    assert row_checksum(rows) != row_checksum(pa.table({"b": [1, 2], "a": [3, 4]}))
+    doubled = [[("k", 1)], [("k", 1), ("k", 1)]]
+    maps = [pa.table({"m": pa.array([value], pa.map_(pa.string(), pa.int64()))}) for value in doubled]
+    assert row_checksum(maps[0]) != row_checksum(maps[1])
+    texts = [["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], ["abc", None]]
+    assert len({row_checksum(pa.table({"l": pa.array([value], pa.list_(pa.string()))})) for value in texts}) == len(texts)
+
+
+def test_a_column_of_nulls_and_a_wider_type_change_nothing() -> None:
+    rows = pa.table({"i": pa.array([1, -7, None], pa.int8()), "f": pa.array([0.5, math.nan, None], pa.float32()), "d": [date(1, 1, 1)] * 3})
+    wider = rows.set_column(0, "i", rows["i"].cast(pa.int64())).set_column(1, "f", rows["f"].cast(pa.float64()))
+    assert row_checksum(wider) == row_checksum(rows)
+    assert row_checksum(rows.append_column("later", pa.nulls(3, pa.list_(pa.string())))) == row_checksum(rows)
+    money = pa.array([Decimal("1.50"), Decimal("-0.01")], pa.decimal128(9, 2))
+    assert row_checksum(pa.table({"m": money})) == row_checksum(pa.table({"m": money.cast(pa.decimal128(30, 2))}))
+
+
+def test_texts_of_any_length_count_to_their_last_byte() -> None:
+    for length in (1, 7, 8, 9, 15, 16, 17, 8 * PLACES_AT_ONCE - 1, 8 * PLACES_AT_ONCE, 8 * PLACES_AT_ONCE + 1, 5_000):
+        text = random.Random(length).randbytes(length)
+        others = [text[:-1] + bytes([text[-1] ^ 1]), text[:-1], text + b"\0", bytes([text[0] ^ 128]) + text[1:]]
+        checksums = {row_checksum(pa.table({"t": pa.array([other], pa.binary())})) for other in (text, *others)}
+        assert len(checksums) == 5
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(data=st.data())
+def test_slices_of_any_values_have_what_copies_have(data: st.DataObject) -> None:
+    column: Any = data.draw(columns(8))
+    rows = pa.table({"c": column})
+    for start, count in ((0, 3), (2, 5), (7, 1)):
+        part = rows.slice(start, count)
+        assert row_checksum(part) == row_checksum(part.take(pa.array(np.arange(count))))

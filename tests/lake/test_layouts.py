@@ -1,0 +1,47 @@
+"""Which layout a lake table has, and which a new one gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.types import StringType
+
+from support.worlds.lake_world import LakeWorld
+from tiering.errors import InvalidArgument, SchemaDrift
+from tiering.lake.layouts import Layout, layout_of, wanted_layout
+from tiering.model.rounds import RoundState
+
+
+def test_columns_tell_the_layout_of_a_lake_table_that_is_there() -> None:
+    assert layout_of(["id", "__bucket", "__offset", "__timestamp"]) is Layout.SYSTEM_COLUMNS
+    assert layout_of(["id"], ["id", "__timestamp"]) is Layout.SYSTEM_COLUMNS  # somebody dropped them
+    assert layout_of(["id"]) is Layout.CLEAN
+
+
+def test_the_option_tells_that_of_a_new_one() -> None:
+    assert wanted_layout({}) is Layout.SYSTEM_COLUMNS
+    assert wanted_layout({"table.datalake.layout": "Clean"}) is Layout.CLEAN
+    with pytest.raises(InvalidArgument, match=r"table.datalake.layout is 'tidy'") as refusal:
+        wanted_layout({"table.datalake.layout": "tidy"})
+    assert refusal.value.hint == "It may be: system-columns, clean."
+
+
+def test_a_lake_table_keeps_its_layout_whatever_the_option_says(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    clean = world.table("clean", datalake_layout="clean")
+    world.append(clean, 0, 10)
+    assert world.tier(clean).state is RoundState.SUCCEEDED
+    old = world.table("old")
+    with pytest.raises(InvalidArgument, match="cannot become system-columns: its lake table is clean already"):
+        world.storage.alter_table(clean.path, {"table.datalake.layout": None})
+    world.storage.alter_table(old.path, {"table.datalake.layout": "clean"})  # there is no lake table of it yet
+    wider = world.storage.alter_table(clean.path, {}, [pa.field("note", pa.string())])
+    world.lake.ensure_table(wider)
+    assert world.iceberg(clean).schema().column_names == ["id", "text", "note"]
+    with world.iceberg(clean).update_schema() as update:
+        update.add_column("mine", StringType())
+    with pytest.raises(SchemaDrift, match="has the column 'mine'"):
+        world.lake.ensure_table(wider)
+    world.close()

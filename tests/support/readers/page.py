@@ -1,0 +1,118 @@
+"""docs/readers.md, from the matrix. `PYTHONPATH=tests .venv/bin/python -m support.readers.page` writes it anew."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import structlog
+
+from support.readers.cases import all_cases
+from support.readers.iceberg_readers import ICEBERG_LIMITS, iceberg_readers
+from support.readers.matrix import Cell, Limit, matrix
+from support.readers.paimon_readers import paimon_readers
+from support.readers.source_tables import TieredWorld
+from support.repository import ROOT
+from support.running.spark_sessions import spark_session
+from tiering.cli.spark.properties import lake_properties_for_spark
+
+PAGE = ROOT / "docs" / "readers.md"
+
+
+INTRODUCTION = """# Who reads the lake tables
+
+Lake tables are there for any engine. This page is made by a test: it writes tables by tiering, has every reader read them, and compares
+columns, types and rows with those that the source holds. The page is written from its results, and the test fails when they differ.
+
+| reader | how it opens a table | plans the scan | reads the files |
+|---|---|---|---|
+| pyiceberg | `catalog.load_table("db.t").scan()` | pyiceberg | PyArrow |
+| Spark | `SELECT * FROM lake.db.t`, with what `lakeward spark-conf --lake` prints | Iceberg's Java library | its vectorised reader |
+| DuckDB | `lakeward sql --engine duckdb`; DuckDB's own extension takes no part | Lakeward's lists of files and deletes | DuckDB |
+| DataFusion | `context.register_table("t", catalog.load_table("db.t"))` with `pyiceberg-core` | iceberg-rust | iceberg-rust |
+| Polars | `polars.scan_iceberg(table, reader_override="native")` | pyiceberg | Polars |
+| Daft | `daft.read_iceberg(table)` | pyiceberg | Daft |
+| pypaimon | `catalog.get_table("db.t").new_read_builder()` | pypaimon | PyArrow |
+| pypaimon-rust | `PaimonCatalog({"warehouse": ...}).get_table("db.t").new_read_builder()` | paimon-rust | paimon-rust |
+
+DataFusion takes no number of a snapshot: an earlier one is read through the metadata file of that time (`StaticTable.from_metadata`).
+
+Not in any lake table, and refused by name where a table is tiered: TIME, BINARY(n), and timestamps finer than microseconds.
+"""
+
+
+def page(matrices: Mapping[str, Sequence[Cell]]) -> str:
+    """The page of the matrices, by the format of the lake."""
+    return "\n".join([INTRODUCTION, *(section(lake_format, cells) for lake_format, cells in matrices.items())])
+
+
+def section(lake_format: str, cells: Sequence[Cell]) -> str:
+    """The part of the page about lake tables of a format."""
+    return "\n".join(_section(lake_format, cells))
+
+
+def sections(text: str) -> tuple[str, Mapping[str, str]]:
+    """The introduction of a page, and its parts by the format of the lake."""
+    introduction, *parts = text.split("\n## ")
+    return introduction, {lake_format: "\n".join(f"## {part}" for part in of_format) for lake_format, of_format in _by_format(parts)}
+
+
+def _by_format(parts: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    for lake_format, of_format in groupby(parts, key=lambda part: part.split(",")[0]):
+        yield lake_format, list(of_format)
+
+
+def _section(lake_format: str, cells: Sequence[Cell]) -> Iterator[str]:
+    limits = list(dict.fromkeys(cell.limit for cell in cells if cell.limit is not None))
+    for layout in dict.fromkeys(cell.case.layout for cell in cells):
+        yield f"## {lake_format}, layout `{layout}`\n"
+        yield from _matrix_lines([cell for cell in cells if cell.case.layout == layout], limits)
+    for number, limit in enumerate(limits, start=1):
+        yield f"**limit {number}**: {limit.text}\n"
+
+
+def _matrix_lines(cells: Sequence[Cell], limits: Sequence[Limit]) -> Iterator[str]:
+    readers = list(dict.fromkeys(cell.reader.title for cell in cells))
+    cases = list({id(cell.case): cell.case for cell in cells}.values())
+    results = {(id(cell.case), cell.reader.title): _result(cell, limits) for cell in cells}
+    for group, of_group in groupby(cases, key=lambda case: case.group):
+        yield f"| {group} | {' | '.join(readers)} |"
+        yield "|---" * (1 + len(readers)) + "|"
+        for case in of_group:
+            yield f"| {case.title} | {' | '.join(results[id(case), reader] for reader in readers)} |"
+        yield ""
+
+
+def _result(cell: Cell, limits: Sequence[Limit]) -> str:
+    if cell.difference is None:
+        return "equal"
+    return "different" if cell.limit is None else f"limit {limits.index(cell.limit) + 1}"
+
+
+def iceberg_cells(folder: Path) -> list[Cell]:
+    world = TieredWorld(folder)
+    cases = all_cases(world)
+    with spark_session(folder / "warehouse", lake_properties_for_spark(world.lake_properties)) as spark:
+        cells = matrix(cases, iceberg_readers(world.lake_properties, spark), ICEBERG_LIMITS)
+    world.close()
+    return cells
+
+
+def paimon_cells(folder: Path) -> list[Cell]:
+    world = TieredWorld(folder, "paimon")
+    cells = matrix(all_cases(world), paimon_readers(world.lake_properties["warehouse"].removeprefix("file://")), ())
+    world.close()
+    return cells
+
+
+def main() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    with TemporaryDirectory() as iceberg, TemporaryDirectory() as paimon:
+        PAGE.write_text(page({"Iceberg": iceberg_cells(Path(iceberg)), "Paimon": paimon_cells(Path(paimon))}))
+
+
+if __name__ == "__main__":
+    main()

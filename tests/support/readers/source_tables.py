@@ -1,0 +1,129 @@
+"""Tables of an embedded cluster that are tiered together, a round of all of them at a time, in each layout of the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from support.background import tick
+from support.worlds.lake_world import FRESHNESS_S, LakeWorld
+from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.writable import TableSpec
+from tiering.lake.registry import open_lake
+from tiering.model.rounds import RoundState
+from tiering.model.tables import TIMESTAMP_COLUMN, TableInfo, TablePath
+from tiering.rpc.v1 import coordinator_pb2 as pb
+
+LAYOUTS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "iceberg": {"system-columns": {}},
+    "paimon": {"system-columns": {"table.datalake.format": "paimon"}},
+}
+"""By the format of the lake its tables' layouts, each with the table options that choose it."""
+
+Row = dict[str, Any]
+
+
+class SourceTable:
+    """A table, and the rows that it has to hold."""
+
+    def __init__(self, world: TieredWorld, layout: str, info: TableInfo) -> None:
+        self.world = world
+        self.layout = layout
+        self.info = info
+        self.rows: list[Row] = []
+        """Of the source, in no order."""
+        self._writer = LogWriter(world.storage, info.path, "writer")
+
+    @property
+    def name(self) -> str:
+        return str(self.info.path)
+
+    def append(self, rows: Sequence[Row]) -> None:
+        self._writer.append(pa.Table.from_pylist(list(rows), schema=self.info.schema))
+        self.rows += rows
+
+    def upsert(self, rows: Sequence[Row]) -> None:
+        self._writer.upsert(pa.Table.from_pylist(list(rows), schema=self.info.schema))
+        by_key = {self._key(row): row for row in (*self.rows, *rows)}
+        self.rows = list(by_key.values())
+
+    def delete(self, rows: Sequence[Row]) -> None:
+        """Rows with the keys of `rows`."""
+        keys = pa.schema([self.info.schema.field(name) for name in self.info.primary_key])
+        self._writer.delete(pa.Table.from_pylist([{name: row[name] for name in keys.names} for row in rows], schema=keys))
+        dead = {self._key(row) for row in rows}
+        self.rows = [row for row in self.rows if self._key(row) not in dead]
+
+    def add_columns(self, *fields: pa.Field[Any]) -> None:
+        """Nullable columns at the end."""
+        self.info = self.world.storage.alter_table(self.info.path, {}, fields)
+        self.rows = [{**dict.fromkeys((field.name for field in fields), None), **row} for row in self.rows]
+
+    def head(self) -> int:
+        """The newest snapshot of the lake table."""
+        head = self.world.view(self.info).head
+        assert head is not None
+        return head
+
+    def lake_columns(self) -> pa.Schema:
+        """The lake table's columns with the lake's types.
+
+        Paimon has every type of the source; the time of a record is in milliseconds there, as Fluss has it.
+        """
+        if self.world.lake_format == "iceberg":
+            return self.world.lake.columns(self.world.view(self.info))
+        columns = self.info.lake_schema()
+        return columns.set(columns.get_field_index(TIMESTAMP_COLUMN), pa.field(TIMESTAMP_COLUMN, pa.timestamp("ms", "UTC")))
+
+    def _key(self, row: Row) -> tuple[Any, ...]:
+        return tuple(row[name] for name in self.info.primary_key)
+
+
+class TieredWorld(LakeWorld):
+    """Embedded cluster, coordinator and inline rounds in one folder, and a lake of a format."""
+
+    def __init__(self, folder: Path, lake_format: str = "iceberg") -> None:
+        super().__init__(folder)
+        self.lake_format = lake_format
+        if lake_format != "iceberg":
+            self.lake = open_lake(lake_format, self.lake_properties)
+        self._assignment: pb.LakeTieringHeartbeatResponse | None = None
+        self._tables: dict[int, TableInfo] = {}
+
+    def make(self, layout: str, name: str, schema: pa.Schema, buckets: int, spec: Mapping[str, tuple[str, ...]]) -> SourceTable:
+        """A new table that is tiered, in a database of its layout. `spec`: keys of `TableSpec`."""
+        path = TablePath(layout.replace("-", "_"), name)
+        self.storage.create_database(path.database_name, ignore_if_exists=True)
+        options = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s", **LAYOUTS[self.lake_format][layout]}
+        info = self.storage.create_table(path, TableSpec(schema, buckets, properties=options, **spec))
+        tick(self.coordinator)
+        self._tables[info.table_id] = info
+        return SourceTable(self, layout, info)
+
+    def tier_all(self) -> None:
+        """A round of every table."""
+        self.due()
+        while (answer := self.beat(request_table=True)).HasField("tiering_table"):
+            self._assignment = answer
+            outcome = self.begin(self._tables[answer.tiering_table.table_id]).end()
+            assert outcome.state in (RoundState.SUCCEEDED, RoundState.EMPTY), outcome
+
+    def _request_table(self, table: TableInfo) -> pb.LakeTieringHeartbeatResponse:
+        assert self._assignment is not None
+        return self._assignment
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Makes tables of one layout."""
+
+    world: TieredWorld
+    layout: str
+
+    def make(self, name: str, schema: pa.Schema, buckets: int = 2, **spec: tuple[str, ...]) -> SourceTable:
+        """See `TieredWorld.make`."""
+        return self.world.make(self.layout, name, schema, buckets, spec)

@@ -1,0 +1,73 @@
+"""The offsets of a clean log table's rows, from the footers of its data files: the rows themselves are not read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table import Table
+
+from tiering.errors import SchemaDrift
+from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
+from tiering.lake.iceberg.primary_key.position_deletes import dead_rows
+from tiering.lake.iceberg.schema.drift import drift
+from tiering.lake.proof.file_footer import FileFooter, decode_footer
+from tiering.lake.rules.hints import reconcile_call
+from tiering.model.tables import BucketKey, TablePath
+
+
+def living_offsets(
+    table: Table, path: TablePath, snapshot_id: int
+) -> Iterator[tuple[tuple[int | str, ...], BucketKey, npt.NDArray[np.int64]]]:
+    """By data file of a snapshot: its partition value, the bucket, and the offsets of its rows that are not deleted.
+
+    Raises SchemaDrift for a file that somebody else wrote, whose rows tell no offsets.
+    """
+    snapshot = table.metadata.snapshot_by_id(snapshot_id)
+    files: dict[DataFileContent, list[DataFile]] = defaultdict(list)
+    for manifest in [] if snapshot is None else snapshot.manifests(table.io):
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            files[entry.data_file.content].append(entry.data_file)
+    if files[DataFileContent.EQUALITY_DELETES]:
+        raise _without_offsets(path, files[DataFileContent.EQUALITY_DELETES][0])
+    data = files[DataFileContent.DATA]
+    dead, _ = dead_rows(table.io, map(_live, data), map(_live, files[DataFileContent.POSITION_DELETES]))
+    for file in data:
+        footer = read_footer(table.io, file)
+        if footer is None:
+            raise _without_offsets(path, file)
+        offsets = np.concatenate([np.zeros(0, np.int64), *(np.arange(start, stop) for start, stop in footer.runs)])
+        alive = offsets[~dead[file.file_path]] if file.file_path in dead else offsets
+        yield tuple(file.partition[index] for index in range(len(file.partition))), footer.bucket, alive
+
+
+def read_footer(io: FileIO, file: DataFile) -> FileFooter | None:
+    """What a data file says of its rows; None if it does not, or wrongly: then somebody else wrote it."""
+    if file.file_format is not FileFormat.PARQUET:
+        return None
+    with io.new_input(file.file_path).open() as stream:
+        metadata = pq.ParquetFile(cast(Any, stream)).metadata.metadata or {}
+    try:
+        footer = decode_footer({key.decode(errors="replace"): value.decode(errors="replace") for key, value in metadata.items()})
+    except ValueError:
+        return None
+    return footer if footer is not None and footer.rows == file.record_count and f"lakeward-{footer.round_id}-" in file.file_path else None
+
+
+def _live(file: DataFile) -> LiveFile:
+    return LiveFile(file.file_path, file.record_count, file.file_size_in_bytes)
+
+
+def _without_offsets(path: TablePath, file: DataFile) -> SchemaDrift:
+    return drift(
+        path,
+        None,
+        f"holds the file {file.file_path}, which somebody else wrote: the layout is clean, and its rows tell no offsets",
+        f"{reconcile_call(path, 'accept')} goes on from what was recorded, and looks at no row.",
+    )

@@ -1,0 +1,80 @@
+"""What a writer of a clean lake table notes of its rows, for the footers of its files and for the marker (`tiering.lake.proof`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tiering.lake.base import WriterInitContext
+from tiering.lake.proof.file_footer import FileFooter, Run, encode_footer, sum_of, without
+from tiering.lake.proof.row_checksum import row_checksum
+
+
+class Provenance:
+    """Of one attempt at one split. Offsets of a log table's rows come first, then the rows themselves, both in the same order."""
+
+    def __init__(self, context: WriterInitContext) -> None:
+        self._context = context
+        self.changes: Run | None = None
+        """Of a primary-key table, before its first file ends: the range of the log that is folded."""
+        self.checksum = 0
+        """Of all rows in files so far."""
+        self._runs: list[Run] = []
+        self._in_files = 0
+        """How many rows the files have that have ended."""
+        self._rows = 0
+        self._of_file = 0
+
+    def take_offsets(self, offsets: npt.NDArray[Any]) -> None:
+        """Offsets of the next rows; they grow."""
+        breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
+        for first, end in zip((0, *breaks), (*breaks, len(offsets)), strict=True):
+            start, stop = int(offsets[first]), int(offsets[end - 1]) + 1
+            if self._runs and self._runs[-1][1] == start:
+                self._runs[-1] = (self._runs[-1][0], stop)
+            else:
+                self._runs.append((start, stop))
+
+    def add_rows(self, rows: pa.Table) -> None:
+        """The next rows of the file that is open."""
+        checksum = row_checksum(rows)
+        self._of_file = sum_of((self._of_file, checksum))
+        self.checksum = sum_of((self.checksum, checksum))
+        self._rows += rows.num_rows
+
+    def end_file(self) -> dict[str, str]:
+        """The footer of the file that was open; the next row begins another."""
+        context = self._context
+        footer = FileFooter(
+            table_id=context.table.table_id,
+            lake_table_uuid=context.lake_table_uuid,
+            round_id=context.round_id,
+            bucket=context.bucket,
+            rows=self._rows,
+            checksum=self._of_file,
+            runs=() if self.changes is not None else _part(self._runs, self._in_files, self._rows),
+            changes=self.changes,
+        )
+        self._in_files += self._rows
+        self._rows = self._of_file = 0
+        return encode_footer(footer)
+
+    def without_rows(self, start: int, stop: int) -> tuple[Run, ...]:
+        """Those offsets of a log table's split `[start, stop)` that have no row."""
+        return without(start, stop, self._runs)
+
+
+def _part(runs: list[Run], skipped: int, count: int) -> tuple[Run, ...]:
+    """The runs of `count` rows behind the first `skipped` ones."""
+    part: list[Run] = []
+    for start, stop in runs:
+        begin = start + min(skipped, stop - start)
+        skipped -= begin - start
+        end = min(stop, begin + count)
+        count -= end - begin
+        if end > begin:
+            part.append((begin, end))
+    return tuple(part)

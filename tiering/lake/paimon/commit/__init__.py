@@ -1,0 +1,1 @@
+"""Publishing a round as one snapshot."""

@@ -1,0 +1,241 @@
+"""Manifests of a Paimon table: the only module that uses pypaimon's readers and writers of them, which are not its documented API.
+
+A snapshot names two lists of manifests: the base list has all manifests of the snapshot that it is built on, the delta list those
+of its own changes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from pypaimon import CatalogFactory
+from pypaimon.common.identifier import Identifier
+from pypaimon.common.json_util import JSON
+from pypaimon.manifest.manifest_file_manager import ManifestFileManager
+from pypaimon.manifest.manifest_list_manager import ManifestListManager
+from pypaimon.manifest.schema.data_file_meta import DataFileMeta
+from pypaimon.manifest.schema.manifest_entry import ManifestEntry
+from pypaimon.manifest.schema.manifest_file_meta import ManifestFileMeta
+from pypaimon.manifest.schema.simple_stats import SimpleStats
+from pypaimon.snapshot.snapshot import Snapshot
+from pypaimon.table.row.generic_row import GenericRow
+
+from tiering.files.durable_files import sync_folder
+from tiering.files.private_files import make_folders_like_their_parent
+from tiering.lake.paimon.reading.loading import LoadedTable
+from tiering.lake.paimon.reading.snapshots import StoredSnapshot
+from tiering.lake.paimon.reading.table_folder import MANIFEST
+from tiering.lake.paimon.schema.partitions import PartitionValue, bucket_folder, partition_values
+from tiering.lake.paimon.schema.stored_schema import StoredSchema
+from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, unpack_keys
+
+Place = tuple[tuple[PartitionValue, ...], int]
+"""Values of the partition columns, and the bucket."""
+
+ENTRIES_A_MANIFEST = 20_000
+MERGE_COUNT = 30
+MERGE_BYTES = 8 << 20
+"""So many manifests, each smaller than this, become one. Paimon's `manifest.merge-min-count` and `manifest.target-file-size`."""
+ADD, DELETE = 0, 1
+_APPENDED = 0
+"""`_FILE_SOURCE` of a file that a writer made, and no compaction."""
+
+
+@dataclass(frozen=True)
+class ManifestLists:
+    """The lists of a new snapshot, name and size in bytes each, and how many rows it adds and takes away."""
+
+    base: tuple[str, int]
+    delta: tuple[str, int]
+    changelog: tuple[str, int] | None
+    added_records: int
+    changelog_records: int
+    removes_files: bool
+
+
+@dataclass(frozen=True)
+class BucketState:
+    """What stands in a bucket: entries of its live data files, and the highest sequence number among them (-1 = none)."""
+
+    entries: tuple[Any, ...] = ()
+
+    @property
+    def sequence(self) -> int:
+        return max((int(entry.file.max_sequence_number) for entry in self.entries), default=-1)
+
+
+@dataclass
+class Manifests:
+    """The manifests of one table. `written` grows with each file, also when writing fails half-way."""
+
+    loaded: LoadedTable
+    written: list[Path] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        catalog = CatalogFactory.create({"warehouse": str(self.loaded.warehouse)})
+        path = self.loaded.path
+        self._table = cast(Any, catalog.get_table(Identifier.create(path.database_name, path.table_name)))
+        self._files = ManifestFileManager(self._table)
+        self._lists = ManifestListManager(self._table)
+
+    def write(self, prefix: str, payloads: Sequence[FilesPayload]) -> ManifestLists:
+        """Writes manifests and lists of a snapshot on the head of `loaded` that adds the files of `payloads`; all durable then."""
+        make_folders_like_their_parent(self._folder)
+        added = [entry for payload in payloads for entry in self._entries(payload, is_changelog=False)]
+        followed = [entry for payload in payloads for entry in self._entries(payload, is_changelog=True)]
+        removed = self._replaced(payloads)
+        head = self.loaded.head
+        carried = [] if head is None else self._lists.read_all(as_pypaimon(head))
+        base = self._list(f"{prefix}-l0.avro", self._merged(f"{prefix}-k", carried))
+        delta = self._list(f"{prefix}-l1.avro", self._manifests(f"{prefix}-m", [*removed, *added]))
+        changelog = self._list(f"{prefix}-l2.avro", self._manifests(f"{prefix}-c", followed)) if followed else None
+        sync_folder(self._folder)
+        records = sum(entry.file.row_count for entry in added) - sum(entry.file.row_count for entry in removed)
+        return ManifestLists(base, delta, changelog, records, sum(entry.file.row_count for entry in followed), bool(removed))
+
+    def buckets(self, places: Collection[Place]) -> dict[Place, BucketState]:
+        """What stands in those of `places`, each a partition's values and a bucket, in which anything stands."""
+        head = self.loaded.head
+        if head is None or not places:
+            return {}
+        standing: dict[Place, list[Any]] = {}
+        for entry in self.live_entries(head):
+            place = (tuple(entry.partition.values), int(entry.bucket))
+            if place in places:
+                standing.setdefault(place, []).append(entry)
+        return {place: BucketState(tuple(entries)) for place, entries in standing.items()}
+
+    def place(self, payload: FilesPayload) -> Place:
+        """Where the files of a split are."""
+        return partition_values(self._table.partition_keys, self.loaded.schema.columns, payload.partition), payload.bucket
+
+    def _replaced(self, payloads: Sequence[FilesPayload]) -> list[ManifestEntry]:
+        standing = self.buckets({self.place(payload) for payload in payloads if payload.replaces})
+        return [replace(entry, kind=DELETE) for state in standing.values() for entry in state.entries]
+
+    def _merged(self, prefix: str, manifests: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
+        """`manifests`, the small ones at their end merged if they are many. Their order counts: a file is removed after it was added."""
+        small = len(manifests)
+        while small and manifests[small - 1].file_size < MERGE_BYTES:
+            small -= 1
+        if len(manifests) - small < MERGE_COUNT:
+            return manifests
+        entries: dict[tuple[Any, ...], ManifestEntry] = {}
+        for meta in manifests[small:]:
+            for entry in self._files.read(meta.file_name, drop_stats=False):
+                key = (tuple(entry.partition.values), entry.bucket, entry.file.level, entry.file.file_name, entry.file.external_path)
+                if entry.kind == DELETE and key in entries:
+                    del entries[key]
+                else:
+                    entries[key] = entry
+        return [*manifests[:small], *self._manifests(prefix, list(entries.values()))]
+
+    def _manifests(self, prefix: str, entries: list[ManifestEntry]) -> list[ManifestFileMeta]:
+        parts = range(0, len(entries), ENTRIES_A_MANIFEST)
+        return [self._manifest(f"{prefix}{number}.avro", entries[start : start + ENTRIES_A_MANIFEST]) for number, start in enumerate(parts)]
+
+    def named_files(self, snapshot: StoredSnapshot, manifests: set[str]) -> Iterator[str]:
+        """Paths below the table's folder of all that a snapshot names, removed files too; without what is in `manifests`, to which
+        those that were read are added."""
+        document = snapshot.document
+        for key in ("baseManifestList", "deltaManifestList", "changelogManifestList"):
+            name = document.get(key)
+            if name is None:
+                continue
+            yield f"{MANIFEST}/{name}"
+            for meta in self._lists.read(name):
+                if meta.file_name in manifests:
+                    continue
+                manifests.add(meta.file_name)
+                yield f"{MANIFEST}/{meta.file_name}"
+                for entry in self._files.read(meta.file_name):
+                    yield self.file_path(entry)
+        if document.get("indexManifest") is not None:
+            yield f"{MANIFEST}/{document['indexManifest']}"
+
+    def live_entries(self, snapshot: StoredSnapshot) -> list[Any]:
+        """Entries of the data files of a snapshot."""
+        return list(self._files.read_entries_parallel(self._lists.read_all(as_pypaimon(snapshot)), drop_stats=False))
+
+    def file_path(self, entry: Any) -> str:
+        """Where a file is, below the table's folder."""
+        folder = bucket_folder(self._table.partition_keys, [str(value) for value in entry.partition.values], entry.bucket)
+        return f"{folder}/{entry.file.file_name}"
+
+    @property
+    def _folder(self) -> Path:
+        return self.loaded.root / MANIFEST
+
+    def _manifest(self, name: str, entries: list[ManifestEntry]) -> ManifestFileMeta:
+        self.written.append(self._folder / name)
+        self._files.write(name, entries)
+        _sync(self._folder / name)
+        return cast(ManifestFileMeta, self._files._build_meta(name, entries))
+
+    def _list(self, name: str, manifests: list[ManifestFileMeta]) -> tuple[str, int]:
+        self.written.append(self._folder / name)
+        size = int(self._lists.write(name, manifests))
+        _sync(self._folder / name)
+        return name, size
+
+    def _entries(self, payload: FilesPayload, *, is_changelog: bool) -> Iterator[ManifestEntry]:
+        keys = self._table.partition_keys
+        values = partition_values(keys, self.loaded.schema.columns, payload.partition)
+        partition = GenericRow(list(values), self._table.partition_keys_fields)
+        key_fields = list(self._table.trimmed_primary_keys_fields)
+        for file in payload.files:
+            if file.is_changelog is is_changelog:
+                meta = _file_meta(file, payload, self.loaded.schema, key_fields)
+                yield ManifestEntry(ADD, partition, payload.bucket, payload.total_buckets, meta)
+
+
+def as_pypaimon(snapshot: StoredSnapshot) -> Snapshot:
+    """The snapshot as pypaimon's readers take it."""
+    return cast(Snapshot, JSON.from_json(snapshot.content.decode(), Snapshot))
+
+
+def _file_meta(file: WrittenFile, payload: FilesPayload, schema: StoredSchema, key_fields: list[Any]) -> DataFileMeta:
+    fields = [entry for entry in schema.table.fields if entry.name in file.bounds]
+    bounds = [file.bounds[entry.name] for entry in fields]
+    stats = SimpleStats(
+        GenericRow([low for low, _, _ in bounds], fields),
+        GenericRow([high for _, high, _ in bounds], fields),
+        [nulls for _, _, nulls in bounds],
+    )
+    first, last, low, high = _key_rows(file, key_fields)
+    return DataFileMeta.create(
+        file_name=file.name,
+        file_size=file.size_bytes,
+        row_count=file.records,
+        min_key=first,
+        max_key=last,
+        key_stats=SimpleStats(low, high, [0] * len(low.values)),
+        value_stats=stats,
+        min_sequence_number=file.min_sequence,
+        max_sequence_number=file.max_sequence,
+        schema_id=payload.schema_id,
+        level=0,
+        extra_files=[],
+        delete_row_count=file.deletes,
+        file_source=_APPENDED,
+        value_stats_cols=[entry.name for entry in fields],
+    )
+
+
+def _key_rows(file: WrittenFile, fields: list[Any]) -> list[GenericRow]:
+    """First and last key, lowest and highest values; empty rows for a file of a log table."""
+    if not file.keys:
+        return [GenericRow([], [])] * 4
+    return [GenericRow([row[field.name] for field in fields], fields) for row in unpack_keys(file.keys)]
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,66 @@
+"""The one request by which a snapshot of a Paimon table comes to be: the creation of the file `snapshot-<base + 1>`.
+
+A link never replaces a file, and a folder that was dropped takes none: that is the compare-and-set on the head and on the table. It is
+sent once. Paimon's own committers look whether the name is free and then rename, which on a local path replaces a name that came in
+between: a JVM that commits to the same table in the same instant is not fenced by them. On HDFS their rename is right.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+from tiering.files.private_files import make_folders_like_their_parent
+from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
+from tiering.lake.paimon.reading.snapshots import EARLIEST, LATEST
+from tiering.lake.paimon.reading.table_folder import CONSUMER, SNAPSHOT, TableFolder
+
+CONSUMER_FILE = "consumer-lakeward"
+"""A consumer of Paimon's, which keeps snapshots from `nextSnapshot` on from expiry (`ExpireSnapshotsImpl`)."""
+
+
+class RefusedCommit(Exception):
+    """The table is not as it was read, or may not have been; whether the snapshot landed only the lake can tell."""
+
+
+def publish(base: LoadedTable, snapshot_id: int, content: bytes) -> None:
+    """Creates the snapshot on the head of `base`. Raises RefusedCommit, OSError: after any error its outcome is unknown."""
+    with opened_table(base) as folder:
+        if not folder.is_in_place():
+            raise RefusedCommit(f"the folder {base.root} was renamed or replaced")
+        _check_head(folder, base)
+        folder.create(SNAPSHOT, f"snapshot-{snapshot_id}", content)
+        if folder.read(f"{SNAPSHOT}/snapshot-{snapshot_id}") != content:
+            raise RefusedCommit(f"snapshot {snapshot_id} was replaced in the instant in which it was made")
+        _check_head(folder, base)
+        with suppress(OSError):  # a hint
+            folder.replace(SNAPSHOT, LATEST, str(snapshot_id).encode())
+
+
+def _check_head(folder: TableFolder, base: LoadedTable) -> None:
+    """The head of `base` is there as it was read, and did not expire."""
+    head = base.head
+    if head is None:
+        return
+    if folder.read(f"{SNAPSHOT}/snapshot-{head.snapshot_id}") != head.content:
+        raise RefusedCommit(f"snapshot {head.snapshot_id} expired or was rolled back")
+    earliest = folder.read(f"{SNAPSHOT}/{EARLIEST}")
+    if earliest is not None and earliest.strip().isdigit() and int(earliest) > head.snapshot_id:
+        raise RefusedCommit(f"snapshot {head.snapshot_id} expired")
+
+
+def keep_from_expiry(base: LoadedTable, snapshot_id: int) -> None:
+    """Keeps `snapshot_id` and what follows it, until this is called with a higher one. Raises OSError."""
+    with opened_table(base) as folder:
+        _make_consumer_folder(folder)
+        folder.replace(CONSUMER, CONSUMER_FILE, json.dumps({"nextSnapshot": snapshot_id}).encode())
+
+
+def is_kept(base: LoadedTable) -> bool:
+    """Whether there is a consumer of ours."""
+    with opened_table(base) as folder:
+        return folder.stamp(f"{CONSUMER}/{CONSUMER_FILE}") is not None
+
+
+def _make_consumer_folder(folder: TableFolder) -> None:
+    make_folders_like_their_parent(folder.root / CONSUMER)

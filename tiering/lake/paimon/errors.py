@@ -1,0 +1,35 @@
+"""Errors of pypaimon and the storage become LakeUnavailable, redacted, with the cause kept."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from tiering.errors import LakeUnavailable, LakewardError
+from tiering.lake.outside_errors import describe
+
+_DAMAGED: tuple[type[Exception], ...] = (ValueError, KeyError, TypeError, IndexError, EOFError, struct.error)
+"""What readers of JSON and Avro raise over bytes that are no metadata."""
+_OUTSIDE: tuple[type[Exception], ...] = (OSError, pa.ArrowException, RuntimeError)
+"""pypaimon raises RuntimeError for most."""
+_HINT = "May this user read and write the lake's warehouse folder, is it mounted, and is its disk full?"
+_DAMAGED_HINT = (
+    "A metadata file of the lake table is damaged: in its folders `snapshot`, `schema` or `manifest`. Restore it from a backup of the "
+    "warehouse; the next round tries again by itself."
+)
+
+
+@contextmanager
+def lake_errors(action: str, **ids: object) -> Iterator[None]:
+    """Raises LakeUnavailable ("cannot <action>: ...") for what pypaimon or the storage raise inside; errors of our tree pass."""
+    try:
+        yield
+    except LakewardError:
+        raise
+    except _DAMAGED as error:
+        raise LakeUnavailable(f"cannot {action}: {describe(error)}", hint=_DAMAGED_HINT, **ids) from error
+    except _OUTSIDE as error:
+        raise LakeUnavailable(f"cannot {action}: {describe(error)}", hint=_HINT, **ids) from error

@@ -1,0 +1,90 @@
+"""The `LakeTieringFactory` for Paimon: writers in any process that sees the warehouse folder, committers in the one that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from tiering.errors import InvalidArgument, LakeTableReplaced
+from tiering.lake import serializers
+from tiering.lake.base import LakeCommitter, LakeWriter, WriteResult, WriterInitContext
+from tiering.lake.paimon.schema.layout import UNAWARE
+from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
+from tiering.lake.paimon.writing.bucket_hash import bucket_ids_of
+from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles
+from tiering.lake.paimon.writing.primary_key_writer import PaimonPrimaryKeyWriter
+from tiering.lake.paimon.writing.sorted_files import SortedFiles
+from tiering.lake.paimon.writing.writer import PaimonLogWriter, WriterTarget
+from tiering.lake.writing.naming import file_prefix
+from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces
+from tiering.model.tables import OFFSET_COLUMN
+
+CommitterMaker = Callable[[Path], LakeCommitter]
+
+
+@dataclass(frozen=True)
+class TableState:
+    """What a writer must know of a lake table, as plain values."""
+
+    table_uuid: str
+    root: Path
+    schema_id: int
+    columns: pa.Schema
+    partition_keys: tuple[str, ...]
+    bucket_keys: tuple[str, ...]
+    total_buckets: int
+    primary_key: tuple[str, ...] = ()
+    """Without the partition columns, as Paimon sorts by it."""
+    is_followed: bool = False
+    """Whether all changes are written beside the last one of each key."""
+
+
+@dataclass(frozen=True)
+class PaimonTieringFactory:
+    """A `LakeTieringFactory`. `make_committer` is left behind when it is pickled."""
+
+    state: TableState
+    make_committer: CommitterMaker | None = field(compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[type[PaimonTieringFactory], tuple[TableState, None]]:
+        return PaimonTieringFactory, (self.state, None)
+
+    def create_writer(self, context: WriterInitContext) -> LakeWriter:
+        """A writer of one split. Raises LakeTableReplaced, InvalidData (a partition's name)."""
+        state = self.state
+        if context.lake_table_uuid != state.table_uuid:
+            raise LakeTableReplaced(
+                f"the lake table {context.table.path} is {state.table_uuid}; this round was planned for {context.lake_table_uuid}",
+                table_path=context.table.path,
+            )
+        texts = partition_texts(context.table, context.partition_name)
+        values = partition_values(state.partition_keys, state.columns, texts)
+        bucket = 0 if state.total_buckets == UNAWARE else context.bucket.bucket_id
+        target = WriterTarget(state.table_uuid, state.schema_id, texts, bucket, state.total_buckets)
+        folder = bucket_folder(state.partition_keys, texts, bucket)
+        place = FilePlace(context.table.path, state.root, folder, file_prefix(context))
+        scalars = [
+            (name, pa.scalar(value, state.columns.field(name).type)) for name, value in zip(state.partition_keys, values, strict=True)
+        ]
+        hashes = [(state.bucket_keys, partial(bucket_ids_of, bucket_count=state.total_buckets))] if state.bucket_keys else []
+        places = RowPlaces(scalars, hashes)
+        if not state.primary_key:
+            return PaimonLogWriter(context, target, ParquetFiles(place, state.columns, OFFSET_COLUMN), RowGuard(context, places))
+        files = SortedFiles(place, state.columns, state.primary_key)
+        return PaimonPrimaryKeyWriter(context, target, files, ChangeGuard(context, places), state.is_followed)
+
+    def create_committer(self) -> LakeCommitter:
+        """Only in the process that made the factory: InvalidArgument elsewhere."""
+        if self.make_committer is None:
+            raise InvalidArgument("a committer is made on the driver, not on an executor")
+        return self.make_committer(self.state.root)
+
+    def serialize_write_result(self, result: WriteResult) -> bytes:
+        return serializers.serialize_write_result(result)
+
+    def deserialize_write_result(self, data: bytes) -> WriteResult:
+        return serializers.deserialize_write_result(data)

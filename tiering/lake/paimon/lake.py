@@ -1,0 +1,188 @@
+"""The `Lake` of Paimon tables below a warehouse folder. Their catalog is the folder: `<warehouse>/<database>.db/<table>`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from tiering.errors import LakeTableReplaced, LakeUnavailable
+from tiering.files.private_files import make_folders_like_their_parent
+from tiering.lake.base import LakeView
+from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, StoredFile
+from tiering.lake.paimon.commit.committer import PaimonCommitter
+from tiering.lake.paimon.commit.manifests import Manifests, Place
+from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.factory import PaimonTieringFactory, TableState
+from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, load_table, opened_table, table_root
+from tiering.lake.paimon.reading.snapshots import SnapshotReader
+from tiering.lake.paimon.reading.survey import delete_file, live_files, row_offsets, stored_files, survey_of
+from tiering.lake.paimon.reading.table_folder import MANIFEST, SCHEMA, SNAPSHOT, TableFolder
+from tiering.lake.paimon.reading.view import view_of
+from tiering.lake.paimon.schema.drift import check_drift
+from tiering.lake.paimon.schema.layout import BUCKET, CHANGELOG_PRODUCER, INPUT, UNAWARE, new_table_options, table_layout
+from tiering.lake.paimon.schema.partitions import partition_texts, partition_values
+from tiering.lake.paimon.schema.stored_schema import first_schema, with_columns
+from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.lake.writing.sent_rounds import SentRounds
+from tiering.model.tables import BUCKET_COLUMN, BucketKey, TableInfo, TablePath
+
+FORMAT = "paimon"
+EVOLVE_ATTEMPTS = 5
+"""How often new columns are sent when other changes of the table come between."""
+
+
+class PaimonLake:
+    """Paimon tables of one warehouse. Safe to use from several threads."""
+
+    def __init__(self, warehouse: Path) -> None:
+        self._warehouse = warehouse
+        self._snapshots = SnapshotReader()
+        self._states: dict[TablePath, TableState] = {}
+        self._sent = SentRounds()
+
+    @property
+    def format(self) -> str:
+        return FORMAT
+
+    def databases(self) -> Sequence[str]:
+        """See `Lake.databases`."""
+        with lake_errors(f"read the warehouse {self._warehouse}"):
+            if not self._warehouse.exists():
+                return []
+            folders = [entry.name for entry in self._warehouse.iterdir() if entry.is_dir()]
+        return sorted(name.removesuffix(DATABASE_SUFFIX) for name in folders if name.endswith(DATABASE_SUFFIX))
+
+    def view(self, path: TablePath) -> LakeView | None:
+        """A fresh read; None if there is no such lake table. Raises MarkerCorrupt, LakeUnavailable."""
+        loaded = self._load(path)
+        return None if loaded is None else _view(loaded)
+
+    def survey(self, path: TablePath) -> LakeSurvey | None:
+        """See `LakeMaintenance.survey`."""
+        loaded = self._load(path)
+        return None if loaded is None else survey_of(loaded)
+
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+        """See `LakeMaintenance.row_offsets`."""
+        return row_offsets(table, view, partitions)
+
+    def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
+        """See `LakeMaintenance.foreign_offsets`."""
+        raise LakeUnavailable(
+            f"what another tiering service wrote with snapshot {snapshot_id} of the Paimon table {view.path} cannot be read yet",
+            hint="Only one service may tier a Paimon table: stop the other one, and have a new lake table made.",
+            table_path=view.path,
+        )
+
+    def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
+        """See `LakeMaintenance.stored_files`."""
+        return stored_files(view)
+
+    def live_files(self, view: LakeView) -> Collection[str]:
+        """See `LakeMaintenance.live_files`."""
+        return live_files(view)
+
+    def delete_file(self, view: LakeView, location: str) -> None:
+        """See `LakeMaintenance.delete_file`."""
+        delete_file(view, location)
+
+    def check_schema(self, table: TableInfo) -> None:
+        """Raises UnsupportedType, InvalidArgument or InvalidName, naming column and type. No I/O."""
+        table_layout(table)
+
+    def ensure_table(self, table: TableInfo) -> LakeView:
+        """Creates the lake table if need be; of two processes that create it at once, both get the first one's.
+
+        Adds columns that are new at the source, nullable, before the system columns; the snapshots stay as they are.
+        Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt, LakeUnavailable.
+        """
+        loaded = self._with_new_columns(table, self._load(table.path) or self._create(table))
+        self._states[table.path] = _state(loaded)
+        return _view(loaded)
+
+    def bucket_files(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
+        """See `Lake.bucket_files`: the highest sequence number of each bucket, by which its new rows are told to be newer."""
+        loaded = cast(LoadedTable, view.handle)
+        keys, columns = loaded.schema.table.partition_keys, loaded.schema.columns
+        places: dict[Place, BucketKey] = {}
+        for bucket, name in buckets.items():
+            places[partition_values(keys, columns, partition_texts(table, name)), bucket.bucket_id] = bucket
+        with lake_errors(f"read the manifests of {table.path}", table_path=table.path):
+            standing = Manifests(loaded).buckets(places.keys())
+        return {places[place]: str(state.sequence).encode() for place, state in standing.items()}
+
+    def tiering_factory(self, table: TableInfo) -> PaimonTieringFactory:
+        """For the lake table as `ensure_table` found it last; raises LakeTableReplaced if there is none."""
+        state = self._states.get(table.path)
+        if state is None:
+            loaded = self._load(table.path)
+            if loaded is None:
+                raise LakeTableReplaced(f"there is no lake table {table.path}", table_path=table.path)
+            state = _state(loaded)
+        return PaimonTieringFactory(state, partial(PaimonCommitter, sent=self._sent))
+
+    def _load(self, path: TablePath) -> LoadedTable | None:
+        with lake_errors(f"read the lake table {path} in {self._warehouse}", table_path=path):
+            return load_table(self._warehouse, path, self._snapshots)
+
+    def _create(self, table: TableInfo) -> LoadedTable:
+        layout, root = table_layout(table), table_root(self._warehouse, table.path)
+        content = first_schema(layout, new_table_options(table, layout))
+        with lake_errors(f"create the lake table {table.path} in {self._warehouse}", table_path=table.path):
+            for name in (SCHEMA, SNAPSHOT, MANIFEST):
+                make_folders_like_their_parent(root / name)
+            with TableFolder.opened(root) as folder, suppress(FileExistsError):  # another process made it at once
+                if folder is not None:
+                    folder.create(SCHEMA, "schema-0", content)
+        return self._loaded_again(table.path)
+
+    def _with_new_columns(self, table: TableInfo, loaded: LoadedTable) -> LoadedTable:
+        """`loaded` with the columns that are new at the source. It is read again after each request: others send theirs, too."""
+        for _ in range(EVOLVE_ATTEMPTS):
+            columns = check_drift(table, loaded.schema)
+            if not columns or _is_of_another(table, _view(loaded)):
+                return loaded
+            with lake_errors(f"add columns to the lake table {table.path}", table_path=table.path), opened_table(loaded) as folder:
+                content = with_columns(loaded.schema, columns, BUCKET_COLUMN)
+                with suppress(FileExistsError):
+                    folder.create(SCHEMA, f"schema-{loaded.schema.schema_id + 1}", content)
+            loaded = self._loaded_again(table.path)
+        raise LakeUnavailable(
+            f"cannot add columns to the lake table {table.path}: others change it at the same time",
+            hint="The next round tries again.",
+            table_path=table.path,
+        )
+
+    def _loaded_again(self, path: TablePath) -> LoadedTable:
+        loaded = self._load(path)
+        if loaded is None:
+            raise LakeTableReplaced(f"the lake table {path} was dropped while it was made or changed", table_path=path)
+        return loaded
+
+
+def _view(loaded: LoadedTable) -> LakeView:
+    with lake_errors(f"read the lake table {loaded.path}", table_path=loaded.path):
+        return view_of(loaded)
+
+
+def _state(loaded: LoadedTable) -> TableState:
+    schema, options = loaded.schema, loaded.schema.options
+    return TableState(
+        table_uuid=loaded.uuid,
+        root=loaded.root,
+        schema_id=schema.schema_id,
+        columns=schema.columns,
+        partition_keys=tuple(schema.table.partition_keys),
+        bucket_keys=tuple(schema.table.bucket_keys),
+        total_buckets=int(options.get(BUCKET, UNAWARE)),
+        primary_key=tuple(name for name in schema.table.primary_keys if name not in schema.table.partition_keys),
+        is_followed=options.get(CHANGELOG_PRODUCER, "none").lower() == INPUT,
+    )
+
+
+def _is_of_another(table: TableInfo, view: LakeView) -> bool:
+    """Whether the base check refuses this lake table anyway: then nothing of it is changed."""
+    return bool(view.snapshots) if view.marker is None else view.marker.table_id != table.table_id

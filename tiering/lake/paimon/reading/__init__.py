@@ -1,0 +1,1 @@
+"""Reading a Paimon table's metadata."""

@@ -1,0 +1,87 @@
+"""A Paimon table as it is at one moment: its folder, its identity, its columns and its snapshots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiering.lake.paimon.reading.marker_files import marker_folder, read_marker_file
+from tiering.lake.paimon.reading.snapshots import SnapshotReader, StoredSnapshot
+from tiering.lake.paimon.reading.table_folder import TAG, TableFolder, table_uuid
+from tiering.lake.paimon.schema.stored_schema import StoredSchema, read_schema
+from tiering.model.tables import TablePath
+
+DATABASE_SUFFIX = ".db"
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """What a view's `handle` is. `chain`: its snapshots, oldest first."""
+
+    path: TablePath
+    warehouse: Path
+    root: Path
+    uuid: str
+    schema: StoredSchema
+    chain: tuple[StoredSnapshot, ...]
+    tagged: tuple[StoredSnapshot, ...] = ()
+    """What its tags name; they keep files after a snapshot expired."""
+
+    @property
+    def head(self) -> StoredSnapshot | None:
+        return self.chain[-1] if self.chain else None
+
+    def snapshot(self, snapshot_id: int) -> StoredSnapshot | None:
+        """The snapshot of that id; ids are consecutive."""
+        position = snapshot_id - self.chain[0].snapshot_id if self.chain else -1
+        return self.chain[position] if 0 <= position < len(self.chain) else None
+
+    @property
+    def marker_folder(self) -> Path:
+        """Where files of its long markers are."""
+        return marker_folder(self.warehouse, self.uuid)
+
+    def read_marker(self, path: str) -> bytes:
+        """See `marker_files.read_marker_file`."""
+        return read_marker_file(self.marker_folder, path)
+
+
+def table_root(warehouse: Path, path: TablePath) -> Path:
+    """The folder of a table (Paimon's `Catalog`)."""
+    return warehouse / f"{path.database_name}{DATABASE_SUFFIX}" / path.table_name
+
+
+def load_table(warehouse: Path, path: TablePath, reader: SnapshotReader) -> LoadedTable | None:
+    """None if there is no such table. Raises what pypaimon and the storage raise."""
+    root = table_root(warehouse, path)
+    with TableFolder.opened(root) as folder:
+        if folder is None:
+            return None
+        return load_from(folder, warehouse, path, reader)
+
+
+def load_from(folder: TableFolder, warehouse: Path, path: TablePath, reader: SnapshotReader) -> LoadedTable | None:
+    """The table in an open folder."""
+    uuid, schema = table_uuid(folder), read_schema(folder)
+    if uuid is None or schema is None:
+        return None
+    return LoadedTable(path, warehouse, folder.root, uuid, schema, reader.chain(folder), _tagged(folder))
+
+
+def _tagged(folder: TableFolder) -> tuple[StoredSnapshot, ...]:
+    """A tag's file is a copy of its snapshot's, and more (Paimon's `Tag`)."""
+    contents = [folder.read(f"{TAG}/{name}") for name in folder.names(TAG) if name.startswith("tag-")]
+    documents = [(content, json.loads(content)) for content in contents if content is not None]
+    return tuple(StoredSnapshot(int(document["id"]), content, document) for content, document in documents)
+
+
+@contextmanager
+def opened_table(loaded: LoadedTable) -> Iterator[TableFolder]:
+    """The folder that `loaded` was read from. Raises FileNotFoundError if another table has its place by now."""
+    with TableFolder.opened(loaded.root) as folder:
+        if folder is None or table_uuid(folder) != loaded.uuid:
+            raise FileNotFoundError(f"the table in {loaded.root} was dropped or replaced")
+        yield folder

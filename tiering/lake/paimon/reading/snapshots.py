@@ -1,0 +1,141 @@
+"""The snapshots of a Paimon table, as its readers see them.
+
+Ids are consecutive: the parent of snapshot N is N-1. LATEST and EARLIEST are hints (Paimon's `HintFileUtils`): the newest snapshot is
+the one that LATEST names, unless a newer one is there. What lies below EARLIEST expired and is no part of the table any more, also if
+a commit that woke up late made it afterwards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Any
+
+from tiering.errors import LakeUnavailable
+from tiering.lake.base import FLUSS_OFFSETS_KEY, LakeSnapshot
+from tiering.lake.marker import ROUND_ID_KEY
+from tiering.lake.paimon.reading.table_folder import SNAPSHOT, TableFolder
+
+LATEST, EARLIEST = "LATEST", "EARLIEST"
+BASE_DIGEST_KEY = "lakeward.base"
+"""Property of a snapshot of ours: `digest` of the one that it was built on."""
+REMEMBERED = 50_000
+"""Snapshots that a process keeps parsed: their files never change."""
+
+
+@dataclass(frozen=True)
+class StoredSnapshot:
+    """A snapshot file."""
+
+    snapshot_id: int
+    content: bytes = field(repr=False)
+    document: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Those that are texts."""
+        stored = self.document.get("properties") or {}
+        return {name: value for name, value in stored.items() if isinstance(value, str)}
+
+    @property
+    def digest(self) -> str:
+        """Tells it from another one of the same id: after a roll-back ids come again."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    def described(self) -> LakeSnapshot:
+        """As the rules look at it."""
+        document, properties = self.document, self.properties
+        return LakeSnapshot(
+            snapshot_id=self.snapshot_id,
+            parent_id=self.snapshot_id - 1 if self.snapshot_id > 1 else None,
+            sequence_number=self.snapshot_id,
+            committed_at=datetime.fromtimestamp(document["timeMillis"] / 1_000, UTC),
+            operation=str(document["commitKind"]),
+            commit_user=document["commitUser"],
+            round_id=properties.get(ROUND_ID_KEY),
+            offsets_path=properties.get(FLUSS_OFFSETS_KEY),
+        )
+
+
+class SnapshotReader:
+    """Reads snapshot files, each once. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._known: dict[tuple[int, tuple[int, int, int]], StoredSnapshot] = {}
+
+    def chain(self, folder: TableFolder) -> tuple[StoredSnapshot, ...]:
+        """The snapshots of the table, oldest first. Raises LakeUnavailable for files that do not belong together."""
+        head = _newest(folder)
+        if head is None:
+            return ()
+        earliest = _hint(folder, EARLIEST)
+        floor = earliest if earliest is not None and folder.stamp(_path(earliest)) is not None else 1
+        chain: list[StoredSnapshot] = []
+        number = head
+        while number >= floor and (snapshot := self._read(folder, number)) is not None:
+            chain.append(snapshot)
+            number -= 1
+        return tuple(reversed(chain))
+
+    def _read(self, folder: TableFolder, number: int) -> StoredSnapshot | None:
+        stamp = folder.stamp(_path(number))
+        if stamp is None:
+            return None
+        with self._lock:
+            known = self._known.get((number, stamp))
+        if known is not None:
+            return known
+        content = folder.read(_path(number))
+        if content is None:
+            return None
+        snapshot = parse_snapshot(number, content)
+        with self._lock:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[number, stamp] = snapshot
+        return snapshot
+
+
+def parse_snapshot(number: int, content: bytes) -> StoredSnapshot:
+    """Raises ValueError, KeyError or TypeError for what is no snapshot of that number."""
+    document = json.loads(content)
+    if document["id"] != number:
+        raise ValueError(f"snapshot-{number} says that its id is {document['id']}")
+    snapshot = StoredSnapshot(number, content, document)
+    snapshot.described()
+    return snapshot
+
+
+def _newest(folder: TableFolder) -> int | None:
+    numbers = folder.numbers(SNAPSHOT)
+    hint = _hint(folder, LATEST)
+    if hint is None or folder.stamp(_path(hint)) is None:
+        if not numbers:
+            return None
+        head = numbers[-1]
+    else:
+        head = hint
+    while folder.stamp(_path(head + 1)) is not None:
+        head += 1
+    if numbers and numbers[-1] > head:
+        raise LakeUnavailable(
+            f"the folder {folder.root / SNAPSHOT} has snapshot-{numbers[-1]}, but snapshot-{head + 1} is missing",
+            hint="Was the table rolled back while a commit was on its way? "
+            f"Its newest snapshot is {head}: move the files of newer ones away.",
+        )
+    return head
+
+
+def _hint(folder: TableFolder, name: str) -> int | None:
+    content = folder.read(f"{SNAPSHOT}/{name}")
+    text = b"" if content is None else content.strip()
+    return int(text) if text.isdigit() and len(text) < 19 else None
+
+
+def _path(number: int) -> str:
+    return f"{SNAPSHOT}/snapshot-{number}"

@@ -1,0 +1,108 @@
+"""Looks at a Paimon table that no round may build on: markers, the rows' offsets, and the files that the sweep judges."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tiering.errors import MarkerCorrupt, SchemaDrift
+from tiering.lake.base import LakeView
+from tiering.lake.maintenance import LakeSurvey, StoredFile
+from tiering.lake.marker import PATH_KEY, ROUND_ID_KEY, Marker
+from tiering.lake.paimon.commit.manifests import Manifests
+from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.reading.loading import LoadedTable
+from tiering.lake.paimon.reading.view import marker_in, view_of
+from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
+from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
+
+
+def survey_of(loaded: LoadedTable) -> LakeSurvey:
+    """See `LakeMaintenance.survey`. The branch is one line of snapshots, so its newest marker is the head's."""
+    view = view_of(loaded, lenient=True)
+    return LakeSurvey(view, view.marker or _newest_marker(loaded), view.marker)
+
+
+def _newest_marker(loaded: LoadedTable) -> Marker | None:
+    for snapshot in reversed(loaded.chain):
+        if ROUND_ID_KEY in snapshot.properties:
+            with suppress(MarkerCorrupt):
+                return marker_in(loaded, snapshot)
+    return None
+
+
+def row_offsets(info: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+    """See `LakeMaintenance.row_offsets`. Streams the columns of place and offset from the head's files."""
+    held, loaded = RowOffsets(), cast(LoadedTable, view.handle)
+    head = loaded.head
+    if head is None:
+        return held
+    with lake_errors(f"read the offsets in the lake table {info.path}", table_path=info.path):
+        manifests = Manifests(loaded)
+        for entry in manifests.live_entries(head):
+            texts = [str(value) for value in entry.partition.values]
+            name = VALUE_SEPARATOR.join(texts) if texts else None
+            if info.table_type is TableType.PRIMARY_KEY and (name is None or name in partitions):
+                held.add_place((name, entry.bucket))
+            elif name is None or name in partitions:
+                _gather(held, info, name, loaded.root / manifests.file_path(entry))
+    return held
+
+
+def _gather(held: RowOffsets, info: TableInfo, partition: str | None, path: Path) -> None:
+    if path.suffix != ".parquet":
+        raise SchemaDrift(f"the lake table {info.path} has the file {path.name}, which is not Parquet", table_path=info.path)
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=[BUCKET_COLUMN, OFFSET_COLUMN]):
+            buckets, offsets = batch.column(BUCKET_COLUMN), batch.column(OFFSET_COLUMN).to_numpy()
+            for bucket in pc.unique(buckets.drop_null()).to_numpy():
+                mask = np.asarray(pc.equal(buckets, pa.scalar(int(bucket), pa.int32())).to_numpy(zero_copy_only=False))
+                held.add((partition, int(bucket)), offsets[mask])
+
+
+def stored_files(view: LakeView) -> list[StoredFile]:
+    """See `LakeMaintenance.stored_files`: what lies in buckets and among manifests and marker files. Links are not followed."""
+    loaded = cast(LoadedTable, view.handle)
+    with lake_errors(f"list the files of {view.path}", table_path=view.path):
+        return [*_files_below(loaded.root), *_files_below(loaded.marker_folder)]
+
+
+def _files_below(folder: Path) -> Iterator[StoredFile]:
+    if not folder.is_dir():
+        return
+    for path in sorted(folder.rglob("*")):
+        with suppress(FileNotFoundError):  # it was removed meanwhile
+            if path.is_file() and not path.is_symlink():
+                status = path.stat()
+                yield StoredFile(str(path), path.name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+
+
+def live_files(view: LakeView) -> set[str]:
+    """See `LakeMaintenance.live_files`: what any snapshot or tag names, removed data files too."""
+    loaded = cast(LoadedTable, view.handle)
+    named: set[str] = set()
+    with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
+        manifests, known = Manifests(loaded), set[str]()
+        for snapshot in (*loaded.chain, *loaded.tagged):
+            named |= {str(loaded.root / path) for path in manifests.named_files(snapshot, known)}
+            if (marker := snapshot.properties.get(PATH_KEY)) is not None:
+                named.add(marker)
+    return named
+
+
+def delete_file(view: LakeView, location: str) -> None:
+    """See `LakeMaintenance.delete_file`. A file that is gone already is fine."""
+    loaded, path = cast(LoadedTable, view.handle), Path(location)
+    with lake_errors(f"delete {location}", table_path=view.path):
+        if not any(path.is_relative_to(folder) for folder in (loaded.root, loaded.marker_folder)):
+            raise PermissionError(f"{location} is no file of the lake table {view.path}")
+        path.unlink(missing_ok=True)

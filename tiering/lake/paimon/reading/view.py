@@ -1,0 +1,78 @@
+"""A Paimon table as a `LakeView`. The newest tiering commit is the newest of its snapshots that has a marker: there is no tag."""
+
+from __future__ import annotations
+
+from tiering.errors import MarkerCorrupt
+from tiering.lake.base import LakeView
+from tiering.lake.marker import ROUND_ID_KEY, Marker, decode
+from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.reading.loading import LoadedTable
+from tiering.lake.paimon.reading.snapshots import BASE_DIGEST_KEY, StoredSnapshot
+from tiering.lake.rules.hints import reconcile_call
+
+SET_HEAD_COMMAND = "in Paimon: CALL sys.rollback_to"
+
+
+def view_of(loaded: LoadedTable, *, lenient: bool = False) -> LakeView:
+    """The view; raises MarkerCorrupt, and LakeUnavailable if the marker is in a file that cannot be read.
+
+    `lenient`: a marker that cannot be read is None.
+    """
+    rounds = [snapshot for snapshot in loaded.chain if ROUND_ID_KEY in snapshot.properties]
+    tiered, head = rounds[-1] if rounds else None, loaded.head
+    is_log = not loaded.schema.table.primary_keys
+    return LakeView(
+        path=loaded.path,
+        table_uuid=loaded.uuid,
+        head=None if head is None else head.snapshot_id,
+        tiered=None if tiered is None else tiered.snapshot_id,
+        marker=None if tiered is None else _marker_if_readable(loaded, tiered, lenient=lenient),
+        snapshots={snapshot.snapshot_id: snapshot.described() for snapshot in loaded.chain},
+        records=_records(head) if is_log else None,
+        location=str(loaded.root),
+        set_head_command=SET_HEAD_COMMAND,
+        handle=loaded,
+    )
+
+
+def marker_in(loaded: LoadedTable, snapshot: StoredSnapshot) -> Marker | None:
+    """The marker of one snapshot; None if it has none. Raises MarkerCorrupt, LakeUnavailable."""
+    with lake_errors(f"read the marker of {loaded.path}", table_path=loaded.path):
+        try:
+            return decode(snapshot.properties, loaded.read_marker)
+        except FileNotFoundError as error:
+            raise MarkerCorrupt(f"the file of the marker of {loaded.path} is missing: {error}", table_path=loaded.path) from error
+
+
+def _records(head: StoredSnapshot | None) -> int | None:
+    """Rows of a log table; of a table with keys several rows may be one."""
+    if head is None:
+        return 0
+    total = head.document.get("totalRecordCount")
+    return total if isinstance(total, int) else None
+
+
+def _marker_if_readable(loaded: LoadedTable, tiered: StoredSnapshot, *, lenient: bool) -> Marker | None:
+    try:
+        _check_base(loaded, tiered)
+        return marker_in(loaded, tiered)
+    except MarkerCorrupt as error:
+        if lenient:
+            return None
+        hint = f"{error.hint} Or go on from the rows that the lake table holds: {reconcile_call(loaded.path, 'retier')}."
+        raise MarkerCorrupt(error.message, hint=hint, **{**error.ids, "table_path": loaded.path}) from error
+
+
+def _check_base(loaded: LoadedTable, tiered: StoredSnapshot) -> None:
+    """Raises MarkerCorrupt if the snapshot before the newest tiering commit is not the one that it was built on.
+
+    After a roll-back ids come again; a commit that was on its way meanwhile lands on another snapshot than it names.
+    """
+    expected, base = tiered.properties.get(BASE_DIGEST_KEY), loaded.snapshot(tiered.snapshot_id - 1)
+    if expected is not None and base is not None and base.digest != expected:
+        raise MarkerCorrupt(
+            f"snapshot {tiered.snapshot_id} of {loaded.path} was not built on snapshot {base.snapshot_id} as it is now",
+            hint=f"The table was rolled back while a round committed. Roll it back to snapshot {base.snapshot_id}.",
+            table_path=loaded.path,
+            lake_snapshot_id=tiered.snapshot_id,
+        )

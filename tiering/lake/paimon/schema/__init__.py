@@ -1,0 +1,1 @@
+"""The columns of a Paimon table: made, compared, extended."""

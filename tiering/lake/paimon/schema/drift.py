@@ -1,0 +1,105 @@
+"""Whether a Paimon table still fits its source table, and which columns it lacks because they are new.
+
+Columns are matched by name; their order is the lake's own. Readers find values by field id, which no change of Lakeward's alters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from tiering.errors import SchemaDrift
+from tiering.lake.paimon.schema.layout import BUCKET, BUCKET_KEY, UNAWARE, TableLayout, table_layout
+from tiering.lake.paimon.schema.stored_schema import StoredSchema
+from tiering.lake.rules.hints import new_table_hint, tier_call
+from tiering.model.tables import SYSTEM_COLUMNS, TIMESTAMP_COLUMN, TableInfo, TablePath
+
+UNSUPPORTED: Mapping[str, tuple[str, ...]] = {
+    "type": ("table",),
+    "deletion-vectors.enabled": ("false",),
+    "row-tracking.enabled": ("false",),
+    "data-evolution.enabled": ("false",),
+    "merge-engine": ("deduplicate",),
+    "data-file.external-paths": (),
+    "data-file.path-directory": (),
+    "data-file.prefix": ("data-",),
+    "sequence.field": (),
+    "rowkind.field": (),
+    "branch": ("main",),
+}
+"""Options under which rows would have to be written, or are read, in another way; the values that change nothing."""
+
+
+def check_drift(table: TableInfo, schema: StoredSchema) -> tuple[pa.Field[pa.DataType], ...]:
+    """The source columns that are new to this lake table, to be added to it; none, if `table`'s rows fit it as it is.
+
+    Raises SchemaDrift naming the first column or option that somebody else changed.
+    """
+    layout = table_layout(table)
+    _check_options(table.path, layout, schema)
+    for name in SYSTEM_COLUMNS:
+        if name not in schema.columns.names:
+            raise drift(table.path, name, f"lacks the column {name!r}; tables without it are not supported in Paimon yet")
+    for column in layout.columns:
+        if column.name in schema.columns.names:
+            _check_column(table.path, column, schema.columns.field(column.name))
+    for name in schema.columns.names:
+        if name not in layout.columns.names:
+            raise drift(table.path, name, f"has the column {name!r}, which the source table does not have")
+    missing = tuple(column for column in layout.columns if column.name not in schema.columns.names)
+    for column in missing:
+        _check_new(table.path, column, schema)
+    return missing
+
+
+def check_written(path: TablePath, written: StoredSchema, current: StoredSchema) -> None:
+    """Whether files written for one schema may be added to the table under another; raises SchemaDrift."""
+    for column in written.columns:
+        name = column.name
+        if current.field_ids.get(name) != written.field_ids[name]:
+            raise drift(path, name, f"lost or renamed the column {name!r} while a round wrote files for it")
+        if current.columns.field(name).type != column.type:
+            raise drift(path, name, f"was given another type of the column {name!r} while a round wrote files for it")
+
+
+def drift(path: TablePath, column: str | None, difference: str) -> SchemaDrift:
+    """The error for the lake table `path`."""
+    hint = f"Mend the lake table, then {tier_call(path)}: the rows stay in the log until then. Or: {new_table_hint(path)}"
+    return SchemaDrift(f"the lake table {path} {difference}", hint=hint, table_path=path, column=column)
+
+
+def _check_options(path: TablePath, layout: TableLayout, schema: StoredSchema) -> None:
+    options = schema.options
+    for name, harmless in UNSUPPORTED.items():
+        value = options.get(name)
+        if value is not None and value.lower() not in harmless:
+            raise drift(path, None, f"has the option {name!r} = {value[:60]!r}, with which Lakeward cannot write it")
+    bucket = options.get(BUCKET, str(UNAWARE))
+    keys = [key.strip() for key in options.get(BUCKET_KEY, "").split(",") if key.strip()]
+    wanted_keys = [key for key in layout.options.get(BUCKET_KEY, "").split(",") if key]
+    if bucket != layout.options[BUCKET] or keys != wanted_keys:
+        wanted = f"{layout.options[BUCKET]} buckets by ({', '.join(wanted_keys)})"
+        raise drift(path, None, f"has {bucket} buckets by ({', '.join(keys)}); its source table needs {wanted}")
+    for relation, lake, source in (
+        ("partitioned by", schema.table.partition_keys, layout.partition_keys),
+        ("keyed by", schema.table.primary_keys, layout.primary_key),
+    ):
+        if list(lake) != list(source):
+            raise drift(path, None, f"is {relation} ({', '.join(lake)}); its source table is {relation} ({', '.join(source)})")
+
+
+def _check_column(path: TablePath, wanted: pa.Field[pa.DataType], lake: pa.Field[pa.DataType]) -> None:
+    former = pa.timestamp("us", "UTC") if wanted.name == TIMESTAMP_COLUMN else None
+    if lake.type not in (wanted.type, former):  # Fluss before 0.9 made times of rows in microseconds
+        raise drift(path, wanted.name, f"has the column {wanted.name!r} as {lake.type}; the source table has it as {wanted.type}")
+    if wanted.nullable and not lake.nullable and wanted.name not in SYSTEM_COLUMNS:
+        raise drift(path, wanted.name, f"requires values in the column {wanted.name!r}, which is nullable in the source table")
+
+
+def _check_new(path: TablePath, column: pa.Field[pa.DataType], schema: StoredSchema) -> None:
+    if any(column.name in names for names in schema.names):
+        raise drift(path, column.name, f"lacks the column {column.name!r}, which it had before: it was dropped")
+    if not column.nullable:
+        difference = f"lacks the column {column.name!r}, which cannot be added: it is NOT NULL, and the rows before it have no value"
+        raise drift(path, column.name, difference)

@@ -1,0 +1,98 @@
+"""How a Paimon table looks that Lakeward tiers to; `drift` tells whether a given one does.
+
+The layout is that of Fluss's own tiering (0.9.1), so that its readers can read ours: the source columns, then `__bucket`, `__offset`,
+`__timestamp`; with a bucket key fixed buckets by it, without one Paimon's bucket 0 for all; each property as `fluss.<key>`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
+from tiering.lake.layouts import LAYOUT_OPTION, Layout, wanted_layout
+from tiering.lake.paimon.schema.types import lake_type
+from tiering.lake_table_options import PREFIX as ICEBERG_PREFIX
+from tiering.lake_table_options import public_options
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TableInfo, TableType
+
+FLUSS_PROPERTY_PREFIX, PAIMON_PREFIX = "fluss.", "paimon."
+BUCKET, BUCKET_KEY = "bucket", "bucket-key"
+CHANGELOG_PRODUCER, INPUT = "changelog-producer", "input"
+"""With it all changes are written as files of their own, beside the last one of each key."""
+UNAWARE = -1
+"""Value of `bucket` of a table without a bucket key: all its files are in bucket 0."""
+SYSTEM_FIELDS = (
+    pa.field(BUCKET_COLUMN, pa.int32()),
+    pa.field(OFFSET_COLUMN, pa.int64()),
+    pa.field(TIMESTAMP_COLUMN, pa.timestamp("ms", tz="UTC")),
+)
+"""As Fluss makes them: nullable, times in milliseconds."""
+_RESERVED = frozenset({"_sequence_number", "_value_kind", "_level", "_row_id", "rowkind"})
+_RESERVED_PREFIX = "_key_"
+"""Paimon's own columns (`SpecialFields`)."""
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """What a lake table has to look like. `options`: those that decide where rows go and how they are read."""
+
+    columns: pa.Schema
+    partition_keys: tuple[str, ...]
+    primary_key: tuple[str, ...]
+    options: dict[str, str]
+
+
+def table_layout(table: TableInfo) -> TableLayout:
+    """The layout of `table`'s lake table; raises UnsupportedType, InvalidArgument or InvalidName, naming the column."""
+    for name in table.schema.names:
+        if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
+            raise InvalidName(f"the column {name!r} has the name of one of Paimon's own columns", hint="Rename the column.", column=name)
+    if not wanted_layout(table.properties).has_row_offsets:
+        raise InvalidArgument(
+            f"the lake table of {table.path} cannot have the layout {Layout.CLEAN} in Paimon: this version writes it to Iceberg alone",
+            hint=f"Make it with the option {LAYOUT_OPTION} = {Layout.SYSTEM_COLUMNS}.",
+            table_path=table.path,
+        )
+    columns = pa.schema([pa.field(column.name, lake_type(column.name, column.type), column.nullable) for column in table.schema])
+    for name in table.partition_keys:
+        if columns.field(name).type not in (pa.string(), pa.date32(), pa.int32()):
+            raise UnsupportedType(
+                f"column {name!r} of type {columns.field(name).type} cannot be a partition column",
+                hint="Partition columns are strings, dates or 32-bit integers.",
+                column=name,
+            )
+    if table.table_type is TableType.PRIMARY_KEY:
+        _check_primary_key(table, columns)
+    keys = table.bucket_keys or tuple(name for name in table.primary_key if name not in table.partition_keys)
+    options = {BUCKET: str(table.bucket_count), BUCKET_KEY: ",".join(keys)} if keys else {BUCKET: str(UNAWARE)}
+    return TableLayout(pa.schema([*columns, *SYSTEM_FIELDS]), table.partition_keys, table.primary_key, options)
+
+
+def _check_primary_key(table: TableInfo, columns: pa.Schema) -> None:
+    """Raises for a primary key that cannot be compared as values, may be null, or may leave its partition."""
+    for name in table.primary_key:
+        kind = columns.field(name).type
+        if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+            raise UnsupportedType(f"column {name!r} of type {kind} cannot be part of a primary key", column=name)
+        if columns.field(name).nullable:
+            raise InvalidArgument(f"the key column {name!r} is nullable", hint="Declare the column NOT NULL.", column=name)
+    for name in table.partition_keys:
+        if name not in table.primary_key:
+            raise InvalidArgument(
+                f"the partition column {name!r} of {table.path} is not part of its primary key", hint="Add it to the key.", column=name
+            )
+    if set(table.primary_key) <= set(table.partition_keys):
+        raise InvalidArgument(f"the primary key of {table.path} has only partition columns", hint="Add another column.")
+
+
+def new_table_options(table: TableInfo, layout: TableLayout) -> dict[str, str]:
+    """All options of a new lake table. Raises InvalidArgument for a `paimon.` option, none of which is supported yet."""
+    for name in table.properties:
+        if name.startswith(PAIMON_PREFIX):
+            raise InvalidArgument(f"the table option {name!r} is not supported", hint="Set it on the lake table.", table_path=table.path)
+    public = public_options(table.properties).items()
+    fluss = {FLUSS_PROPERTY_PREFIX + name: value for name, value in public if not name.startswith(ICEBERG_PREFIX)}
+    followed = {CHANGELOG_PRODUCER: INPUT} if table.table_type is TableType.PRIMARY_KEY else {}
+    return {**fluss, "partition.legacy-name": "false", "file.format": "parquet", **followed, **layout.options}

@@ -1,0 +1,1 @@
+"""Writing a split's rows as files of a Paimon table, on executors. Nothing here imports pypaimon."""

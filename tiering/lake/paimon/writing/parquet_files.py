@@ -1,0 +1,188 @@
+"""The Parquet files of one attempt in one bucket of a Paimon table: batches are gathered to row groups and written as they are.
+
+Memory is bounded by one row group. A file ends at its target size; nothing is visible in the lake before a commit names it. Encodings
+are those that Paimon's Java reader knows (`VectorizedColumnReader`): no BYTE_STREAM_SPLIT.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tiering.errors import InvalidData
+from tiering.files.durable_files import sync_folder
+from tiering.files.private_files import make_folders_like_their_parent, open_like_folder
+from tiering.lake.outside_errors import describe
+from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.writing.payload import WrittenFile
+from tiering.lake.writing.encodings import choose_encodings
+from tiering.model.tables import TablePath
+
+ROW_GROUP_ROWS = 1 << 20
+ROW_GROUP_BYTES = 64 << 20
+"""Of Arrow data: the most that is held in memory before it is written."""
+PAGE_BYTES = 1 << 20
+DICTIONARY_BYTES = 2 << 20
+TARGET_FILE_BYTES = 256 << 20
+"""Paimon's default of `target-file-size` for tables without a primary key."""
+_DELTA_TYPES = (pa.int32(), pa.int64(), pa.date32())
+_BOUNDED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+
+
+@dataclass(frozen=True)
+class FilePlace:
+    """Where the files of one attempt go: `folder` below the table's folder `root`; `prefix` begins their names."""
+
+    table: TablePath
+    root: Path
+    folder: str
+    prefix: str
+
+
+class ParquetFiles:
+    """Rows become files in the order in which they come. `sequence`: the column whose values are their sequence numbers."""
+
+    def __init__(self, place: FilePlace, schema: pa.Schema, sequence: str) -> None:
+        self._place = place
+        self.schema = schema
+        self._sequence = sequence
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+        self._open: OpenFile | None = None
+        self._started: list[Path] = []
+        self._done: list[WrittenFile] = []
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Takes rows of `schema`. Raises InvalidData, LakeUnavailable."""
+        rest = rows
+        while rest.num_rows:
+            part = rest.slice(0, ROW_GROUP_ROWS - self._rows)
+            rest = rest.slice(part.num_rows)
+            self._batches.append(part)
+            self._rows += part.num_rows
+            self._bytes += part.nbytes
+            if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
+                self._write_row_group()
+
+    def close(self) -> tuple[WrittenFile, ...]:
+        """Ends all files; they are durable then. Raises InvalidData, LakeUnavailable."""
+        self._write_row_group()
+        self._close_file()
+        if self._done:
+            with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
+                sync_folder(self._place.root / self._place.folder)
+        return tuple(self._done)
+
+    def abort(self) -> None:
+        """Deletes what was written so far. Never raises."""
+        self._batches.clear()
+        if self._open is not None:
+            with suppress(Exception):
+                self._open.end()
+            self._open = None
+        for path in self._started:
+            with suppress(OSError):
+                path.unlink()
+        self._started.clear()
+        self._done.clear()
+
+    def _write_row_group(self) -> None:
+        if not self._batches:
+            return
+        table = pa.Table.from_batches(self._batches, schema=self.schema)
+        self._batches, self._rows, self._bytes = [], 0, 0
+        with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
+            if self._open is None:
+                self._open = self._open_file(table)
+            try:
+                self._open.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+            except pa.ArrowInvalid as error:
+                path = self._place.table
+                raise InvalidData(f"rows of {path} do not fit its lake table: {describe(error)}", table_path=path) from error
+            self._open.look_at(table, self._sequence)
+            if self._open.stream.tell() >= TARGET_FILE_BYTES:
+                self._close_file()
+
+    def _open_file(self, first_rows: pa.Table) -> OpenFile:
+        folder = self._place.root / self._place.folder
+        make_folders_like_their_parent(folder)
+        path = folder / f"{self._place.prefix}-{len(self._started):05d}.parquet"
+        self._started.append(path)
+        return open_file(path, first_rows)
+
+    def _close_file(self) -> None:
+        if self._open is None:
+            return
+        with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
+            file, self._open = self._open, None
+            size = file.end()
+            low, high, _ = file.bounds[self._sequence]
+            self._done.append(
+                WrittenFile(self._place.folder, file.path.name, size, file.records, cast(int, low), cast(int, high), dict(file.bounds))
+            )
+
+
+def open_file(path: Path, first_rows: pa.Table) -> OpenFile:
+    """Begins a file whose first rows are `first_rows`; its columns are theirs. Raises OSError."""
+    encodings = choose_encodings(first_rows)
+    schema = first_rows.schema
+    encoding = {name: kind for name, kind in encodings.encoding.items() if schema.field(name).type in _DELTA_TYPES}
+    stream = os.fdopen(open_like_folder(path, overwrite=False), "wb")
+    try:
+        writer = pq.ParquetWriter(
+            stream,
+            schema,
+            compression="zstd",
+            use_dictionary=cast(Any, encodings.dictionary),
+            column_encoding=encoding or None,
+            data_page_size=PAGE_BYTES,
+            dictionary_pagesize_limit=DICTIONARY_BYTES,
+            store_schema=False,
+            store_decimal_as_integer=True,
+        )
+    except BaseException:
+        stream.close()
+        raise
+    return OpenFile(path, stream, writer)
+
+
+class OpenFile:
+    """A file that is being written, and what its manifest entry will say."""
+
+    def __init__(self, path: Path, stream: Any, writer: pq.ParquetWriter) -> None:
+        self.path = path
+        self.stream = stream
+        self.writer = writer
+        self.records = 0
+        self.bounds: dict[str, tuple[int | None, int | None, int]] = {}
+
+    def look_at(self, table: pa.Table, sequence: str) -> None:
+        """Counts rows, and widens the bounds of integers."""
+        self.records += table.num_rows
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if column.type not in _BOUNDED:
+                continue
+            extremes: Any = pc.min_max(column)
+            low, high, nulls = self.bounds.get(name, (None, None, 0))
+            lows = [value for value in (low, extremes["min"].as_py()) if value is not None]
+            highs = [value for value in (high, extremes["max"].as_py()) if value is not None]
+            self.bounds[name] = (min(lows, default=None), max(highs, default=None), nulls + column.null_count)
+
+    def end(self) -> int:
+        """Ends the file; its size in bytes."""
+        try:
+            self.writer.close()
+            self.stream.flush()
+            os.fsync(self.stream.fileno())
+            size: int = self.stream.tell()
+            return size
+        finally:
+            self.stream.close()

@@ -1,0 +1,61 @@
+"""Writes one split's rows of a log table as data files of a Paimon table (on executors)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tiering.lake.base import WriteResult, WriterInitContext
+from tiering.lake.paimon.writing.parquet_files import ParquetFiles
+from tiering.lake.paimon.writing.payload import FilesPayload, encode_files
+from tiering.lake.writing.fitting import fit
+from tiering.lake.writing.row_guard import RowGuard
+
+
+@dataclass(frozen=True)
+class WriterTarget:
+    """What the files of a split are written for (`FilesPayload`)."""
+
+    lake_table_uuid: str
+    schema_id: int
+    partition: tuple[str, ...]
+    bucket: int
+    total_buckets: int
+
+
+class PaimonLogWriter:
+    """A `LakeWriter` of log tables."""
+
+    def __init__(self, context: WriterInitContext, target: WriterTarget, files: ParquetFiles, guard: RowGuard) -> None:
+        self._context = context
+        self._target = target
+        self._files = files
+        self._guard = guard
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes a batch in the table's lake schema. Raises InvalidData, DataCorrupt, LakeUnavailable."""
+        if batch.num_rows == 0:
+            return
+        rows = fit(batch, self._files.schema)
+        self._guard.check(rows)
+        self._files.add(rows)
+
+    def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
+        """Closes all files. Raises DataCorrupt if a row lies outside of the range, InvalidData, LakeUnavailable."""
+        self._guard.check_range(starting_offset, reached_offset)
+        files, target = self._files.close(), self._target
+        payload = FilesPayload(target.lake_table_uuid, target.schema_id, target.partition, target.bucket, target.total_buckets, files)
+        return WriteResult(
+            bucket=self._context.bucket,
+            starting_offset=starting_offset,
+            reached_offset=reached_offset,
+            records=sum(file.records for file in files),
+            files=len(files),
+            size_bytes=sum(file.size_bytes for file in files),
+            payload=encode_files(payload),
+        )
+
+    def abort(self) -> None:
+        """Deletes what was written so far. Never raises: what cannot be deleted is left to the sweep."""
+        self._files.abort()

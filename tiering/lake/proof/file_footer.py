@@ -1,0 +1,139 @@
+"""What a data file of a clean lake table says of its rows, in its footer: Parquet key-value metadata, ASCII. Version 1.
+
+lakeward.footer    1
+lakeward.table     <table id>/<uuid of the lake table>
+lakeward.round     the round that wrote it
+lakeward.bucket    3, or 17/3 within the partition with the id 17: one that is made anew under a former one's name has another id
+lakeward.offsets   of a log table: the offsets of the rows in the order of the rows, as runs: 0-100,105-120 (stops are excluded)
+lakeward.changes   of a primary-key table: the range of the log whose changes the round folded: 100-200
+lakeward.rows      how many rows there are
+lakeward.checksum  v1: and 16 hexadecimal digits: `row_checksum` of all rows
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tiering.lake.proof.row_checksum import MODULUS
+from tiering.model.tables import BucketKey
+
+VERSION = "1"
+PREFIX = "lakeward."
+VERSION_KEY = "lakeward.footer"
+TABLE_KEY = "lakeward.table"
+ROUND_KEY = "lakeward.round"
+BUCKET_KEY = "lakeward.bucket"
+OFFSETS_KEY = "lakeward.offsets"
+CHANGES_KEY = "lakeward.changes"
+ROWS_KEY = "lakeward.rows"
+CHECKSUM_KEY = "lakeward.checksum"
+
+_CHECKSUM = re.compile(r"v1:([0-9a-f]{16})")
+
+Run = tuple[int, int]
+"""Offsets from the first up to, and without, the second."""
+
+
+@dataclass(frozen=True)
+class FileFooter:
+    """See the module. `runs` is empty for a file of a primary-key table, `changes` None for one of a log table."""
+
+    table_id: int
+    lake_table_uuid: str
+    round_id: str
+    bucket: BucketKey
+    rows: int
+    checksum: int
+    runs: tuple[Run, ...] = ()
+    changes: Run | None = None
+
+
+def encode_footer(footer: FileFooter) -> dict[str, str]:
+    """The footer as key-value metadata; equal footers give equal texts."""
+    offsets = {OFFSETS_KEY: runs_text(footer.runs)} if footer.changes is None else {CHANGES_KEY: runs_text([footer.changes])}
+    return {
+        VERSION_KEY: VERSION,
+        TABLE_KEY: f"{footer.table_id}/{footer.lake_table_uuid}",
+        ROUND_KEY: footer.round_id,
+        BUCKET_KEY: str(footer.bucket),
+        **offsets,
+        ROWS_KEY: str(footer.rows),
+        CHECKSUM_KEY: f"v1:{footer.checksum:016x}",
+    }
+
+
+def decode_footer(metadata: Mapping[str, str]) -> FileFooter | None:
+    """The inverse; None if the file has no footer of ours. Raises ValueError for one that cannot be read, an unknown version included."""
+    if VERSION_KEY not in metadata:
+        return None
+    if metadata[VERSION_KEY] != VERSION:
+        raise ValueError(f"its version is {metadata[VERSION_KEY]!r}; this Lakeward reads version {VERSION}")
+    try:
+        table_id, _, uuid = metadata[TABLE_KEY].partition("/")
+        runs = parse_runs(metadata[OFFSETS_KEY]) if OFFSETS_KEY in metadata else ()
+        changes = None if OFFSETS_KEY in metadata else _parse_run(metadata[CHANGES_KEY])
+        checksum = _CHECKSUM.fullmatch(metadata[CHECKSUM_KEY])
+        if checksum is None:
+            raise ValueError(f"its checksum is {metadata[CHECKSUM_KEY]!r}")
+        bucket, rows = BucketKey.parse(metadata[BUCKET_KEY]), int(metadata[ROWS_KEY])
+        footer = FileFooter(int(table_id), uuid, metadata[ROUND_KEY], bucket, rows, int(checksum[1], 16), runs, changes)
+    except KeyError as error:
+        raise ValueError(f"it lacks {error}") from error
+    if changes is None and sum(stop - start for start, stop in runs) != rows:
+        raise ValueError(f"it names the offsets {metadata[OFFSETS_KEY]} for {rows} rows")
+    return footer
+
+
+def merged(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """The same offsets in as few runs as can be, in order. `runs` do not overlap; empty ones are left out."""
+    whole: list[Run] = []
+    for start, stop in sorted(runs):
+        if start >= stop:
+            continue
+        if whole and whole[-1][1] == start:
+            whole[-1] = (whole[-1][0], stop)
+        else:
+            whole.append((start, stop))
+    return tuple(whole)
+
+
+def without(start: int, stop: int, runs: Iterable[Run]) -> tuple[Run, ...]:
+    """What of `[start, stop)` the `runs`, which do not overlap, leave."""
+    left: list[Run] = []
+    for begin, end in sorted(runs):
+        if begin > start:
+            left.append((start, min(begin, stop)))
+        start = max(start, end)
+    return merged([*left, (start, stop)])
+
+
+def sum_of(checksums: Iterable[int]) -> int:
+    """The checksum of rows whose parts have these."""
+    return sum(checksums) % MODULUS
+
+
+def runs_text(runs: Iterable[Run]) -> str:
+    """`0-100,105-120`."""
+    return ",".join(f"{start}-{stop}" for start, stop in runs)
+
+
+def parse_runs(text: str) -> tuple[Run, ...]:
+    """The inverse. Raises ValueError for runs that are empty or not in order."""
+    runs: list[Run] = []
+    for part in text.split(",") if text else ():
+        run = _parse_run(part)
+        if not run[0] < run[1] or (runs and run[0] < runs[-1][1]):
+            raise ValueError(f"it names the offsets {text!r}")
+        runs.append(run)
+    return tuple(runs)
+
+
+def _parse_run(text: str) -> Run:
+    """Also an empty one: a primary-key bucket may begin with a KV snapshot behind which there is no change."""
+    start, _, stop = text.partition("-")
+    run = (int(start), int(stop))
+    if not 0 <= run[0] <= run[1]:
+        raise ValueError(f"it names the offsets {text!r}")
+    return run

@@ -1,0 +1,1 @@
+"""What the writers of all formats have in common."""

@@ -1,0 +1,1 @@
+"""What is different about lake tables with a clean layout: bucket and offsets come from the footers of their files."""

@@ -1,0 +1,117 @@
+"""The checks of a table with a clean layout.
+
+Where all files of a bucket are ours their footers tell the offset of each row, and the same checks run as with system columns. Where
+somebody wrote files anew, totals are compared (`ledger`). Of a primary-key table rows are compared by their keys and values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tiering.lake.file_lists import ReadableLake
+from tiering.lake.proof.row_checksum import row_checksum
+from tiering.model.tables import BUCKET_COLUMN, TableType
+from tiering.validate import log_checks, primary_key_checks
+from tiering.validate.clean.cover import cover_problem, overlap_problem
+from tiering.validate.clean.footers import FileFacts
+from tiering.validate.clean.ledger import Scope, chain_problem, check_scope, rewritten_scopes
+from tiering.validate.engine import IS_FORMER, Engine
+from tiering.validate.former import older_rows_text
+from tiering.validate.lake_view import PLACE_COLUMN, text_literal
+from tiering.validate.report import Report
+from tiering.validate.results import Level
+from tiering.validate.subject import Stretch, Subject
+
+
+def check_contents(lake: ReadableLake, engine: Engine, subject: Subject, report: Report, level: Level) -> None:
+    """All checks of `level`."""
+    problems = [facts.problem for facts in engine.footers if facts.problem is not None]
+    total = len(engine.footers)
+    report.add("footers", "table", not problems, total, total - len(problems), problems[0] if problems else None)
+    _set_former_apart(engine, report)
+    if level.depth >= Level.OFFSETS.depth:
+        rounds, problem = chain_problem(lake, subject)
+        report.add("chain", "table", problem is None, None, None, problem or f"{rounds} rounds")
+    if subject.table.table_type is TableType.LOG:
+        _check_log(engine, subject, report, level)
+    else:
+        _check_primary_keys(engine, subject, report, level)
+    if level.depth >= Level.ROWS.depth:
+        _check_checksums(engine, subject, report)
+
+
+def _set_former_apart(engine: Engine, report: Report) -> None:
+    """Counts rows of partitions that were dropped and made anew under the same name, and leaves them out of the view `lake`."""
+    place = f"r.{PLACE_COLUMN}, r.{BUCKET_COLUMN}"
+    sql = f"SELECT {place}, count(*) FROM lake_rows AS r JOIN living AS a ON {IS_FORMER} GROUP BY ALL ORDER BY ALL"
+    former = engine.rows(sql) if engine.table.partition_keys else []
+    for place, bucket, rows in former:
+        report.add("rows", f"{place}/{bucket}", None, None, rows, older_rows_text(rows))
+    if former:
+        engine.leave_former_out()
+
+
+def _check_log(engine: Engine, subject: Subject, report: Report, level: Level) -> None:
+    scopes = rewritten_scopes(engine)
+    proofs = {} if subject.marker is None else subject.marker.proofs
+    whole = tuple(stretch for stretch in subject.stretches if not _in_any(scopes, *stretch.place))
+    blocks = {place: rows for place, rows in log_checks.gather(engine, whole, level).items() if not _in_any(scopes, *place)}
+    log_checks.check_counts(engine, report, whole, blocks)
+    if level.depth >= Level.OFFSETS.depth:
+        _check_cover(engine, subject, report, whole)
+        log_checks.check_offsets(engine, report, whole, blocks)
+    if level.depth >= Level.ROWS.depth:
+        log_checks.check_rows(engine, report, whole, blocks)
+    for scope in scopes:
+        check_scope(engine, report, scope, [stretch for stretch in subject.stretches if scope.has(*stretch.place)], proofs, level)
+
+
+def _in_any(scopes: Sequence[Scope], place: str, bucket: int | None) -> bool:
+    return any(scope.has(place, bucket) for scope in scopes)
+
+
+def _check_cover(engine: Engine, subject: Subject, report: Report, whole: Sequence[Stretch]) -> None:
+    """From footers and the marker alone."""
+    proofs = {} if subject.marker is None else subject.marker.proofs
+    for stretch in subject.stretches:
+        footers = [facts.footer for facts in engine.footers if facts.footer is not None and facts.footer.bucket == stretch.bucket]
+        if stretch in whole:
+            problem = cover_problem(stretch, footers, proofs.get(stretch.bucket))
+            report.add("cover", stretch.name, problem is None, f"[{stretch.start}, {stretch.tiered}) each once", None, problem)
+        elif (problem := overlap_problem(stretch, footers)) is not None:
+            report.add("cover", stretch.name, False, None, None, problem)
+
+
+def _check_primary_keys(engine: Engine, subject: Subject, report: Report, level: Level) -> None:
+    proof = primary_key_checks.gather(engine, subject.stretches, level)
+    primary_key_checks.check_counts(engine, report, subject.stretches, proof)
+    if level.depth >= Level.OFFSETS.depth:
+        primary_key_checks.check_offsets(engine, report, subject.stretches, proof)
+    if level.depth >= Level.ROWS.depth:
+        primary_key_checks.check_rows(engine, report, subject.stretches, proof)
+
+
+def _check_checksums(engine: Engine, subject: Subject, report: Report) -> None:
+    """Rows that the log does not hold any more: those of each file against the checksum in its footer."""
+    cut = {stretch.bucket: stretch.held[0] for stretch in subject.stretches}
+    files = [facts for facts in engine.footers if facts.footer is not None and _is_below(facts, cut.get(facts.footer.bucket, 0))]
+    if not files:
+        return
+    wrong = [facts.file.path for facts in files if facts.footer is not None and _checksum(engine, facts) != facts.footer.checksum]
+    details = f"the file {wrong[0]} has other rows than were written to it" if wrong else None
+    report.add("checksums", "table", not wrong, len(files), len(files) - len(wrong), details)
+
+
+def _is_below(facts: FileFacts, log_start: int) -> bool:
+    """Whether the log may lack changes from which rows of the file came."""
+    assert facts.footer is not None
+    runs = facts.footer.runs
+    return log_start > (runs[0][0] if runs else 0)
+
+
+def _checksum(engine: Engine, facts: FileFacts) -> int:
+    path = text_literal(facts.file.path)
+    total = 0
+    for batch in engine.batches(f"SELECT * FROM read_parquet([{path}], hive_partitioning = false)", {}):
+        total += row_checksum(batch)
+    return total % (1 << 64)

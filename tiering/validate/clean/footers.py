@@ -1,0 +1,91 @@
+"""The footers of a clean table's data files, read by DuckDB, and the view that gives each row its bucket and offset by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tiering.lake.duckdb_rows import RunQuery, text_literal
+from tiering.lake.file_lists import LakeFile
+from tiering.lake.proof.file_footer import PREFIX, FileFooter, decode_footer
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN
+from tiering.validate.lake_view import FILE_COLUMN, ROW_COLUMN
+
+PARTITION_COLUMN = "__partition"
+"""The id of a row's partition, NULL if its file does not tell it."""
+OURS_COLUMN = "__ours"
+"""Whether its file has a footer of ours."""
+FILE_PREFIX = "lakeward-"
+FILES_AT_A_TIME = 1_000
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """A live data file. `footer` None: somebody else wrote it, or `problem` says what is wrong with a file of ours."""
+
+    file: LakeFile
+    footer: FileFooter | None = None
+    problem: str | None = None
+
+    @property
+    def bucket(self) -> int | None:
+        """None: only its rows' partition is known."""
+        return self.file.bucket if self.footer is None else self.footer.bucket.bucket_id
+
+
+def read_footers(run: RunQuery, files: Sequence[LakeFile], table_id: int, lake_table_uuid: str) -> tuple[FileFacts, ...]:
+    """What each file says. Raises duckdb.Error."""
+    metadata: dict[str, dict[str, str]] = {}
+    for first in range(0, len(files), FILES_AT_A_TIME):
+        paths = ", ".join(text_literal(file.path) for file in files[first : first + FILES_AT_A_TIME])
+        sql = f"SELECT file_name, decode(key), decode(value) FROM parquet_kv_metadata([{paths}]) WHERE decode(key) LIKE '{PREFIX}%'"
+        for path, key, value in run(sql, {}):
+            metadata.setdefault(path, {})[key] = value
+    return tuple(_facts(file, metadata.get(file.path, {}), f"{table_id}/{lake_table_uuid}") for file in files)
+
+
+def _facts(file: LakeFile, metadata: dict[str, str], table: str) -> FileFacts:
+    name = file.location.rpartition("/")[2]
+    try:
+        footer = decode_footer(metadata)
+    except ValueError as error:
+        return FileFacts(file, problem=f"the footer of the file {file.path} cannot be read: {error}")
+    if footer is None:
+        is_ours = name.startswith(FILE_PREFIX)
+        return FileFacts(
+            file, problem=f"the file {file.path} has lost its footer: somebody wrote it anew in its place" if is_ours else None
+        )
+    if not name.startswith(f"{FILE_PREFIX}{footer.round_id}-"):
+        return FileFacts(file)  # a tool took over the footers of files that it wrote anew
+    if f"{footer.table_id}/{footer.lake_table_uuid}" != table:
+        return FileFacts(file, problem=f"the file {file.path} was written for the table {footer.table_id}/{footer.lake_table_uuid}")
+    if footer.rows != file.records:
+        return FileFacts(file, problem=f"the footer of the file {file.path} tells of {footer.rows} rows; the lake has {file.records}")
+    return FileFacts(file, footer)
+
+
+def make_footer_view(run: RunQuery, facts: Sequence[FileFacts], rows: str, name: str) -> None:
+    """Makes the view `name` of those rows with `__bucket`, `__offset` (NULL where no footer tells it), PARTITION_COLUMN and OURS_COLUMN."""
+    run("CREATE TEMP TABLE file_facts (path VARCHAR, bucket INTEGER, partition_id BIGINT, is_ours BOOLEAN)", {})
+    run("CREATE TEMP TABLE file_runs (path VARCHAR, first BIGINT, stop BIGINT, start BIGINT)", {})
+    places: list[tuple[str, int | None, int | None, bool]] = []
+    runs: list[tuple[str, int, int, int]] = []
+    for fact in {fact.file.path: fact for fact in facts}.values():  # one that is listed twice is read twice
+        partition_id = None if fact.footer is None else fact.footer.bucket.partition_id
+        places.append((fact.file.path, fact.bucket, partition_id, fact.footer is not None))
+        first = 0
+        for start, stop in () if fact.footer is None else fact.footer.runs:
+            runs.append((fact.file.path, first, first + stop - start, start))
+            first += stop - start
+    for table, values in (("file_facts", places), ("file_runs", runs)):
+        columns = [list(column) for column in zip(*values, strict=True)]
+        if columns:
+            parameters: dict[str, object] = {f"c{number}": column for number, column in enumerate(columns)}
+            run(f"INSERT INTO {table} SELECT {', '.join(f'unnest(${column})' for column in parameters)}", parameters)
+    run(
+        f"CREATE TEMP VIEW {name} AS SELECT r.* EXCLUDE ({FILE_COLUMN}, {ROW_COLUMN}), f.bucket AS {BUCKET_COLUMN}, "
+        f"o.start + (r.{ROW_COLUMN} - o.first) AS {OFFSET_COLUMN}, f.partition_id AS {PARTITION_COLUMN}, f.is_ours AS {OURS_COLUMN} "
+        f"FROM {rows} AS r JOIN file_facts AS f ON f.path = r.{FILE_COLUMN} "
+        f"LEFT JOIN file_runs AS o ON o.path = r.{FILE_COLUMN} AND r.{ROW_COLUMN} >= o.first AND r.{ROW_COLUMN} < o.stop",
+        {},
+    )

@@ -1,0 +1,137 @@
+"""What is proved where somebody wrote files anew, such as a compaction: totals, against the marker and against the log where it is whole.
+
+The marker counts what rounds wrote (`tiering.lake.proof.bucket_proof`): rows and their checksums per bucket. Files of others do not tell
+the offsets of their rows, and of an unbucketed table not even the bucket: then all buckets of the partition are one scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tiering.lake.file_lists import ReadableLake
+from tiering.lake.marker import Marker
+from tiering.lake.proof.bucket_proof import BucketProof, Proofs, chain_link
+from tiering.lake.proof.file_footer import sum_of
+from tiering.lake.proof.row_checksum import row_checksum
+from tiering.model.tables import BUCKET_COLUMN
+from tiering.validate.clean.footers import OURS_COLUMN
+from tiering.validate.engine import Engine
+from tiering.validate.lake_view import PLACE_COLUMN, quoted
+from tiering.validate.report import Report
+from tiering.validate.results import Level
+from tiering.validate.subject import Stretch, Subject
+
+BY_LEDGER = "somebody wrote files of it anew, whose rows tell no offsets: proved by the number of rows and their checksum"
+LONGEST_CHAIN = 1_000
+"""Markers that are looked at: each is read from a snapshot of its own."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """One bucket, or with `bucket` None all buckets of a partition (`place` "" without partitions)."""
+
+    place: str
+    bucket: int | None
+
+    @property
+    def name(self) -> str:
+        if self.bucket is None:
+            return self.place or "table"
+        return f"{self.place}/{self.bucket}" if self.place else str(self.bucket)
+
+    def has(self, place: str, bucket: int | None) -> bool:
+        """Whether rows of that place belong to it."""
+        return self.place == place and (self.bucket is None or bucket == self.bucket)
+
+
+def rewritten_scopes(engine: Engine) -> list[Scope]:
+    """Where rows lie in files of somebody else."""
+    sql = f"SELECT DISTINCT {PLACE_COLUMN}, {BUCKET_COLUMN} FROM lake WHERE NOT {OURS_COLUMN}"
+    scopes = {Scope(place, bucket) for place, bucket in engine.rows(sql)}
+    whole = {scope.place for scope in scopes if scope.bucket is None}
+    return sorted((scope for scope in scopes if scope.bucket is None or scope.place not in whole), key=lambda scope: scope.name)
+
+
+def check_scope(engine: Engine, report: Report, scope: Scope, members: Iterable[Stretch], proofs: Proofs, level: Level) -> None:
+    """Compares the scope's rows with what the marker counted, and at level rows with the log, as far as that is whole."""
+    members = list(members)
+    known = [proofs.get(stretch.bucket) for stretch in members]
+    where, parameters = _rows_of(scope)
+    [(rows,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {where}", parameters)
+    if not members or not all(_is_counted(stretch, proof) for stretch, proof in zip(members, known, strict=True)):
+        report.add("rows", scope.name, None, None, rows, "somebody wrote files of it anew, and the marker does not count all of its rows")
+        return
+    expected = sum(proof.rows for proof in known if proof is not None)
+    details = (
+        BY_LEDGER if rows == expected else f"{abs(rows - expected)} rows {'too many' if rows > expected else 'are missing'}; {BY_LEDGER}"
+    )
+    if rows > expected and scope.place:
+        more = f"{rows - expected} rows too many, or of a former partition of that name: files that somebody wrote anew do not tell"
+        report.add("rows", scope.name, None, expected, rows, more)
+        return
+    report.add("rows", scope.name, rows == expected, expected, rows, details)
+    if level.depth >= Level.ROWS.depth:
+        own = ", ".join(quoted(name) for name in engine.own_columns)
+        in_lake = sum_of(row_checksum(batch) for batch in engine.batches(f"SELECT {own} FROM lake WHERE {where}", parameters))
+        in_marker = sum_of(proof.checksum for proof in known if proof is not None)
+        _compare_checksums(engine, report, scope, members, (in_lake, in_marker))
+
+
+def _is_counted(stretch: Stretch, proof: BucketProof | None) -> bool:
+    """Whether the marker counts all rows of a bucket; one without any needs no proof."""
+    return stretch.start == stretch.tiered if proof is None else proof.since == stretch.start
+
+
+def _compare_checksums(engine: Engine, report: Report, scope: Scope, members: list[Stretch], checksums: tuple[int, int]) -> None:
+    in_lake, in_marker = checksums
+    if any(stretch.readable != (stretch.start, stretch.tiered) for stretch in members if stretch.start < stretch.tiered):
+        text = "by the ledger of rounds alone: the log does not hold all of these rows any more"
+        report.add("values", scope.name, in_lake == in_marker, f"{in_marker:016x}", f"{in_lake:016x}", text)
+        return
+    in_log = sum_of(row_checksum(batch) for stretch in members for batch in engine.log_batches(stretch))
+    if in_log != in_marker:
+        text = f"the marker's checksum is {in_marker:016x}: it is not that of the rows in the log"
+    else:
+        text = "by the ledger of rounds and by the log"
+    report.add("values", scope.name, in_lake == in_log == in_marker, f"{in_log:016x}", f"{in_lake:016x}", text)
+
+
+def _rows_of(scope: Scope) -> tuple[str, Mapping[str, object]]:
+    if scope.bucket is None:
+        return f"{PLACE_COLUMN} = $place", {"place": scope.place}
+    return f"{PLACE_COLUMN} = $place AND {BUCKET_COLUMN} = $bucket", {"place": scope.place, "bucket": scope.bucket}
+
+
+def chain_problem(lake: ReadableLake, subject: Subject) -> tuple[int, str | None]:
+    """How many rounds were looked at, and what breaks the chain of their markers: as far back as snapshots are kept."""
+    markers: dict[str, Marker] = {}
+    newest_first = sorted(subject.view.snapshots.values(), key=lambda snapshot: -snapshot.sequence_number)
+    for snapshot in [snapshot for snapshot in newest_first if snapshot.round_id is not None][:LONGEST_CHAIN]:
+        marker = lake.marker_at(subject.view, snapshot.snapshot_id)
+        if marker is not None:
+            markers[marker.round_id] = marker
+    marker, rounds = subject.marker, 0
+    while marker is not None:
+        rounds += 1
+        base = marker.base_round_id
+        if base is not None and base not in markers:
+            return rounds, None  # its snapshot was expired
+        others = [other for other in markers.values() if other.round_id != marker.round_id]
+        if (problem := _link_problem({} if base is None else markers[base].proofs, marker, others)) is not None:
+            return rounds, problem
+        marker = None if base is None else markers.pop(base)
+    return rounds, None
+
+
+def _link_problem(before: Proofs, marker: Marker, others: Iterable[Marker]) -> str | None:
+    for bucket, proof in marker.proofs.items():
+        reached = marker.buckets.get(bucket)
+        if reached is None or proof == before.get(bucket):
+            continue
+        former = before[bucket].chain if bucket in before else ""
+        if proof.chain == chain_link(former, marker.round_id, reached.tiered, proof.rows, proof.checksum, proof.empty):
+            continue
+        if all(other.proofs.get(bucket) != proof for other in others):  # else a reconciliation went back to where that one stood
+            return f"the marker of round {marker.round_id} does not go on from that of round {marker.base_round_id} in bucket {bucket}"
+    return None
