@@ -1,14 +1,16 @@
 """A Lakeward round of a log table, side by side with its ceiling and with what people do today, in one run.
 
-    .venv/bin/python bench/log_round.py --rows 2000000 --rows 20000000 [--table flights|lineitem]
+    .venv/bin/python bench/log_round.py --rows 2000000 --rows 20000000 [--table flights|lineitem] [--lake iceberg|paimon]
+        [--layout system-columns --layout clean] [--without-spark]
 
 lakeward    `lakeward up` on this machine, a Spark round on all cores, from the assignment to its end
 ceiling     pyarrow reads the same segments and writes the same Parquet, and nothing else (rounds/ceiling.py)
 streaming   Spark Structured Streaming `availableNow`, Parquet files into Iceberg   } competitors/log_competitors.py
 batch       Spark `INSERT INTO` Iceberg from the same files                        }
 
-Flights are five columns made from a seed, lineitem is TPC-H's sixteen. Also printed: peak memory, and where the round's time went
-(round_parts.py). MB are 10^6 bytes of Arrow data. The last line is one JSON object.
+Flights are five columns made from a seed, lineitem is TPC-H's sixteen. Also printed: the size of the round's data files, peak memory, and
+where the round's time went (round_parts.py). MB are 10^6 bytes, of Arrow data in a rate. Each layout has a ceiling of its own, which writes
+the columns that it has in the encodings that the format's readers know. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -32,12 +34,14 @@ from competitors import log_competitors
 from rich.console import Console
 from rich.table import Table
 from rounds import ceiling, round_parts
+from rounds.ceiling import ParquetStyle
 from rounds.sources import SOURCES, Source
 
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
+from tiering.lake.layouts import LAYOUT_OPTION, Layout
 from tiering.model.names import table_path
 from tiering.model.splits import TieringLogSplit
 
@@ -49,10 +53,12 @@ HOUR = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one size: seconds by contender, peak memory in MiB by process, and the round's parts in seconds."""
+    """Of one size and layout: seconds by contender, MB of data files, peak memory in MiB by process, and the round's parts in seconds."""
 
+    style: ParquetStyle
     rows: int
     arrow_mb: float
+    lake_mb: float
     seconds: dict[str, float]
     memory_mb: dict[str, float]
     parts: dict[str, float]
@@ -65,8 +71,11 @@ class Figures:
             if name != "lakeward"
         }
         return {
+            "lake": self.style.lake_format,
+            "layout": str(self.style.layout),
             "rows": self.rows,
             "arrow_mb": round(self.arrow_mb, 1),
+            "lake_mb": round(self.lake_mb, 2),
             "seconds": {name: round(taken, 3) for name, taken in self.seconds.items()},
             "rows_per_s": {name: round(self.rows / taken) for name, taken in self.seconds.items()},
             **ratios,
@@ -100,13 +109,14 @@ def service(folder: Path) -> Iterator[Service]:
         process.wait(30)
 
 
-def load(uri: str, source: Source, name: str, rows: int, scratch: Path) -> tuple[int, float]:
+def load(uri: str, source: Source, name: str, rows: int, scratch: Path, style: ParquetStyle) -> tuple[int, float]:
     """Fills a table; its rows, and MB of Arrow data."""
     path = table_path("bench", name)
+    options = {**HOUR, "table.datalake.format": style.lake_format, LAYOUT_OPTION: str(style.layout)}
     loaded = size = 0
     with RemoteEmbeddedCluster(uri) as cluster:
         cluster.create_database("bench", ignore_if_exists=True)
-        cluster.create_table(path, TableSpec(source.schema, BUCKETS, properties=HOUR))
+        cluster.create_table(path, TableSpec(source.schema, BUCKETS, properties=options))
         writer = LogWriter(cluster, path, f"bench-{name}")
         for batch in source.batches(rows, scratch):
             loaded, size = loaded + batch.num_rows, size + batch.nbytes
@@ -126,7 +136,7 @@ def run_round(uri: str, name: str, rows: int) -> float:
     return status.last_round_duration_ms / 1_000
 
 
-def ceiling_jobs(cluster: RemoteEmbeddedCluster, name: str, target: Path) -> list[ceiling.BucketJob]:
+def ceiling_jobs(cluster: RemoteEmbeddedCluster, name: str, target: Path, style: ParquetStyle) -> list[ceiling.BucketJob]:
     """The very segments that the round read."""
     target.mkdir(parents=True)
     path = table_path("bench", name)
@@ -135,35 +145,37 @@ def ceiling_jobs(cluster: RemoteEmbeddedCluster, name: str, target: Path) -> lis
     for bucket, log in cluster.offsets(table).items():
         reader = cluster.reader(table, TieringLogSplit(path, bucket, None, log.log_start, log.log_end, log.log_end))
         segments = tuple(str(Path(reader.root) / segment.path) for segment in reader.segments)
-        jobs.append(ceiling.BucketJob(bucket.bucket_id, segments, str(target / f"{bucket.bucket_id}.parquet")))
+        jobs.append(ceiling.BucketJob(bucket.bucket_id, segments, str(target / f"{bucket.bucket_id}.parquet"), style))
     return jobs
 
 
-def measure(source: Source, rows: int, work: Path, times: int) -> Figures:
-    """Everything on the same rows, one after the other; of `times` rounds, each followed by its ceiling, the medians."""
+def measure(source: Source, rows: int, style: ParquetStyle, work: Path, times: int) -> Figures:
+    """Of `times` rounds, each followed by its ceiling on the same rows, the medians."""
     rounds: list[float] = []
     ceilings: list[float] = []
     parts: list[dict[str, float]] = []
+    work.mkdir()
     with service(work / "data") as running, RemoteEmbeddedCluster(running.uri) as cluster:
-        warm_rows, _ = load(running.uri, source, "warm", WARM_ROWS, work)
+        warm_rows, _ = load(running.uri, source, "warm", WARM_ROWS, work.parent, style)
         run_round(running.uri, "warm", warm_rows)
         for number in range(times):
             name = f"rows{number}"
-            rows, arrow_mb = load(running.uri, source, name, rows, work)
+            rows, arrow_mb = load(running.uri, source, name, rows, work.parent, style)
             since = time.time()
             rounds.append(run_round(running.uri, name, rows))
             steps = round_parts.step_seconds(running.data / "logs" / "tierer.log", since)
             read, whole = round_parts.work_seconds(cluster, table_path("bench", name), work / f"alone{number}")
             parts.append(parts_of(rounds[-1], steps, read, whole))
-            taken, copied = ceiling.measure(ceiling_jobs(cluster, name, work / f"ceiling{number}"), CORES)
+            taken, copied = ceiling.measure(ceiling_jobs(cluster, name, work / f"ceiling{number}", style), CORES)
             if copied != rows:
                 raise SystemExit(f"the ceiling copied {copied} of {rows} rows")
             ceilings.append(taken)
         memory = round_parts.peak_memory_mb(running.pid)
-    shutil.rmtree(work / "data")
+        lake_mb = sum(file.stat().st_size for file in (work / "data" / "lake").rglob(f"{name}/**/*.parquet")) / 1e6
+    shutil.rmtree(work)
     seconds = {"lakeward": statistics.median(rounds), "ceiling": statistics.median(ceilings)}
-    seconds |= measure_competitors(source, rows, work)
-    return Figures(rows, arrow_mb, seconds, memory, {part: statistics.median(of_round[part] for of_round in parts) for part in parts[0]})
+    medians = {part: statistics.median(of_round[part] for of_round in parts) for part in parts[0]}
+    return Figures(style, rows, arrow_mb, lake_mb, seconds, memory, medians)
 
 
 def measure_competitors(source: Source, rows: int, work: Path) -> dict[str, float]:
@@ -188,19 +200,23 @@ def parts_of(total: float, steps: dict[str, float], read: float, whole: float) -
 
 def show(name: str, sizes: list[Figures]) -> None:
     """Prints a row for each size and contender, then memory and parts by size."""
-    table = Table(
-        "rows", "contender", "seconds", "rows/s", "MB/s", "of ceiling", title=f"Log round of {name}, {BUCKETS} buckets, {CORES} cores"
-    )
+    columns = ("rows", "layout", "contender", "seconds", "rows/s", "MB/s", "of ceiling")
+    lake_format = sizes[0].style.lake_format
+    table = Table(*columns, title=f"Log round of {name} to {lake_format}, {BUCKETS} buckets, {CORES} cores")
     for figures in sizes:
         for contender, taken in figures.seconds.items():
             share, rate = figures.seconds["ceiling"] / taken, figures.rows / taken
-            table.add_row(f"{figures.rows:,}", contender, f"{taken:.2f}", f"{rate:,.0f}", f"{figures.arrow_mb / taken:.0f}", f"{share:.2f}")
+            cells = (f"{taken:.2f}", f"{rate:,.0f}", f"{figures.arrow_mb / taken:.0f}", f"{share:.2f}")
+            table.add_row(f"{figures.rows:,}", figures.style.layout, contender, *cells)
     console = Console(width=100)
     console.print(table)
     for figures in sizes:
         parts = ", ".join(f"{part} {taken:.2f}" for part, taken in figures.parts.items())
         peaks = ", ".join(f"{process} {peak:.0f}" for process, peak in figures.memory_mb.items())
-        console.print(f"{figures.rows:,} rows: seconds by part: {parts}; peak MiB: {peaks}", highlight=False)
+        files = f"{figures.lake_mb:.1f} MB of data files, {1e6 * figures.lake_mb / figures.rows:.2f} bytes a row"
+        console.print(
+            f"{figures.rows:,} rows, {figures.style.layout}: {files}; seconds by part: {parts}; peak MiB: {peaks}", highlight=False
+        )
 
 
 def main() -> None:
@@ -209,11 +225,18 @@ def main() -> None:
     parser.add_argument("--table", choices=sorted(SOURCES), default="flights")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
     parser.add_argument("--times", type=int, default=3, help="rounds of each size; their median counts")
+    parser.add_argument("--lake", choices=("iceberg", "paimon"), default="iceberg")
+    parser.add_argument("--layout", type=Layout, action="append", help="system-columns (default) or clean; repeat it for both side by side")
+    parser.add_argument("--without-spark", action="store_true", help="leave streaming and batch out")
     arguments = parser.parse_args()
-    sizes = []
+    source, sizes = SOURCES[arguments.table], []
+    styles = [ParquetStyle(arguments.lake, layout) for layout in arguments.layout or [Layout.SYSTEM_COLUMNS]]
     for rows in arguments.rows or [2_000_000]:
-        with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
-            sizes.append(measure(SOURCES[arguments.table], rows, Path(folder), arguments.times))
+        with tempfile.TemporaryDirectory(dir=arguments.work) as name:
+            folder = Path(name)
+            measured = [measure(source, rows, style, folder / style.layout, arguments.times) for style in styles]
+            others = {} if arguments.without_spark else measure_competitors(source, measured[0].rows, folder)
+            sizes += [replace(figures, seconds={**figures.seconds, **others}) for figures in measured]
     show(arguments.table, sizes)
     print(
         json.dumps(

@@ -2,6 +2,7 @@
 
     .venv/bin/uv pip install --target build/bench --group bench
     PYTHONPATH=build/bench .venv/bin/python bench/primary_key_round.py --rows 1000000 --rows 10000000 [--share 0.01] [--buckets 4]
+    .venv/bin/python bench/primary_key_round.py --lake paimon --share 0.1
 
 The first line puts deltalake beside the environment, which stays as requirements.lock has it.
 
@@ -9,6 +10,11 @@ lakeward    changelogs by bucket -> writers in as many warm processes as cores -
 floor       the same processes read the key column of the lake's files once and write the changed rows, and nothing else
 merge       Spark MERGE INTO Iceberg, merge-on-read, warm, of the last changes (the fold is given to it)
 delta       deltalake's merge, likewise; left out, and said so, if deltalake is not installed
+
+With `--lake paimon` the floor writes the changed rows and the changelog, and beside it are (competitors/paimon_competitors.py)
+
+pypaimon    pypaimon's own write and commit of the last changes, in this process; without the deletes, for which it has no way
+java        Paimon's Java write and commit of all changes in a warm JVM, a bucket a thread, rows in memory before the clock runs
 
 Also printed: the peak memory of a worker, and of Spark's JVM. `--buckets 1` makes one task of it all: 10,000,000 keys are to stay below
 1.5 GB. Half of the changelog's records are `-U`. The last line is one JSON object.
@@ -22,24 +28,25 @@ import multiprocessing
 import os
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from competitors import primary_key_competitors
+from competitors import paimon_competitors, primary_key_competitors
 from rich.console import Console
 from rich.table import Table
 from rounds.primary_key_source import PrimaryKeySource, Round, primary_key_table
 
-from tiering.lake.base import Committable, LakeTieringFactory, WriterInitContext
-from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.base import Committable, LakeTieringFactory, LakeView, WriterInitContext
 from tiering.lake.iceberg.primary_key.bucket_files import decode_bucket_files
 from tiering.lake.marker import Marker, TieredRange
-from tiering.lake.registry import local_lake_properties
-from tiering.model.tables import TableInfo
+from tiering.lake.registry import local_lake_properties, open_lake
+from tiering.model.tables import BucketKey, TableInfo
 
 CORES = os.cpu_count() or 1
 WARM_ROWS = 20_000
@@ -69,17 +76,18 @@ def run_bucket(task: BucketTask) -> tuple[bytes, float]:
 
 
 class Lakeward:
-    """One lake, and rounds of it."""
+    """One lake, and rounds of it. `check` is called with the rows that have to be there after each."""
 
-    def __init__(self, folder: Path, pool: ProcessPoolExecutor, table: TableInfo) -> None:
+    def __init__(self, folder: Path, pool: ProcessPoolExecutor, table: TableInfo, check: Callable[[int], None] | None = None) -> None:
         folder.mkdir()
         self._table = table
-        self.lake = IcebergLake(local_lake_properties(folder))
+        self._check = check or self._check_records
+        self.lake = open_lake(table.lake_format, local_lake_properties(folder))
         self._pool = pool
         self._rounds = 0
 
-    def tier(self, changes: Round, source: PrimaryKeySource) -> tuple[float, float, dict[str, str]]:
-        """Seconds, peak MiB of a worker, and the snapshot's summary."""
+    def tier(self, changes: Round, source: PrimaryKeySource) -> tuple[float, float]:
+        """Seconds, and peak MiB of a worker."""
         self._rounds += 1
         round_id = f"r{self._rounds}"
         start = time.perf_counter()
@@ -105,27 +113,53 @@ class Lakeward:
         marker = Marker("bench", self._table.table_id, view.table_uuid, round_id, 1, base_round, after)
         committer.commit(Committable(round_id, tuple(results)), view, marker)
         taken = time.perf_counter() - start
-        left = self.lake.view(self._table.path)
-        if left is None or left.records != changes.rows_after:
-            raise SystemExit(f"the round left {left and left.records} of {changes.rows_after} rows")
-        handle: Any = left.handle
-        return taken, max(peak for _, peak in done), handle.current_snapshot().summary.additional_properties
+        self._check(changes.rows_after)
+        return taken, max(peak for _, peak in done)
+
+    def has_rewritten(self) -> bool:
+        """Whether the newest round replaced data files."""
+        if self._table.lake_format != "iceberg":
+            return False
+        handle: Any = self._view().handle
+        return "deleted-data-files" in handle.current_snapshot().summary.additional_properties
+
+    def _check_records(self, rows: int) -> None:
+        if (left := self._view().records) != rows:
+            raise SystemExit(f"the round left {left} of {rows} rows")
+
+    def _view(self) -> LakeView:
+        view = self.lake.view(self._table.path)
+        assert view is not None
+        return view
 
     def floor(self, changes: Round, folder: Path) -> float:
         """Seconds; to be measured before the round, on the files that it finds."""
         view = self.lake.ensure_table(self._table)
-        bases = self.lake.bucket_files(self._table, view, dict.fromkeys(changes.logs))
-        jobs = [
-            primary_key_competitors.FloorJob(
-                tuple(file.location.removeprefix("file://") for file in decode_bucket_files(bases[key]).data),
-                str(log),
-                str(folder / f"{key}.parquet"),
-            )
-            for key, log in changes.logs.items()
-        ]
+        jobs = _paimon_floor(changes, folder)
+        if self._table.lake_format == "iceberg":
+            jobs = _iceberg_floor(changes, folder, self.lake.bucket_files(self._table, view, dict.fromkeys(changes.logs)))
         start = time.perf_counter()
-        list(self._pool.map(primary_key_competitors.floor, jobs))
+        for future in [self._pool.submit(work, job) for work, job in jobs]:
+            future.result()
         return time.perf_counter() - start
+
+
+def _iceberg_floor(changes: Round, folder: Path, bases: Mapping[BucketKey, bytes]) -> list[tuple[Callable[[Any], int], Any]]:
+    jobs = [
+        primary_key_competitors.FloorJob(
+            tuple(file.location.removeprefix("file://") for file in decode_bucket_files(bases[key]).data),
+            str(log),
+            str(folder / f"{key}.parquet"),
+        )
+        for key, log in changes.logs.items()
+    ]
+    return [(primary_key_competitors.floor, job) for job in jobs]
+
+
+def _paimon_floor(changes: Round, folder: Path) -> list[tuple[Callable[[Any], int], Any]]:
+    targets = ((str(folder / f"{key}.parquet"), str(folder / f"{key}-changes.parquet")) for key in changes.logs)
+    jobs = [paimon_competitors.FloorJob(str(log), *paths) for log, paths in zip(changes.logs.values(), targets, strict=True)]
+    return [(paimon_competitors.floor, job) for job in jobs]
 
 
 @dataclass
@@ -150,35 +184,67 @@ class Figures:
         return {**vars(self), "seconds": seconds, "peak_mb": peaks, **ratios}
 
 
+@dataclass
+class Competitors:
+    """What else makes the rounds, by name; `paimon`: the tables of those that write Paimon."""
+
+    by_name: dict[str, Any] = field(default_factory=dict)
+    paimon: paimon_competitors.PaimonTables | None = None
+
+    def close(self) -> None:
+        if "merge" in self.by_name:
+            self.by_name["merge"].stop()
+        if self.paimon is not None:
+            self.paimon.close()
+
+
+def competitors_of(table: TableInfo, work: Path, with_spark: bool) -> Competitors:
+    """Those of the table's lake format, warm as soon as they have made a small round."""
+    if table.lake_format == "paimon":
+        tables = paimon_competitors.PaimonTables(work, table, CORES)
+        by_name = {"pypaimon": paimon_competitors.PyPaimon(tables), "java": paimon_competitors.PaimonJava(tables)}
+        return Competitors(by_name, tables)
+    competitors = Competitors()
+    if with_spark:
+        competitors.by_name["merge"] = primary_key_competitors.SparkMerge(work, CORES, table.bucket_count)
+    if find_spec("deltalake") is not None:
+        competitors.by_name["delta"] = primary_key_competitors.DeltaMerge(work)
+    else:
+        print("deltalake is not installed, so its merge is left out: see the head of this file")
+    return competitors
+
+
 def measure(
-    rows: int, shares: list[float], buckets: int, work: Path, pool: ProcessPoolExecutor, competitors: dict[str, Any]
+    rows: int, shares: list[float], table: TableInfo, work: Path, pool: ProcessPoolExecutor, competitors: Competitors
 ) -> list[Figures]:
     """The first load, then a round for each of `shares`."""
     with primary_key_competitors.clean(work / f"{rows}") as folder:
-        source = PrimaryKeySource(folder, primary_key_table(buckets))
-        mine = Lakeward(folder / "data", pool, source.table)
+        source = PrimaryKeySource(folder, table)
+        check = None
+        if (paimon := competitors.paimon) is not None:
+            check = partial(paimon.check, paimon.root(folder / "data" / "lake"))
+        mine = Lakeward(folder / "data", pool, source.table, check)
         first = source.load(rows)
-        taken, peak, _ = mine.tier(first, source)
+        taken, peak = mine.tier(first, source)
         measured = [Figures(rows, 1.0, rows, {"lakeward": taken}, {"lakeward": peak})]
-        for competitor in competitors.values():
+        for competitor in competitors.by_name.values():
             competitor.load(f"rows{rows}", first)
         for share in shares:
             changes = source.change(share)
             figures = Figures(rows, share, changes.changes)
             figures.seconds["floor"] = mine.floor(changes, folder)
-            figures.seconds["lakeward"], figures.peak_mb["lakeward"], summary = mine.tier(changes, source)
-            figures.rewritten = "deleted-data-files" in summary
-            for name, competitor in competitors.items():
+            figures.seconds["lakeward"], figures.peak_mb["lakeward"] = mine.tier(changes, source)
+            figures.rewritten = mine.has_rewritten()
+            for name, competitor in competitors.by_name.items():
                 figures.seconds[name] = competitor.merge(f"rows{rows}", changes)
             measured.append(figures)
     return measured
 
 
-def show(rounds: list[Figures], buckets: int) -> None:
+def show(rounds: list[Figures], of: TableInfo) -> None:
     """Prints a row for each round and competitor."""
-    table = Table(
-        "keys", "changed", "way", "seconds", "lakeward is", "peak MiB", title=f"Primary-key rounds, {buckets} buckets, {CORES} cores"
-    )
+    title = f"Primary-key rounds to {of.lake_format}, {of.bucket_count} buckets, {CORES} cores"
+    table = Table("keys", "changed", "way", "seconds", "lakeward is", "peak MiB", title=title)
     for figures in rounds:
         for name, taken in figures.seconds.items():
             ratio = "" if name == "lakeward" else f"{taken / figures.seconds['lakeward']:.2f} x as fast"
@@ -192,31 +258,28 @@ def main() -> None:
     parser.add_argument("--rows", type=int, action="append", help="repeat it for several sizes; default 1,000,000")
     parser.add_argument("--share", type=float, action="append", help="of the keys that a round changes; default 0.01 and 0.1")
     parser.add_argument("--buckets", type=int, default=4)
+    parser.add_argument("--lake", choices=("iceberg", "paimon"), default="iceberg")
     parser.add_argument("--without-spark", action="store_true")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
     arguments = parser.parse_args()
-    shares = arguments.share or [0.01, 0.1]
+    shares, of = arguments.share or [0.01, 0.1], primary_key_table(arguments.buckets, arguments.lake)
     spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(dir=arguments.work) as name, ProcessPoolExecutor(CORES, mp_context=spawn) as pool:
-        work, competitors = Path(name), {}
-        if not arguments.without_spark:
-            competitors["merge"] = primary_key_competitors.SparkMerge(work, CORES, arguments.buckets)
-        if find_spec("deltalake") is not None:
-            competitors["delta"] = primary_key_competitors.DeltaMerge(work)
-        else:
-            print("deltalake is not installed, so its merge is left out: see the head of this file")
-        measure(WARM_ROWS, shares, arguments.buckets, work, pool, competitors)
+        work = Path(name)
+        competitors = competitors_of(of, work, not arguments.without_spark)
+        measure(WARM_ROWS, shares, of, work, pool, competitors)
         rounds: list[Figures] = []
         for rows in arguments.rows or [1_000_000]:
-            rounds += measure(rows, shares, arguments.buckets, work, pool, competitors)
-        if "merge" in competitors:
-            rounds[-1].peak_mb["merge"] = competitors["merge"].memory_mb()
-            competitors["merge"].stop()
-    show(rounds, arguments.buckets)
+            rounds += measure(rows, shares, of, work, pool, competitors)
+        if "merge" in competitors.by_name:
+            rounds[-1].peak_mb["merge"] = competitors.by_name["merge"].memory_mb()
+        competitors.close()
+    show(rounds, of)
     print(
         json.dumps(
             {
                 "bench": "primary_key_round",
+                "lake": arguments.lake,
                 "cores": CORES,
                 "buckets": arguments.buckets,
                 "rounds": [figures.as_json() for figures in rounds],

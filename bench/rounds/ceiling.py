@@ -1,7 +1,7 @@
 """The ceiling of a round: pyarrow reads the same segments and writes the same Parquet, in as many processes, and nothing else.
 
-The same Parquet: the same columns (with the three system columns), codec, encodings and row groups. Nothing is verified,
-described, named for a lake or committed.
+The same Parquet: the same columns (with the three system columns, if the layout has them), codec, encodings and row groups. Nothing is
+verified, described, named for a lake or committed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tiering.lake.iceberg.writing.writer import ROW_GROUP_ROWS
+from tiering.lake.layouts import Layout
+from tiering.lake.paimon.writing.parquet_files import java_encodings
 from tiering.lake.writing.encodings import choose_encodings
+
+
+@dataclass(frozen=True)
+class ParquetStyle:
+    """How the lake format and the layout of its table have files written."""
+
+    lake_format: str = "iceberg"
+    layout: Layout = Layout.SYSTEM_COLUMNS
+
+    @property
+    def time_unit(self) -> str:
+        """Of `__timestamp`."""
+        return "ms" if self.lake_format == "paimon" else "us"
 
 
 @dataclass(frozen=True)
@@ -25,11 +40,12 @@ class BucketJob:
     bucket_id: int
     segments: tuple[str, ...]
     target: str
+    style: ParquetStyle = ParquetStyle()
 
 
 def copy_bucket(job: BucketJob) -> int:
     """Reads and writes one bucket; returns its rows."""
-    target = BucketFile(job.bucket_id, job.target)
+    target = BucketFile(job.bucket_id, job.target, job.style)
     for path in job.segments:
         with pa.memory_map(path) as source:
             target.add(pa.ipc.open_file(source).read_all())
@@ -39,9 +55,10 @@ def copy_bucket(job: BucketJob) -> int:
 class BucketFile:
     """The Parquet file of one bucket, written a row group at a time."""
 
-    def __init__(self, bucket_id: int, path: str) -> None:
+    def __init__(self, bucket_id: int, path: str, style: ParquetStyle = ParquetStyle()) -> None:
         self._bucket_id = bucket_id
         self._path = path
+        self._style = style
         self._done = 0
         self._gathered: list[pa.Table] = []
         self._writer: pq.ParquetWriter | None = None
@@ -60,25 +77,29 @@ class BucketFile:
         return self._done
 
     def _write(self) -> None:
-        table = _with_system_columns(pa.concat_tables(self._gathered), self._bucket_id, self._done)
+        table = pa.concat_tables(self._gathered)
+        if self._style.layout.has_row_offsets:
+            table = _with_system_columns(table, self._bucket_id, self._done, self._style.time_unit)
         if self._writer is None:
-            encodings = choose_encodings(table)
+            is_paimon = self._style.lake_format == "paimon"
+            encodings = java_encodings(table) if is_paimon else choose_encodings(table)
             self._writer = pq.ParquetWriter(
                 self._path,
                 table.schema,
                 compression="zstd",
                 use_dictionary=encodings.dictionary,  # type: ignore[arg-type]
                 column_encoding=encodings.encoding,
+                store_decimal_as_integer=is_paimon,
             )
         self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
         self._done, self._gathered = self._done + table.num_rows, []
 
 
-def _with_system_columns(table: pa.Table, bucket_id: int, start: int) -> pa.Table:
+def _with_system_columns(table: pa.Table, bucket_id: int, start: int, time_unit: str) -> pa.Table:
     count = table.num_rows
     table = table.append_column("__bucket", pa.array(np.full(count, bucket_id, dtype=np.int32)))
     table = table.append_column("__offset", pa.array(np.arange(start, start + count, dtype=np.int64)))
-    return table.append_column("__timestamp", pa.array(np.zeros(count, dtype=np.int64)).cast(pa.timestamp("us", tz="UTC")))
+    return table.append_column("__timestamp", pa.array(np.zeros(count, dtype=np.int64)).cast(pa.timestamp(time_unit, tz="UTC")))
 
 
 def measure(jobs: list[BucketJob], processes: int) -> tuple[float, int]:

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.transforms import BucketTransform
-from pyiceberg.types import LongType
 
+from tiering.cluster.embedded.log.bucketing import bucket_ids, bucketing_for
+from tiering.lake.layouts import LAYOUT_OPTION, Layout
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 
 BATCH_ROWS = 50_000
@@ -30,10 +30,13 @@ SCHEMA = pa.schema(
 )
 
 
-def primary_key_table(buckets: int) -> TableInfo:
+def primary_key_table(buckets: int, lake_format: str = "iceberg") -> TableInfo:
     """The source table of all rounds."""
-    path = TablePath("bench", "primary_key")
-    return TableInfo(1, path, TableType.PRIMARY_KEY, SCHEMA, buckets, datetime(2024, 1, 1, tzinfo=UTC), primary_key=("id",))
+    path, created = TablePath("bench", "primary_key"), datetime(2024, 1, 1, tzinfo=UTC)
+    options = {LAYOUT_OPTION: str(Layout.SYSTEM_COLUMNS)}
+    return TableInfo(
+        1, path, TableType.PRIMARY_KEY, SCHEMA, buckets, created, primary_key=("id",), lake_format=lake_format, properties=options
+    )
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,8 @@ class PrimaryKeySource:
         merge = self.folder / f"merge-{self.rounds}.parquet"
         rows = self._rows(ids)
         pq.write_table(pa.table([*rows, pa.array(ops)], schema=pa.schema([*SCHEMA, ("op", pa.int8())])), merge, row_group_size=250_000)
-        buckets = BucketTransform(self.table.bucket_count).pyarrow_transform(LongType())(pa.array(ids)).to_numpy()
+        keys = pa.record_batch([pa.array(ids)], ["id"])
+        buckets = bucket_ids(keys, bucketing_for(["id"], self.table.lake_format), ["id"], self.table.bucket_count)
         logs = {
             BucketKey(None, bucket): self._log(bucket, ids[buckets == bucket], ops[buckets == bucket])
             for bucket in range(self.table.bucket_count)

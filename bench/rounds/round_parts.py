@@ -50,7 +50,7 @@ def durations(times: Sequence[tuple[str, float]], until: str) -> dict[str, float
 def work_seconds(cluster: SplitSource, path: TablePath, scratch: Path) -> tuple[float, float]:
     """Core seconds of all splits in one process, without Spark: (reading alone, reading and writing)."""
     (scratch / "lake").mkdir(parents=True)
-    return work_ahead(cluster, path, open_lake("iceberg", local_lake_properties(scratch)), scratch)
+    return work_ahead(cluster, path, open_lake(cluster.table(path).lake_format, local_lake_properties(scratch)), scratch)
 
 
 def work_ahead(cluster: SplitSource, path: TablePath, lake: Lake, scratch: Path) -> tuple[float, float]:
@@ -58,7 +58,7 @@ def work_ahead(cluster: SplitSource, path: TablePath, lake: Lake, scratch: Path)
     table, view = cluster.table(path), lake.view(path)
     if view is None:
         (scratch / "lake").mkdir(parents=True, exist_ok=True)
-        lake = open_lake("iceberg", local_lake_properties(scratch))
+        lake = open_lake(table.lake_format, local_lake_properties(scratch))
         view = lake.ensure_table(table)
     factory, results = lake.tiering_factory(table), []
     offsets = cluster.offsets(table)

@@ -10,6 +10,7 @@ from support.lakes.lake_proof import rewrite_by_hand
 from support.running.cluster_of_processes import Deployment, wait_stopped, wake
 from support.running.processes import wait_for
 from tiering import crash_points
+from tiering.lake.layouts import Layout
 from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
@@ -17,9 +18,19 @@ COUNT = 900
 ROUND_ENDED = "round ended"
 
 
-@pytest.mark.parametrize("point", crash_points.IN_ROUND)
-def test_a_tierer_killed_anywhere_in_its_round_leaves_every_offset_once(deployment: Deployment, point: str) -> None:
-    deployment.create(ORDERS)
+AROUND_THE_COMMIT = (crash_points.AFTER_FILES, crash_points.AFTER_FENCE, crash_points.AFTER_LAKE_COMMIT)
+"""Where files, footers and the marker's chain could come apart."""
+
+
+@pytest.mark.parametrize(
+    ("point", "layout"),
+    [
+        *((point, Layout.SYSTEM_COLUMNS) for point in crash_points.IN_ROUND),
+        *((point, Layout.CLEAN) for point in AROUND_THE_COMMIT),
+    ],
+)
+def test_a_tierer_killed_anywhere_in_its_round_leaves_every_offset_once(deployment: Deployment, point: str, layout: Layout) -> None:
+    deployment.create(ORDERS, layout=layout)
     deployment.append(ORDERS, 0, COUNT)
     first = deployment.start_tierer("first", crash_point=point)
     assert first.wait_ended(60) == -signal.SIGKILL

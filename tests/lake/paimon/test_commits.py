@@ -153,6 +153,14 @@ def test_the_newest_tiering_commit_is_kept_from_expiry_from_before_the_first_one
     assert kit.tier(table, "r2", [2]) == 2
     assert kept() == 2
 
+    kit.foreign_commit(table)
+    consumer.unlink()
+    stale = kit.prepare(table, "r3", {"id": [3], "name": ["x"]})
+    kit.foreign_commit(table)
+    with pytest.raises(CommitOutcomeUnknown):
+        stale.commit()
+    assert kept() == 2
+
 
 def test_manifests_are_merged_in_a_rounds_own_commit(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifests, "MERGE_COUNT", 4)

@@ -13,12 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from support.lakes.paimon_kit import CLUSTER_ID, PaimonKit
+from support.lakes.paimon_kit import Change, KeyedRounds, PaimonKit
 from tiering.errors import BaseMoved, InvalidArgument, UnsupportedType
-from tiering.lake.base import Committable, WriterInitContext
-from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.paimon.commit import manifests
-from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.paimon.writing import primary_key_writer
 from tiering.lake.writing import keys as folding
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
@@ -26,43 +23,10 @@ from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, Ta
 INSERT, BEFORE, AFTER, DELETE = ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER, ChangeType.DELETE
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 CREATED = datetime(2024, 1, 1, tzinfo=UTC)
-Change = tuple[ChangeType, dict[str, Any]]
-B0 = BucketKey(None, 0)
 
 
 def keyed_table(columns: pa.Schema = COLUMNS, key: tuple[str, ...] = ("id",), **more: Any) -> TableInfo:
     return TableInfo(8, TablePath("sales", "customers"), TableType.PRIMARY_KEY, columns, 1, CREATED, primary_key=key, **more)
-
-
-class Rounds:
-    """Rounds of one bucket, one after the other."""
-
-    def __init__(self, kit: PaimonKit, table: TableInfo, bucket: BucketKey = B0, partition: str | None = None) -> None:
-        self.kit, self.table, self.bucket, self.partition = kit, table, bucket, partition
-
-    def prepare(self, round_id: str, changes: Sequence[Change], **context: Any) -> tuple[PaimonTieringFactory, Committable, Any, Marker]:
-        lake, table, bucket = self.kit.lake, self.table, self.bucket
-        base = lake.ensure_table(table)
-        before = {} if base.marker is None else dict(base.marker.buckets)
-        start = before[bucket].tiered if bucket in before else 0
-        standing = lake.bucket_files(table, base, {bucket: self.partition}).get(bucket, b"")
-        factory = lake.tiering_factory(table)
-        writer = factory.create_writer(
-            WriterInitContext(table, base.table_uuid, bucket, self.partition, round_id, f"nonce-{round_id}", standing, **context)
-        )
-        system = {"__bucket": bucket.bucket_id, "__timestamp": CREATED}
-        rows = [{**row, **system, "__offset": offset, "__change_type": int(kind)} for offset, (kind, row) in enumerate(changes, start)]
-        for first in range(0, len(rows), 50):
-            writer.write(pa.RecordBatch.from_pylist(rows[first : first + 50], schema=table.read_schema()))
-        result = writer.complete(start, start + len(rows))
-        base_round = None if base.marker is None else base.marker.round_id
-        buckets = {**before, bucket: TieredRange(0, start + len(rows))}
-        marker = Marker(CLUSTER_ID, table.table_id, base.table_uuid, round_id, 1, base_round, buckets)
-        return factory, Committable(round_id, (result,)), base, marker
-
-    def tier(self, round_id: str, changes: Sequence[Change], **context: Any) -> int:
-        factory, committable, base, marker = self.prepare(round_id, changes, **context)
-        return factory.create_committer().commit(committable, base, marker)
 
 
 def named(changes: Sequence[tuple[ChangeType, int, str]]) -> list[Change]:
@@ -82,7 +46,7 @@ def test_many_rounds_equal_a_dict(kit: PaimonKit, monkeypatch: pytest.MonkeyPatc
     if fold == "keys by duckdb":
         monkeypatch.setattr(folding, "MANY_KEYS", 0)
     table, rng, truth = keyed_table(), random.Random(5), dict[int, str]()
-    rounds = Rounds(kit, table)
+    rounds = KeyedRounds(kit, table)
     for number in range(5):
         changes: list[tuple[ChangeType, int, str]] = []
         for step in range(300):
@@ -115,7 +79,7 @@ def test_keys_of_every_type(kit: PaimonKit, name: str) -> None:
     kind, values = KEYS[name]
     columns = pa.schema([pa.field("k", kind, nullable=False), pa.field("n", pa.int32(), nullable=False), pa.field("v", pa.int32())])
     table = keyed_table(columns, ("k", "n"), bucket_keys=("n",))
-    rounds = Rounds(kit, table)
+    rounds = KeyedRounds(kit, table)
     rounds.tier("r1", [(INSERT, {"k": value, "n": n, "v": 1}) for value in values for n in (1, 2)])
     rounds.tier(
         "r2", [(BEFORE, {"k": values[0], "n": 1, "v": 1}), (AFTER, {"k": values[0], "n": 1, "v": 2}), (DELETE, {"k": values[1], "n": 2})]
@@ -130,7 +94,7 @@ def test_keys_of_every_type(kit: PaimonKit, name: str) -> None:
 
 def test_a_table_looks_as_fluss_makes_it_and_files_are_sorted_runs_beside_all_changes(kit: PaimonKit) -> None:
     table = keyed_table()
-    Rounds(kit, table).tier(
+    KeyedRounds(kit, table).tier(
         "r1", named([(INSERT, 2, "b"), (INSERT, 1, "a"), (BEFORE, 2, "b"), (AFTER, 2, "c"), (INSERT, 3, "d"), (DELETE, 3, "d")])
     )
     schema = json.loads((kit.folder(table) / "schema" / "schema-0").read_text())
@@ -149,7 +113,7 @@ def test_partitions_have_buckets_of_their_own(kit: PaimonKit) -> None:
     columns = pa.schema([*COLUMNS, pa.field("region", pa.string(), nullable=False)])
     table = keyed_table(columns, ("region", "id"), partition_keys=("region",))
     for number, region in enumerate(("eu", "us")):
-        rounds = Rounds(kit, table, BucketKey(number, 0), region)
+        rounds = KeyedRounds(kit, table, BucketKey(number, 0), region)
         rounds.tier(f"{region}-1", [(INSERT, {"id": 1, "name": region, "region": region})])
         rounds.tier(f"{region}-2", [(AFTER, {"id": 1, "name": region * 2, "region": region})])
     rows = kit.read(table).select(["region", "id", "name"]).sort_by("region").to_pylist()
@@ -160,7 +124,7 @@ def test_partitions_have_buckets_of_their_own(kit: PaimonKit) -> None:
 def test_a_kv_snapshot_replaces_whatever_stands_in_its_bucket(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifests, "MERGE_COUNT", 3)
     table = keyed_table(bucket_keys=("id",))
-    rounds = Rounds(kit, table)
+    rounds = KeyedRounds(kit, table)
     rounds.tier("r1", named([(INSERT, key, "old") for key in range(10)]))
     rounds.tier("r2", named([(INSERT, key, "new") for key in range(5, 8)]), replaces=True)
     assert names(kit, table) == dict.fromkeys(range(5, 8), "new")
@@ -172,7 +136,7 @@ def test_a_kv_snapshot_replaces_whatever_stands_in_its_bucket(kit: PaimonKit, mo
 
 def test_rows_of_others_that_came_meanwhile_are_never_taken_for_older_ones(kit: PaimonKit) -> None:
     table = keyed_table()
-    rounds = Rounds(kit, table)
+    rounds = KeyedRounds(kit, table)
     rounds.tier("r1", named([(INSERT, 1, "one")]))
     factory, committable, base, marker = rounds.prepare("r2", named([(AFTER, 1, "two")]))
     builder = kit.by_pypaimon(table).new_batch_write_builder()

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.lakes.paimon_kit import COLUMNS, PaimonKit
+from support.lakes.paimon_kit import COLUMNS, CREATED, PaimonKit
 from tiering.errors import DataCorrupt, InvalidArgument, InvalidName, SchemaDrift, UnsupportedType
 from tiering.lake.paimon.opening import open_paimon
 from tiering.lake.paimon.writing.bucket_hash import bucket_ids_of
@@ -45,6 +45,7 @@ def test_every_type_comes_back(kit: PaimonKit) -> None:
     rows = kit.read(table)
     assert {name: rows[name].to_pylist() for name in EVERY_TYPE} == {name: values for name, (_, values) in EVERY_TYPE.items()}
     assert rows["__timestamp"].type == pa.timestamp("ms", "UTC")
+    assert rows["__timestamp"].to_pylist() == [CREATED.replace(microsecond=123_000)] * 2, "microseconds of a log are left out"
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.time32("ms"), pa.uint8(), pa.list_(pa.uint32())])

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from support.values.any_values import columns
 from support.values.every_type import CASES
-from tiering.lake.proof.row_checksum import MODULUS, PLACES_AT_ONCE, row_checksum
+from tiering.lake.proof.row_checksum import BLOCK_ROWS, MODULUS, PLACES_AT_ONCE, row_checksum
 
 
 def every_type() -> pa.Table:
@@ -105,3 +105,11 @@ def test_slices_of_any_values_have_what_copies_have(data: st.DataObject) -> None
     for start, count in ((0, 3), (2, 5), (7, 1)):
         part = rows.slice(start, count)
         assert row_checksum(part) == row_checksum(part.take(pa.array(np.arange(count))))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
+def test_texts_that_repeat_are_hashed_once_each_with_the_same_checksum(kind: pa.DataType) -> None:
+    words = [None if number % 7 == 0 else f"word {number % 5}" for number in range(2 * BLOCK_ROWS + 3)]
+    rows = pa.table({"t": pa.array(words).cast(kind), "id": range(len(words))})
+    parts = (row_checksum(rows.slice(first, 1_000)) for first in range(0, rows.num_rows, 1_000))  # too short to look for repeats
+    assert sum(parts) % MODULUS == row_checksum(rows.combine_chunks())

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
 
 from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.lake.marker import Marker
 from tiering.lake.registry import open_lake
-from tiering.model.tables import TablePath
+from tiering.model.tables import BucketKey, TablePath
 
 
 def lake_rows(lake_properties: Mapping[str, str], path: TablePath) -> pa.Table:
@@ -18,6 +20,19 @@ def lake_rows(lake_properties: Mapping[str, str], path: TablePath) -> pa.Table:
     is_hadoop = lake_properties.get("type") == "hadoop"  # of which pyiceberg has no catalog
     catalog = open_catalog(lake_properties) if is_hadoop else load_catalog("lake", **dict(lake_properties))
     return catalog.load_table((path.database_name, path.table_name)).scan().to_arrow()
+
+
+def places_by_footers(table: Table) -> list[tuple[int, int]]:
+    """(bucket, offset) of every row of a clean log table all of whose files are Lakeward's."""
+    places: list[tuple[int, int]] = []
+    for task in table.scan().plan_files():
+        metadata = pq.read_metadata(task.file.file_path.removeprefix("file://"))
+        texts = {key.decode(): value.decode() for key, value in (metadata.metadata or {}).items()}
+        runs = [tuple(map(int, run.split("-"))) for run in texts["lakeward.offsets"].split(",")]
+        assert sum(stop - start for start, stop in runs) == metadata.num_rows
+        bucket = BucketKey.parse(texts["lakeward.bucket"]).bucket_id
+        places += [(bucket, offset) for start, stop in runs for offset in range(start, stop)]
+    return places
 
 
 def rewrite_by_hand(lake_properties: Mapping[str, str], path: TablePath) -> int:
@@ -39,7 +54,12 @@ def assert_every_offset_once(lake_properties: Mapping[str, str], path: TablePath
     """Each bucket's offsets are 0 .. end-1, none missing, none doubled; commits form a chain. Returns the rows."""
     rows = lake_rows(lake_properties, path)
     by_bucket: dict[int, list[int]] = {bucket: [] for bucket in ends}
-    for bucket, offset in zip(rows["__bucket"].to_pylist(), rows["__offset"].to_pylist(), strict=True):
+    if "__offset" in rows.column_names:
+        places = list(zip(rows["__bucket"].to_pylist(), rows["__offset"].to_pylist(), strict=True))
+    else:
+        places = places_by_footers(load_catalog("lake", **dict(lake_properties)).load_table((path.database_name, path.table_name)))
+        assert len(places) == rows.num_rows
+    for bucket, offset in places:
         by_bucket[bucket].append(offset)
     for bucket, end in ends.items():
         assert sorted(by_bucket[bucket]) == list(range(end)), f"bucket {bucket} of {path}"

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog, load_catalog
 from pypaimon import CatalogFactory
 
 from support.lakes.lake_kit import ObservedCatalog
+from support.lakes.lake_proof import places_by_footers
 from support.lakes.swept_lake import SweptMemoryLake
 from tiering.lake.base import Lake, LakeCommitter, LakeTieringFactory, LakeView
 from tiering.lake.iceberg.catalogs.opening import open_catalog
@@ -26,7 +26,7 @@ from tiering.lake.paimon.commit.publishing import publish
 from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.lake.writing.sent_rounds import SentRounds
-from tiering.model.tables import BucketKey, TableInfo
+from tiering.model.tables import TableInfo
 
 
 class LakeUnderTest(ABC):
@@ -108,16 +108,7 @@ class CleanUnderTest(IcebergUnderTest):
         return CleanLake(self._properties)
 
     def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
-        places: list[tuple[int, int]] = []
-        for task in self._opened().load_table(str(table.path)).scan().plan_files():
-            metadata = pq.read_metadata(task.file.file_path.removeprefix("file://"))
-            texts = {key.decode(): value.decode() for key, value in (metadata.metadata or {}).items()}
-            runs = [tuple(map(int, run.split("-"))) for run in texts["lakeward.offsets"].split(",")]
-            assert sum(stop - start for start, stop in runs) == metadata.num_rows
-            places += [
-                (BucketKey.parse(texts["lakeward.bucket"]).bucket_id, offset) for start, stop in runs for offset in range(start, stop)
-            ]
-        return sorted(places)
+        return sorted(places_by_footers(self._opened().load_table(str(table.path))))
 
 
 class HadoopUnderTest(IcebergUnderTest):

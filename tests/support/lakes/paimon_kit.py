@@ -16,12 +16,14 @@ from tiering.lake.base import Committable, LakeView, WriterInitContext
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.paimon.lake import PaimonLake
-from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
+from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 
-CREATED = datetime(2024, 1, 1, tzinfo=UTC)
+CREATED = datetime(2024, 1, 1, 0, 0, 0, 123_456, UTC)
+"""Of tables and records; a Paimon table has milliseconds of it."""
 CLUSTER_ID = "11111111-1111-1111-1111-111111111111"
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 B0 = BucketKey(None, 0)
+Change = tuple[ChangeType, dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,10 @@ class PreparedRound:
 
 
 class PaimonKit:
-    """One warehouse."""
+    """One warehouse, the folder `name` in `folder`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.warehouse = folder / "lake"
+    def __init__(self, folder: Path, name: str = "lake") -> None:
+        self.warehouse = folder / name
         self.lake = PaimonLake(self.warehouse)
 
     def log_table(self, columns: pa.Schema = COLUMNS, name: str = "orders", **changes: Any) -> TableInfo:
@@ -120,3 +122,34 @@ class PaimonKit:
 
     def drop(self, table: TableInfo) -> None:
         shutil.rmtree(self.folder(table))
+
+
+class KeyedRounds:
+    """Rounds of one bucket of a primary-key table, one after the other."""
+
+    def __init__(self, kit: PaimonKit, table: TableInfo, bucket: BucketKey = B0, partition: str | None = None) -> None:
+        self.kit, self.table, self.bucket, self.partition = kit, table, bucket, partition
+
+    def prepare(self, round_id: str, changes: Sequence[Change], **context: Any) -> tuple[PaimonTieringFactory, Committable, Any, Marker]:
+        lake, table, bucket = self.kit.lake, self.table, self.bucket
+        base = lake.ensure_table(table)
+        before = {} if base.marker is None else dict(base.marker.buckets)
+        start = before[bucket].tiered if bucket in before else 0
+        standing = lake.bucket_files(table, base, {bucket: self.partition}).get(bucket, b"")
+        factory = lake.tiering_factory(table)
+        writer = factory.create_writer(
+            WriterInitContext(table, base.table_uuid, bucket, self.partition, round_id, f"nonce-{round_id}", standing, **context)
+        )
+        system = {"__bucket": bucket.bucket_id, "__timestamp": CREATED}
+        rows = [{**row, **system, "__offset": offset, "__change_type": int(kind)} for offset, (kind, row) in enumerate(changes, start)]
+        for first in range(0, len(rows), 50):
+            writer.write(pa.RecordBatch.from_pylist(rows[first : first + 50], schema=table.read_schema()))
+        result = writer.complete(start, start + len(rows))
+        base_round = None if base.marker is None else base.marker.round_id
+        buckets = {**before, bucket: TieredRange(0, start + len(rows))}
+        marker = Marker(CLUSTER_ID, table.table_id, base.table_uuid, round_id, 1, base_round, buckets)
+        return factory, Committable(round_id, (result,)), base, marker
+
+    def tier(self, round_id: str, changes: Sequence[Change], **context: Any) -> int:
+        factory, committable, base, marker = self.prepare(round_id, changes, **context)
+        return factory.create_committer().commit(committable, base, marker)

@@ -18,6 +18,7 @@ from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
+from tiering.lake.layouts import DEFAULT_LAYOUT, LAYOUT_OPTION, Layout
 from tiering.model.status import TableStatus
 from tiering.model.tables import TablePath
 
@@ -85,11 +86,13 @@ class Deployment:
     def cluster(self) -> RemoteEmbeddedCluster:
         return RemoteEmbeddedCluster(self.uri)
 
-    def create(self, path: TablePath, freshness: str = "1 s", schema: pa.Schema = SCHEMA, buckets: int = BUCKETS) -> None:
+    def create(
+        self, path: TablePath, freshness: str = "1 s", schema: pa.Schema = SCHEMA, buckets: int = BUCKETS, layout: Layout = DEFAULT_LAYOUT
+    ) -> None:
         """A lake-enabled log table."""
         with self.cluster() as cluster:
             cluster.create_database(path.database_name, ignore_if_exists=True)
-            properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness}
+            properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness, LAYOUT_OPTION: layout.value}
             cluster.create_table(path, TableSpec(schema, buckets, properties=properties))
 
     def drop(self, path: TablePath) -> None:

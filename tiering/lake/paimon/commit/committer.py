@@ -26,6 +26,7 @@ from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.reading.marker_files import write_marker_file
 from tiering.lake.paimon.reading.snapshots import BASE_DIGEST_KEY
+from tiering.lake.paimon.reading.table_folder import MANIFEST, SNAPSHOT
 from tiering.lake.paimon.schema.drift import check_written, drift
 from tiering.lake.paimon.schema.stored_schema import read_schema
 from tiering.lake.paimon.writing.payload import FilesPayload, decode_files
@@ -61,6 +62,7 @@ class PaimonCommitter:
         payloads = _payloads(committable)
         self._check_files(committable, payloads, base, loaded)
         snapshot_id = 1 if base.head is None else base.head + 1
+        self._keep(loaded, snapshot_id if base.tiered is None else base.tiered)
         content = self._stage(loaded, snapshot_id, marker, payloads, properties)
         self._sent.add(committable.round_id)
         try:
@@ -83,6 +85,12 @@ class PaimonCommitter:
             return
         _delete(self._root / file.path for payload in _payloads(committable) for file in payload.files)
 
+    def _keep(self, loaded: LoadedTable, snapshot_id: int) -> None:
+        """Keeps the newest tiering commit, or what may be the first, from expiry; before the request, so that it always is."""
+        with lake_errors(f"keep the snapshots of {loaded.path} from expiry", table_path=loaded.path):
+            if not is_kept(loaded):
+                keep_from_expiry(loaded, snapshot_id)
+
     def _stage(
         self, loaded: LoadedTable, snapshot_id: int, marker: Marker, payloads: Sequence[FilesPayload], properties: Mapping[str, str]
     ) -> bytes:
@@ -92,8 +100,9 @@ class PaimonCommitter:
         written: list[Path] = []
         try:
             with lake_errors(f"prepare the commit of {path}", table_path=path, round_id=marker.round_id):
-                if not is_kept(loaded):  # before the first commit, so that there is no moment at which it could expire
-                    keep_from_expiry(loaded, snapshot_id)
+                with opened_table(loaded) as folder:
+                    for name in (SNAPSHOT, MANIFEST):
+                        folder.make(name)
                 manifests = Manifests(loaded, written)
                 _check_buckets(manifests, payloads, marker)
                 lists = manifests.write(prefix, payloads)

@@ -25,7 +25,6 @@ from pypaimon.snapshot.snapshot import Snapshot
 from pypaimon.table.row.generic_row import GenericRow
 
 from tiering.files.durable_files import sync_folder
-from tiering.files.private_files import make_folders_like_their_parent
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.snapshots import StoredSnapshot
 from tiering.lake.paimon.reading.table_folder import MANIFEST
@@ -84,7 +83,6 @@ class Manifests:
 
     def write(self, prefix: str, payloads: Sequence[FilesPayload]) -> ManifestLists:
         """Writes manifests and lists of a snapshot on the head of `loaded` that adds the files of `payloads`; all durable then."""
-        make_folders_like_their_parent(self._folder)
         added = [entry for payload in payloads for entry in self._entries(payload, is_changelog=False)]
         followed = [entry for payload in payloads for entry in self._entries(payload, is_changelog=True)]
         removed = self._replaced(payloads)

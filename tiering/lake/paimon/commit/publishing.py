@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 
-from tiering.files.private_files import make_folders_like_their_parent
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.reading.snapshots import EARLIEST, LATEST
 from tiering.lake.paimon.reading.table_folder import CONSUMER, SNAPSHOT, TableFolder
@@ -52,7 +51,7 @@ def _check_head(folder: TableFolder, base: LoadedTable) -> None:
 def keep_from_expiry(base: LoadedTable, snapshot_id: int) -> None:
     """Keeps `snapshot_id` and what follows it, until this is called with a higher one. Raises OSError."""
     with opened_table(base) as folder:
-        _make_consumer_folder(folder)
+        folder.make(CONSUMER)
         folder.replace(CONSUMER, CONSUMER_FILE, json.dumps({"nextSnapshot": snapshot_id}).encode())
 
 
@@ -60,7 +59,3 @@ def is_kept(base: LoadedTable) -> bool:
     """Whether there is a consumer of ours."""
     with opened_table(base) as folder:
         return folder.stamp(f"{CONSUMER}/{CONSUMER_FILE}") is not None
-
-
-def _make_consumer_folder(folder: TableFolder) -> None:
-    make_folders_like_their_parent(folder.root / CONSUMER)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tiering.files.private_files import open_like_folder
+from tiering.files.durable_files import set_mode
 
 SCHEMA, SNAPSHOT, MANIFEST, CONSUMER, TAG = "schema", "snapshot", "manifest", "consumer", "tag"
 _NUMBERED = re.compile(r"(?:schema|snapshot)-([0-9]{1,18})")
@@ -103,8 +104,26 @@ class TableFolder:
             self._remove(temporary)
             raise
 
+    def make(self, folder: str) -> None:
+        """Makes a folder of the table's if it is missing: Paimon makes them when it needs them. Raises OSError in a dropped table."""
+        try:
+            os.mkdir(folder, dir_fd=self._descriptor)
+        except FileExistsError:
+            return
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._descriptor)
+        try:
+            set_mode(descriptor, self._rights())
+        finally:
+            os.close(descriptor)
+        os.fsync(self._descriptor)
+
+    def _rights(self) -> int:
+        return stat.S_IMODE(os.fstat(self._descriptor).st_mode)
+
     def _write(self, path: str, content: bytes) -> None:
-        with os.fdopen(open_like_folder(self.root / path, overwrite=False), "wb") as file:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._descriptor)
+        with os.fdopen(descriptor, "wb") as file:
+            set_mode(descriptor, self._rights() & 0o666)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -22,7 +22,7 @@ from tiering.files.private_files import make_folders_like_their_parent, open_lik
 from tiering.lake.outside_errors import describe
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.writing.payload import WrittenFile
-from tiering.lake.writing.encodings import choose_encodings
+from tiering.lake.writing.encodings import Encodings, choose_encodings
 from tiering.model.tables import TablePath
 
 ROW_GROUP_ROWS = 1 << 20
@@ -130,11 +130,16 @@ class ParquetFiles:
             )
 
 
+def java_encodings(first_rows: pa.Table) -> Encodings:
+    """The encodings of `choose_encodings` that Paimon's Java reader knows; all other columns are plain."""
+    encodings, schema = choose_encodings(first_rows), first_rows.schema
+    known = {name: kind for name, kind in encodings.encoding.items() if schema.field(name).type in _DELTA_TYPES}
+    return Encodings(encodings.dictionary, known)
+
+
 def open_file(path: Path, first_rows: pa.Table) -> OpenFile:
     """Begins a file whose first rows are `first_rows`; its columns are theirs. Raises OSError."""
-    encodings = choose_encodings(first_rows)
-    schema = first_rows.schema
-    encoding = {name: kind for name, kind in encodings.encoding.items() if schema.field(name).type in _DELTA_TYPES}
+    encodings, schema = java_encodings(first_rows), first_rows.schema
     stream = os.fdopen(open_like_folder(path, overwrite=False), "wb")
     try:
         writer = pq.ParquetWriter(
@@ -142,7 +147,7 @@ def open_file(path: Path, first_rows: pa.Table) -> OpenFile:
             schema,
             compression="zstd",
             use_dictionary=cast(Any, encodings.dictionary),
-            column_encoding=encoding or None,
+            column_encoding=encodings.encoding or None,
             data_page_size=PAGE_BYTES,
             dictionary_pagesize_limit=DICTIONARY_BYTES,
             store_schema=False,

@@ -17,9 +17,9 @@ from tiering.errors import InvalidData
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.writing.payload import FilesPayload, encode_files
+from tiering.lake.paimon.writing.rows import paimon_rows
 from tiering.lake.paimon.writing.sorted_files import ROW_KINDS, SortedFiles
 from tiering.lake.paimon.writing.writer import WriterTarget
-from tiering.lake.writing.fitting import fit
 from tiering.lake.writing.keys import Mask, last_of_each_key
 from tiering.lake.writing.row_guard import ChangeGuard
 from tiering.lake.writing.spool import Spool
@@ -59,7 +59,7 @@ class PaimonPrimaryKeyWriter:
         index = batch.schema.get_field_index(CHANGE_TYPE_COLUMN)
         if index < 0 or batch.column(index).type != CHANGE_TYPE_FIELD.type:
             raise InvalidData(f"the rows lack the column {CHANGE_TYPE_COLUMN!r}", column=CHANGE_TYPE_COLUMN)
-        rows, kinds = fit(batch, self._files.columns), batch.column(index)
+        rows, kinds = paimon_rows(batch, self._files.columns), batch.column(index)
         self._guard.check_changes(rows, kinds, self._context.table.primary_key)
         with lake_errors("keep changes in a temporary file", table_path=self._context.table.path):
             self._spool.add(rows)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.paimon.writing.parquet_files import ParquetFiles
 from tiering.lake.paimon.writing.payload import FilesPayload, encode_files
-from tiering.lake.writing.fitting import fit
+from tiering.lake.paimon.writing.rows import paimon_rows
 from tiering.lake.writing.row_guard import RowGuard
 
 
@@ -37,7 +37,7 @@ class PaimonLogWriter:
         """Takes a batch in the table's lake schema. Raises InvalidData, DataCorrupt, LakeUnavailable."""
         if batch.num_rows == 0:
             return
-        rows = fit(batch, self._files.schema)
+        rows = paimon_rows(batch, self._files.schema)
         self._guard.check(rows)
         self._files.add(rows)
 
