@@ -15,13 +15,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +29,7 @@ import scripted_service as service
 from load import quantile
 from rich.console import Console
 from rich.table import Table
+from running.processes import python_process
 
 from support.running.silent_servers import silent_server
 from sys_tables.rpc.v1 import sys_catalog_pb2
@@ -40,21 +38,6 @@ from tiering.wire.channel import Connection
 
 ROW_SECONDS = 10.0
 LOOK_SECONDS = 5.0
-
-
-@contextmanager
-def tierer(arguments: Sequence[str], log: Path) -> Iterator[None]:
-    """A tierer process; ended at the end."""
-    with log.open("wb") as out:
-        started = subprocess.Popen([sys.executable, poisoned_tierer.__file__, *arguments], stdout=out, stderr=subprocess.STDOUT)
-    try:
-        yield
-    finally:
-        started.terminate()
-        try:
-            started.wait(15)
-        except subprocess.TimeoutExpired:
-            started.kill()
 
 
 def run(arguments: argparse.Namespace, folder: Path) -> tuple[list[tuple[int, float]], Counter[str]]:
@@ -71,7 +54,8 @@ def run(arguments: argparse.Namespace, folder: Path) -> tuple[list[tuple[int, fl
         for number in range(arguments.tierers):
             own = ["--uri", uri, "--name", f"tierer-{number}", "--slots", str(arguments.slots), "--poisoned", str(arguments.poisoned)]
             hangs = ["--silent-port", str(ports[0]), "--dripping-port", str(ports[1])]
-            stack.enter_context(tierer([*own, *common, *hangs], folder / f"tierer-{number}.log"))
+            command = [poisoned_tierer.__file__, *own, *common, *hangs]
+            stack.enter_context(python_process(*command, log=folder / f"tierer-{number}.log"))
         connection = stack.enter_context(Connection(uri))
         peaks, end = list[tuple[int, float]](), time.monotonic() + arguments.minutes * 60
         while time.monotonic() < end:

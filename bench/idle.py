@@ -13,11 +13,10 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +25,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 from rich.console import Console
 from rich.table import Table
+from running.processes import python_process
 
 from tiering.cli.processes.data_folder import open_data_folder
 from tiering.client import LakewardClient
@@ -79,19 +79,9 @@ def _name(number: int) -> str:
     return f"t{number:05d}"
 
 
-@contextmanager
-def process(*arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def process(*arguments: str, log: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """A `lakeward` command; ended at the end."""
-    with log.open("wb") as out:
-        started = subprocess.Popen([sys.executable, "-m", "tiering.cli.main", *arguments], stdout=out, stderr=subprocess.STDOUT)
-    try:
-        yield started
-    finally:
-        started.terminate()
-        try:
-            started.wait(20)
-        except subprocess.TimeoutExpired:
-            started.kill()
+    return python_process("-m", "tiering.cli.main", *arguments, log=log)
 
 
 def wait_for_line(log: Path, text: str, seconds: float = 180) -> str:

@@ -15,11 +15,10 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,10 +26,13 @@ from typing import Any
 
 import grpc.aio
 import tests_path  # noqa: F401
+from running.processes import python_process
 
-import sys_tables.server.service
 from support.clusters.memory_cluster import MemoryCluster, log_table
 from support.lakes.memory_lake import MemoryLake, Request
+from sys_tables.registry import default_registry
+from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_server
+from sys_tables.server.service import SysCatalogService
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
@@ -46,11 +48,11 @@ LAKE_SERVICE = "bench.Lake"
 HANGING_SECONDS = 30.0
 
 
-def infos(tables: int, freshness_seconds: float, start: datetime) -> list[TableInfo]:
+def infos(tables: int, freshness_seconds: float, first_due: datetime) -> list[TableInfo]:
     """Log tables whose first due times spread over one freshness."""
     tables_due = []
     for number in range(1, tables + 1):
-        since = start - timedelta(seconds=freshness_seconds * number / tables)
+        since = first_due - timedelta(seconds=freshness_seconds * number / tables)
         info = log_table(number, TablePath("many", f"t{number:05d}"), buckets=1)
         tables_due.append(replace(info, freshness_ms=int(freshness_seconds * 1_000), created_at=since, lake_enabled_at=since))
     return tables_due
@@ -167,7 +169,7 @@ def next_commit(cluster: TickingCluster, table_id: int, base: Base, round_id: st
     return Request(path, base.uuid, base.head, base.tag, marker, ((ONLY, base.tiered, end, f"lakeward-{round_id}.parquet"),))
 
 
-def register(server: grpc.aio.Server, lake: ServedLake) -> None:
+def register(server: grpc.aio.Server, lake: ServedLake, reads: TimedReads) -> None:
     """Adds `bench.Lake`: pickled arguments, pickled results."""
 
     def handler(work: Callable[..., Any]) -> grpc.RpcMethodHandler[tuple[Any, ...], bytes]:
@@ -181,9 +183,24 @@ def register(server: grpc.aio.Server, lake: ServedLake) -> None:
         "Commit": handler(lake.commit),
         "Peaks": handler(lake.take_peaks),
         "View": handler(lake.view_for_rounds),
+        "Selects": handler(lambda: reads.ended),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(LAKE_SERVICE, methods),))
     server.add_registered_method_handlers(LAKE_SERVICE, methods)  # type: ignore[attr-defined]
+
+
+class TimedReads(SysCatalogService):
+    """Remembers what each SELECT took here, in milliseconds, until its last piece was handed to gRPC."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.ended: dict[str, list[float]] = {}
+
+    async def ReadTable(self, request: Any, context: Any) -> AsyncGenerator[Any, None]:
+        began = time.perf_counter()
+        async for piece in super().ReadTable(request, context):
+            yield piece
+        self.ended.setdefault(request.name, []).append((time.perf_counter() - began) * 1_000)
 
 
 def lake_call(channel: grpc.aio.Channel, name: str) -> Callable[..., Awaitable[Any]]:
@@ -202,24 +219,15 @@ def ask_lake(channel: grpc.Channel, name: str, *arguments: Any) -> Any:
     return pickle.loads(channel.unary_unary(path, request_serializer=pickle.dumps)(arguments, timeout=30))  # gRPC takes None for an error
 
 
-@contextmanager
-def process(arguments: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def process(arguments: Sequence[str], log: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """This service as a process; ended at the end."""
-    with log.open("wb") as out:
-        started = subprocess.Popen([sys.executable, __file__, *arguments], stdout=out, stderr=subprocess.STDOUT)
-    try:
-        yield started
-    finally:
-        started.terminate()
-        try:
-            started.wait(20)
-        except subprocess.TimeoutExpired:
-            started.kill()
+    return python_process(__file__, *arguments, log=log)
 
 
 async def run(arguments: argparse.Namespace) -> None:
     start = datetime.fromtimestamp(arguments.start, UTC)
-    cluster = TickingCluster(infos(arguments.tables, arguments.freshness, start), start, arguments.row_seconds)
+    first_due = start + timedelta(seconds=arguments.first_due)
+    cluster = TickingCluster(infos(arguments.tables, arguments.freshness, first_due), start, arguments.row_seconds)
     lake = ServedLake(cluster, frozenset(arguments.hanging))
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
@@ -227,8 +235,9 @@ async def run(arguments: argparse.Namespace) -> None:
     coordinator = Coordinator(store, cluster, lambda _: lake, CoordinatorOptions(cluster_kind="memory"))  # type: ignore[arg-type,return-value]
 
     def add(server: grpc.aio.Server) -> None:
-        sys_tables.server.service.add_to_server(server, coordinator)
-        register(server, lake)
+        reads = TimedReads(coordinator, default_registry())
+        add_SysCatalogServicer_to_server(reads, server)
+        register(server, lake, reads)
 
     server = await serve(coordinator, "127.0.0.1", 0, [add])
     print(f"lakeward is ready: {server.address}", flush=True)
@@ -244,6 +253,7 @@ def main() -> None:
     parser.add_argument("--freshness", type=float, default=120.0, help="seconds")
     parser.add_argument("--row-seconds", type=float, default=10.0)
     parser.add_argument("--start", type=float, default=time.time(), help="when the logs begin, in seconds since the epoch")
+    parser.add_argument("--first-due", type=float, default=0.0, help="seconds from then until the first table is due")
     parser.add_argument("--hanging", type=int, nargs="*", default=[], help="tables whose lake does not answer the coordinator")
     parser.add_argument("--core", type=int, help="run on this core alone")
     arguments = parser.parse_args()

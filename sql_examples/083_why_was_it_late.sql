@@ -7,18 +7,13 @@ SELECT
   late.deadline,
   late.reached_at,
   late.missed_by_ms,
-  late.reason,
+  late.explanation AS reason,
   max_by(concat(failures.error_class, ': ', failures.message), failures.last_seen) AS error,
   concat_ws(', ', sort_array(collect_set(concat(acts.occurred_at, ' ', acts.principal, ' ', acts.event_type, ': ', acts.message)))) AS acts,
-  coalesce(late.next_action, max_by(failures.hint, failures.last_seen), 'nothing') AS what_helps
-FROM (
-  SELECT database_name, table_name, deadline, reached_at, missed_by_ms, explanation AS reason, NULL AS next_action
-  FROM fluss.sys.freshness_misses
-  UNION ALL
-  SELECT database_name, table_name, freshness_deadline, NULL, lag_ms - freshness_ms, concat(status, ' until now: ', status_reason), next_action
-  FROM fluss.sys.lake_tiering_status
-  WHERE lag_ms > freshness_ms
-) late
+  coalesce(CASE WHEN late.reached_at IS NULL THEN max(status.next_action) END, max_by(failures.hint, failures.last_seen), 'nothing') AS what_helps
+FROM fluss.sys.freshness_misses late
+LEFT JOIN fluss.sys.lake_tiering_status status
+  ON status.database_name = late.database_name AND status.table_name = late.table_name
 LEFT JOIN fluss.sys.tiering_errors failures
   ON failures.database_name = late.database_name AND failures.table_name = late.table_name AND failures.last_seen >= late.deadline
     AND (late.reached_at IS NULL OR failures.first_seen < late.reached_at)
@@ -27,7 +22,7 @@ LEFT JOIN fluss.sys.tiering_events acts
     AND acts.occurred_at >= late.deadline - INTERVAL 1 HOUR AND (late.reached_at IS NULL OR acts.occurred_at < late.reached_at)
 WHERE late.database_name = 'demo' AND late.table_name = 'weather'
   AND (late.reached_at IS NULL OR late.reached_at > current_timestamp() - INTERVAL 12 HOURS)
-GROUP BY late.table_name, late.deadline, late.reached_at, late.missed_by_ms, late.reason, late.next_action
+GROUP BY late.table_name, late.deadline, late.reached_at, late.missed_by_ms, late.explanation
 ORDER BY late.deadline DESC;
 
 -- Expected:

@@ -9,7 +9,7 @@ SELECT
   max_by(largest_part, missed_by_ms) AS largest_part,
   max_by(explanation, missed_by_ms) AS reason
 FROM fluss.sys.freshness_misses
-WHERE reached_at > current_timestamp() - INTERVAL 24 HOURS
+WHERE reached_at IS NULL OR reached_at > current_timestamp() - INTERVAL 24 HOURS
 GROUP BY database_name, table_name
 ORDER BY worst_ms DESC;
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 import grpc
 import pytest
@@ -17,11 +17,15 @@ from support.services.served import at_uri
 from support.worlds.coordinator_world import World
 from tiering import errors
 from tiering.client import AsyncLakewardClient, LakewardClient
+from tiering.client.procedures import ROUND_GOES_ON_HINT
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.model.call_results import Progress
 from tiering.model.rounds import RoundProgress
 from tiering.model.tables import TablePath
+from tiering.rpc.v1.control_pb2 import CallProcedureRequest, CallProcedureResponse
+from tiering.rpc.v1.control_pb2_grpc import TieringControlServicer, add_TieringControlServicer_to_server
 from tiering.rpc.v1.coordinator_pb2 import PbLakeTieringTableInfo, ReportProgressRequest
+from tiering.wire.procedure_calls import NO_RESULT_HINT
 
 OPTIONS = CoordinatorOptions(tick_interval_ms=5, discovery_interval_ms=3_600_000)
 
@@ -114,10 +118,62 @@ def test_rows_are_waited_for_and_the_reason_is_told(world: World, uri: str) -> N
         assert [str(row.tiered.path) for row in lakeward.tier_database("sales", only_stale=False, exclude="_2")] == ["sales.t1", "sales.t3"]
         with pytest.raises(errors.UnknownDatabase):
             lakeward.tier_database("nowhere")
-        with pytest.raises(errors.InvalidArgument, match="no time zone"):
+        with pytest.raises(errors.InvalidArgument, match=r"^the timestamp has no time zone$"):
             lakeward.wait_for_tiering("sales.t1", timestamp=datetime(2026, 1, 1))
+        with pytest.raises(errors.InvalidArgument, match="the offsets name no bucket"):
+            lakeward.wait_for_tiering("sales.t1", offsets={})
         with pytest.raises(errors.InvalidArgument, match="lets nobody else set"):
             lakeward.set_freshness("sales.t1", "5 min")
+
+
+def test_a_moment_of_any_zone_is_waited_for_and_shown_in_utc(world: World, uri: str) -> None:
+    until = world.clock.now() + timedelta(days=1)
+    heard: list[str] = []
+
+    def follow(progress: Progress) -> None:
+        heard.append(progress.message)
+        world.clock.advance(2 * 86_400)
+
+    with LakewardClient(uri) as lakeward:
+        elsewhere = until.astimezone(timezone(timedelta(hours=5)))
+        lakeward.wait_for_tiering("sales.t1", timestamp=elsewhere, on_progress=follow, timeout_ms=86_400_000)
+    assert heard[0] == f"sales.t1: rows written until {until:%Y-%m-%d %H:%M:%S} UTC may still come"
+
+
+def test_the_tables_of_a_database_are_counted_while_they_are_tiered(world: World, uri: str) -> None:
+    heard: list[str] = []
+    with LakewardClient(uri) as lakeward:
+        rows = lakeward.tier_database("sales", only_stale=False, on_progress=lambda progress: heard.append(progress.message))
+        assert [row.tiered.state for row in rows] == ["EMPTY"] * 3
+        assert [message.partition(":")[0] for message in heard] == [f"{number} of 3 tables of sales" for number in (1, 2, 3)]
+        with pytest.raises(errors.InvalidName, match=r"the database name 'd+'\.\.\. has 300 characters; at most 200 are allowed"):
+            lakeward.tier_database("d" * 300)
+
+
+def test_a_path_is_checked_before_it_is_a_text(uri: str) -> None:
+    with LakewardClient(uri) as lakeward, pytest.raises(errors.InvalidName, match=r"'old\.sales' is not a valid database name"):
+        lakeward.pause_tiering(TablePath("old.sales", "t1"))
+
+
+def test_a_call_that_ends_without_a_result_says_what_to_do() -> None:
+    class Silent(TieringControlServicer):
+        def CallProcedure(self, request: CallProcedureRequest, context: grpc.ServicerContext) -> Iterator[CallProcedureResponse]:
+            yield CallProcedureResponse(progress="begun")
+
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    add_TieringControlServicer_to_server(Silent(), server)  # type: ignore[no-untyped-call]
+    server.start()
+    hints = []
+    try:
+        with LakewardClient(f"127.0.0.1:{port}") as lakeward:
+            for call in (lakeward.wait_for_tiering, lakeward.tier_database, lakeward.retry_tiering):
+                with pytest.raises(errors.ServiceUnreachable, match="ended the call without a result") as ended:
+                    call("sales.orders")
+                hints.append(ended.value.hint)
+    finally:
+        server.stop(None).wait()
+    assert hints == [ROUND_GOES_ON_HINT, ROUND_GOES_ON_HINT, NO_RESULT_HINT]
 
 
 def test_errors_are_those_of_the_tree(world: World, uri: str) -> None:

@@ -1,5 +1,7 @@
-"""sys.freshness_misses: rounds that brought a table up to date after its deadline, and what took longest; the newest first.
+"""sys.freshness_misses: promises of freshness that are broken now, then rounds that brought a table up to date after its deadline, the
+newest first, and what took longest.
 
+A promise is broken when a row waits for longer than the table's freshness: the deadline is the oldest row's, where that is known.
 A table becomes due so early that its round ends before the deadline (`decisions.waits`), so a healthy table has no rows here. Where a
 shared Fluss says whose turn it is, it is due at its deadline, and each round misses that by its own duration.
 """
@@ -10,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import pyarrow.compute as pc
+
 from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
@@ -17,23 +21,27 @@ from sys_tables.query.history_ranges import history_range
 from sys_tables.tables.tiering_rounds import row_of
 from tiering.coordinator.interface import CoordinatorView, RoundRecord
 from tiering.durations import short_duration
+from tiering.errors import ClusterUnavailable
 
 
 @dataclass(frozen=True)
 class FreshnessMissRow:
-    """One missed deadline."""
+    """One broken promise."""
 
     database_name: str = column("Database of the table.")
     table_name: str = column("Name of the table.")
-    round_id: str = column("The round that brought the table up to date.")
-    deadline: datetime = column("When the table's freshness was over.")
-    reached_at: datetime = column("When the lake had caught up.")
-    missed_by_ms: int = column("Milliseconds from the one to the other.")
+    round_id: str | None = column(
+        "The round that brought the table up to date; while the promise is still broken the one that runs or is queued, NULL without one."
+    )
+    deadline: datetime = column("When the oldest row that the lake lacked had waited for the table's freshness.")
+    reached_at: datetime | None = column("When the lake had caught up; NULL while the promise is still broken.")
+    missed_by_ms: int = column("Milliseconds from the one to the other, or until now.")
     largest_part: str | None = column(
-        "The part that took longest: a column of tiering_rounds without its _ms, or unmeasured; NULL if none is known."
+        "The part that took longest: a column of tiering_rounds without its _ms, or unmeasured; "
+        "NULL if none is known, and while the promise is still broken."
     )
     largest_part_ms: int | None = column("How long that took, in milliseconds.")
-    explanation: str = column("The same in words.")
+    explanation: str = column("The same in words; while the promise is still broken the table's status and its reason.")
 
 
 _PARTS: Mapping[str, str] = {
@@ -53,16 +61,44 @@ _PARTS: Mapping[str, str] = {
 """Parts of the time from when a table was due to when the lake had caught up, with their words. All but the last are columns of
 tiering_rounds; the last is what they leave of the round's own time."""
 
+_NO_TIERER = "no tierer that gets tables was connected for {}: start one"
+"""In place of the wait for a slot, where that is most of it."""
+
 _OF_THE_ROUND = ("plan", "lease", "read", "write", "commit", "ack")
 
 
 @system_table(
-    "freshness_misses", FreshnessMissRow, comment="Deadlines that rounds missed, the newest first, with what took longest.", is_history=True
+    "freshness_misses",
+    FreshnessMissRow,
+    comment="Promises of freshness that are or were broken, the newest first, with what took longest.",
+    is_history=True,
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[FreshnessMissRow]:
+    yield from _broken_now(view, scan)
     for record in view.history.read_rounds(history_range(scan, "")):
         if record.deadline is not None and record.missed_by_ms:
             yield _miss(record, record.deadline, record.missed_by_ms)
+
+
+def _broken_now(view: CoordinatorView, scan: ScanRequest) -> list[FreshnessMissRow]:
+    """Of the tables with a row that waits for longer than their freshness, whose lag is known: of none while nothing running observes
+    logs, and the cluster is down, too. History is read all the same.
+    """
+    statuses = view.status_columns(scan.names)
+    try:
+        lag, freshness = (statuses.column(name) for name in ("lag_ms", "freshness_ms"))
+    except ClusterUnavailable:
+        return []
+    late = statuses.take(pc.indices_nonzero(pc.greater(lag, freshness)))
+    columns = ("database_name", "table_name", "round_id", "oldest_pending_time", "freshness_ms", "lag_ms", "status", "status_reason")
+    broken = []
+    for database, table, round_id, oldest, freshness_ms, lag_ms, status, reason in zip(
+        *(late.column(name).to_pylist() for name in columns), strict=True
+    ):
+        deadline = oldest + timedelta(milliseconds=freshness_ms)
+        words = f"{status} until now" if reason is None else f"{status} until now: {reason}"
+        broken.append(FreshnessMissRow(database, table, round_id, deadline, None, lag_ms - freshness_ms, None, None, words))
+    return sorted(broken, key=lambda miss: miss.deadline, reverse=True)
 
 
 def _miss(record: RoundRecord, deadline: datetime, missed_by_ms: int) -> FreshnessMissRow:
@@ -74,6 +110,9 @@ def _miss(record: RoundRecord, deadline: datetime, missed_by_ms: int) -> Freshne
         spent["unmeasured"] = max(0, (reached_at - record.started_time) // timedelta(milliseconds=1) - measured_ms)
     largest = max(spent, key=lambda part: spent[part])
     known = spent[largest] > 0
+    words, words_ms = _PARTS[largest], spent[largest]
+    if largest == "waited_for_slot" and (row.no_tierer_ms or 0) * 2 > words_ms:
+        words, words_ms = _NO_TIERER, row.no_tierer_ms or 0
     return FreshnessMissRow(
         database_name=record.database_name,
         table_name=record.table_name,
@@ -83,5 +122,5 @@ def _miss(record: RoundRecord, deadline: datetime, missed_by_ms: int) -> Freshne
         missed_by_ms=missed_by_ms,
         largest_part=largest if known else None,
         largest_part_ms=spent[largest] if known else None,
-        explanation=_PARTS[largest].format(short_duration(spent[largest])) if known else "nobody said where the time went",
+        explanation=words.format(short_duration(words_ms)) if known else "nobody said where the time went",
     )

@@ -46,7 +46,10 @@ class TieringRoundRow:
     error_class: str | None = column("Class of the error that ended it.")
     error_message: str | None = column("That error, in words.")
     attempt: int = column("1, and one more for each round before it that failed or was fenced without one that went well.", arrow_type=INT)
-    deadline: datetime | None = column("The table's freshness_deadline as the round was queued.")
+    deadline: datetime | None = column(
+        "When the promise was broken: the table's freshness_deadline as the round was queued, or later, when the oldest row that the lake "
+        "lacked had waited for the freshness. Time in which no row had to wait is in no wait from queued_late_ms to paused_ms."
+    )
     missed_by_ms: int | None = column("Milliseconds from deadline to when the lake had caught up, 0 if in time; NULL if it did not.")
     mode: str | None = column("BACKLOG while rows wait that were there when reading began, else LIVE; NULL before its plan.")
     queued_late_ms: int | None = column(
@@ -54,6 +57,7 @@ class TieringRoundRow:
         "Like all waits from here to paused_ms, since a round last brought the table up to date."
     )
     waited_for_slot_ms: int | None = column("Milliseconds in the queue, without pauses, until a tierer was free; NULL before.")
+    no_tierer_ms: int | None = column("Of waited_for_slot_ms, the milliseconds in which no tierer that gets tables was connected.")
     earlier_rounds_ms: int | None = column("Milliseconds of rounds that failed, were fenced or cancelled, or stopped early.")
     backoff_ms: int | None = column("Milliseconds that the table waited after failures.")
     paused_ms: int | None = column("Milliseconds by which pauses held the table up.")
@@ -106,13 +110,24 @@ def row_of(record: RoundRecord) -> TieringRoundRow:
         deadline=record.deadline,
         missed_by_ms=record.missed_by_ms,
         mode=None if record.mode is None else record.mode.value,
-        queued_late_ms=record.queued_late_ms,
-        waited_for_slot_ms=record.waited_for_slot_ms,
-        earlier_rounds_ms=record.earlier_rounds_ms,
-        backoff_ms=record.backoff_ms,
-        paused_ms=record.paused_ms,
+        **_waits(record),
         **_reported(record),
     )
+
+
+_WAITS = ("queued_late_ms", "waited_for_slot_ms", "earlier_rounds_ms", "backoff_ms", "paused_ms")
+"""In the order in which they come as a rule: what no row had to wait is taken from the first."""
+
+
+def _waits(record: RoundRecord) -> dict[str, int | None]:
+    """What the table waited for, without the time in which no row waited too long."""
+    left, values = record.unpromised_ms, {name: getattr(record, name) for name in _WAITS}
+    for name, value in values.items():
+        taken = min(left, value or 0)
+        left -= taken
+        values[name] = None if value is None else value - taken
+    slot_ms, no_tierer_ms = values["waited_for_slot_ms"], record.no_tierer_ms
+    return values | {"no_tierer_ms": no_tierer_ms if None in (slot_ms, no_tierer_ms) else min(slot_ms, no_tierer_ms)}
 
 
 def _reported(record: RoundRecord) -> dict[str, Any]:

@@ -4,27 +4,22 @@ history, and nothing of it in the lake.
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
+from support.piecewise_reader import PiecewiseReader
 from support.running.processes import wait_for
 from support.running.spark_sessions import spark_session
 from support.services.served import at_uri
 from support.worlds.lake_world import LakeWorld
 from tiering.client import LakewardClient
 from tiering.clock import RandomIds, SystemClock
-from tiering.cluster.base import SplitReader
 from tiering.model.splits import TieringSplit
 from tiering.model.tables import TableInfo
 from tiering.round.lease_keeper import LeaseKeeper
@@ -36,10 +31,9 @@ from tiering.round.tierer import Tierer, TiererOptions
 from tiering.round.transport import GrpcTransport
 
 WITHIN_SECONDS = 5.0
+ROWS = 200
 TASK_SECONDS = 60.0
-"""How long a task reads that nobody ends."""
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
+"""How long a task would read all of them that nobody ends."""
 
 
 @pytest.fixture(scope="module")
@@ -48,47 +42,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield session
 
 
-@dataclass
-class LongReader:
-    """A `SplitReader` that hands out a row at a time, and takes a minute. Its code travels with it to the worker."""
-
-    reader: SplitReader
-    reads: Path
-
-    @property
-    def split(self) -> TieringSplit:
-        return self.reader.split
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        for whole in self.reader.read():
-            for start in range(whole.num_rows):
-                yield whole.slice(start, 1)
-                self.reads.touch()
-                time.sleep(TASK_SECONDS / whole.num_rows)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return cloudpickle.loads, (cloudpickle.dumps(_Anew(self.reader, self.reads)),)
-
-
-@dataclass
-class _Anew:
-    """Becomes a LongReader where it is unpickled."""
-
-    reader: SplitReader
-    reads: Path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return LongReader, (self.reader, self.reads)
-
-
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LakeWorld]:
     lake_world = LakeWorld(tmp_path)
     reader = lake_world.storage.reader
-    reads = tmp_path / "reads"
 
-    def long(table: TableInfo, split: TieringSplit) -> LongReader:
-        return LongReader(reader(table, split), reads)
+    def long(table: TableInfo, split: TieringSplit) -> PiecewiseReader:
+        return PiecewiseReader(reader(table, split), 1, TASK_SECONDS / ROWS, begun=tmp_path / "reads")
 
     monkeypatch.setattr(lake_world.storage, "reader", long)
     yield lake_world
@@ -108,7 +68,7 @@ def running_tierer(world: LakeWorld, uri: str, runner: InlineTaskRunner | SparkT
 @pytest.mark.parametrize("kind", ["spark", "inline"])
 def test_a_cancelled_round_ends_within_five_seconds(world: LakeWorld, spark: SparkSession, tmp_path: Path, kind: str) -> None:
     table = world.table("orders")
-    world.append(table, 0, 200)
+    world.append(table, 0, ROWS)
     world.due()
     with at_uri(world) as uri, LakewardClient(uri) as client, capture_logs() as logs:
         tierer, transport = running_tierer(world, uri, SparkTaskRunner(spark) if kind == "spark" else InlineTaskRunner())

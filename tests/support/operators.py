@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from tiering.coordinator.calls.cancel_tiering import CancelTiering, cancel_tiering
+from tiering.coordinator.calls.fence_tierer import FenceTierer, fence_tierer
 from tiering.coordinator.calls.pause_tiering import PauseTiering, pause_tiering
 from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
 from tiering.coordinator.server.coordinator import Coordinator
@@ -25,3 +26,8 @@ def resume(coordinator: Coordinator, path: TablePath, caller: str) -> None:
 def cancel(coordinator: Coordinator, round_id: str, caller: str) -> bool:
     """Whether the round will end without a commit."""
     return cancel_tiering(coordinator.call_parts, CancelTiering(round_id, caller=caller)).outcome is CancelOutcome.CANCELLED
+
+
+def fence(coordinator: Coordinator, tierer_id: str, caller: str) -> int:
+    """How many tables the tierer had; it gets none any more."""
+    return fence_tierer(coordinator.call_parts, FenceTierer(tierer_id, caller=caller)).tables_fenced

@@ -19,7 +19,7 @@ from tiering.model.rounds import RoundState
 from tiering.round.runner import RoundRunner
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.watch import TiererWatch, Watches
-from tiering.telemetry import traces as module
+from tiering.telemetry import otlp
 from tiering.telemetry.traces import RoundTraces, open_traces
 
 
@@ -84,7 +84,7 @@ def test_an_endpoint_that_does_not_answer_delays_neither_rounds_nor_the_end(monk
         assert time.monotonic() - started < 5, "some 100 us a round"
         started = time.monotonic()
         traces.close()
-        assert time.monotonic() - started < module.CLOSE_SECONDS + 1
+        assert time.monotonic() - started < otlp.CLOSE_SECONDS + 1
     for thread in threading.enumerate():
         if thread.name == "last spans":  # it has a word to say when it gives up, which belongs to no other test
             thread.join(30)

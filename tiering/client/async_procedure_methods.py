@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from tiering.client import procedures
-from tiering.client.procedures import NO_RESULT_HINT
-from tiering.errors import ServiceUnreachable
 from tiering.model.call_results import (
     CancelResult,
     CheckResult,
     Explanation,
+    FenceTiererResult,
     LeaseResult,
     PauseResult,
     ReconcileResult,
     ResetResult,
     RetryResult,
+    SetFreshnessResult,
     SetOptionResult,
     SkipRecordResult,
     TakeSnapshotResult,
+    TierDatabaseRow,
+    WaitForTieringResult,
 )
 from tiering.wire.calls import TableName
 from tiering.wire.channel import AsyncConnection
-from tiering.wire.procedure_calls import CallOptions, ProcedureCall
+from tiering.wire.procedure_calls import CallOptions, OnProgress, ProcedureCall, pieces_of
 
 if TYPE_CHECKING:
     from tiering.rpc.v1.control_pb2_grpc import TieringControlAsyncStub
@@ -62,6 +65,44 @@ class AsyncProcedureMethods:
     async def reset_errors(self, table_path: TableName, **options: Unpack[CallOptions]) -> ResetResult:
         """See `ProcedureMethods.reset_errors`."""
         return await self._perform(procedures.reset_errors(table_path), options)
+
+    async def set_freshness(self, table_path: TableName, freshness: str, **options: Unpack[CallOptions]) -> SetFreshnessResult:
+        """See `ProcedureMethods.set_freshness`."""
+        return await self._perform(procedures.set_freshness(table_path, freshness), options)
+
+    async def fence_tierer(self, tierer_id: str, *, reason: str | None = None, **options: Unpack[CallOptions]) -> FenceTiererResult:
+        """See `ProcedureMethods.fence_tierer`."""
+        return await self._perform(procedures.fence_tierer(tierer_id, reason), options)
+
+    async def tier_database(
+        self,
+        database_name: str,
+        *,
+        include: str | None = None,
+        exclude: str | None = None,
+        only_stale: bool = True,
+        wait: bool = True,
+        timeout_ms: int = 300_000,
+        on_progress: OnProgress | None = None,
+        **options: Unpack[CallOptions],
+    ) -> list[TierDatabaseRow]:
+        """See `ProcedureMethods.tier_database`. Cancelling ends the wait, not the rounds."""
+        call = procedures.tier_database(database_name, include, exclude, only_stale, wait, timeout_ms)
+        return list((await self._perform(call, options, on_progress)).rows)
+
+    async def wait_for_tiering(
+        self,
+        table_path: TableName,
+        *,
+        timestamp: datetime | None = None,
+        offsets: Mapping[str, int] | None = None,
+        timeout_ms: int = 300_000,
+        caller: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> WaitForTieringResult:
+        """See `ProcedureMethods.wait_for_tiering`."""
+        call = procedures.wait_for_tiering(table_path, timestamp, offsets, timeout_ms)
+        return await self._perform(call, {"caller": caller}, on_progress)
 
     async def explain_tiering(self, table_path: TableName, *, caller: str | None = None) -> tuple[Explanation, ...]:
         """See `ProcedureMethods.explain_tiering`."""
@@ -118,10 +159,9 @@ class AsyncProcedureMethods:
         """See `ProcedureMethods.drop_kv_snapshot_lease`."""
         return await self._perform(procedures.drop_kv_snapshot_lease(lease_id), options)
 
-    async def _perform(self, call: ProcedureCall[ResultT], options: CallOptions) -> ResultT:
+    async def _perform(self, call: ProcedureCall[ResultT], options: CallOptions, on_progress: OnProgress | None = None) -> ResultT:
+        pieces: list[bytes] = []
         with self._connection.calling():
-            steps = self._control.CallProcedure(call.request(options), timeout=call.timeout)
-            pieces = [step.result_piece async for step in steps if step.HasField("result_piece")]
-        if not pieces:
-            raise ServiceUnreachable(f"the service at {self._connection.uri} ended the call without a result", hint=NO_RESULT_HINT)
-        return call.result(b"".join(pieces))
+            async for step in self._control.CallProcedure(call.request(options), timeout=call.timeout):
+                pieces += pieces_of(step, on_progress)
+        return call.result(pieces, self._connection.uri)

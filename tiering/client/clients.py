@@ -1,33 +1,19 @@
-"""The two clients: connections, listings, and the calls that wait or stream. Procedures by name are in `procedure_methods`."""
+"""The two clients: connections, listings, and the calls that have a message of their own. Procedures by name are in `procedure_methods`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TypeVar
 
 from tiering.client.async_procedure_methods import AsyncProcedureMethods
 from tiering.client.procedure_methods import ProcedureMethods
+from tiering.client.procedures import ANSWER_SECONDS, ROUND_GOES_ON_HINT
 from tiering.errors import ServiceUnreachable
-from tiering.model.call_results import (
-    FenceTiererResult,
-    Progress,
-    SetFreshnessResult,
-    SweepResult,
-    TierDatabaseRow,
-    TierTableResult,
-    WaitForTieringResult,
-)
+from tiering.model.call_results import SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
-from tiering.rpc.v1.control_pb2 import (
-    FenceTiererRequest,
-    TierDatabaseRequest,
-    TierDatabaseResponse,
-    TierTableResponse,
-    WaitForTieringResponse,
-)
+from tiering.rpc.v1.control_pb2 import TierTableResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.rpc.v1.status_pb2 import (
     ListKvSnapshotLeasesRequest,
@@ -38,29 +24,21 @@ from tiering.rpc.v1.status_pb2 import (
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
 from tiering.wire.calls import (
     TableName,
-    call_options,
     progress_from_pb,
-    set_freshness_request,
-    set_freshness_result_from_pb,
     sweep_lake_request,
     sweep_result_from_pb,
     table_name_to_pb,
-    tier_database_row_from_pb,
     tier_table_request,
     tier_table_result_from_pb,
-    wait_for_tiering_request,
-    wait_for_tiering_result_from_pb,
 )
 from tiering.wire.channel import AsyncConnection, Connection
 from tiering.wire.leases import joined, leases_from_pb
 from tiering.wire.pages import PagedListing
+from tiering.wire.procedure_calls import OnProgress
 from tiering.wire.statuses import statuses_from_pb
 
 READ_TIMEOUT_SECONDS = 30
 """What the answer with one page may take."""
-
-ANSWER_SECONDS = 30
-"""What a call may take beyond the time it waits for its table."""
 
 SWEEP_SECONDS = 3_600
 """What a sweep may take: it lists and reads the metadata of whole tables."""
@@ -69,7 +47,6 @@ SWEEP_GUARD_MS = 24 * 3_600_000
 """Files younger than a day stay, unless asked otherwise."""
 
 ResultT = TypeVar("ResultT")
-OnProgress = Callable[[Progress], None]
 
 
 class LakewardClient(ProcedureMethods):
@@ -134,40 +111,6 @@ class LakewardClient(ProcedureMethods):
                 result = _take(step, on_progress) or result
         return _checked(result, self._connection.uri)
 
-    def tier_database(
-        self,
-        database_name: str,
-        *,
-        include: str | None = None,
-        exclude: str | None = None,
-        only_stale: bool = True,
-        wait: bool = True,
-        timeout_ms: int = 300_000,
-        dry_run: bool = False,
-        idempotency_key: str | None = None,
-        caller: str | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> list[TierDatabaseRow]:
-        """Brings the lake up to now for the tables of a database: `CALL sys.tier_database`. A row a table, with its error if it has one.
-
-        `include` and `exclude` are SQL LIKE patterns; `only_stale` takes those that lack rows. Raises UnknownDatabase, InvalidArgument.
-        """
-        options = call_options(dry_run, idempotency_key, caller)
-        request = TierDatabaseRequest(
-            database_name=database_name,
-            include=include,
-            exclude=exclude,
-            only_stale=only_stale,
-            wait=wait,
-            timeout_ms=timeout_ms,
-            options=options,
-        )
-        rows: list[TierDatabaseRow] = []
-        with self._connection.calling():
-            for step in self._control.TierDatabase(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
-                rows += _take_row(step, on_progress)
-        return rows
-
     def sweep_lake(
         self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
     ) -> list[SweepResult]:
@@ -176,54 +119,6 @@ class LakewardClient(ProcedureMethods):
         with self._connection.calling():
             answer = self._control.SweepLake(request, timeout=SWEEP_SECONDS)
         return [sweep_result_from_pb(message) for message in answer.results]
-
-    def set_freshness(
-        self, table_path: TableName, freshness: str, *, dry_run: bool = False, idempotency_key: str | None = None, caller: str | None = None
-    ) -> SetFreshnessResult:
-        """Promises that the lake copy is at most so old (`5 min`): `CALL sys.set_freshness`.
-
-        Raises UnknownTable, LakeDisabled, InvalidArgument.
-        """
-        request = set_freshness_request(table_path, freshness, call_options(dry_run, idempotency_key, caller))
-        with self._connection.calling():
-            return set_freshness_result_from_pb(self._control.SetFreshness(request, timeout=ANSWER_SECONDS))
-
-    def wait_for_tiering(
-        self,
-        table_path: TableName,
-        *,
-        timestamp: datetime | None = None,
-        offsets: Mapping[str, int] | None = None,
-        timeout_ms: int = 300_000,
-        caller: str | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> WaitForTieringResult:
-        """Waits until the lake has the rows written until `timestamp`, or below `offsets`, or all of now: `CALL sys.wait_for_tiering`.
-
-        `offsets` by bucket as `sys.lake_commits` shows them. Raises UnknownTable, LakeDisabled, InvalidArgument.
-        """
-        request = wait_for_tiering_request(table_path, timestamp, offsets, timeout_ms, caller)
-        result: WaitForTieringResult | None = None
-        with self._connection.calling():
-            for step in self._control.WaitForTiering(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
-                result = _take_wait(step, on_progress) or result
-        return _checked(result, self._connection.uri)
-
-    def fence_tierer(
-        self,
-        tierer_id: str,
-        *,
-        reason: str | None = None,
-        dry_run: bool = False,
-        idempotency_key: str | None = None,
-        caller: str | None = None,
-    ) -> FenceTiererResult:
-        """Takes a tierer's tables away from it, and gives it no more: `CALL sys.fence_tierer`. Raises InvalidArgument for an unknown id."""
-        options = call_options(dry_run, idempotency_key, caller)
-        request = FenceTiererRequest(tierer_id=tierer_id, reason=reason, options=options)
-        with self._connection.calling():
-            answer = self._control.FenceTierer(request, timeout=ANSWER_SECONDS)
-        return FenceTiererResult(answer.tierer_id, answer.tables_fenced)
 
     def close(self) -> None:
         """Ends the connection; harmless to repeat."""
@@ -288,37 +183,6 @@ class AsyncLakewardClient(AsyncProcedureMethods):
                 result = _take(step, on_progress) or result
         return _checked(result, self._connection.uri)
 
-    async def tier_database(
-        self,
-        database_name: str,
-        *,
-        include: str | None = None,
-        exclude: str | None = None,
-        only_stale: bool = True,
-        wait: bool = True,
-        timeout_ms: int = 300_000,
-        dry_run: bool = False,
-        idempotency_key: str | None = None,
-        caller: str | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> list[TierDatabaseRow]:
-        """See `LakewardClient.tier_database`. Cancelling ends the wait, not the rounds."""
-        options = call_options(dry_run, idempotency_key, caller)
-        request = TierDatabaseRequest(
-            database_name=database_name,
-            include=include,
-            exclude=exclude,
-            only_stale=only_stale,
-            wait=wait,
-            timeout_ms=timeout_ms,
-            options=options,
-        )
-        rows: list[TierDatabaseRow] = []
-        with self._connection.calling():
-            async for step in self._control.TierDatabase(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
-                rows += _take_row(step, on_progress)
-        return rows
-
     async def sweep_lake(
         self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
     ) -> list[SweepResult]:
@@ -327,48 +191,6 @@ class AsyncLakewardClient(AsyncProcedureMethods):
         with self._connection.calling():
             answer = await self._control.SweepLake(request, timeout=SWEEP_SECONDS)
         return [sweep_result_from_pb(message) for message in answer.results]
-
-    async def set_freshness(
-        self, table_path: TableName, freshness: str, *, dry_run: bool = False, idempotency_key: str | None = None, caller: str | None = None
-    ) -> SetFreshnessResult:
-        """See `LakewardClient.set_freshness`."""
-        request = set_freshness_request(table_path, freshness, call_options(dry_run, idempotency_key, caller))
-        with self._connection.calling():
-            return set_freshness_result_from_pb(await self._control.SetFreshness(request, timeout=ANSWER_SECONDS))
-
-    async def wait_for_tiering(
-        self,
-        table_path: TableName,
-        *,
-        timestamp: datetime | None = None,
-        offsets: Mapping[str, int] | None = None,
-        timeout_ms: int = 300_000,
-        caller: str | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> WaitForTieringResult:
-        """See `LakewardClient.wait_for_tiering`."""
-        request = wait_for_tiering_request(table_path, timestamp, offsets, timeout_ms, caller)
-        result: WaitForTieringResult | None = None
-        with self._connection.calling():
-            async for step in self._control.WaitForTiering(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
-                result = _take_wait(step, on_progress) or result
-        return _checked(result, self._connection.uri)
-
-    async def fence_tierer(
-        self,
-        tierer_id: str,
-        *,
-        reason: str | None = None,
-        dry_run: bool = False,
-        idempotency_key: str | None = None,
-        caller: str | None = None,
-    ) -> FenceTiererResult:
-        """See `LakewardClient.fence_tierer`."""
-        options = call_options(dry_run, idempotency_key, caller)
-        request = FenceTiererRequest(tierer_id=tierer_id, reason=reason, options=options)
-        with self._connection.calling():
-            answer = await self._control.FenceTierer(request, timeout=ANSWER_SECONDS)
-        return FenceTiererResult(answer.tierer_id, answer.tables_fenced)
 
     async def close(self) -> None:
         """Ends the connection; harmless to repeat."""
@@ -408,23 +230,7 @@ def _take(step: TierTableResponse, on_progress: OnProgress | None) -> TierTableR
     return None
 
 
-def _take_wait(step: WaitForTieringResponse, on_progress: OnProgress | None) -> WaitForTieringResult | None:
-    if step.HasField("result"):
-        return wait_for_tiering_result_from_pb(step.result)
-    if on_progress is not None and step.progress:
-        on_progress(progress_from_pb(step))
-    return None
-
-
-def _take_row(step: TierDatabaseResponse, on_progress: OnProgress | None) -> list[TierDatabaseRow]:
-    if step.HasField("row"):
-        return [tier_database_row_from_pb(step.row)]
-    if on_progress is not None and step.progress:
-        on_progress(Progress(step.progress))
-    return []
-
-
 def _checked(result: ResultT | None, uri: str) -> ResultT:
     if result is None:
-        raise ServiceUnreachable(f"the service at {uri} ended the call without a result", hint="Call again: the round goes on meanwhile.")
+        raise ServiceUnreachable(f"the service at {uri} ended the call without a result", hint=ROUND_GOES_ON_HINT)
     return result

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TypeVar, Unpack
 
 from tiering.client import procedures
-from tiering.client.procedures import NO_RESULT_HINT
-from tiering.errors import ServiceUnreachable
 from tiering.model.call_results import (
     CancelResult,
     CheckResult,
     Explanation,
+    FenceTiererResult,
     LeaseResult,
     PauseResult,
     ReconcileResult,
     ResetResult,
     RetryResult,
+    SetFreshnessResult,
     SetOptionResult,
     SkipRecordResult,
     TakeSnapshotResult,
+    TierDatabaseRow,
+    WaitForTieringResult,
 )
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.wire.calls import TableName
 from tiering.wire.channel import Connection
-from tiering.wire.procedure_calls import CallOptions, ProcedureCall
+from tiering.wire.procedure_calls import CallOptions, OnProgress, ProcedureCall, pieces_of
 
 ResultT = TypeVar("ResultT")
 
@@ -60,6 +63,52 @@ class ProcedureMethods:
     def reset_errors(self, table_path: TableName, **options: Unpack[CallOptions]) -> ResetResult:
         """Counts a table's errors anew. Raises UnknownTable."""
         return self._perform(procedures.reset_errors(table_path), options)
+
+    def set_freshness(self, table_path: TableName, freshness: str, **options: Unpack[CallOptions]) -> SetFreshnessResult:
+        """Promises that the lake copy is at most so old (`5 min`). Raises UnknownTable, LakeDisabled, InvalidArgument."""
+        return self._perform(procedures.set_freshness(table_path, freshness), options)
+
+    def fence_tierer(self, tierer_id: str, *, reason: str | None = None, **options: Unpack[CallOptions]) -> FenceTiererResult:
+        """Takes a tierer's tables away from it, and gives it no more. Raises InvalidArgument for an unknown id."""
+        return self._perform(procedures.fence_tierer(tierer_id, reason), options)
+
+    def tier_database(
+        self,
+        database_name: str,
+        *,
+        include: str | None = None,
+        exclude: str | None = None,
+        only_stale: bool = True,
+        wait: bool = True,
+        timeout_ms: int = 300_000,
+        on_progress: OnProgress | None = None,
+        **options: Unpack[CallOptions],
+    ) -> list[TierDatabaseRow]:
+        """Brings the lake up to now for the tables of a database. A row a table, with its error if it has one.
+
+        `include` and `exclude` are SQL LIKE patterns; `only_stale` takes those that lack rows; `on_progress` hears how many are done.
+        Raises UnknownDatabase, InvalidName, InvalidArgument.
+        """
+        call = procedures.tier_database(database_name, include, exclude, only_stale, wait, timeout_ms)
+        return list(self._perform(call, options, on_progress).rows)
+
+    def wait_for_tiering(
+        self,
+        table_path: TableName,
+        *,
+        timestamp: datetime | None = None,
+        offsets: Mapping[str, int] | None = None,
+        timeout_ms: int = 300_000,
+        caller: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> WaitForTieringResult:
+        """Waits until the lake has the rows written until `timestamp`, or below `offsets`, or all of now.
+
+        `offsets` by bucket as `sys.lake_commits` shows them; `on_progress` hears why it has not got them yet. Raises UnknownTable,
+        LakeDisabled, InvalidArgument.
+        """
+        call = procedures.wait_for_tiering(table_path, timestamp, offsets, timeout_ms)
+        return self._perform(call, {"caller": caller}, on_progress)
 
     def explain_tiering(self, table_path: TableName, *, caller: str | None = None) -> tuple[Explanation, ...]:
         """What a round would read now, and all that keeps one from beginning. Raises UnknownTable, ClusterUnavailable."""
@@ -116,10 +165,9 @@ class ProcedureMethods:
         """Lets go of all that a lease holds. Raises UnknownLease."""
         return self._perform(procedures.drop_kv_snapshot_lease(lease_id), options)
 
-    def _perform(self, call: ProcedureCall[ResultT], options: CallOptions) -> ResultT:
+    def _perform(self, call: ProcedureCall[ResultT], options: CallOptions, on_progress: OnProgress | None = None) -> ResultT:
+        pieces: list[bytes] = []
         with self._connection.calling():
-            steps = self._control.CallProcedure(call.request(options), timeout=call.timeout)
-            pieces = [step.result_piece for step in steps if step.HasField("result_piece")]
-        if not pieces:
-            raise ServiceUnreachable(f"the service at {self._connection.uri} ended the call without a result", hint=NO_RESULT_HINT)
-        return call.result(b"".join(pieces))
+            for step in self._control.CallProcedure(call.request(options), timeout=call.timeout):
+                pieces += pieces_of(step, on_progress)
+        return call.result(pieces, self._connection.uri)

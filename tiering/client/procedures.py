@@ -5,26 +5,31 @@ Table paths are `db.t`, or a TablePath. What is None takes the procedure's defau
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from tiering.model.call_results import (
     CancelResult,
     CheckResult,
     ExplainTieringResult,
+    FenceTiererResult,
     LeaseResult,
     PauseResult,
     ReconcileResult,
     ResetResult,
     RetryResult,
+    SetFreshnessResult,
     SetOptionResult,
     SkipRecordResult,
     TakeSnapshotResult,
+    TierDatabaseResult,
+    WaitForTieringResult,
 )
 from tiering.wire.calls import TableName
-from tiering.wire.procedure_calls import ProcedureCall
+from tiering.wire.procedure_calls import ProcedureCall, check_zone
 
 ANSWER_SECONDS = 30
-"""What a call may take that waits for the store alone."""
+"""What a call may take that waits for the store alone, or beyond the time that it waits for its table."""
 
 LOOK_SECONDS = 300
 """What a call may take that looks at lake and cluster, or changes one of them."""
@@ -32,8 +37,7 @@ LOOK_SECONDS = 300
 VALIDATION_SECONDS = 24 * 3_600
 """What a validation may take: it reads whole tables."""
 
-
-NO_RESULT_HINT = "Call again, with an idempotency key if it changes something: it may have had its effect."
+ROUND_GOES_ON_HINT = "Call again: the round goes on meanwhile."
 
 
 def pause_tiering(table: TableName, reason: str | None, until: datetime | None) -> ProcedureCall[PauseResult]:
@@ -54,6 +58,38 @@ def retry_tiering(table: TableName) -> ProcedureCall[RetryResult]:
 
 def reset_errors(table: TableName) -> ProcedureCall[ResetResult]:
     return ProcedureCall("reset_errors", ResetResult, {"table": table}, ANSWER_SECONDS)
+
+
+def set_freshness(table: TableName, freshness: str) -> ProcedureCall[SetFreshnessResult]:
+    return ProcedureCall("set_freshness", SetFreshnessResult, {"table": table, "freshness": freshness}, ANSWER_SECONDS)
+
+
+def fence_tierer(tierer_id: str, reason: str | None) -> ProcedureCall[FenceTiererResult]:
+    return ProcedureCall("fence_tierer", FenceTiererResult, {"tierer_id": tierer_id, "reason": reason}, ANSWER_SECONDS)
+
+
+def tier_database(
+    database_name: str, include: str | None, exclude: str | None, only_stale: bool, wait: bool, timeout_ms: int
+) -> ProcedureCall[TierDatabaseResult]:
+    values = {
+        "database": database_name,
+        "include": include,
+        "exclude": exclude,
+        "only_stale": only_stale,
+        "wait": wait,
+        "timeout_ms": timeout_ms,
+    }
+    return ProcedureCall("tier_database", TierDatabaseResult, values, timeout_ms / 1_000 + ANSWER_SECONDS, ROUND_GOES_ON_HINT)
+
+
+def wait_for_tiering(
+    table: TableName, timestamp: datetime | None, offsets: Mapping[str, int] | None, timeout_ms: int
+) -> ProcedureCall[WaitForTieringResult]:
+    """Raises InvalidArgument for a timestamp without a zone."""
+    if timestamp is not None:
+        check_zone(timestamp, "the timestamp")
+    values = {"table": table, "timestamp": timestamp, "offsets": offsets, "timeout_ms": timeout_ms}
+    return ProcedureCall("wait_for_tiering", WaitForTieringResult, values, timeout_ms / 1_000 + ANSWER_SECONDS, ROUND_GOES_ON_HINT)
 
 
 def explain_tiering(table: TableName) -> ProcedureCall[ExplainTieringResult]:

@@ -24,6 +24,8 @@ from tiering.wire.leases import buckets_to_pb, snapshots_from_pb, snapshots_to_p
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
+CallMetadata = tuple[tuple[str, str], ...]
+"""Headers of one call."""
 
 CALL_TIMEOUT_SECONDS = 30
 """Of one attempt. An ack may read the lake on the coordinator's side."""
@@ -55,13 +57,21 @@ class GrpcHeartbeatCall:
 class GrpcTransport:
     """A `Transport`. `stop` ends all waiting for a coordinator that is away.
 
-    `incarnation` names this process, as in its heartbeats; a command that runs no rounds has none.
+    `incarnation` names this process, as in its heartbeats; a command that runs no rounds has none. `metadata_of` has what the calls
+    about a round carry beside their message, by its id.
     """
 
-    def __init__(self, uri: str, tierer_id: str, incarnation: str | None = None) -> None:
+    def __init__(
+        self,
+        uri: str,
+        tierer_id: str,
+        incarnation: str | None = None,
+        metadata_of: Callable[[str], CallMetadata] | None = None,
+    ) -> None:
         self._uri = uri
         self._tierer_id = tierer_id
         self._incarnation = incarnation
+        self._metadata_of = metadata_of
         self._connection = Connection(uri)
         self._stub = TieringCoordinatorStub(self._connection.channel)
         self._stop = threading.Event()
@@ -87,7 +97,7 @@ class GrpcTransport:
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
         request = plan_to_pb(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head, self._incarnation)
         try:
-            self._patiently(self._stub.RecordPlan, request)
+            self._patiently(self._stub.RecordPlan, request, self._metadata(assignment))
         except PeerTooOld as error:  # the fence holds without it
             if not self._warned_of_age:
                 log.warning("the coordinator is older than this tierer; rounds go on without recording their plans", error=error.message)
@@ -95,14 +105,14 @@ class GrpcTransport:
 
     def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> Mapping[str, str]:
         request = proposed_commit_to_pb(assignment, self._tierer_id, proposed, self._incarnation)
-        answer = self._patiently(self._stub.BeginLakeCommit, request)
+        answer = self._patiently(self._stub.BeginLakeCommit, request, self._metadata(assignment))
         if not answer.granted:
             raise error_from_pb(answer.error)
         return dict(answer.snapshot_properties)
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         request = ack_to_pb(assignment, self._tierer_id, marker, lake_snapshot_id, self._incarnation)
-        self._patiently(self._stub.CommitLakeSnapshot, request)
+        self._patiently(self._stub.CommitLakeSnapshot, request, self._metadata(assignment))
 
     def acquire_lease(self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
         request = pb.AcquireKvSnapshotLeaseRequest(
@@ -152,7 +162,10 @@ class GrpcTransport:
         self._stop.set()
         self._connection.close()
 
-    def _patiently(self, method: Callable[..., T], request: Any) -> T:
+    def _metadata(self, assignment: Assignment) -> CallMetadata | None:
+        return None if self._metadata_of is None else self._metadata_of(assignment.round_id)
+
+    def _patiently(self, method: Callable[..., T], request: Any, metadata: CallMetadata | None = None) -> T:
         """Repeats the call until the coordinator answers or this tierer stops."""
         retrying = Retrying(
             retry=retry_if_exception_type((ServiceUnreachable, ServiceBusy)),
@@ -162,13 +175,13 @@ class GrpcTransport:
             before_sleep=self._log_first_wait,
             reraise=True,
         )
-        answer: T = retrying(self._call, method, request, CALL_TIMEOUT_SECONDS)
+        answer: T = retrying(self._call, method, request, CALL_TIMEOUT_SECONDS, metadata)
         return answer
 
     def _log_first_wait(self, state: RetryCallState) -> None:
         if state.attempt_number == 1:
             log.warning("the coordinator does not answer; trying again until it does", uri=self._uri)
 
-    def _call(self, method: Callable[..., T], request: Any, timeout_seconds: float) -> T:
+    def _call(self, method: Callable[..., T], request: Any, timeout_seconds: float, metadata: CallMetadata | None = None) -> T:
         with self._connection.calling():
-            return method(request, timeout=timeout_seconds)
+            return method(request, timeout=timeout_seconds, metadata=metadata)

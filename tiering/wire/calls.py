@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Mapping
-from datetime import datetime
 
-from tiering.errors import InvalidArgument
-from tiering.model.call_results import Progress, SetFreshnessResult, SweepResult, TierDatabaseRow, TierTableResult, WaitForTieringResult
+from tiering.model.call_results import Progress, SweepResult, TierTableResult
 from tiering.model.names import parse_table_path
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbTablePath
 from tiering.rpc.v1.control_pb2 import (
     PbCallOptions,
-    PbOffsetsByBucket,
     PbSweepResult,
-    PbTierDatabaseRow,
     PbTierTableResult,
-    PbWaitForTieringResult,
-    SetFreshnessRequest,
-    SetFreshnessResponse,
     SweepLakeRequest,
     TierTableRequest,
     TierTableResponse,
-    WaitForTieringRequest,
-    WaitForTieringResponse,
 )
-from tiering.wire.common import path_from_pb, path_to_pb, time_to_pb
+from tiering.wire.common import path_from_pb, path_to_pb
 from tiering.wire.rounds import round_progress_from_pb, round_progress_to_pb
 
 TableName = TablePath | str
@@ -60,10 +50,8 @@ def tier_table_step_to_pb(step: Progress | TierTableResult) -> TierTableResponse
     return TierTableResponse(result=tier_table_result_to_pb(step))
 
 
-def progress_from_pb(message: TierTableResponse | WaitForTieringResponse) -> Progress:
+def progress_from_pb(message: TierTableResponse) -> Progress:
     """The progress of a step that is no result."""
-    if isinstance(message, WaitForTieringResponse):
-        return Progress(message.progress)
     return Progress(message.progress, round_progress_from_pb(message.round_progress) if message.HasField("round_progress") else None)
 
 
@@ -140,59 +128,3 @@ def sweep_result_from_pb(message: PbSweepResult) -> SweepResult:
 def call_options(dry_run: bool, idempotency_key: str | None, caller: str | None) -> PbCallOptions:
     """What a call that changes something has beside its arguments. Without a caller it is the user of this process."""
     return PbCallOptions(dry_run=dry_run, idempotency_key=idempotency_key, caller=caller or getpass.getuser())
-
-
-def tier_database_row_to_pb(row: TierDatabaseRow) -> PbTierDatabaseRow:
-    """The row of one table as a message."""
-    return PbTierDatabaseRow(tiered=tier_table_result_to_pb(row.tiered), error=row.error)
-
-
-def tier_database_row_from_pb(message: PbTierDatabaseRow) -> TierDatabaseRow:
-    """The row of a message; an absent error is None."""
-    return TierDatabaseRow(tier_table_result_from_pb(message.tiered), message.error if message.HasField("error") else None)
-
-
-def set_freshness_request(table: TableName, freshness: str, options: PbCallOptions) -> SetFreshnessRequest:
-    """Asks for another freshness of a table. Raises InvalidName."""
-    return SetFreshnessRequest(table_path=table_name_to_pb(table), freshness=freshness, options=options)
-
-
-def set_freshness_result_to_pb(result: SetFreshnessResult) -> SetFreshnessResponse:
-    """The result as a message."""
-    return SetFreshnessResponse(table_path=path_to_pb(result.path), previous_ms=result.previous_ms, freshness_ms=result.freshness_ms)
-
-
-def set_freshness_result_from_pb(message: SetFreshnessResponse) -> SetFreshnessResult:
-    """The result of a message."""
-    return SetFreshnessResult(path_from_pb(message.table_path), message.previous_ms, message.freshness_ms)
-
-
-def wait_for_tiering_request(
-    table: TableName, timestamp: datetime | None, offsets: Mapping[str, int] | None, timeout_ms: int, caller: str | None
-) -> WaitForTieringRequest:
-    """Asks to wait for rows. Without a caller it is the user of this process. Raises InvalidName, InvalidArgument (a naive timestamp)."""
-    if timestamp is not None and timestamp.tzinfo is None:
-        raise InvalidArgument("the timestamp has no time zone", hint="Such as datetime.now(UTC).")
-    return WaitForTieringRequest(
-        table_path=table_name_to_pb(table),
-        timestamp=None if timestamp is None else time_to_pb(timestamp),
-        offsets=None if offsets is None else PbOffsetsByBucket(offsets=offsets),
-        timeout_ms=timeout_ms,
-        caller=caller or getpass.getuser(),
-    )
-
-
-def wait_for_tiering_step_to_pb(step: Progress | WaitForTieringResult) -> WaitForTieringResponse:
-    """Progress or the result, as the call streams them."""
-    if isinstance(step, Progress):
-        return WaitForTieringResponse(progress=step.message)
-    result = PbWaitForTieringResult(
-        table_path=path_to_pb(step.path), reached=step.reached, lake_snapshot_id=step.lake_snapshot_id, waited_ms=step.waited_ms
-    )
-    return WaitForTieringResponse(result=result)
-
-
-def wait_for_tiering_result_from_pb(message: PbWaitForTieringResult) -> WaitForTieringResult:
-    """The result of a message; what is absent is None."""
-    snapshot_id = message.lake_snapshot_id if message.HasField("lake_snapshot_id") else None
-    return WaitForTieringResult(path_from_pb(message.table_path), message.reached, snapshot_id, message.waited_ms)

@@ -66,9 +66,17 @@ def server_options(ping_interval_ms: int = PING_INTERVAL_MS, ping_timeout_ms: in
     ]
 
 
-def open_server(options: Sequence[tuple[str, int]] | None = None, guard: RpcGuard | None = None) -> grpc.aio.Server:
-    """A server behind a guard, to add servicers and a port to. Make it inside its event loop."""
-    return cast("grpc.aio.Server", _Server(server_options() if options is None else options, guard or RpcGuard()))
+def open_server(
+    options: Sequence[tuple[str, int]] | None = None,
+    guard: RpcGuard | None = None,
+    before_guard: Sequence[grpc.aio.ServerInterceptor[Any, Any]] = (),
+) -> grpc.aio.Server:
+    """A server behind a guard, to add servicers and a port to. Make it inside its event loop.
+
+    `before_guard` get the handlers that the guard makes.
+    """
+    interceptors = (*before_guard, guard or RpcGuard())
+    return cast("grpc.aio.Server", _Server(server_options() if options is None else options, interceptors))
 
 
 def offered_services(server: grpc.aio.Server) -> tuple[str, ...]:
@@ -99,10 +107,10 @@ class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]  # Cython's, without 
 class _Server(aio_server.Server):
     """grpc.aio's server with `_CoreServer` below it."""
 
-    def __init__(self, options: Sequence[tuple[str, int]], guard: RpcGuard) -> None:
+    def __init__(self, options: Sequence[tuple[str, int]], interceptors: tuple[grpc.aio.ServerInterceptor[Any, Any], ...]) -> None:
         self._loop = cygrpc.get_working_loop()
         arguments = aio_server._augment_channel_arguments(options, None)
-        self._server = _CoreServer(self._loop, None, (), (guard,), arguments, MAX_CALLS)
+        self._server = _CoreServer(self._loop, None, (), interceptors, arguments, MAX_CALLS)
         self.services: list[str] = []
 
     def add_registered_method_handlers(self, service: str, method_handlers: Any) -> None:

@@ -1,10 +1,11 @@
-"""`lakeward set-option`, `add-column` and `drop` against a service: what they change, what they say, and what they refuse."""
+"""`lakeward set-option`, `set-freshness`, `pause`, `resume`, `add-column` and `drop`: what they change, what they say, what they refuse."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -64,6 +65,19 @@ def test_a_freshness_is_promised(tools: Deployment, lakeward: Lakeward) -> None:
     refused = lakeward("set-freshness", str(TOOLS), "soon")
     assert refused.status == 2
     assert "'soon' is not a valid freshness" in refused.err
+
+
+def test_a_table_is_paused_until_a_moment_and_resumed(tools: Deployment, lakeward: Lakeward) -> None:
+    refused = lakeward("pause", str(TOOLS), "--until", "soon")
+    assert (refused.status, "--until 'soon' is no moment" in refused.err) == (2, True)
+    paused = lakeward("pause", str(TOOLS), "--until", "2100-01-01T02:00:00+02:00", "--format", "csv")
+    assert (paused.status, paused.out.splitlines()) == (0, ["table,previous_paused,paused,status", f"{TOOLS},false,true,Scheduled"])
+    with LakewardClient(tools.uri) as client:
+        assert client.list_tiering_statuses(TOOLS)[0].paused_until == datetime(2100, 1, 1, tzinfo=UTC)
+        assert lakeward("pause", str(TOOLS), "--until", "2100-01-02").status == 0
+        assert client.list_tiering_statuses(TOOLS)[0].paused_until == datetime(2100, 1, 2, tzinfo=UTC), "UTC unless it has a zone"
+    resumed = lakeward("resume", str(TOOLS), "--format", "csv")
+    assert (resumed.status, resumed.out.splitlines()) == (0, ["table,previous_paused,paused,status", f"{TOOLS},true,false,Scheduled"])
 
 
 @pytest.mark.parametrize(
@@ -150,7 +164,7 @@ def test_a_person_is_asked_and_told_what_would_be_lost(tools: Deployment) -> Non
     with LakewardClient(tools.uri) as client:
         wait_for("the lag is known", lambda: client.list_tiering_statuses(table_path=TOOLS)[0].pending_records == 30)
     with Terminal("drop", str(TOOLS), "--uri", tools.uri) as terminal:
-        terminal.wait_for("30 records are not in the lake yet, and would be lost. This cannot be undone. [y/N]")
+        terminal.wait_for("30 records not in the lake yet would be lost. This cannot be undone. [y/N]")
         terminal.type("n\n")
         assert terminal.wait_ended() == 1
     assert table(tools).path == TOOLS

@@ -10,6 +10,7 @@ import pytest
 from support.assigned_world import assigner, begun, lose_session, pause, resume, tables
 from support.clusters.assigner import OURS, Assigner
 from support.clusters.memory_cluster import log_table
+from support.operators import fence
 from support.worlds.calling import connect, during
 from support.worlds.coordinator_world import World
 from tiering.coordinator.options import CoordinatorOptions
@@ -305,6 +306,28 @@ def test_tables_go_to_other_services_while_no_tierer_is_there(shared: World) -> 
     tierer.beat(stopping=True)
     shared.later(31)
     assert assigner(shared).another_asks() == shared.table.table_id
+
+
+def test_the_table_of_a_fenced_tierer_goes_to_another_of_ours_and_else_to_other_services(shared: World) -> None:
+    """The fenced ones are still heard of: nothing is kept for them, and nothing asked for."""
+    shared.append()
+    first, info = begun(shared)
+    first.plan(info)
+    late = first.prepare(info)
+    assert fence(shared.coordinator, first.name, "ann") == 1
+    second = shared.tierer("second")
+    again = second.get()
+    assert assigner(shared).epochs == {shared.table.table_id: 1}
+    assert not first.begin(info, late).granted
+    shared.later(31)
+    assert fence(shared.coordinator, second.name, "ann") == 1
+    for _ in range(3):  # the back-off after a second loss is over, and the cluster is told
+        shared.later(1)
+    assert not first.beat(request=True).HasField("tiering_table")
+    assert not second.beat(request=True).HasField("tiering_table")
+    assert assigner(shared).another_asks() == shared.table.table_id
+    assert not second.begin(again, late).granted
+    assert not assigner(shared).reports[-1].wants_table
 
 
 def test_a_table_that_the_cluster_does_not_list_is_handed_back(shared: World) -> None:

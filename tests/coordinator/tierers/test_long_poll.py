@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from support.services.served import OPTIONS, Served, many, over_grpc
 from support.worlds.calling import until
 from support.worlds.coordinator_world import BEGINS, World
+from tiering.coordinator.tierers.heartbeats import Heartbeats, HeldRequest
+from tiering.rpc.v1 import coordinator_pb2 as pb
 
 
 def test_a_held_request_is_answered_as_soon_as_a_table_is_due() -> None:
@@ -89,5 +93,30 @@ def test_a_held_request_whose_client_went_away_takes_no_table() -> None:
         served.world.clock.advance(180)
         await until(lambda: served.world.state() == "Pending")
         assert (await served.heartbeat(served.world.tierer("other"), request=True)).HasField("tiering_table")
+
+    over_grpc(test)
+
+
+def test_one_table_is_tried_for_by_one_of_many_held_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others need no thread to see that it is gone: of hundreds each change would cost a core."""
+    tries: list[object] = []
+    try_again = Heartbeats.try_again
+
+    def counted(self: Heartbeats, hold: HeldRequest) -> pb.LakeTieringHeartbeatResponse | None:
+        tries.append(hold)
+        return try_again(self, hold)
+
+    monkeypatch.setattr(Heartbeats, "try_again", counted)
+
+    async def test(served: Served) -> None:
+        served.world.clock.advance(BEGINS - 10)
+        held = await served.held(*(served.world.tierer(f"tierer-{number}") for number in range(20)))
+        tries.clear()
+        served.world.clock.advance(10)
+        done, _ = await asyncio.wait(held, timeout=20, return_when=asyncio.FIRST_COMPLETED)
+        assert [call.result().tiering_table.table_id for call in done] == [1]
+        assert len(tries) <= 2
+        served.world.clock.advance(31)
+        await asyncio.gather(*held)
 
     over_grpc(test)

@@ -11,6 +11,16 @@ from support.doc_blocks import DocBlocks
 from support.services.client_statements import SQL, Rows, problems
 from support.services.sql_clients import ask_beeline, ask_jdbc, ask_python, ask_shell, run
 
+WAIT_FOR_OFFSETS = """
+from pyspark.sql.functions import create_map, lit
+
+wait = "CALL fluss.sys.wait_for_tiering(:table, offsets => :offsets, timeout_ms => 0)"
+offsets = create_map(lit("0"), lit(1), lit("1"), lit(1))
+[row] = spark.sql(wait, args={"table": "demo.flights", "offsets": offsets}).collect()
+print("reached:", row.reached)
+"""
+"""The offsets as an argument of the statement, not in its text."""
+
 pytestmark = pytest.mark.timeout(600)  # the first test of the folder waits for all of the servers
 
 
@@ -44,10 +54,12 @@ def test_the_statements_of_the_page(servers: Path, blocks: DocBlocks, jdbc_url: 
 
 
 def test_spark_connect(servers: Path, blocks: DocBlocks, tmp_path: Path) -> None:
-    shown, [*answers, plan] = ask_python(blocks["connect"], tmp_path, [*SQL, "EXPLAIN SELECT * FROM fluss.sys.lake_tiering_status"])
+    program = f"{blocks['connect']}\n{WAIT_FOR_OFFSETS}"
+    shown, [*answers, plan] = ask_python(program, tmp_path, [*SQL, "EXPLAIN SELECT * FROM fluss.sys.lake_tiering_status"])
 
     assert problems(answers) == []
     assert "|   flights|Scheduled|     0|" in shown
+    assert "reached: True" in shown
     assert "LocalTableScan" in str(plan), "Connect runs a job for the rows of a scan that is not Spark's own"
 
 

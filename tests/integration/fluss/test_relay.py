@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -15,7 +16,7 @@ from support.background import tick
 from support.clusters.fluss_owner import opened_owner
 from support.clusters.fluss_tables import FlussTables
 from support.lakes.memory_lake import MemoryLake
-from support.operators import pause, resume
+from support.operators import fence, pause, resume
 from support.running.fluss_deployment import LAKE
 from support.running.processes import wait_for
 from support.worlds.coordinator_world import HandTierer, World
@@ -30,7 +31,8 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.model.assignments import AssignmentRef, AssignmentReport, JudgedAssignment, Judgement
 from tiering.model.service_mode import ServiceMode
-from tiering.model.tables import TableInfo
+from tiering.model.tables import BucketKey, TableInfo
+from tiering.model.tierers import TiererState
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
@@ -81,15 +83,49 @@ class Service:
         self.send(AssignmentReport(finished=list(self.assigned.values())))
 
 
+class ClusterOfTierers:
+    """What tierers that are driven by hand see of Fluss."""
+
+    def __init__(self, owner: FlussCluster) -> None:
+        self.cluster_id = owner.cluster_id
+        self.tables = owner.tables
+        self.logs = self
+        self._owner = owner
+
+    def __getitem__(self, table_id: int) -> dict[BucketKey, tuple[int, int]]:
+        """Log start and end by bucket."""
+        [table] = [table for table in self.tables() if table.table_id == table_id]
+        return {bucket: (log.log_start, log.log_end) for bucket, log in self._owner.offsets(table).items()}
+
+
+class LeapingClock(SystemClock):
+    """The machine's, some seconds ahead."""
+
+    ahead_s = 0
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self.ahead_s)
+
+    def monotonic_ms(self) -> int:
+        return super().monotonic_ms() + self.ahead_s * 1_000
+
+
 class Relay:
-    """A coordinator in this process, with a tierer driven by hand. Other tests' tables are ended as they come."""
+    """A coordinator in this process, with tierers driven by hand. Other tests' tables are ended as they come."""
 
     def __init__(self, owner: FlussCluster, table: TableInfo) -> None:
-        lake = MemoryLake()
+        self.lake = MemoryLake()
         self.table = table
-        self.coordinator = Coordinator(MemoryStore(), owner, lambda _: lake, PATIENT, SystemClock(), RandomIds())
-        self.tierer = HandTierer(cast(World, SimpleNamespace(coordinator=self.coordinator)), "first")
+        self.clock = LeapingClock()
+        self.coordinator = Coordinator(MemoryStore(), owner, lambda _: self.lake, PATIENT, self.clock, RandomIds())
+        self._world = cast(World, SimpleNamespace(coordinator=self.coordinator, lake=self.lake, cluster=ClusterOfTierers(owner)))
+        self.tierer = self.new_tierer("first")
+
+    def new_tierer(self, name: str) -> HandTierer:
+        """From now on it is the one that is given tables."""
+        self.tierer = HandTierer(self._world, name, incarnation=f"process of {name}")
         self.tierer.beat()
+        return self.tierer
 
     @property
     def record(self) -> TableRecord:
@@ -147,6 +183,46 @@ def test_tables_are_held_and_handed_back_beside_another_service(tables: FlussTab
     assert other.judges(other.assigned[table.table_id]) is Judgement.ACCEPTED
     [status] = relay.coordinator.view().table_statuses("sales", "turns")
     assert status.status_reason == "left to other tiering services: this service cannot write it: UnsupportedType: no disk left"
+    relay.coordinator.close()
+    tables.drop(table)
+
+
+def test_the_table_of_a_fenced_tierer_goes_to_another_one_and_then_to_the_other_service(
+    tables: FlussTables, owner: FlussCluster, other: Service
+) -> None:
+    """Within one assignment of Fluss's, until no tierer is left that may take it. The fenced ones live, and are heard of."""
+    table = tables.create("fenced", SCHEMA, properties=LAKE)
+    tables.append(table, [pa.record_batch({"id": range(10)}, schema=SCHEMA)])
+    relay = Relay(owner, table)
+    first, info = relay.tierer, relay.get()
+    first.plan(info)
+    late = first.prepare(info)
+    held = relay.record.assignment
+    assert fence(relay.coordinator, "first", "ann") == 1
+    assert not first.begin(info, late).granted
+    assert not other.gets(table)
+    second = relay.new_tierer("second")
+    again = relay.get()
+    assert (relay.record.assignment, again.tiering_epoch) == (held, info.tiering_epoch + 1)
+    assert not first.begin(info, late).granted
+    second.run(again)
+    assert not relay.lake.receive(late), "a commit that was on its way all the same meets the compare-and-set"
+    assert [(start, stop) for _, start, stop, _ in relay.lake.rows(table.path)] == [(0, 10)]
+    wait_for("the turn is over", lambda: relay.relayed() and relay.record.assignment is None)
+    recorded = owner.lake_snapshot(table)
+    assert recorded is not None
+    assert recorded.offsets == {BucketKey(None, 0): 10}
+
+    relay.get()
+    assert fence(relay.coordinator, "second", "ann") == 1
+    relay.clock.ahead_s = 31  # no tierer came for it
+    for fenced in (first, second):
+        assert not fenced.beat(request=True).HasField("tiering_table")
+    wait_for("Fluss has the table back", lambda: relay.turn() and other.gets(table))
+    assert {tierer.tierer_id: tierer.state for tierer in relay.coordinator.view().tierers()} == {
+        "first": TiererState.FENCED,
+        "second": TiererState.FENCED,
+    }
     relay.coordinator.close()
     tables.drop(table)
 

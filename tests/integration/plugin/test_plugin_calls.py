@@ -121,6 +121,11 @@ def test_arguments_may_be_expressions_that_spark_casts(spark: SparkSession) -> N
     assert parameters == {"text": repr("it's 日本"), **DEFAULTS, "big": "42", "real": "1.0", "moment": "2.0"}
 
 
+@pytest.mark.parametrize("arguments", ["'a', big => 40 + 2L", "'a', coalesce(42, 0L)"])
+def test_an_argument_of_two_types_is_one_that_spark_has_to_look_at_twice(arguments: str, spark: SparkSession) -> None:
+    assert echoed(spark, arguments) == {"text": "'a'", **DEFAULTS, "big": "42"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import socket
-import sys
 import threading
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
+from support.piecewise_reader import PiecewiseReader
 from support.running.processes import wait_for
 from support.running.spark_sessions import spark_session
 from support.worlds.lake_world import LakeWorld
 from sys_tables.declare.scan import Filter, Operator, ScanRequest
 from sys_tables.query.reading import read_table
 from sys_tables.registry import default_registry
-from tiering.cluster.base import SplitReader
 from tiering.model.rounds import RoundState
 from tiering.model.splits import TieringSplit
 from tiering.model.tables import TableInfo
@@ -35,52 +31,11 @@ BATCHES = 150
 PAUSE_SECONDS = 0.2
 """After each batch: the round takes half a minute, unless somebody opens the gate."""
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
-
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with spark_session(tmp_path_factory.mktemp("warehouse"), DEFAULTS, "progress") as session:
         yield session
-
-
-@dataclass
-class SlowReader:
-    """A `SplitReader` whose batches come slowly until the file `gate` exists. Its code travels with it to the worker."""
-
-    reader: SplitReader
-    gate: Path
-
-    @property
-    def split(self) -> TieringSplit:
-        return self.reader.split
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        for whole in self.reader.read():
-            size = max(1, whole.num_rows // BATCHES)
-            for start in range(0, whole.num_rows, size):
-                yield whole.slice(start, size)
-                if not self.gate.exists():
-                    time.sleep(PAUSE_SECONDS)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return cloudpickle.loads, (cloudpickle.dumps(_Anew(self.reader, self.gate)),)
-
-    @classmethod
-    def slowing(cls, world: LakeWorld, gate: Path) -> Any:
-        reader = world.storage.reader
-        return lambda table, split: cls(reader(table, split), gate)
-
-
-@dataclass
-class _Anew:
-    """Becomes a SlowReader where it is unpickled."""
-
-    reader: SplitReader
-    gate: Path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SlowReader, (self.reader, self.gate)
 
 
 def selected_split(world: LakeWorld) -> dict[str, Any]:
@@ -99,7 +54,12 @@ def test_a_task_on_an_executor_shows_how_far_it_is_before_it_ends(
     world.spark = SparkTaskRunner(spark)
     table: TableInfo = world.table("orders", buckets=1)
     world.append(table, 0, ROWS)
-    monkeypatch.setattr(world.storage, "reader", SlowReader.slowing(world, gate))
+    reader = world.storage.reader
+
+    def slow(table: TableInfo, split: TieringSplit) -> PiecewiseReader:
+        return PiecewiseReader(reader(table, split), ROWS // BATCHES, PAUSE_SECONDS, gate=gate)
+
+    monkeypatch.setattr(world.storage, "reader", slow)
     world.due()
     stepped = world.begin(table)
     outcomes: list[RoundOutcome] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,15 @@ from typing import Any
 import pyarrow as pa
 
 from support.behaviours.backends import Backend, OwnedCluster
+from support.piecewise_reader import PiecewiseReader
 from support.worlds.leases import DirectLeaseCalls
 from tiering.clock import RandomIds, SystemClock
-from tiering.cluster.base import SplitReader
 from tiering.cluster.writable import TableSpec
 from tiering.coordinator.tierers.leases import Leases
 from tiering.errors import Fenced, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot
-from tiering.model.splits import TieringLogSplit, TieringSplit
+from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, OFFSET_COLUMN, BucketKey, Offsets, TableInfo, TablePath
 from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.ports import HeartbeatCall, ProgressReport, ProposedCommit, ReportAnswer, SplitTask, TaskOutcome, WorkLimits
@@ -78,24 +78,11 @@ class Tierers(DirectLeaseCalls):
         raise AssertionError("a round sends no heartbeat")
 
 
-@dataclass(frozen=True)
-class FewRows:
-    """A `SplitReader` that hands out few rows at a time, so that a round may stop anywhere, between `-U` and `+U` as well."""
-
-    whole: SplitReader
-
-    @property
-    def split(self) -> TieringSplit:
-        return self.whole.split
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        for batch in self.whole.read():
-            yield from (batch.slice(start, BATCH_ROWS) for start in range(0, batch.num_rows, BATCH_ROWS))
-
-
 class InSmallBatches(InlineTaskRunner):
+    """A round may stop anywhere, between `-U` and `+U` as well."""
+
     def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
-        return super().run(round_id, [replace(task, reader=FewRows(task.reader)) for task in tasks], limits, meter)
+        return super().run(round_id, [replace(task, reader=PiecewiseReader(task.reader, BATCH_ROWS)) for task in tasks], limits, meter)
 
 
 @dataclass

@@ -86,6 +86,18 @@ STATEMENTS = (
         rows(TIERED, ("demo.flights", ANY, "EMPTY", *[ANY] * 9)),
     ),
     Statement(
+        "CALL {sys}.wait_for_tiering('demo.flights', offsets => map('0', 1, '1', 1L), timeout_ms => 0)",
+        rows("table reached lake_snapshot_id waited_ms", ("demo.flights", "true", ANY, ANY)),
+    ),
+    Statement(
+        f"CALL {{sys}}.wait_for_tiering('demo.flights', NULL, map('0', {ROWS * 10**9}), 0)",
+        rows("table reached lake_snapshot_id waited_ms", ("demo.flights", "false", ANY, ANY)),
+    ),
+    Statement(
+        "SELECT state, aggregate(map_values(offsets), 0L, (total, next) -> total + next) AS reached FROM {sys}.lake_commits",
+        rows("state reached", ("ACKED", str(ROWS))),
+    ),
+    Statement(
         "CALL {sys}.help('help')",
         rows(
             "procedure parameter type required default comment",
@@ -105,6 +117,9 @@ STATEMENTS = (
     Statement("CALL {sys}.tier_table('demo.fligths')", error("[UnknownTable] there is no table demo.fligths", "Hint: ", "flights")),
     Statement("CALL {sys}.tier_table(table => 'demo.flights', timeout_ms => -1)", error("timeout_ms")),
     Statement("CALL {sys}.tier_table()", error("table")),
+    Statement("CALL {sys}.wait_for_tiering('demo.flights', offsets => map('9', 1))", error("demo.flights has no bucket '9'", "Hint: ")),
+    Statement("CALL {sys}.wait_for_tiering('demo.flights', offsets => map('0', 'all'))", error("offsets", "MAP<STRING, BIGINT>")),
+    Statement("CALL {sys}.wait_for_tiering('demo.flights', offsets => map('0', CAST(NULL AS BIGINT)))", error("offsets", "NULL")),
     Statement("INSERT INTO {sys}.tables SELECT * FROM {sys}.tables", error("system tables are read-only")),
     Statement("DROP TABLE {sys}.tables", error("cannot drop fluss.sys.tables: system tables are read-only")),
     Statement("SELECT 'still there' AS answer", rows("answer", ("still there",))),

@@ -305,7 +305,16 @@ def test_the_client_gets_the_answers_that_sql_gives(world: LakeWorld) -> None:
         ("pause_tiering", '{"table": "sales.orders", "until": "2030-01-01T00:00:00"}', "has no time zone"),
         ("pause_tiering", '{"reason": "x"}', "the argument 'path' cannot be"),
         ("pause_tiering", '{"table": "sales.orders", "dry_run": true}', "has no argument 'dry_run'"),
+        (
+            "pause_tiering",
+            '{"table": "sales.orders", "until": "0001-01-01T00:00:00+01:00"}',
+            "the argument 'until' is no time of the years",
+        ),
+        ("pause_tiering", '{"path": {"database_name": "..", "table_name": "x"}}', "has no argument 'path'"),
+        ("pause_tiering", '{"table": {"database_name": "..", "table_name": "x"}}', "the argument 'table' cannot be: it is no text"),
         ("skip_record", '{"table": "sales.orders", "bucket_id": "a", "offset": 0}', "the argument 'bucket_id' cannot be"),
+        ("tier_database", '{"database_name": "sales"}', "has no argument 'database_name'"),
+        ("wait_for_tiering", '{"table": "sales.orders", "offsets": {"0": "a"}}', "the argument 'offsets.0' cannot be"),
     ],
 )
 def test_arguments_that_cannot_be_are_refused_by_name(procedure: str, text: str, problem: str) -> None:

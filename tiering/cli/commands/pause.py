@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from tiering.cli.commands.wait import parse_moment
-from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, TableArgument, UriOption
+from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, TableArgument, UriOption, parse_moment
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
+from tiering.model.call_results import PauseResult
 
 
 def register(app: typer.Typer) -> None:
@@ -34,6 +34,9 @@ def pause(
         result = client.pause_tiering(
             table, reason=reason, until=parse_moment(until, "--until"), dry_run=dry_run, idempotency_key=idempotency_key
         )
-    print_rows(
-        [{"table": str(result.path), "previous_paused": result.previous_paused, "paused": result.paused, "status": result.status}], output
-    )
+    print_rows([pause_row(result)], output)
+
+
+def pause_row(result: PauseResult) -> dict[str, object]:
+    """The table's row, as `pause` and `resume` print it."""
+    return {"table": str(result.path), "previous_paused": result.previous_paused, "paused": result.paused, "status": result.status}

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tiering.cli.commands.pause import pause_row
 from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
@@ -30,6 +31,4 @@ def resume(
     """
     with LakewardClient(uri) as client:
         result = client.resume_tiering(table, reason=reason, dry_run=dry_run, idempotency_key=idempotency_key)
-    print_rows(
-        [{"table": str(result.path), "previous_paused": result.previous_paused, "paused": result.paused, "status": result.status}], output
-    )
+    print_rows([pause_row(result)], output)

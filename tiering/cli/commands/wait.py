@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from tiering.cli.commands.tier import round_bar
 from tiering.cli.terminal.completion import PROGRAM
 from tiering.cli.terminal.consoles import printable
 from tiering.cli.terminal.exit_status import ExitStatus
-from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption, read_pairs
+from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption, parse_moment, read_pairs
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
 from tiering.errors import InvalidArgument
@@ -58,17 +57,6 @@ def wait(
     if not result.reached:
         print(f"{PROGRAM}: the lake has not got the rows yet: {printable(latest.message)}", file=sys.stderr)
         raise typer.Exit(ExitStatus.NOT_YET)
-
-
-def parse_moment(text: str | None, option: str) -> datetime | None:
-    """A moment as people write it behind `option`; UTC unless it names a zone. Raises InvalidArgument."""
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidArgument(f"{option} {text[:60]!r} is no moment", hint="Write it as 2026-03-01T08:00:00Z.") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def parse_offsets(pairs: list[str] | None) -> dict[str, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from tiering.files.folder_lock import FolderLock
 from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import lake_opener
 from tiering.model.tables import DEFAULT_LAKE_FORMAT, TableInfo
+from tiering.telemetry.call_traces import open_call_traces
 from tiering.validate.child import ClusterValidation
 
 log = structlog.get_logger(__name__)
@@ -127,7 +129,10 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
             if cluster.add_to_server is not None:
                 cluster.add_to_server(server)
 
-        server = await serve(coordinator, settings.host, settings.port, [register])
+        traces = open_call_traces(socket.gethostname())
+        if traces is not None:
+            stack.callback(traces.close)
+        server = await serve(coordinator, settings.host, settings.port, [register], () if traces is None else (traces,))
         health.serving(coordinator)
         try:
             yield RunningCoordinator(coordinator, server)

@@ -69,12 +69,12 @@ def run_tierer(settings: TiererSettings) -> None:
     threading.Thread(target=warm_up, args=(spark,), daemon=True).start()
     tierer_id = settings.tierer_id or f"{socket.gethostname()}-{ids.new_id()[:8]}"
     incarnation = ids.new_id()
-    transport = GrpcTransport(settings.uri, tierer_id, incarnation)
+    traces = open_traces(clock, tierer_id)
+    transport = GrpcTransport(settings.uri, tierer_id, incarnation, None if traces is None else traces.metadata)
     stopping = _catch_signals(transport, settings.parent_pid)
     config = transport.service_config()
     registry = new_registry()
     metrics = TiererMetrics(registry, clock, settings.slots, ready_ms=config.service_timeout_ms // 2)
-    traces = open_traces(clock, tierer_id)
     watch = Watches([watch for watch in (metrics, traces) if watch is not None])
     world = _world(settings.uri, config, transport, SparkTaskRunner(spark), tierer_id, watch)
     options = TiererOptions(

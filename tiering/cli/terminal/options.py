@@ -1,9 +1,10 @@
-"""Options that several commands share, and how `NAME=VALUE` options are read."""
+"""Options that several commands share, and how moments and `NAME=VALUE` options are read."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -80,6 +81,17 @@ LakeJarsOption = Annotated[
     LakeJars,
     typer.Option(help="How Spark gets Iceberg: as files that `lakeward fetch-jars` put on this machine, or by itself from Maven Central."),
 ]
+
+
+def parse_moment(text: str | None, option: str) -> datetime | None:
+    """A moment as people write it behind `option`; UTC unless it names a zone. Raises InvalidArgument."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidArgument(f"{option} {text[:60]!r} is no moment", hint="Write it as 2026-03-01T08:00:00Z.") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def read_pairs(pairs: Iterable[str], option: str) -> dict[str, str]:

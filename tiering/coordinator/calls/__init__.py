@@ -13,6 +13,7 @@ and `dry_run`, the idempotency key, `CALL sys.help` and the reference pages foll
 module here.
 
 Beside the procedures: `effects.py` (what an effect is, the threads it runs in, the parts it works with), `control.py` (performs
-requests), `record_change.py` (effects that are one decision about one table's record), `kv_snapshots/` (procedures about KV snapshots
+requests), `record_change.py` (effects that are one decision about one table's record), `tier_table_rows.py` (what a call of `tier_table`
+wants and answers), `freshness/` (procedures about how fresh lake tables are), `kv_snapshots/` (procedures about KV snapshots
 and leases), `lake_repair/` (`reconcile_lake`; looks at failed tables; `sweep_lake.py`, the effect of `lakeward sweep`, has no procedure).
 """

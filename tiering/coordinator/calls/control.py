@@ -43,6 +43,7 @@ class Control:
     def close(self) -> None:
         """No call can be made any more."""
         self._parts.threads.close()
+        self._parts.looks.close()
 
     async def _in_pool(self, effect: BlockingEffect, request: CallRequest[ResultT]) -> AsyncGenerator[Any, None]:
         yield await self._parts.threads.run(effect.pool, partial(effect.run, self._parts, request))

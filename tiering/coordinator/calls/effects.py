@@ -25,6 +25,7 @@ from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.lag import LagObserver
+from tiering.coordinator.observing.lake_looks import LakeLooks
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.requests import CallRequest
 from tiering.library_guards.panics import contained
@@ -42,12 +43,13 @@ class Pool(StrEnum):
 
     STORE = "store-call"
     LAKE_LOOK = "lake-look"
+    EXPLANATION = "explanation"
     REPAIR = "repair"
     LEASE = "lease-call"
     VALIDATION = "validation"
 
 
-_THREADS = {Pool.STORE: 8, Pool.LAKE_LOOK: 32, Pool.REPAIR: 16, Pool.LEASE: 2, Pool.VALIDATION: 1}
+_THREADS = {Pool.STORE: 8, Pool.LAKE_LOOK: 32, Pool.EXPLANATION: 8, Pool.REPAIR: 16, Pool.LEASE: 2, Pool.VALIDATION: 1}
 """Of those that may wait for a lake more than ever work: a table that hangs keeps one until a deadline."""
 
 
@@ -100,6 +102,7 @@ class CallParts:
     validator: Validator | None
     """How a validation's child process is started; None = this service cannot validate."""
     threads: CallThreads = field(default_factory=CallThreads)
+    looks: LakeLooks = field(default_factory=LakeLooks)
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the service stops: calls that wait answer with how things stand."""
     validation_turn: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -1,44 +1,55 @@
 """`CALL sys.tier_table` (DESIGN 5): brings the lake to the end offsets of the call.
 
 The goal is offsets, not a round: a call is done when the lake passes the base check now, for the same table id, with a
-marker that reached them. It waits without a thread and looks again whenever something about its table changed. The looks run in a pool of
-their own, so that calls which wait for a lake hold up none that only change what the coordinator does.
+marker that reached them. It waits without a thread and looks again whenever something about its table changed. Looks at the lake have
+threads of their own (`lake_looks`) and an end in time: while a lake's catalog hangs, a call goes on as if its goal were not reached yet.
 
-The parts, from top to bottom: the request; the waiting; one look at a call (`_Steps`); its goal, its rows and its errors (pure).
+The parts, from top to bottom: the request; the waiting; the steps of a call (`_Steps`). `tier_table_rows.py` has its goal, rows and errors.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import structlog
 
 from tiering import errors
 from tiering.coordinator.calls.effects import CallParts, Pool, effect_with_progress
+from tiering.coordinator.calls.tier_table_rows import (
+    Goal,
+    cancelled_error,
+    empty_row,
+    error_of,
+    goal_again,
+    goal_fields,
+    in_context,
+    progress_of,
+    row,
+)
 from tiering.coordinator.decisions import operator_requests
-from tiering.coordinator.decisions.change import cancel_text
-from tiering.coordinator.decisions.moment import Moment, milliseconds
+from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.operator_requests import check_callable, reach_stops
-from tiering.coordinator.decisions.records import ErrorInfo, OperationRecord, RoundRecord, TableRecord, TextOffsets, from_text, to_text
+from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, from_text, to_text
 from tiering.coordinator.memory.wake_ups import Subscription
+from tiering.coordinator.observing.lake_looks import LakeLook
 from tiering.coordinator.requests import Mutation
-from tiering.errors import cut_message
 from tiering.lake.rules.base_check import Base, reaches
 from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
 from tiering.model.tables import TableInfo, TablePath, TableType
-from tiering.rpc.v1.common_pb2 import PbError
-from tiering.wire.errors import error_from_pb
 
 _log = structlog.get_logger(__name__)
+StepResult = TypeVar("StepResult")
 
 LOOK_AGAIN_MS = 1_000
 """Pause between looks at a lake that does not answer."""
+FIRST_LOOK_MS = 2_000
+"""A call that has waited so long for its first look at the lake asks for a round, which finds out whether there is something to do."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +72,8 @@ async def tier_table(parts: CallParts, request: TierTable) -> AsyncGenerator[Pro
     """
     if request.timeout_ms < 0:
         raise errors.InvalidArgument(f"timeout_ms must not be negative, but is {request.timeout_ms}")
-    steps = _Steps(parts)
-    goal = await parts.threads.run(Pool.LAKE_LOOK, partial(steps.begin, request))
+    steps, since = _Steps(parts), parts.table_records.now().steady
+    goal = await _advance(parts, steps.begin(request), lambda: min(_left_ms(parts, request, since), FIRST_LOOK_MS))
     if isinstance(goal, TierTableResult):
         yield goal
         return
@@ -70,7 +81,7 @@ async def tier_table(parts: CallParts, request: TierTable) -> AsyncGenerator[Pro
     with parts.table_records.wake_ups.subscribe() as changes:
         while True:
             before = _signature(parts, goal)
-            step = await parts.threads.run(Pool.LAKE_LOOK, partial(steps.look, request, goal))
+            step = await _advance(parts, steps.look(request, goal), lambda: _left_ms(parts, request, since))
             if isinstance(step, Ended):
                 yield step.result
                 return
@@ -84,6 +95,34 @@ async def tier_table(parts: CallParts, request: TierTable) -> AsyncGenerator[Pro
                 yield await parts.threads.run(Pool.LAKE_LOOK, partial(steps.as_it_stands, goal))
                 return
             await _until_worth_looking(parts, changes, request, step, before)
+
+
+async def _advance(parts: CallParts, steps: _Looking[StepResult], look_ms: Callable[[], float]) -> StepResult:
+    """Runs steps that block, in a thread, and in threads for looks each look that they ask for, for at most `look_ms`."""
+    go_on = partial(next, steps)
+    while True:
+        look = await parts.threads.run(Pool.LAKE_LOOK, partial(_until_look, go_on))
+        if isinstance(look, _Finished):
+            result: StepResult = look.result
+            return result
+        try:
+            go_on = partial(steps.send, await parts.looks.within(look_ms(), look))
+        except errors.LakewardError as error:
+            go_on = partial(steps.throw, error)
+
+
+def _until_look(go_on: Callable[[], LakeLook[Base | None]]) -> LakeLook[Base | None] | _Finished[Any]:
+    """The next look that steps ask for, or their result. A future cannot carry a StopIteration."""
+    try:
+        return go_on()
+    except StopIteration as end:
+        return _Finished(end.value)
+
+
+def _left_ms(parts: CallParts, request: TierTable, since: datetime) -> float:
+    """How long a look at the lake may take."""
+    waited = (parts.table_records.now().steady - since).total_seconds() * 1_000
+    return (request.timeout_ms if request.wait else FIRST_LOOK_MS) - waited
 
 
 async def _until_worth_looking(parts: CallParts, changes: Subscription, request: TierTable, step: Waiting, before: object) -> None:
@@ -116,23 +155,6 @@ def _signature(parts: CallParts, goal: Goal) -> object:
 
 
 @dataclass(frozen=True)
-class Goal:
-    """What a call wants: this table's log up to `targets` in the lake.
-
-    `round_id`: the round it hopes for now. `seen_snapshot_id`: the recorded lake snapshot that it looked at in vain.
-    """
-
-    path: TablePath
-    table_id: int
-    targets: TextOffsets
-    log_starts: TextOffsets
-    started_since: datetime
-    lag_ms_before: int | None
-    round_id: str | None = None
-    seen_snapshot_id: int | None = None
-
-
-@dataclass(frozen=True)
 class Ended:
     """The call is done."""
 
@@ -148,10 +170,21 @@ class Waiting:
     look_at: datetime | None = None
 
 
+@dataclass(frozen=True)
+class _Finished(Generic[StepResult]):
+    """What steps returned."""
+
+    result: StepResult
+
+
+_Looking: TypeAlias = Generator[LakeLook["Base | None"], "Base | None", StepResult]
+"""Steps that yield each look at the lake which they need, and are sent what it returned or thrown what it raised."""
+
+
 class _Steps:
     """What a call does between its waits: `begin`, then a `look` whenever something changed.
 
-    The methods block: on the store, the cluster and the lake, never under the records' lock.
+    The methods block: on the store and the cluster, never under the records' lock. For the lake they wait outside, at each `yield`.
     """
 
     def __init__(self, parts: CallParts) -> None:
@@ -162,7 +195,7 @@ class _Steps:
         self._observer = parts.observer
         self._operations = parts.operations
 
-    def begin(self, request: TierTable) -> TierTableResult | Goal:
+    def begin(self, request: TierTable) -> _Looking[TierTableResult | Goal]:
         """The result, if nothing is left to do; else the goal, with the round that was joined or queued for it.
 
         A known idempotency key attaches to the earlier call's goal, or ends as that one did. Raises UnknownTable,
@@ -172,12 +205,12 @@ class _Steps:
         if earlier is not None:
             if earlier.error is not None:
                 raise error_of(earlier.error)
-            return self._operations.answer(request) or goal_again(request, earlier, self._table_records.now().steady)
+            return self._operations.answer(request) or goal_again(request.path, earlier, self._table_records.now().steady)
         goal = self._goal(request)
         record = self._live(goal)
         check_callable(record)
         # A failed table gets its round even with nothing to do: only a round can clear the failure.
-        if record.state is not TableState.FAILED and (base := self._reached(record, goal)) is not None:
+        if record.state is not TableState.FAILED and (base := (yield from self._reached(record, goal))) is not None:
             return self._nothing_to_do(request, goal, record, base)
         if request.dry_run:
             return self._would_do(request, goal, record)
@@ -202,19 +235,19 @@ class _Steps:
             seen_snapshot_id=record.shown_snapshot_id,
         )
 
-    def look(self, request: TierTable, goal: Goal) -> Ended | Waiting:
+    def look(self, request: TierTable, goal: Goal) -> _Looking[Ended | Waiting]:
         """Where the call is. Raises the error of its round, TablePaused while it is queued, UnknownTable once it is gone."""
         if self._table_records.fenced is not None:
             raise self._table_records.fenced
         record = self._live(goal)
         current = self._round(record, goal)
         if current is not None and current.state.is_final:
-            return self._look_at_ended(request, goal, record, current)
+            return (yield from self._look_at_ended(request, goal, record, current))
         if current is None and (record.call is None or record.call.round_id != goal.round_id):
             return self._ask_again(request, goal)
         if record.pause is not None and (current is None or current.state is RoundState.QUEUED):
             check_callable(record)
-        return self._look_at_lake(request, goal, record) or Waiting(goal, self._progress(record, current))
+        return (yield from self._look_at_lake(request, goal, record)) or Waiting(goal, self._progress(record, current))
 
     def as_it_stands(self, goal: Goal) -> TierTableResult:
         """The row of a call that ends before its round does: the table's state, and the round that goes on."""
@@ -224,13 +257,13 @@ class _Steps:
             goal, record.state.value, record, self._round(record, goal), self._table_records.now(), lag_ms_after=self._lag_ms(record)
         )
 
-    def _look_at_ended(self, request: TierTable, goal: Goal, record: TableRecord, ended: RoundRecord) -> Ended | Waiting:
+    def _look_at_ended(self, request: TierTable, goal: Goal, record: TableRecord, ended: RoundRecord) -> _Looking[Ended | Waiting]:
         if ended.state is RoundState.FAILED and ended.error is not None:
             raise self._end_badly(request, goal, in_context(ended.error, record.path, ended.round_id))
         if ended.state is RoundState.CANCELLED:
             raise self._end_badly(request, goal, cancelled_error(record, ended, self._table_records.now().wall))
         try:
-            base = self._check(record, goal)
+            base = yield self._check(record, goal)
         except errors.TransientTieringError as error:
             progress = Progress(f"the round ended; looking at the lake: {error.message}")
             return Waiting(goal, progress, self._table_records.now().after(LOOK_AGAIN_MS))
@@ -240,7 +273,7 @@ class _Steps:
             return Ended(self._reached_by_another(request, goal, record, base))
         return Ended(self._end_well(request, goal, ended, ended.state, record, base))
 
-    def _look_at_lake(self, request: TierTable, goal: Goal, record: TableRecord) -> Ended | Waiting | None:
+    def _look_at_lake(self, request: TierTable, goal: Goal, record: TableRecord) -> _Looking[Ended | Waiting | None]:
         """Done before its own round ended, by whichever round: only the lake counts. None = nothing new to look at."""
         newest, now = record.shown_snapshot_id, self._table_records.now()
         if newest == goal.seen_snapshot_id or not reach_stops(record.shown_offsets, goal.targets, goal.log_starts):
@@ -251,7 +284,7 @@ class _Steps:
         if running is not None and running.acked and grace > 0:
             # Its statistics come with the tierer's next heartbeat, if it still lives.
             return Waiting(goal, Progress(f"round {running.round_id} of {record.path} is in the lake", running.progress), now.after(grace))
-        base = self._reached(record, goal)
+        base = yield from self._reached(record, goal)
         if base is None:
             return Waiting(replace(goal, seen_snapshot_id=newest), self._progress(record, self._round(record, goal)))
         return Ended(self._reached_by_another(request, goal, record, base))
@@ -319,16 +352,19 @@ class _Steps:
             if ended:
                 self._table_records.put(operations=ended)
 
-    def _reached(self, record: TableRecord, goal: Goal) -> Base | None:
+    def _reached(self, record: TableRecord, goal: Goal) -> _Looking[Base | None]:
         """As `_check`, for a look on the way: what is wrong with the lake is for the round to say."""
         try:
-            return self._check(record, goal)
+            return (yield self._check(record, goal))
         except (errors.PermanentTieringError, errors.TransientTieringError) as error:
             _log.debug("the lake table does not pass the check now", table=str(record.path), error=error.message)
             return None
 
-    def _check(self, record: TableRecord, goal: Goal) -> Base | None:
-        """The lake table, if it passes the base check now and has reached the goal. Raises what the base check raises."""
+    def _check(self, record: TableRecord, goal: Goal) -> LakeLook[Base | None]:
+        """Returns the lake table, if it passes the base check now and has reached the goal. Raises what the base check raises."""
+        return LakeLook(goal.path, goal.table_id, partial(self._base_at, record, goal))
+
+    def _base_at(self, record: TableRecord, goal: Goal) -> Base | None:
         info = self._cluster.table(record.path)
         if info.table_id != goal.table_id:
             raise self._gone(goal)
@@ -367,100 +403,3 @@ class _Steps:
 
     def _gone(self, goal: Goal) -> errors.UnknownTable:
         return errors.UnknownTable(f"{goal.path} was dropped, made anew, or its lake disabled", table_id=goal.table_id)
-
-
-def row(
-    goal: Goal,
-    state: str,
-    record: TableRecord,
-    current: RoundRecord | None,
-    now: Moment,
-    *,
-    lake_snapshot_id: int | None = None,
-    lag_ms_after: int | None = None,
-) -> TierTableResult:
-    """The output row. Statistics are those of the round, as far as it reported any."""
-    stats = current.stats if current else None
-    return TierTableResult(
-        path=goal.path,
-        round_id=goal.round_id,
-        state=state,
-        tiering_epoch=current.tiering_epoch if current else record.tiering_epoch,
-        lake_snapshot_id=lake_snapshot_id if lake_snapshot_id is not None else (current.lake_snapshot_id if current else None),
-        splits=stats.splits if stats else (current.splits_total if current else None),
-        records=stats.records_written if stats else None,
-        files=stats.files_written if stats else None,
-        bytes=stats.bytes_written if stats else None,
-        lag_ms_before=goal.lag_ms_before,
-        lag_ms_after=lag_ms_after,
-        duration_ms=milliseconds(now.steady - goal.started_since),
-    )
-
-
-def empty_row(goal: Goal, record: TableRecord, lake_snapshot_id: int | None, now: Moment, lag_ms_after: int | None) -> TierTableResult:
-    """Nothing was to do: no round was made."""
-    counted = row(goal, "EMPTY", record, None, now, lake_snapshot_id=lake_snapshot_id, lag_ms_after=lag_ms_after)
-    return replace(counted, splits=0, records=0, files=0, bytes=0)
-
-
-def progress_of(record: TableRecord, current: RoundRecord | None, *, needs_turn: bool = False) -> Progress:
-    """Where the hoped-for round is, and how far. `needs_turn`: the cluster assigns tables."""
-    running = record.running
-    is_running = current is not None and running is not None and running.round_id == current.round_id
-    return Progress(progress_line(record, current, needs_turn=needs_turn), running.progress if running is not None and is_running else None)
-
-
-def progress_line(record: TableRecord, current: RoundRecord | None, *, needs_turn: bool = False) -> str:
-    """Where the hoped-for round is, for people."""
-    if current is None:
-        ahead = record.round.round_id if record.round else "another round"
-        return f"queued: {ahead} of {record.path} runs before it"
-    running = record.running
-    if running is None or running.round_id != current.round_id:
-        if needs_turn and not record.has_turn:
-            return f"round {current.round_id} of {record.path} waits until the cluster assigns it: its freshness cannot be cut short"
-        return f"round {current.round_id} of {record.path} waits for a tierer"
-    done = ""
-    if running.splits_total:
-        done = f", {running.splits_done or 0} of {running.splits_total} splits done"
-        if running.records_total:
-            done += f", {running.records_done or 0:,} of {running.records_total:,} records"
-    return f"round {current.round_id} of {record.path} runs on the tierer {running.tierer_id}{done}"
-
-
-def in_context(error: ErrorInfo, path: TablePath, round_id: str) -> ErrorInfo:
-    """The round's error, saying whose it is."""
-    phase = f" in phase {error.phase}" if error.phase else ""
-    ids = {**error.ids, "round_id": round_id, "table": str(path), **({"phase": error.phase} if error.phase else {})}
-    return replace(error, message=cut_message(f"tiering {path} failed{phase}: {error.message}"), ids=ids)
-
-
-def error_of(error: ErrorInfo) -> errors.LakewardError:
-    """The error as it is raised: of its own class where this version knows it."""
-    pb = PbError(error_class=error.error_class, message=error.message, hint=error.hint, retryable=error.retryable, ids=dict(error.ids))
-    return error_from_pb(pb)
-
-
-def cancelled_error(record: TableRecord, ended: RoundRecord, now: datetime) -> ErrorInfo:
-    """What a call is told whose round was cancelled."""
-    text = cancel_text(ended) if ended.cancelled_by else f"round {ended.round_id} of {record.path} was cancelled by a change of the table"
-    return ErrorInfo("RoundCancelled", text, None, "Call again to tier the table.", retryable=True, time=now)
-
-
-def goal_again(request: TierTable, known: OperationRecord, since: datetime) -> Goal:
-    """The goal of the earlier call with this key."""
-    assert known.table_id is not None
-    return Goal(
-        path=request.path,
-        table_id=known.table_id,
-        targets=known.targets,
-        log_starts=known.log_starts,
-        started_since=since,
-        lag_ms_before=known.lag_ms_before,
-        round_id=known.round_id,
-    )
-
-
-def goal_fields(goal: Goal) -> dict[str, Any]:
-    """What an operation keeps of it beside table and round."""
-    return {"targets": goal.targets, "log_starts": goal.log_starts, "lag_ms_before": goal.lag_ms_before}

@@ -31,7 +31,7 @@ from tiering.model.assignments import AssignmentRef, AssignmentReport, ServiceSt
 from tiering.model.states import TableState
 
 UNCLAIMED_MS = 30_000
-"""How long an assigned table waits while no tierer is connected, before another service gets it: a tierer that starts again needs less."""
+"""How long an assigned table waits while no tierer takes tables, before another service gets it: one that starts again needs less."""
 
 FIRST_REST_MS, LONGEST_REST_MS = 1_000, 32_000
 """How long nothing is asked for after a table was handed back. Flink's tiering asks every 30 s by default, and a table that is failed is
@@ -70,8 +70,8 @@ def is_held(record: TableRecord) -> bool:
 def to_hand_back(records: Iterable[TableRecord], options: CoordinatorOptions, now: Moment, *, connected: bool) -> list[TableRecord]:
     """Assigned tables that somebody else is to get.
 
-    Those that cannot be written here; those held beyond the limit, the latest first; and, while no tierer is connected, those that have
-    waited for one.
+    Those that cannot be written here; those held beyond the limit, the latest first; and, while no tierer is `connected` that takes
+    tables, those that have waited for one.
     """
     ours = [record for record in records if record.has_turn and record.running is None and not record.unresolved_commit]
     held = sorted((record for record in ours if is_held(record)), key=_assigned_since)
@@ -105,9 +105,14 @@ def stop(ctx: Context, record: TableRecord) -> Change:
     return ended.update(assignment=replace(record.assignment, end=AssignmentEnd.FAILED))
 
 
+def takes_tables(tierer: TiererRecord, now: Moment) -> bool:
+    """Whether it could take a table now. A fenced one that is still heard of could not: what waits is not kept for it."""
+    return not tierer.stopped and not tierer.fenced and not now.passed(tierer.lost_deadline)
+
+
 def free_slots(tierers: Iterable[TiererRecord], records: Iterable[TableRecord], now: Moment) -> int:
     """How many more tables the tierers can take: held ones take no room, nor do rounds whose tierer is gone."""
-    slots = sum(max(tierer.slots, 1) for tierer in tierers if not tierer.stopped and not now.passed(tierer.lost_deadline))
+    slots = sum(max(tierer.slots, 1) for tierer in tierers if takes_tables(tierer, now))
     taken = sum(1 for record in records if record.running is not None or (record.has_turn and not is_held(record)))
     return slots - taken
 

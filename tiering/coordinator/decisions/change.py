@@ -215,7 +215,7 @@ def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool
     resting = change.update(due_deadline=due)
     if checked:
         resting = resting.update(last_checked_time=record.checked_wall or ctx.now.wall)
-        resting = resting.update(backoff_ms=0, paused_ms=0, waited_for_slot_ms=0, queued_late_ms=0, due_time=None)
+        resting = resting.update(backoff_ms=0, paused_ms=0, waited_for_slot_ms=0, no_tierer_ms=0, queued_late_ms=0, due_time=None)
     return resting.move(ctx, TableState.TIERED, why).move(ctx, TableState.SCHEDULED, "waits for its next due time")
 
 

@@ -244,10 +244,9 @@ class RoundRecord:
     lake_snapshot_id: int | None = None
     cancelled_by: str | None = None
     cancel_message: str | None = None
-    """What they said who cancelled it."""
     error: ErrorInfo | None = None
     deadline: datetime | None = None
-    """When the promise of freshness was to be broken, as it stood when the round was queued."""
+    """When the promise of freshness was to be broken: as it stood when the round was queued, or later (`waits.promise`)."""
     missed_by_ms: int | None = None
     """How long after that the lake had caught up; None unless this round made it catch up."""
     completion_target: datetime | None = None
@@ -259,6 +258,9 @@ class RoundRecord:
     earlier_rounds_ms: int | None = None
     backoff_ms: int | None = None
     paused_ms: int | None = None
+    no_tierer_ms: int | None = None
+    unpromised_ms: int = 0
+    """The part of the wait for a slot in which no tierer was connected; that of all waits in which no row had to wait so long."""
 
     @property
     def fraction_completed(self) -> float | None:
@@ -443,11 +445,11 @@ class TableRecord:
     paused_ms: int = 0
     """How long pauses have held it up since then; those that are over."""
     waited_for_slot_ms: int = 0
-    """How long its rounds have waited for a tierer since then; those that got one."""
+    no_tierer_ms: int = 0
+    """How long its rounds have waited for a tierer since then, those that got one; and for how much of it none was connected."""
     queued_late_ms: int = 0
-    """How long nobody queued it since then although it was due."""
     due_time: datetime | None = None
-    """When it became due since then; None = not yet."""
+    """How long nobody queued it since then although it was due; when it became due, None = not yet."""
     assignment: AssignmentRecord | None = None
     elsewhere: ElsewhereRecord | None = None
     round_bytes: int | None = None

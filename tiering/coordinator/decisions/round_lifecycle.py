@@ -7,7 +7,7 @@ is either a repeat, which is harmless, or fenced.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from tiering import errors
 from tiering.coordinator.decisions import backlog, error_kinds, waits
@@ -103,12 +103,33 @@ def fenced_error(record: TableRecord | None, ref: RoundRef) -> errors.LakewardEr
     )
 
 
-def assign(ctx: Context, record: TableRecord, tierer_id: str, incarnation: str | None = None, *, leaves_slots: bool = True) -> Change:
+@dataclass(frozen=True)
+class QueueLook:
+    """What is known of a queued table's wait beside its record. `waiting_since`: no row that its lake lacks is older; None = not known.
+
+    `no_tierer_ms`: for how long of its time in the queue no tierer was connected.
+    """
+
+    waiting_since: datetime | None = None
+    no_tierer_ms: int = 0
+
+
+def assign(
+    ctx: Context,
+    record: TableRecord,
+    tierer_id: str,
+    incarnation: str | None = None,
+    *,
+    leaves_slots: bool = True,
+    look: QueueLook = QueueLook(),
+) -> Change:
     """Pending -> Tiering: a tierer's request is answered with the table.
 
     `leaves_slots`: a round of a backlog, which takes long, keeps no table from its freshness.
     """
     waited_ms = waits.waited_for_slot_ms(ctx.now, record)
+    no_tierer_ms = min(record.no_tierer_ms + look.no_tierer_ms, waited_ms)
+    deadline, unpromised_ms = waits.promise(ctx.now, record, look.waiting_since)
     change = Change(record).update_round(
         state=RoundState.RUNNING,
         tierer_id=tierer_id,
@@ -118,15 +139,26 @@ def assign(ctx: Context, record: TableRecord, tierer_id: str, incarnation: str |
         completion_target=ctx.now.wall + timedelta(milliseconds=_longest_ms(ctx, record, leaves_slots=leaves_slots)),
         waited_for_slot_ms=waited_ms,
         paused_ms=record.paused_ms,
+        no_tierer_ms=no_tierer_ms,
+        deadline=deadline,
+        unpromised_ms=unpromised_ms,
     )
-    change = change.update(checked_since=ctx.now.steady, checked_wall=ctx.now.wall, waited_for_slot_ms=waited_ms)
+    change = change.update(checked_since=ctx.now.steady, checked_wall=ctx.now.wall)
+    change = change.update(waited_for_slot_ms=waited_ms, no_tierer_ms=no_tierer_ms)
     return _beat(change, ctx).move(ctx, TableState.TIERING, f"assigned to the tierer {tierer_id}")
 
 
 def _longest_ms(ctx: Context, record: TableRecord, *, leaves_slots: bool) -> int:
-    """How long the round may take: that of a backlog many times the freshness, which costs less a row."""
+    """How long the round may take: that of a backlog many times the freshness, which costs less a row.
+
+    After a failure it gets as long as all others, so that one that hangs keeps no slot for longer; the next has its time again.
+    """
     factor = 1
-    if leaves_slots and (backlog.runs_for_throughput(record) or backlog.was_left_alone(record, ctx.now.wall, ctx.options)):
+    if (
+        leaves_slots
+        and not record.consecutive_failures
+        and (backlog.runs_for_throughput(record) or backlog.was_left_alone(record, ctx.now.wall, ctx.options))
+    ):
         factor = ctx.options.backlog_duration_factor
     return max(factor * record.freshness_ms, ctx.options.min_round_duration_ms)
 
@@ -278,11 +310,13 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
 
 
 def _end_cancelled(ctx: Context, record: TableRecord, stats: RoundStats | None = None) -> Change:
+    """Its freshness counts from now: after a round that took longer than that the next one would begin at once."""
     current = record.round
     assert current is not None
     error = ErrorInfo(errors.Cancelled.__name__, cancel_text(current), None, "", retryable=True, time=ctx.now.wall)
     ended = end_round(Change(record), ctx, RoundState.CANCELLED, stats=stats, error=error)
-    return _answer_call(rest(ended, ctx, cancel_text(current), checked=False), ctx)
+    resting = rest(ended, ctx, cancel_text(current), checked=False)
+    return _answer_call(resting.update(due_deadline=ctx.now.after(record.freshness_ms)), ctx)
 
 
 def _start_anew(ctx: Context, record: TableRecord, why: str) -> Change:

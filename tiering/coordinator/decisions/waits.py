@@ -66,6 +66,19 @@ def waited_for_slot_ms(now: Moment, record: TableRecord) -> int:
     return record.waited_for_slot_ms + max(0, milliseconds(now.wall - queued.pending_time) - paused)
 
 
+def promise(now: Moment, record: TableRecord, waiting_since: datetime | None) -> tuple[datetime | None, int]:
+    """When the promise of the queued round is broken, and how much of its waits up to now no row had to wait.
+
+    A row has the table's freshness from its own commit on. `waiting_since`: no row that the lake lacks is older; None = not known, and
+    the deadline stands for which the table was queued.
+    """
+    queued = record.round
+    if queued is None or queued.deadline is None or waiting_since is None:
+        return None if queued is None else queued.deadline, 0
+    deadline = max(queued.deadline, waiting_since + timedelta(milliseconds=record.freshness_ms))
+    return deadline, milliseconds(min(deadline, max(now.wall, queued.deadline)) - queued.deadline)
+
+
 def unexplained_ms(now: Moment, record: TableRecord) -> int:
     """How much of the time since the table became due is neither a wait for a slot, nor a back-off, nor a pause.
 

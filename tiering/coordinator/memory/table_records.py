@@ -64,7 +64,9 @@ class TableRecords:
         self._doubtful = False
         self._draft: _Draft | None = None
         self._deadlines = Deadlines(needs_turn=options.assigned_by_cluster)
-        self._records: Mapping[int, TableRecord] = {}
+        self._records: dict[int, TableRecord] = {}
+        self._version = 0
+        self._shown: tuple[int, Mapping[int, TableRecord]] = (0, {})
         self._index = RecordIndex(needs_turn=options.assigned_by_cluster)
         self.epoch = store.take_over()
         with self.changing():
@@ -80,11 +82,19 @@ class TableRecords:
 
     def all(self) -> Mapping[int, TableRecord]:
         """All records by table id, those of removed tables included. The mapping returned never changes."""
-        return self._records
+        version, shown = self._shown
+        if version != self._version:
+            # The version before the copy: what is shown while it is made makes the next reader copy again, and is not missed.
+            version = self._version
+            shown = self._records.copy()
+            self._shown = version, shown
+        return shown
 
     def live(self) -> list[TableRecord]:
         """The records of all lake tables that are not removed."""
-        return [record for record in {**self._records, **self._drafted()}.values() if record.state is not None]
+        drafted = self._drafted()
+        records = {**self.all(), **drafted} if drafted else self.all()
+        return [record for record in records.values() if record.state is not None]
 
     def get(self, table_id: int) -> TableRecord | None:
         """The record of a lake table; None if there is none, or it was removed."""
@@ -93,8 +103,9 @@ class TableRecords:
 
     def waiting(self) -> list[TableRecord]:
         """The tables that could be assigned now, in no order. Call it inside `changing`, as `running`."""
-        needs_turn = self.options.assigned_by_cluster
-        return [record for record in self._among(self._index.waiting) if waits(record, needs_turn=needs_turn)]
+        drafted, records, needs_turn = self._drafted(), self._records, self.options.assigned_by_cluster
+        stored = [records[table_id] for table_id in self._index.waiting if table_id not in drafted]
+        return [*stored, *(record for record in drafted.values() if waits(record, needs_turn=needs_turn))]
 
     def running(self) -> list[TableRecord]:
         """The tables that a tierer has now, sorted by table id."""
@@ -227,10 +238,13 @@ class TableRecords:
         if len(kept) < len(self._records):
             self._apply(Writes(forgotten_tables=tuple(self._records.keys() - kept.keys())))
             self._records = kept
+            self._version += 1
 
     def _show(self, renewed: Mapping[int, TableRecord]) -> None:
-        before = self._records
-        self._records = {**before, **renewed}
+        """Changes the records in place: a copy of very many, each time that one changes, is made only for who reads all of them."""
+        before = {table_id: self._records[table_id] for table_id in renewed if table_id in self._records}
+        self._records.update(renewed)
+        self._version += 1
         self._index.renew(renewed.values(), before)
         self._deadlines.watch(renewed.values())
 
@@ -239,6 +253,7 @@ class TableRecords:
         ctx, before = self.context(), self._records
         self._records = {record.table_id: table_lifecycle.reread(ctx, record, before.get(record.table_id)) for record in self.store.load()}
         self._index = RecordIndex(self._records.values(), needs_turn=self.options.assigned_by_cluster)
+        self._version += 1
         self._deadlines.watch(self._records.values())
         self._doubtful = False
 

@@ -23,10 +23,14 @@ class Subscription:
         await self._event.wait()
         self._event.clear()
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """That of the coroutine."""
+        return self._loop
+
     def wake(self) -> None:
-        """Ends the current or the next wait. Call it from any thread."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._event.set)
+        """Ends the current or the next wait. Call it in its loop."""
+        self._event.set()
 
     def __enter__(self) -> Subscription:
         self._wake_ups.add(self)
@@ -42,15 +46,31 @@ class WakeUps:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: set[Subscription] = set()
+        self._waking: set[asyncio.AbstractEventLoop] = set()
 
     def subscribe(self) -> Subscription:
         """A context manager; call it in the coroutine that waits."""
         return Subscription(self)
 
     def notify(self) -> None:
-        """Wakes all subscribers, because something changed or time passed. Call it from any thread."""
+        """Wakes all subscribers, because something changed or time passed. Call it from any thread.
+
+        A loop is told once, however many changes come before it gets to it: telling it takes a system call, and changes come by hundreds.
+        """
         with self._lock:
-            waiting = list(self._waiting)
+            loops = {subscription.loop for subscription in self._waiting} - self._waking
+            self._waking |= loops
+        for loop in loops:
+            try:
+                loop.call_soon_threadsafe(self._wake, loop)
+            except RuntimeError:  # it was closed, and whoever waited there is gone
+                with self._lock:
+                    self._waking.discard(loop)
+
+    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            self._waking.discard(loop)  # first: a change from now on is one more
+            waiting = [subscription for subscription in self._waiting if subscription.loop is loop]
         for subscription in waiting:
             subscription.wake()
 

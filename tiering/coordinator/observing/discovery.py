@@ -91,20 +91,24 @@ class Discovery:
 
     def _suspects(self, listed: Mapping[int, TableInfo]) -> list[int]:
         """Ids of tables that may differ from their records: cheap, since this may run every second over all tables."""
-        records = self._table_records.all().values()
-        gone = [record.table_id for record in records if record.state is not None and record.table_id not in listed]
-        misjudged = [record.table_id for record in records if not table_lifecycle.agrees(record, listed=record.table_id in listed)]
-        differing = (info for info in listed.values() if _differ(self._applied.get(info.table_id), info) or self._missing(info))
-        return list(dict.fromkeys([*gone, *misjudged, *(info.table_id for info in differing)]))
+        records, applied = self._table_records.all(), self._applied
+        # Without a call for each table: of 10,000 these would take a tenth of a second's share, in one piece.
+        gone = [table_id for table_id, record in records.items() if record.state is not None and table_id not in listed]
+        removed = (record for record in records.values() if record.state is None)
+        misjudged = [record.table_id for record in removed if not table_lifecycle.agrees(record, listed=record.table_id in listed)]
+        differing = [
+            table_id
+            for table_id, info in listed.items()
+            if ((before := applied.get(table_id)) is not info and before != info)
+            or (info.lake_enabled and ((record := records.get(table_id)) is None or record.state is None))
+        ]
+        return list(dict.fromkeys([*gone, *misjudged, *differing]))
 
     def _doubt(self, table_ids: Sequence[int]) -> None:
         """Forgets that these agree, until their changes are stored: after a write that failed the next comparison looks at them again."""
         self._applied_list = None
         for table_id in table_ids:
             self._applied.pop(table_id, None)
-
-    def _missing(self, info: TableInfo) -> bool:
-        return info.lake_enabled and self._table_records.get(info.table_id) is None
 
     def _difference(self, table_id: int, listed: Mapping[int, TableInfo]) -> Change | None:
         info, record = listed.get(table_id), self._table_records.get(table_id)
@@ -119,10 +123,6 @@ class Discovery:
         if record is None:
             return table_lifecycle.discover(ctx, info, earlier)
         return table_lifecycle.redefine(ctx, record, info)
-
-
-def _differ(before: TableInfo | None, info: TableInfo) -> bool:
-    return before is not info and before != info
 
 
 def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:

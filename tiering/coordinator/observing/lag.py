@@ -187,6 +187,13 @@ class LagObserver:
             known = self._lags[record.table_id] = (observation, tiered, self._renewed(known, observation, tiered))
         return known[2]
 
+    def waiting_since(self, record: TableRecord) -> datetime | None:
+        """No row that the lake lacks is older than this, as far as was observed; None = not known. Asks nobody."""
+        lag = self.lag(record)
+        if lag is None:
+            return None
+        return lag.oldest_time if lag.records else lag.observed_time
+
     def observation(self, table_id: int) -> Observation | None:
         """The table's log as last observed; None = not observed yet."""
         return self._observations.get(table_id)

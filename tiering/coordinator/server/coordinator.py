@@ -62,7 +62,7 @@ class Coordinator:
         self._columns = StatusColumns()
         self.commits = Commits(self.table_records, cluster, lakes, self.observer.lake_was_read, confirm_turn=self._confirm_turn)
         self.progress = Progress(self.table_records)
-        self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head)
+        self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head, self.observer.waiting_since)
         self.relay: AssignmentRelay | None = None
         if assignments is not None:
             self.relay = AssignmentRelay(self.table_records, assignments, self.heartbeats.tierers, self.discovery.run_quietly)

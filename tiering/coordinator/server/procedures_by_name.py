@@ -6,8 +6,8 @@ import importlib
 import json
 import pkgutil
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
-from datetime import datetime
+from dataclasses import fields, replace
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -17,11 +17,13 @@ from tiering.coordinator import calls
 from tiering.coordinator.calls.effects import request_class
 from tiering.coordinator.requests import CallRequest
 from tiering.errors import InvalidArgument, UnknownProcedure, cut_message
-from tiering.model.names import NAME_LIMIT, parse_table_path
+from tiering.model.names import NAME_LIMIT, check_length, parse_table_path
 
 PIECE_BYTES = 1 << 20
 """Of a result in one message: a quarter of what gRPC takes (DESIGN 4)."""
 
+_IN_SQL = {"path": "table", "database_name": "database"}
+"""What SQL calls a field, where that has another name."""
 _OPTIONS = frozenset({"caller", "dry_run", "idempotency_key"})
 
 
@@ -33,23 +35,21 @@ def request_of(procedure: str, arguments_json: str, options: Mapping[str, Any]) 
     if wanted is None:
         raise UnknownProcedure(f"there is no procedure {shown!r}", hint="SELECT procedure_name FROM sys.procedures lists them.")
     values = _arguments(procedure, arguments_json)
-    known = {field.name for field in fields(wanted)}
-    if "path" in known and isinstance(values.get("table"), str):
-        values["path"] = parse_table_path(values.pop("table"))
-    unknown = sorted(values.keys() - (known - _OPTIONS))
+    declared = {field.name for field in fields(wanted)}
+    by_name = {_IN_SQL.get(name, name): name for name in declared - _OPTIONS}
+    unknown = sorted(values.keys() - by_name.keys())
     if unknown:
         raise InvalidArgument(f"{shown} has no argument {cut_message(unknown[0], NAME_LIMIT)!r}")
+    checked = {by_name[name]: _checked_name(shown, name, value) for name, value in values.items()}
     try:
-        request: CallRequest[Any] = _adapter(wanted).validate_python(values | {name: options[name] for name in _OPTIONS & known})
+        request: CallRequest[Any] = _adapter(wanted).validate_python(checked | {name: options[name] for name in _OPTIONS & declared})
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in problem["loc"])
         raise InvalidArgument(f"{shown}: the argument {where!r} cannot be: {problem['msg']}") from error
-    for field in fields(wanted):
-        value = getattr(request, field.name)
-        if isinstance(value, datetime) and value.tzinfo is None:
-            raise InvalidArgument(f"{shown}: the argument {field.name!r} has no time zone")
-    return request
+    values = {name: getattr(request, name) for name in declared}
+    times: dict[str, Any] = {name: _in_utc(shown, name, value) for name, value in values.items() if isinstance(value, datetime)}
+    return replace(request, **times) if times else request
 
 
 def result_pieces(request: CallRequest[Any], result: object) -> Iterator[bytes]:
@@ -74,6 +74,25 @@ def _arguments(procedure: str, text: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InvalidArgument(f"the arguments of {cut_message(procedure, NAME_LIMIT)} are no JSON object")
     return values
+
+
+def _checked_name(procedure: str, argument: str, value: Any) -> Any:
+    """The path of a table that an argument names, and the name of a database; any other value as it is. Raises InvalidName."""
+    if argument not in _IN_SQL.values():
+        return value
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{procedure}: the argument {argument!r} cannot be: it is no text")
+    return parse_table_path(value) if argument == "table" else check_length(value, argument)
+
+
+def _in_utc(procedure: str, argument: str, time: datetime) -> datetime:
+    """The time as lines for people show it."""
+    if time.tzinfo is None:
+        raise InvalidArgument(f"{procedure}: the argument {argument!r} has no time zone")
+    try:
+        return time.astimezone(UTC)
+    except OverflowError:
+        raise InvalidArgument(f"{procedure}: the argument {argument!r} is no time of the years 1 to 9999 in UTC") from None
 
 
 @cache

@@ -20,33 +20,24 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from tiering.clock import RandomIds
-from tiering.coordinator.calls.fence_tierer import FenceTierer
-from tiering.coordinator.calls.freshness.set_freshness import SetFreshness
-from tiering.coordinator.calls.freshness.tier_database import TierDatabase
-from tiering.coordinator.calls.freshness.wait_for_tiering import WaitForTiering
 from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.listings import Listing, Listings, Page
 from tiering.coordinator.server.procedures_by_name import request_of, result_pieces
+from tiering.coordinator.tierers.heartbeats import HeldRequest
 from tiering.coordinator.tierers.held_requests import HeldRequestLimit
 from tiering.errors import InvalidArgument, UnknownTable, cut_message
 from tiering.library_guards.panics import contained
 from tiering.log_context import call_is_about, carried
 from tiering.model.call_results import Progress
 from tiering.model.leases import KvSnapshotLease
-from tiering.model.names import NAME_LIMIT, check_length, table_path
+from tiering.model.names import NAME_LIMIT, table_path
 from tiering.model.states import LASTING
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
-from tiering.wire.calls import (
-    set_freshness_result_to_pb,
-    sweep_result_to_pb,
-    tier_database_row_to_pb,
-    tier_table_step_to_pb,
-    wait_for_tiering_step_to_pb,
-)
-from tiering.wire.common import time_from_pb, time_to_pb
+from tiering.wire.calls import sweep_result_to_pb, tier_table_step_to_pb
+from tiering.wire.common import time_to_pb
 from tiering.wire.leases import joined, lease_to_pb, parts
 from tiering.wire.statuses import status_to_pb
 
@@ -169,6 +160,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         self._coordinator = coordinator
         self._pools = pools
         self._held = HeldRequestLimit()
+        self._trying = asyncio.Lock()
 
     async def LakeTieringHeartbeat(
         self, request: coordinator_pb2.LakeTieringHeartbeatRequest, context: Context
@@ -254,11 +246,15 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
             response, hold = await self._pools.for_tierer(heartbeats.handle, request)
             while hold is not None and may_wait:
                 await changes.wait()
-                if heartbeats.worth_trying(hold):
-                    late = await self._pools.for_tierer(heartbeats.try_again, hold)
-                    if late is not None:
-                        return late
+                if heartbeats.worth_trying(hold) and (late := await self._try_again(hold)) is not None:
+                    return late
             return response
+
+    async def _try_again(self, hold: HeldRequest) -> coordinator_pb2.LakeTieringHeartbeatResponse | None:
+        """One held request after the other: mostly the first one takes what there is, and the others need no thread to see it."""
+        heartbeats = self._coordinator.heartbeats
+        async with self._trying:
+            return await self._pools.for_tierer(heartbeats.try_again, hold) if heartbeats.worth_trying(hold) else None
 
 
 class ControlService(control_pb2_grpc.TieringControlServicer):
@@ -290,37 +286,6 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
         results = await self._coordinator.control.perform(call)
         return control_pb2.SweepLakeResponse(results=[sweep_result_to_pb(result) for result in results])
 
-    async def TierDatabase(
-        self, request: control_pb2.TierDatabaseRequest, context: Context
-    ) -> AsyncIterator[control_pb2.TierDatabaseResponse]:
-        call = TierDatabase(
-            database_name=check_length(request.database_name, "database"),
-            include=request.include if request.HasField("include") else None,
-            exclude=request.exclude if request.HasField("exclude") else None,
-            only_stale=request.only_stale,
-            wait=request.wait,
-            timeout_ms=request.timeout_ms,
-            **_options(request.options),
-        )
-        with self._coordinator.open_calls.during(call.procedure, call.caller, call.idempotency_key):
-            steps = self._coordinator.control.perform_with_progress(call)
-            async with aclosing(steps):
-                async for step in steps:
-                    if isinstance(step, Progress):
-                        yield control_pb2.TierDatabaseResponse(progress=step.message)
-                    else:
-                        for row in step.rows:
-                            yield control_pb2.TierDatabaseResponse(row=tier_database_row_to_pb(row))
-
-    async def SetFreshness(self, request: control_pb2.SetFreshnessRequest, context: Context) -> control_pb2.SetFreshnessResponse:
-        call = SetFreshness(_path(request.table_path), request.freshness, **_options(request.options))
-        return set_freshness_result_to_pb(await self._coordinator.control.perform(call))
-
-    async def FenceTierer(self, request: control_pb2.FenceTiererRequest, context: Context) -> control_pb2.FenceTiererResponse:
-        reason = request.reason if request.HasField("reason") else None
-        result = await self._coordinator.control.perform(FenceTierer(request.tierer_id, reason, **_options(request.options)))
-        return control_pb2.FenceTiererResponse(tierer_id=result.tierer_id, tables_fenced=result.tables_fenced)
-
     async def CallProcedure(
         self, request: control_pb2.CallProcedureRequest, context: Context
     ) -> AsyncIterator[control_pb2.CallProcedureResponse]:
@@ -334,22 +299,6 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
                     else:
                         for piece in result_pieces(call, step):
                             yield control_pb2.CallProcedureResponse(result_piece=piece)
-
-    async def WaitForTiering(
-        self, request: control_pb2.WaitForTieringRequest, context: Context
-    ) -> AsyncIterator[control_pb2.WaitForTieringResponse]:
-        call = WaitForTiering(
-            path=_path(request.table_path),
-            timestamp=time_from_pb(request.timestamp) if request.HasField("timestamp") else None,
-            offsets=dict(request.offsets.offsets) if request.HasField("offsets") else None,
-            timeout_ms=request.timeout_ms,
-            caller=request.caller,
-        )
-        with self._coordinator.open_calls.during(call.procedure, call.caller, None):
-            steps = self._coordinator.control.perform_with_progress(call)
-            async with aclosing(steps):
-                async for step in steps:
-                    yield wait_for_tiering_step_to_pb(step)
 
 
 def _path(message: common_pb2.PbTablePath) -> TablePath:

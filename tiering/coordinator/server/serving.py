@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import grpc.aio
 
@@ -70,12 +71,20 @@ class RunningServer:
         self._ended.set()
 
 
-async def serve(coordinator: Coordinator, host: str, port: int, extra: Sequence[Registration] = ()) -> RunningServer:
+async def serve(
+    coordinator: Coordinator,
+    host: str,
+    port: int,
+    extra: Sequence[Registration] = (),
+    interceptors: Sequence[grpc.aio.ServerInterceptor[Any, Any]] = (),
+) -> RunningServer:
     """Starts all services of `coordinator`, and those of `extra`, on one port; port 0 picks a free one.
+
+    `interceptors` go before the server's guard.
 
     Tables of the cluster are known when it returns, if the cluster answers. Raises SetupError for a port that cannot be had.
     """
-    server = open_server()
+    server = open_server(before_guard=interceptors)
     pools = Pools()
     status_pb2_grpc.add_TieringStatusServicer_to_server(StatusService(coordinator, pools), server)
     coordinator_pb2_grpc.add_TieringCoordinatorServicer_to_server(TiererService(coordinator, pools), server)

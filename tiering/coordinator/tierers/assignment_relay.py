@@ -164,7 +164,7 @@ class AssignmentRelay:
                 if assignments.is_stale(record):
                     self._put(assignments.released(record))
             tierers = self._tierers()
-            connected = any(not tierer.stopped and not now.passed(tierer.lost_deadline) for tierer in tierers)
+            connected = any(assignments.takes_tables(tierer, now) for tierer in tierers)
             back = assignments.to_hand_back(self._assigned(), options, now, connected=connected)
             for record in back:
                 self._put(assignments.hand_back(record))

@@ -19,7 +19,7 @@ from tiering.coordinator.decisions import backlog, retries, round_lifecycle, tab
 from tiering.coordinator.decisions.change import TIERER_FENCED, cancel_text
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, TiererRecord
-from tiering.coordinator.decisions.round_lifecycle import Failure, RoundRef
+from tiering.coordinator.decisions.round_lifecycle import Failure, QueueLook, RoundRef
 from tiering.coordinator.decisions.table_lifecycle import BacklogTurns
 from tiering.coordinator.memory.history import HistoryRange
 from tiering.coordinator.memory.table_records import TableRecords
@@ -59,12 +59,21 @@ class HeldRequest:
 
 
 class Heartbeats:
-    """Judges heartbeats and assigns tables. `doubt_head` is called with the heads that base checks of rounds passed."""
+    """Judges heartbeats and assigns tables. `doubt_head` is called with the heads that base checks of rounds passed.
 
-    def __init__(self, table_records: TableRecords, doubt_head: Callable[[TableRecord, int | None], None]) -> None:
+    `waiting_since` tells since when at the earliest the rows of a table wait that its lake lacks; None = not known.
+    """
+
+    def __init__(
+        self,
+        table_records: TableRecords,
+        doubt_head: Callable[[TableRecord, int | None], None],
+        waiting_since: Callable[[TableRecord], datetime | None],
+    ) -> None:
         self._table_records = table_records
         self._doubt_head = doubt_head
-        self._tierers = KnownTierers(table_records.options.service_timeout_ms)
+        self._waiting_since = waiting_since
+        self._tierers = KnownTierers(table_records.options.service_timeout_ms, table_records.now())
         self._restore_fences()
         self._closing = False
 
@@ -78,7 +87,7 @@ class Heartbeats:
         tierer, forced_tables = request.tierer, set(request.force_finished_tables)
         with self._table_records.changing(), self._table_records.together():  # one sync of the disk, not one a report
             sender = self._meet(request)
-            response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch)
+            response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch, fenced=sender.tierer.fenced)
             response.failed_table_resp.extend(self._fail(report, tierer) for report in request.failed_tables)
             response.tiering_table_resp.extend(self._renew(report, tierer) for report in request.tiering_tables)
             response.finished_table_resp.extend(self._finish(report, tierer, forced_tables) for report in request.finished_tables)
@@ -97,6 +106,7 @@ class Heartbeats:
         """The answer to a held request, or None: go on waiting."""
         response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch)
         with self._table_records.changing():
+            response.fenced = self._is_fenced(hold.tierer)
             if self._is_over(hold) or self._closing:
                 return response
             self._assign(response, hold.tierer, hold.incarnation, hold.listed)
@@ -208,9 +218,15 @@ class Heartbeats:
         picked = table_lifecycle.pick(waiting, self._table_records.now(), turns)
         if picked is None:
             return None
-        change = round_lifecycle.assign(self._table_records.context(), picked, key[0], incarnation, leaves_slots=leaves_slots)
+        ctx, look = self._table_records.context(), self._queue_look(picked)
+        change = round_lifecycle.assign(ctx, picked, key[0], incarnation, leaves_slots=leaves_slots, look=look)
         self._table_records.put(change)
         return change.record
+
+    def _queue_look(self, record: TableRecord) -> QueueLook:
+        queued, now = record.round, self._table_records.now().wall
+        absent_ms = 0 if queued is None else self._tierers.absent_ms(queued.pending_time, now)
+        return QueueLook(self._waiting_since(record), absent_ms)
 
     def _slots(self, key: TiererKey) -> int:
         tierer = self._tierers.get(key)

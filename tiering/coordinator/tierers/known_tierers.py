@@ -15,19 +15,24 @@ Forgetting a tierer costs nothing: its next heartbeat brings it back. For a day 
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import structlog
 
-from tiering.coordinator.decisions.moment import Moment
+from tiering.coordinator.decisions.assignments import takes_tables
+from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TiererRecord
 from tiering.errors import InvalidArgument
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.request_bounds import check_id, informative
 
 _log = structlog.get_logger(__name__)
+
+KEPT_ABSENCES = 100
+"""Times without any tierer. A queued table has waited through few of them."""
 
 KEPT_TIERERS = 1_000
 """Far more than one coordinator serves. Beyond it the one that was silent for longest is forgotten, never a newcomer refused."""
@@ -58,7 +63,7 @@ class Sender:
 class KnownTierers:
     """The tierers by id and incarnation. One thread at a time changes it, any may read."""
 
-    def __init__(self, service_timeout_ms: int) -> None:
+    def __init__(self, service_timeout_ms: int, start: Moment) -> None:
         self._service_timeout_ms = service_timeout_ms
         self._tierers: dict[TiererKey, TiererRecord] = {}
         self._lost: dict[TiererKey, TiererRecord] = {}
@@ -66,6 +71,9 @@ class KnownTierers:
         """By id and `process_digest`. Kept beside the others: a process that hangs is forgotten, and fenced when it goes on."""
         self._first_deadline: datetime | None = None
         """The earliest deadline of all tierers, or a time before it."""
+        self._absences: deque[tuple[datetime, datetime]] = deque(maxlen=KEPT_ABSENCES)
+        self._last_able = start.wall
+        """When a tierer that gets tables was last heard of."""
 
     def meet(self, message: pb.PbTierer, now: Moment, *, stopping: bool = False) -> Sender:
         """Renews the tierer that a heartbeat names, or adds it. Raises InvalidArgument for a name that is not allowed."""
@@ -91,6 +99,7 @@ class KnownTierers:
             warned_of_age=known is not None and known.warned_of_age,
             rounds=0 if known is None else known.rounds,
         )
+        self._note_absence(renewed, now)
         if known is None:
             self._supersede(message.tierer_id)
         # Kept in the order in which they were heard of.
@@ -125,6 +134,8 @@ class KnownTierers:
         tierer = self._tierers.pop(key, None)
         if tierer is not None:
             self._tierers[key] = replace(tierer, heartbeat_time=now.wall, lost_deadline=now.after(self._service_timeout_ms))
+            if not tierer.fenced:
+                self._last_able = now.wall
 
     def all(self) -> list[TiererRecord]:
         """All known tierers, sorted by id."""
@@ -137,8 +148,11 @@ class KnownTierers:
 
     def connected(self, now: Moment) -> bool:
         """Whether any tierer could take a table now."""
-        able = (tierer for tierer in self._tierers.copy().values() if not tierer.stopped and not tierer.fenced)
-        return any(not now.passed(tierer.lost_deadline) for tierer in able)
+        return any(takes_tables(tierer, now) for tierer in self._tierers.copy().values())
+
+    def absent_ms(self, since: datetime, now: datetime) -> int:
+        """For how long no tierer that gets tables was connected between these times, as far as this coordinator saw; those now over."""
+        return sum(max(0, milliseconds(min(end, now) - max(begin, since))) for begin, end in self._absences)
 
     def slots(self) -> int:
         """Rounds that all tierers together may run at a time; one at least of each, as of an older one that does not say."""
@@ -174,6 +188,14 @@ class KnownTierers:
         while len(self._lost) > KEPT_TIERERS:
             del self._lost[next(iter(self._lost))]
         self._first_deadline = None if first is None else first.lost_deadline
+
+    def _note_absence(self, tierer: TiererRecord, now: Moment) -> None:
+        """To be called before `tierer` is known as heard of now."""
+        if tierer.fenced:
+            return
+        if not tierer.stopped and not self.connected(now):
+            self._absences.append((self._last_able, now.wall))
+        self._last_able = now.wall
 
     def _supersede(self, tierer_id: str) -> None:
         for key, tierer in self._tierers.items():

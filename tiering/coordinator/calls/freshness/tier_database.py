@@ -11,14 +11,17 @@ import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from hashlib import sha256
 
 from tiering import errors
 from tiering.coordinator.calls.effects import CallParts, Pool, effect_with_progress
 from tiering.coordinator.calls.tier_table import TierTable, tier_table
+from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.records import EventRecord, Level, TableRecord
 from tiering.coordinator.requests import Mutation
+from tiering.counts import counted
 from tiering.model.call_results import Progress, TierDatabaseResult, TierDatabaseRow, TierTableResult
 from tiering.model.names import table_path
 from tiering.model.rounds import RoundState
@@ -55,17 +58,20 @@ async def tier_database(parts: CallParts, request: TierDatabase) -> AsyncGenerat
     """Closing it ends the wait, not the rounds. Raises UnknownDatabase, InvalidArgument, ClusterUnavailable."""
     if request.timeout_ms < 0:
         raise errors.InvalidArgument(f"timeout_ms must not be negative, but is {request.timeout_ms}")
+    since = parts.table_records.now().steady
     chosen = await parts.threads.run(Pool.LAKE_LOOK, partial(_begin, parts, request))
     if isinstance(chosen, TierDatabaseResult):
         yield chosen
         return
     turns = asyncio.Semaphore(AT_ONCE)
-    calls = [asyncio.ensure_future(_tier(parts, request, turns, path, table_id)) for path, table_id in chosen.items()]
+    calls = [asyncio.ensure_future(_tier(parts, request, since, turns, path, table_id)) for path, table_id in chosen.items()]
     try:
         for number, call in enumerate(asyncio.as_completed(calls), 1):
             row = await call
             why = f": {row.error}" if row.error else ""
-            yield Progress(f"{number} of {len(calls)} tables of {request.database_name}: {row.tiered.path} is {row.tiered.state}{why}")
+            yield Progress(
+                f"{number} of {counted(len(calls), 'table')} of {request.database_name}: {row.tiered.path} is {row.tiered.state}{why}"
+            )
         rows = tuple([await call for call in calls])
     finally:
         for call in calls:
@@ -132,13 +138,18 @@ def _is_stale(parts: CallParts, record: TableRecord) -> bool:
     return lag is None or lag.records > 0
 
 
-async def _tier(parts: CallParts, request: TierDatabase, turns: asyncio.Semaphore, path: str, table_id: int) -> TierDatabaseRow:
+async def _tier(
+    parts: CallParts, request: TierDatabase, since: datetime, turns: asyncio.Semaphore, path: str, table_id: int
+) -> TierDatabaseRow:
+    """The row of a table, once it is its turn. `timeout_ms` is that of the whole database, which began at `since` (steady time)."""
     key = None
     if request.idempotency_key is not None and not request.dry_run:
         key = f"{sha256(request.idempotency_key.encode()).hexdigest()}/{table_id}"
     name = table_path(*path.split(".", 1))
-    call = TierTable(name, request.wait, request.timeout_ms, dry_run=request.dry_run, idempotency_key=key, caller=request.caller)
     async with turns:
+        waited_ms = milliseconds(parts.table_records.now().steady - since)
+        left_ms = max(0, request.timeout_ms - waited_ms)
+        call = TierTable(name, request.wait, left_ms, dry_run=request.dry_run, idempotency_key=key, caller=request.caller)
         try:
             steps = tier_table(parts, call)
             async with aclosing(steps):
@@ -172,7 +183,7 @@ def _event(parts: CallParts, request: TierDatabase, chosen: Tables) -> EventReco
         occurred_at=parts.table_records.now().wall,
         level=Level.INFO,
         event_type="DATABASE_CALLED",
-        message=f"CALL by {request.caller}: {len(chosen)} tables of {request.database_name}",
+        message=f"CALL by {request.caller}: {counted(len(chosen), 'table')} of {request.database_name}",
         principal=request.caller,
         database_name=request.database_name,
         details={"include": request.include, "exclude": request.exclude, "only_stale": request.only_stale},

@@ -2,7 +2,7 @@
 
 Which rows: those below offsets, those written until a moment, or those in the log at the call. As for `tier_table` the lake alone counts:
 it has them when it passes the base check and its marker reaches them. The call holds no thread, and looks again when a round of its
-table ended or a commit was recorded.
+table ended or a commit was recorded. A look ends in time, though the lake's catalog hangs (`lake_looks`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tiering import errors
 from tiering.coordinator.calls.effects import CallParts, Pool, effect_with_progress
 from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.observing.lake_looks import LakeLook
 from tiering.coordinator.requests import CallRequest
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.base_check import Base, reaches
@@ -67,10 +68,9 @@ async def wait_for_tiering(parts: CallParts, request: WaitForTiering) -> AsyncGe
     with parts.table_records.wake_ups.subscribe() as changes:
         while True:
             before = _signature(parts, goal)
-            look = await parts.threads.run(Pool.LAKE_LOOK, partial(_look, parts, request, goal))
+            look = await _look_in_time(parts, request, goal)
             if look.reached or _is_over(parts, request, goal):
-                waited = milliseconds(parts.table_records.now().steady - goal.since)
-                yield WaitForTieringResult(request.path, look.reached, look.lake_snapshot_id, waited)
+                yield WaitForTieringResult(request.path, look.reached, look.lake_snapshot_id, _waited_ms(parts, goal))
                 return
             if (now_line := _line(parts, request, goal, look)) != line:
                 line = now_line
@@ -81,9 +81,22 @@ async def wait_for_tiering(parts: CallParts, request: WaitForTiering) -> AsyncGe
                 await changes.wait()
 
 
+async def _look_in_time(parts: CallParts, request: WaitForTiering, goal: _Goal) -> _Look:
+    """Looks for as long as the call still waits."""
+    looking = LakeLook(request.path, goal.table_id, partial(_look, parts, request, goal))
+    try:
+        return await parts.looks.within(request.timeout_ms - _waited_ms(parts, goal), looking)
+    except errors.LakeUnavailable as error:
+        again_at = parts.table_records.now().after(LOOK_AGAIN_MS)
+        return _Look(False, _live(parts, request, goal).shown_snapshot_id, again_at, error.message)
+
+
+def _waited_ms(parts: CallParts, goal: _Goal) -> int:
+    return milliseconds(parts.table_records.now().steady - goal.since)
+
+
 def _is_over(parts: CallParts, request: WaitForTiering, goal: _Goal) -> bool:
-    waited = (parts.table_records.now().steady - goal.since).total_seconds() * 1_000
-    return parts.stopping.is_set() or waited >= request.timeout_ms
+    return parts.stopping.is_set() or _waited_ms(parts, goal) >= request.timeout_ms
 
 
 def _signature(parts: CallParts, goal: _Goal) -> object:

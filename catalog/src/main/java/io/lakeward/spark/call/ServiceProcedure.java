@@ -23,8 +23,12 @@ import org.apache.spark.sql.types.StructType;
 /**
  * A procedure of the service. Spark matches arguments to parameters, fills in defaults and casts;
  * the service executes the CALL.
+ *
+ * <p>It and what it is bound to are two classes: Spark takes whatever is a BoundProcedure for bound
+ * already, and then invokes it before it has matched an argument that needs more than one pass of
+ * the analyzer, such as a map of INT and BIGINT.
  */
-public final class ServiceProcedure implements UnboundProcedure, BoundProcedure {
+public final class ServiceProcedure implements UnboundProcedure {
 
   /**
    * The argument by which a caller names the operation, where a procedure has it (proto
@@ -79,14 +83,13 @@ public final class ServiceProcedure implements UnboundProcedure, BoundProcedure 
   public BoundProcedure bind(StructType inputType) {
     try {
       ArgumentTypes.check(qualifiedName, inputType, parameters());
-      return this;
+      return new Bound();
     } catch (LakewardException error) {
       throw error.unchecked();
     }
   }
 
-  @Override
-  public ProcedureParameter[] parameters() {
+  private ProcedureParameter[] parameters() {
     ProcedureParameter[] parameters = new ProcedureParameter[types.size()];
     for (int i = 0; i < parameters.length; i++) {
       Parameter parameter = procedure.getParameters(i);
@@ -100,21 +103,6 @@ public final class ServiceProcedure implements UnboundProcedure, BoundProcedure 
 
   private static String defaultOf(Parameter parameter) {
     return parameter.hasDefaultValue() ? parameter.getDefaultValue() : "NULL";
-  }
-
-  /** False: a CALL has effects, so Spark must neither fold nor repeat it. */
-  @Override
-  public boolean isDeterministic() {
-    return false;
-  }
-
-  @Override
-  public Iterator<Scan> call(InternalRow input) {
-    try {
-      return List.<Scan>of(service.callProcedure(request(input))).iterator();
-    } catch (LakewardException error) {
-      throw error.unchecked();
-    }
   }
 
   private CallProcedureRequest request(InternalRow input) throws LakewardException {
@@ -153,5 +141,43 @@ public final class ServiceProcedure implements UnboundProcedure, BoundProcedure 
                         + (type instanceof MapType
                             ? " and a NULL in it"
                             : ", which this version of the plugin cannot send")));
+  }
+
+  private final class Bound implements BoundProcedure {
+
+    @Override
+    public String name() {
+      return qualifiedName;
+    }
+
+    @Override
+    public String toString() {
+      return qualifiedName;
+    }
+
+    @Override
+    public String description() {
+      return ServiceProcedure.this.description();
+    }
+
+    @Override
+    public ProcedureParameter[] parameters() {
+      return ServiceProcedure.this.parameters();
+    }
+
+    /** False: a CALL has effects, so Spark must neither fold nor repeat it. */
+    @Override
+    public boolean isDeterministic() {
+      return false;
+    }
+
+    @Override
+    public Iterator<Scan> call(InternalRow input) {
+      try {
+        return List.<Scan>of(service.callProcedure(request(input))).iterator();
+      } catch (LakewardException error) {
+        throw error.unchecked();
+      }
+    }
   }
 }

@@ -1,0 +1,154 @@
+"""Looks at lake tables end in time, whatever the lake does, and those that were given up leave threads for others."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from support.worlds.calling import until
+from tiering.coordinator.observing import lake_looks
+from tiering.coordinator.observing.lake_looks import TABLE_THREADS, THREADS, LakeLook, LakeLooks
+from tiering.errors import LakeRolledBack, LakeUnavailable
+from tiering.model.tables import TablePath
+
+BOUND_MS = 50
+LONG_MS = 30_000
+
+
+@dataclass
+class Hanging:
+    """A lake that answers nobody before it is released; counts who asks at the same time."""
+
+    released: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    asking: int = 0
+    begun: int = 0
+
+    def look(self) -> str:
+        with self.lock:
+            self.asking += 1
+            self.begun += 1
+        assert self.released.wait(30)
+        with self.lock:
+            self.asking -= 1
+        return "late"
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[LakeLooks]:
+    monkeypatch.setattr(lake_looks, "LEAST_MS", BOUND_MS)
+    new_looks = LakeLooks()
+    yield new_looks
+    new_looks.close()
+
+
+@pytest.fixture
+def lake() -> Iterator[Hanging]:
+    hanging = Hanging()
+    yield hanging
+    hanging.released.set()
+
+
+def at(table_id: int, work: Callable[[], str]) -> LakeLook[str]:
+    return LakeLook(TablePath("sales", f"table_{table_id}"), table_id, work)
+
+
+def test_a_look_returns_and_raises_what_its_work_does(looks: LakeLooks) -> None:
+    def rolled_back() -> str:
+        raise LakeRolledBack("by a user")
+
+    assert asyncio.run(looks.within(LONG_MS, at(1, lambda: "there"))) == "there"
+    with pytest.raises(LakeRolledBack, match="by a user"):
+        asyncio.run(looks.within(LONG_MS, at(1, rolled_back)))
+
+
+def test_a_table_whose_look_was_given_up_is_not_looked_at_again_before_that_ends(looks: LakeLooks, lake: Hanging) -> None:
+    with pytest.raises(LakeUnavailable, match=r"about the table sales.table_1 within 0.05 s"):
+        asyncio.run(looks.within(0, at(1, lake.look)))
+    began = time.monotonic()
+    with pytest.raises(LakeUnavailable, match="an earlier question") as refused:
+        asyncio.run(looks.within(LONG_MS, at(1, lambda: "there")))
+    assert time.monotonic() - began < LONG_MS / 1_000
+    assert refused.value.hint
+    assert asyncio.run(looks.within(LONG_MS, at(2, lambda: "there"))) == "there", "another table"
+
+    async def again() -> str:
+        lake.released.set()
+        await until(lambda: lake.asking == 0 and not looks._tables)
+        return await looks.within(LONG_MS, at(1, lambda: "there"))
+
+    assert asyncio.run(again()) == "there"
+
+
+def test_a_crowd_at_one_table_that_hangs_holds_few_threads(looks: LakeLooks, lake: Hanging) -> None:
+    async def crowd() -> str:
+        calls = [asyncio.ensure_future(looks.within(LONG_MS, at(1, lake.look))) for _ in range(500)]
+        await until(lambda: lake.asking == TABLE_THREADS)
+        answer = await looks.within(LONG_MS, at(2, lambda: "there"))
+        assert lake.asking == TABLE_THREADS
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        lake.released.set()
+        await until(lambda: not looks._tables)
+        return answer
+
+    assert asyncio.run(crowd()) == "there"
+    assert lake.begun == TABLE_THREADS, "nobody waits for the others any more"
+
+
+def test_a_look_whose_caller_went_away_counts_as_given_up(looks: LakeLooks, lake: Hanging) -> None:
+    """Else callers who lose patience take all threads, and each that follows waits for the whole of its time."""
+
+    async def impatient() -> None:
+        calls = [asyncio.ensure_future(looks.within(LONG_MS, at(number % 16, lake.look))) for number in range(THREADS)]
+        await until(lambda: lake.asking == THREADS)
+        for call in calls:
+            call.cancel()
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(end, asyncio.CancelledError) for end in ended), ended
+        for table_id in (1, 9_999):
+            with pytest.raises(LakeUnavailable, match="an earlier question"):
+                await looks.within(LONG_MS, at(table_id, lambda: "there"))
+        lake.released.set()
+        await until(lambda: not looks._tables)
+        assert await looks.within(LONG_MS, at(1, lambda: "there")) == "there"
+
+    asyncio.run(impatient())
+
+
+def test_where_as_many_tables_hang_as_there_are_threads_nobody_waits(looks: LakeLooks, lake: Hanging) -> None:
+    async def crowd() -> None:
+        calls = [looks.within(0, at(number, lake.look)) for number in range(2 * THREADS)]
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(end, LakeUnavailable) for end in ended), ended
+        await until(lambda: lake.begun == lake.asking)
+        while lake.asking < THREADS:  # a machine that is busy gives a thread up before it began
+            with pytest.raises(LakeUnavailable):
+                await looks.within(0, at(1_000 + lake.begun, lake.look))
+        with pytest.raises(LakeUnavailable, match="an earlier question"):
+            await looks.within(LONG_MS, at(9_999, lambda: "there"))
+        lake.released.set()
+        await until(lambda: not looks._tables)
+        assert await looks.within(LONG_MS, at(9_999, lambda: "there")) == "there"
+
+    asyncio.run(crowd())
+    assert lake.begun == THREADS
+
+
+def test_a_service_that_stops_lets_go_of_looks_that_wait_for_their_turn(looks: LakeLooks, lake: Hanging) -> None:
+    async def crowd() -> None:
+        calls = [asyncio.ensure_future(looks.within(LONG_MS, at(1, lake.look))) for _ in range(TABLE_THREADS + 10)]
+        await until(lambda: lake.asking == TABLE_THREADS)
+        looks.close()
+        await until(lambda: sum(call.done() for call in calls) == 10)
+        assert all(isinstance(call.exception(), LakeUnavailable) for call in calls if call.done())
+        lake.released.set()
+        assert (await asyncio.gather(*calls, return_exceptions=True)).count("late") == TABLE_THREADS
+
+    asyncio.run(crowd())

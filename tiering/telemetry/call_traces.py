@@ -1,0 +1,87 @@
+"""The coordinator's part of traces: a span for each call that carries W3C's `traceparent`, below the span that the caller names.
+
+Tierers with an endpoint carry it in the calls of a round (`telemetry.traces`). Without an endpoint of its own the coordinator has no such
+interceptor, and a call without the header costs a look at its few headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+from structlog.contextvars import get_contextvars
+
+from tiering.telemetry.metrics import project_version
+from tiering.telemetry.otlp import close_provider, open_provider
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import TracerProvider
+
+_HEADERS = ("traceparent", "tracestate")
+_ROUND = ("round_id", "table", "tiering_epoch")
+"""As log lines have them, which a call about a round binds."""
+
+_Behaviour = Callable[[Any, Any], Awaitable[Any]]
+
+
+class CallTraces(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone
+    """Goes before the server's guard, so that what that refuses is in the trace, too."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._provider = provider
+        self._tracer = provider.get_tracer("lakeward", project_version())
+
+    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
+        """The method's handler; in a span if the caller names its own, and the call has one answer."""
+        handler = await continuation(details)
+        headers = {name: value for name, value in details.invocation_metadata or () if name in _HEADERS}
+        if not headers or handler is None or handler.stream_unary is None:
+            return handler
+        parent = _parent(headers)
+        if parent is None:
+            return handler
+        traced = self._traced(details.method, parent, handler.stream_unary)
+        return grpc.stream_unary_rpc_method_handler(traced, None, handler.response_serializer)
+
+    def _traced(self, method: str, parent: Context, behaviour: _Behaviour) -> _Behaviour:
+        from opentelemetry.trace import SpanKind, Status, StatusCode
+
+        service, _, name = method.strip("/").partition("/")
+        attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": name}
+
+        async def answer(request: Any, context: Any) -> Any:
+            span = self._tracer.start_span(f"{service}/{name}", parent, SpanKind.SERVER, attributes)
+            try:
+                return await behaviour(request, context)
+            except BaseException:
+                span.set_status(Status(StatusCode.ERROR, context.details() or None))
+                raise
+            finally:
+                bound = get_contextvars()
+                span.set_attributes({key: bound[key] for key in _ROUND if key in bound})
+                span.end()
+
+        return answer
+
+    def close(self) -> None:
+        """Sends what is left, for a moment at most."""
+        close_provider(self._provider)
+
+
+def open_call_traces(instance: str, environment: Mapping[str, str] | None = None) -> CallTraces | None:
+    """Traces to where the environment says; None if it names no endpoint, turns them off, or the packages are not there."""
+    provider = open_provider("lakeward-coordinator", instance, environment)
+    return None if provider is None else CallTraces(provider)
+
+
+def _parent(headers: Mapping[str, str]) -> Context | None:
+    """The caller's span; None if the headers name none."""
+    from opentelemetry import trace
+    from opentelemetry.context import Context
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    context = TraceContextTextMapPropagator().extract(headers, Context())
+    return context if trace.get_current_span(context).get_span_context().is_valid else None

@@ -1,0 +1,77 @@
+"""Where OpenTelemetry's spans are sent: where the standard environment variables say (`OTEL_EXPORTER_OTLP_ENDPOINT` and its like).
+
+They are sent by a thread of the SDK's from a bounded queue: an endpoint that does not answer costs spans, and no work a moment. Without
+such a variable nothing is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from tiering.telemetry.metrics import project_version
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
+_log = structlog.get_logger(__name__)
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+
+CLOSE_SECONDS = 1.0
+"""How long the end of a process waits for its last spans to be sent."""
+
+
+def open_provider(service: str, instance: str, environment: Mapping[str, str] | None = None) -> TracerProvider | None:
+    """Sends to where the environment says; None if it names no endpoint, turns traces off, or the packages are not there.
+
+    `service` is the name unless OTEL_SERVICE_NAME has another.
+    """
+    variables = os.environ if environment is None else environment
+    if not any(variables.get(name) for name in ENDPOINTS) or variables.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return None
+    if variables.get("OTEL_TRACES_EXPORTER", "otlp") == "none":
+        return None
+    try:
+        return _provider(variables, service, instance)
+    except ImportError as error:
+        _log.warning("no traces: an endpoint is set, but OpenTelemetry is not installed: pip install 'lakeward[otel]'", missing=str(error))
+    except Exception as error:
+        _log.warning("no traces: the exporter could not be set up", error=str(error))
+    return None
+
+
+def close_provider(provider: TracerProvider) -> None:
+    """Sends what is left, for a moment at most."""
+    sending = threading.Thread(target=provider.shutdown, name="last spans", daemon=True)
+    sending.start()
+    sending.join(CLOSE_SECONDS)
+
+
+def _provider(variables: Mapping[str, str], service: str, instance: str) -> TracerProvider:
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    attributes = {"service.version": project_version(), "service.instance.id": instance}
+    if not variables.get("OTEL_SERVICE_NAME") and "service.name=" not in variables.get("OTEL_RESOURCE_ATTRIBUTES", ""):
+        attributes["service.name"] = service
+    # Its own hook would wait for a dead endpoint at the end of the process.
+    provider = TracerProvider(resource=Resource.create(attributes), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(_exporter(variables)))
+    return provider
+
+
+def _exporter(variables: Mapping[str, str]) -> Any:
+    protocol = variables.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or variables.get("OTEL_EXPORTER_OTLP_PROTOCOL") or "grpc"
+    if protocol.startswith("http"):
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
+
+        return HttpExporter()
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
+
+    return GrpcExporter()
