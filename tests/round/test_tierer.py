@@ -397,3 +397,13 @@ def test_every_log_line_of_a_round_names_round_table_and_epoch(coordinator: Scri
         assert {"round started", "round step", "round ended"} <= {line["event"] for line in of_round}
         assert {(line["table"], line["tiering_epoch"]) for line in of_round} == {(table, 1)}
     assert all("round_id" in line for line in lines if line["event"].startswith("round"))
+
+
+def test_a_fenced_tierer_says_so_once_and_what_to_do(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
+    coordinator.answer = lambda request: pb.LakeTieringHeartbeatResponse(fenced=True)
+    with capture_logs() as lines:
+        start(1)
+        wait_for("three heartbeats", lambda: len(coordinator.requests) > 3)
+    [line] = [line for line in lines if "fenced" in line["event"]]
+    assert (line["log_level"], line["tierer_id"]) == ("error", "t-1")
+    assert "start it again" in line["event"]

@@ -100,6 +100,15 @@ def test_an_alert_is_about_metrics_and_its_statement_about_columns_that_there_ar
     assert set(re.findall(r"\$labels\.(\w+)", alert.query + alert.summary)) <= set(labels)
 
 
+def test_nobody_is_woken_for_a_table_that_somebody_paused() -> None:
+    behind, left_out = (
+        next(alert for alert in ALERTS if alert.name == name) for name in ("LakewardTableBehindPromise", "LakewardTablesBehindPromise")
+    )
+    expression = promql_parser.parse(behind.expression)
+    assert (str(expression.op), [part.name for part in selectors(expression.rhs)]) == ("unless", ["lakeward_table_paused"])
+    assert "NOT paused" in left_out.query
+
+
 def test_the_commands_print_what_grafana_and_prometheus_load() -> None:
     def printed(command: str) -> str:
         return subprocess.run([sys.executable, "-m", "tiering.cli.main", command], capture_output=True, text=True, check=True).stdout

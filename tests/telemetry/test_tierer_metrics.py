@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
 from support.round_scene import new_scene
 from support.worlds.coordinator_world import HandClock
@@ -52,3 +52,9 @@ def test_every_metric_of_the_tierer_is_declared_and_scraped() -> None:
     TiererMetrics(registry, HandClock(), slots=1, ready_ms=1)
     scraped = {family.name for family in registry.collect()}
     assert scraped == {metric.name.removesuffix("_total") for metric in METRICS if metric.process is Process.TIERER}
+
+
+def test_a_scrape_has_no_series_that_nobody_declared() -> None:
+    registry, scene = CollectorRegistry(), new_scene()
+    TiererMetrics(registry, HandClock(), slots=1, ready_ms=1).round_ended(scene.assignment(), scene.run(), 10)
+    assert "_created" not in generate_latest(registry).decode()

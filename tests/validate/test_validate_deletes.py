@@ -32,7 +32,7 @@ def test_rows_that_others_delete_by_position_are_missing(world: LakeWorld, table
     delete_at(world, table, [5])
     delete_at(world, table, [7], like=1)
     assert faults(check(world, table, Level.OFFSETS)) == [
-        *(("rows", str(bucket), "1 rows are missing") for bucket in (0, 1)),
+        *(("rows", str(bucket), "1 row missing") for bucket in (0, 1)),
         *(("offsets", str(bucket), f"bucket {bucket}: offset {gone[bucket]} is missing") for bucket in (0, 1)),
     ]
 
@@ -46,7 +46,7 @@ def test_equality_deletes_take_equal_rows_of_older_files_of_their_partition(worl
     world.tier(table)
     assert len(alive(world, table)) == 298
     differences = faults(check(world, table))
-    assert differences[0] == ("rows", "0", "2 rows are missing")
+    assert differences[0] == ("rows", "0", "2 rows missing")
     assert {scope for _, scope, _ in differences} == {"0"}
 
 

@@ -52,7 +52,7 @@ def test_a_missing_row_is_named_by_bucket_and_offset(world: LakeWorld, table: Ta
     rows = read(file)
     rewrite(file, pa.concat_tables([rows.slice(0, 123), rows.slice(124)]))
     differences = faults(check(world, table))
-    assert differences[0] == ("rows", "0", "1 rows are missing")
+    assert differences[0] == ("rows", "0", "1 row missing")
     assert ("offsets", "0", "bucket 0: offset 123 is missing") in differences
     assert ("values", "0", "bucket 0: offset 123 is in the lake 0 times") in differences
 
@@ -82,7 +82,7 @@ def test_rows_appended_by_somebody_else_are_found(world: LakeWorld, table: Table
     row = {"id": 7, "text": "mine", "__bucket": 1, "__offset": 9_999, "__timestamp": when}
     lake_table.append(pa.Table.from_pylist([row], schema=lake_table.schema().as_arrow()))
     differences = faults(check(world, table))
-    assert differences[0] == ("rows", "1", "1 rows too many")
+    assert differences[0] == ("rows", "1", "1 row too many")
     assert ("offsets", "1", "bucket 1: offset 9999 lies outside of [0, 550)") in differences
     assert any(name == "values" and text is not None and "offset 9999" in text for name, _, text in differences)
 
@@ -90,7 +90,7 @@ def test_rows_appended_by_somebody_else_are_found(world: LakeWorld, table: Table
 def test_a_lake_file_that_was_deleted_is_named(world: LakeWorld, table: TableInfo) -> None:
     file = data_files(world, table)[0]
     file.unlink()
-    assert faults(check(world, table)) == [("files", "table", f"1 files of the snapshot are not there; the first is {file}")]
+    assert faults(check(world, table)) == [("files", "table", f"1 file of the snapshot not there; the first is {file}")]
 
 
 def test_a_lake_file_that_cannot_be_read_is_named(world: LakeWorld, table: TableInfo) -> None:

@@ -57,7 +57,7 @@ def test_a_partition_that_was_dropped_is_said_and_the_others_are_compared(world:
     assert not faults(results)
     assert compared(results) == {"d1/0"}
     [base] = [result for result in results if result.check == "base"]
-    assert base.details == "1 buckets of partitions that were dropped since are in the marker; their rows cannot be compared"
+    assert base.details == "the marker has 1 bucket of partitions that were dropped since: their rows cannot be compared"
     text = "the marker names no such bucket: rows of a partition that was dropped, or that somebody else wrote"
     assert untold(results) == [("rows", "d0/0", text)]
 
@@ -149,7 +149,7 @@ def test_rows_doubled_in_a_partition_that_never_went_are_no_former_ones(world: L
     rows = read(file)
     rewrite(file, pa.concat_tables([rows, rows.slice(0, 1)]))
     results = check(world, log_table)
-    assert ("rows", "d0/0", "1 rows too many") in faults(results)
+    assert ("rows", "d0/0", "1 row too many") in faults(results)
     assert not untold(results)
 
 

@@ -104,8 +104,20 @@ class DriftCheck(Protocol):
     def check_fit(self, table: TableInfo) -> None:
         """Passes if there is no lake table. Raises SchemaDrift, LakeUnavailable, and what `Lake.check_schema` raises.
 
-        Ids of the drift say what mends it without taking anything from the rows: `mend` (rename_column, drop_column, drop_not_null or
+        Ids of the drift say what mends it without taking anything from our rows: `mend` (rename_column, drop_column, drop_not_null or
         change_type), `lake_column` and `mended_as`, its new name or type in Spark SQL. Without them nothing does.
+        """
+        ...
+
+
+@runtime_checkable
+class ColumnValues(Protocol):
+    """A lake that tells from its metadata how much a column holds."""
+
+    def values_of(self, path: TablePath, column: str) -> int | None:
+        """In how many rows the column has a value, deleted ones included; 0 without such a column. Reads no data file.
+
+        None = it cannot be told. Raises LakeUnavailable.
         """
         ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tiering.counts import counted
 from tiering.errors import BucketStopped
 from tiering.lake.marker import TieredRange
 from tiering.model.call_results import Decision, Explanation
@@ -74,7 +75,8 @@ def _log_lines(planned: PlannedBuckets, bucket: BucketKey, splits: Sequence[Tier
 
 def _why_read(planned: PlannedBuckets, bucket: BucketKey, split: TieringLogSplit) -> str:
     log, base = planned.ends[bucket], planned.plan.bases[bucket]
-    waiting = f"{log.log_end - base:,} records wait"
+    records = log.log_end - base
+    waiting = f"{counted(records, 'record')} {'waits' if records == 1 else 'wait'}"
     if bucket in planned.plan.untiered:
         return "the log behind its KV snapshot" + ("" if split.records else ": nothing was written since")
     if bucket in planned.tiered:

@@ -81,6 +81,7 @@ class Tierer:
         self._running: dict[str, _RunningRound] = {}
         self._outbox: list[RoundReport] = []
         self._sequence = 0
+        self._fenced = False
 
     def stop(self) -> None:
         """Ends `run`: tables that are not granted yet are given back at once ("tierer stopped")."""
@@ -191,6 +192,12 @@ class Tierer:
         with self._lock:
             self._outbox = [report for report in self._outbox if report not in reports]
             running = dict(self._running)
+        if answer.fenced and not self._fenced:
+            log.error(
+                "this tierer was fenced: it gets no more tables. Stop it; start it again if it is to tier: a new process is not fenced",
+                tierer_id=self._options.tierer_id,
+            )
+        self._fenced = answer.fenced
         for item in answer.tiering_table_resp:
             refused = running.get(answered_round(item, request) or "")
             if refused is not None and (item.cancel or item.HasField("error")):

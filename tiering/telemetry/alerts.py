@@ -28,7 +28,7 @@ class Alert:
 ALERTS = (
     Alert(
         "LakewardTableBehindPromise",
-        f"{m.BEHIND.name} > 0",
+        f"{m.BEHIND.name} > 0 unless on (database, table) {m.PAUSED.name} == 1",
         "2m",
         "warning",
         "{{ $labels.database }}.{{ $labels.table }} is {{ $value | humanizeDuration }} behind its promise of freshness.",
@@ -42,7 +42,7 @@ ALERTS = (
         "warning",
         "{{ $value }} tables without series of their own are behind their promise.",
         "SELECT database_name, table_name, status, status_reason, lag_ms FROM fluss.sys.lake_tiering_status "
-        "WHERE lag_ms > freshness_ms ORDER BY lag_ms DESC LIMIT 100",
+        "WHERE lag_ms > freshness_ms AND NOT paused ORDER BY lag_ms DESC LIMIT 100",
     ),
     Alert(
         "LakewardTableFailing",

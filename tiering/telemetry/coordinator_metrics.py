@@ -81,7 +81,7 @@ class _Totals:
         assert record.state is not None
         self.tables += 1
         self.states[record.state.value] += 1
-        self.behind += bool(table.behind_seconds)
+        self.behind += bool(table.behind_seconds) and record.pause is None
         if record.error is not None:
             self.failing[record.error.retryable] += 1
         self.paused += record.pause is not None

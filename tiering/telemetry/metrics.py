@@ -76,7 +76,7 @@ FAILURES_IN_A_ROW = Metric("lakeward_table_consecutive_failures", "Failed rounds
 PAUSED = Metric("lakeward_table_paused", "1 while the table is paused, else 0.", TABLE)
 
 TABLES = Metric("lakeward_tables", "Lake tables by state.", ("status",))
-TABLES_BEHIND = Metric("lakeward_tables_behind", "Tables behind their promise.")
+TABLES_BEHIND = Metric("lakeward_tables_behind", "Tables behind their promise, without paused ones.")
 TABLES_FAILING = Metric(
     "lakeward_tables_failing", "Tables whose latest round failed; by whether tiering tries again by itself.", ("retries",)
 )
@@ -88,7 +88,7 @@ ALL_FAILURES = Metric("lakeward_failures", "Failed rounds, of all tables that th
 TABLES_LEFT_OUT = Metric("lakeward_tables_left_out", "Tables without series of their own, above the bound.")
 LEFT_OUT_MAX_LAG = Metric("lakeward_left_out_lag_seconds_max", "The largest lag of those.")
 LEFT_OUT_PENDING_RECORDS = Metric("lakeward_left_out_pending_records", "Records of those that are not in the lake.")
-LEFT_OUT_BEHIND = Metric("lakeward_left_out_tables_behind", "How many of those are behind their promise.")
+LEFT_OUT_BEHIND = Metric("lakeward_left_out_tables_behind", "How many of those are behind their promise, without paused ones.")
 
 TIERERS = Metric("lakeward_tierers", "Tierers heard of within the service timeout, by state.", ("state",))
 SLOTS = Metric("lakeward_tierers_slots", "Tables that active tierers can move at a time.")

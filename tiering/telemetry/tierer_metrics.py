@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from tiering.clock import Clock
 from tiering.model.rounds import Assignment, PhaseTimes, RoundState
@@ -29,6 +29,8 @@ class TiererMetrics(TiererWatch):
 
     def __init__(self, registry: CollectorRegistry, clock: Clock, slots: int, ready_ms: int) -> None:
         """`ready_ms`: the tierer is ready while the coordinator's last answer is no older."""
+        # One more series beside each counter, which nobody declares or asks for.
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # it has no types
         self._clock = clock
         self._ready_ms = ready_ms
         self._lock = threading.Lock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tiering.counts import counted
 from tiering.model.tables import OFFSET_COLUMN
 from tiering.validate.elsewhere import report_elsewhere
 from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
@@ -33,7 +34,7 @@ def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...],
 def _count_details(expected: int, actual: int) -> str | None:
     if expected == actual:
         return None
-    return f"{actual - expected} rows too many" if actual > expected else f"{expected - actual} rows are missing"
+    return f"{counted(actual - expected, 'row')} too many" if actual > expected else f"{counted(expected - actual, 'row')} missing"
 
 
 def check_offsets(engine: Engine, report: Report, stretches: tuple[Stretch, ...], lake: LakeBlocks) -> None:
@@ -75,7 +76,7 @@ def _offset_details(engine: Engine, stretch: Stretch, block: int) -> str:
 
 def _without_offset(engine: Engine, stretch: Stretch) -> str | None:
     [(rows,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {IN_BUCKET} AND {OFFSET_COLUMN} IS NULL", place_parameters(stretch))
-    return f"bucket {stretch.name}: {rows} rows have no offset (NULL)" if rows else None
+    return f"bucket {stretch.name}: {counted(rows, 'row')} without an offset (NULL)" if rows else None
 
 
 def check_rows(engine: Engine, report: Report, stretches: tuple[Stretch, ...], lake: LakeBlocks) -> None:

@@ -9,6 +9,7 @@ import duckdb
 
 from tiering.clock import Clock, SystemClock
 from tiering.cluster.base import SplitSource
+from tiering.counts import counted
 from tiering.errors import DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
 from tiering.library_guards.duckdb_guard import lock
@@ -82,7 +83,8 @@ def _check_base(subject: Subject, report: Report) -> bool:
         return False
     details = None
     if subject.vanished:
-        details = f"{len(subject.vanished)} buckets of partitions that were dropped since are in the marker; their rows cannot be compared"
+        buckets = counted(len(subject.vanished), "bucket")
+        details = f"the marker has {buckets} of partitions that were dropped since: their rows cannot be compared"
     report.add("base", "table", True, details=details)
     return True
 
@@ -110,7 +112,7 @@ def _check_files(lake: Lake, subject: Subject, report: Report) -> bool:
     missing = [file.path for file in files if not Path(file.path).is_file()]
     if missing:
         _raise_if_expired(lake, subject)
-    details = f"{len(missing)} files of the snapshot are not there; the first is {missing[0]}" if missing else None
+    details = f"{counted(len(missing), 'file')} of the snapshot not there; the first is {missing[0]}" if missing else None
     report.add("files", "table", not missing, len(files), len(files) - len(missing), details)
     return not missing
 

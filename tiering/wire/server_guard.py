@@ -89,6 +89,7 @@ _ROOMS_OF_SERVICES = {
     "tiering.rpc.v1.EmbeddedCluster": CLUSTER,
     "grpc.health.v1.Health": PROBES,
     "grpc.reflection.v1alpha.ServerReflection": PROBES,
+    "grpc.reflection.v1.ServerReflection": PROBES,
 }
 _LARGE = (
     "/tiering.rpc.v1.EmbeddedCluster/Append",

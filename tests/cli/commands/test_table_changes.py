@@ -164,7 +164,7 @@ def test_a_person_is_asked_and_told_what_would_be_lost(tools: Deployment) -> Non
     with LakewardClient(tools.uri) as client:
         wait_for("the lag is known", lambda: client.list_tiering_statuses(table_path=TOOLS)[0].pending_records == 30)
     with Terminal("drop", str(TOOLS), "--uri", tools.uri) as terminal:
-        terminal.wait_for("30 records are not in the lake yet, and would be lost. This cannot be undone. [y/N]")
+        terminal.wait_for("30 records not in the lake yet would be lost. This cannot be undone. [y/N]")
         terminal.type("n\n")
         assert terminal.wait_ended() == 1
     assert table(tools).path == TOOLS

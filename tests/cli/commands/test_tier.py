@@ -101,10 +101,18 @@ def test_a_database_is_tiered_and_what_is_left_is_counted(lakeward: Lakeward) ->
     assert (ended.status, ended.err) == (0, "")
     assert [line.split(",")[0] for line in ended.out.splitlines()] == ["table", "sales.orders"]
     short = lakeward("tier-database", "sales", "--include", "orders", "--timeout-ms", "1", "--format", "csv")
-    assert (short.status, short.err) == (ExitStatus.NOT_YET, "lakeward: 1 of 1 tables are not tiered yet\n")
+    assert (short.status, short.err) == (ExitStatus.NOT_YET, "lakeward: 1 of 1 table is not tiered yet\n")
+    nothing = lakeward("tier-database", "sales", "--include", "none")
+    assert (nothing.status, nothing.out, nothing.err) == (0, "", "lakeward: no table of sales has to be tiered\n")
     refused = lakeward("tier-database", "nowhere")
     assert refused.status != 0
     assert "nowhere" in refused.err
+
+
+def test_a_round_that_there_is_not_cannot_be_cancelled(lakeward: Lakeward) -> None:
+    refused = lakeward("cancel", "sales.orders")
+    assert (refused.status, refused.out) == (2, "")
+    assert refused.err.startswith("lakeward: there is no round 'sales.orders'")
 
 
 def test_a_tierer_is_fenced_by_a_command_and_by_the_client() -> None:

@@ -94,6 +94,27 @@ def test_a_cancelled_round_ends_without_a_commit(world: World) -> None:
     assert cancel(world, assignment.round_id) == (RoundState.CANCELLED, "too_late")
 
 
+def test_a_split_that_hangs_keeps_its_table_until_the_round_is_cancelled_and_the_service_timeout_is_over(world: World) -> None:
+    """As one does that reads from a mount that does not answer, in a tierer that goes on with its heartbeats."""
+    world.append()
+    hanging, assignment = world.assigned()
+    hanging.plan(assignment)
+    late = hanging.prepare(assignment)
+    for _ in range(20):
+        world.later(10)
+        assert not hanging.beat().tiering_table_resp[0].cancel
+    assert world.state() == "Tiering"
+    cancel(world, assignment.round_id)
+    for _ in range(12):
+        world.later(10)
+        hanging.beat()
+    assert world.state() == "Pending", "its freshness was over meanwhile"
+    other = world.process("b", "tierer-2")
+    other.run(other.get())
+    assert not hanging.begin(assignment, late).granted
+    assert world.record().lake.offsets == {"0": 10, "1": 0}
+
+
 def test_a_round_is_too_late_to_cancel_after_the_grant_and_after_its_end(world: World) -> None:
     world.append()
     tierer, assignment = world.assigned()

@@ -37,6 +37,7 @@ def test_another_tierer_goes_on_and_the_fenced_one_changes_nothing_more(world: W
     events = [(event.event_type, event.principal, event.message) for event in world.store.events()]
     assert ("TIERER_FENCED", "ann", "the tierer tierer-1 was fenced: hangs") in events
     answer = fenced.beat(request=True)
+    assert answer.fenced, "it is told"
     assert not answer.HasField("tiering_table"), "it gets no table, though one waits"
     assert answer.tiering_table_resp[0].cancel, "its task is to end"
     assert not fenced.begin(assignment, late).granted

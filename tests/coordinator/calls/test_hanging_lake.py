@@ -28,7 +28,7 @@ from tiering.lake.base import LakeView
 from tiering.model.call_results import Progress, TierDatabaseResult
 from tiering.model.tables import TablePath
 
-ABOUT_S = 1.0
+ABOUT_S = 2.0
 """What a machine that is busy may add to a wait."""
 TABLES = 100
 

@@ -11,7 +11,9 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyiceberg.types import StringType
 
 from support.flink.flink_on_iceberg import FlinkOnIceberg, share
 from support.lakes import broken_lakes as broken
@@ -21,6 +23,7 @@ from support.on_call import call, follow, in_lake, next_action
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
 from tiering import errors
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.pause_tiering import PauseTiering
 from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.memory.history import HistoryRange
@@ -334,6 +337,54 @@ def test_a_hint_says_how_many_rows_a_choice_leaves_out(tmp_path: Path) -> None:
     [status] = world.coordinator.view().table_statuses()
     assert status.error_hint is not None
     assert status.error_hint.endswith("CALL sys.reconcile_lake('sales.orders', 'accept') leaves 12 records out of the lake.")
+    world.close()
+
+
+def add_note(source: Source) -> None:
+    with source.world.iceberg(source.info).update_schema() as update:
+        update.add_column("note", StringType())
+
+
+def test_a_column_that_somebody_filled_is_dropped_by_nobody_but_him(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    source = tiered(world, LOG, False)
+    add_note(source)
+    source.tier()
+    drop = "ALTER TABLE lake.sales.orders DROP COLUMN note"
+    assert next_action(world.coordinator, source.info) == drop, "it is empty"
+    lake_table = world.iceberg(source.info)
+    rows = lake_table.scan().to_arrow()
+    notes = pa.array(["look at this", *[None] * (rows.num_rows - 1)], pa.string())
+    lake_table.overwrite(rows.set_column(rows.schema.get_field_index("note"), "note", notes))
+    statement = next_action(world.coordinator, source.info)
+    assert statement is not None
+    assert statement.startswith(RENAME), "his notes stay under another name, and every row comes again"
+    [status] = world.coordinator.view().table_statuses()
+    assert status.error_hint is not None
+    assert status.error_hint.endswith("ALTER TABLE <lake catalog>.sales.orders DROP COLUMN note loses the values of 1 row.")
+    assert len(follow(world.coordinator, source.info, in_lake(world))) == 2
+    prove_healthy(source)
+    world.close()
+
+
+def test_of_a_drifted_table_that_was_rolled_back_the_drift_is_mended_first(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    source = tiered(world, LOG, False)
+    broken.rolled_back(source)
+    source.tier()
+    assert next_action(world.coordinator, source.info) == RETIER
+    add_note(source)
+    head = world.view(source.info).head
+    for dry_run in (True, False):
+        with pytest.raises(errors.SchemaDrift, match=r"has the column 'note'.*; nothing was reconciled") as refusal:
+            asyncio.run(world.coordinator.control.perform(ReconcileLake(source.info.path, "retier", caller="ann", dry_run=dry_run)))
+        assert "First ALTER TABLE <lake catalog>.sales.orders DROP COLUMN note (which" in (refusal.value.hint or "")
+    assert world.view(source.info).head == head
+    assert next_action(world.coordinator, source.info) == "ALTER TABLE lake.sales.orders DROP COLUMN note"
+    with world.iceberg(source.info).update_schema() as update:
+        update.delete_column("note")
+    assert follow(world.coordinator, source.info, in_lake(world)) == [RETIER]
+    prove_healthy(source)
     world.close()
 
 

@@ -11,6 +11,7 @@ from support.background import tick
 from support.clusters.memory_cluster import log_table
 from support.operators import pause, resume
 from support.worlds.coordinator_world import FRESHNESS, HandTierer, World
+from tiering.coordinator.decisions import retries
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import InvalidArgument
 from tiering.model.leases import KvSnapshot
@@ -164,7 +165,7 @@ def test_of_a_log_that_lost_its_beginning_no_more_records_are_claimed_than_can_b
     again = tierer.get()
     tierer.plan(again)
     begins = [event.message.partition(":")[0] for event in reversed(world.store.events()) if event.event_type == "BACKLOG_BEGIN"]
-    assert begins == ["at most 1010 records of 1 buckets wait", "20 records of 1 buckets wait"]
+    assert begins == ["at most 1,010 records of 1 bucket wait", "20 records of 1 bucket wait"]
 
 
 def test_what_is_reached_in_part_goes_on(world: World) -> None:
@@ -416,6 +417,20 @@ def test_backlogs_leave_a_slot_to_tables_that_promise_to_be_fresh() -> None:
     assert not tierer.beat(request=True).HasField("tiering_table")
     world.later(100)
     assert tierer.get().table_path.table_name == "live"
+
+
+def test_a_backlog_that_failed_keeps_its_slot_no_longer_than_others(world: World) -> None:
+    world.append(100)
+    world.due()
+    tierer = world.tierer()
+    tierer.slots = 2
+    first = tierer.get()
+    assert first.max_duration_ms == 10 * FRESHNESS * 1_000
+    tierer.fail(first)
+    world.later(2)
+    again = tierer.get()
+    assert again.max_duration_ms == FRESHNESS * 1_000
+    assert retries.is_retry(world.record()), "it counts among the retries, which get a share of the slots"
 
 
 def test_with_one_slot_they_take_turns_in_rounds_as_short_as_all_others() -> None:

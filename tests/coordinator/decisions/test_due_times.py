@@ -13,7 +13,7 @@ import pytest
 from support.background import tick
 from support.clusters.assigner import Assigner
 from support.clusters.memory_cluster import log_table
-from support.operators import pause
+from support.operators import cancel, pause
 from support.worlds.coordinator_world import FRESHNESS, START, HandTierer, World
 from tiering.coordinator.decisions import waits
 from tiering.coordinator.decisions.change import Change
@@ -178,6 +178,21 @@ def test_a_round_that_found_nothing_does_not_lead_to_the_next_for_the_same_rows(
     world.later(FRESHNESS)
     tierer.finish(tierer.get(), empty=True)
     assert observed(world) == "Scheduled"
+
+
+def test_a_cancelled_round_begins_anew_when_the_freshness_asks_for_it() -> None:
+    world = sized()
+    tierer = live(world)
+    world.append(1_000)
+    world.cluster.oldest_timestamps = lambda table, offsets: dict.fromkeys(offsets, world.clock.now())  # type: ignore[method-assign]
+    assert observed(world) == "Pending"
+    again = tierer.get()
+    assert cancel(world.coordinator, again.round_id, "ann")
+    tierer.fail(again)
+    world.later(5)
+    assert observed(world) == "Scheduled", "as much waits as before"
+    world.later(FRESHNESS)
+    assert observed(world) == "Pending"
 
 
 def test_a_paused_table_is_not_due_by_size() -> None:

@@ -119,3 +119,16 @@ def test_where_as_many_tables_hang_as_there_are_threads_nobody_waits(looks: Lake
 
     asyncio.run(crowd())
     assert lake.begun == THREADS
+
+
+def test_a_service_that_stops_lets_go_of_looks_that_wait_for_their_turn(looks: LakeLooks, lake: Hanging) -> None:
+    async def crowd() -> None:
+        calls = [asyncio.ensure_future(looks.within(LONG_MS, at(1, lake.look))) for _ in range(TABLE_THREADS + 10)]
+        await until(lambda: lake.asking == TABLE_THREADS)
+        looks.close()
+        await until(lambda: sum(call.done() for call in calls) == 10)
+        assert all(isinstance(call.exception(), LakeUnavailable) for call in calls if call.done())
+        lake.released.set()
+        assert (await asyncio.gather(*calls, return_exceptions=True)).count("late") == TABLE_THREADS
+
+    asyncio.run(crowd())

@@ -79,11 +79,26 @@ def test_reflection_tells_every_service_and_every_message() -> None:
             "tiering.rpc.v1.TieringControl",
             "grpc.health.v1.Health",
             "grpc.reflection.v1alpha.ServerReflection",
+            "grpc.reflection.v1.ServerReflection",
         }
         pool = DescriptorPool(database)
         status = pool.FindServiceByName("tiering.rpc.v1.TieringStatus")
         assert "ListTieringStatuses" in {method.name for method in status.methods}
         assert "lag_ms" in pool.FindMessageTypeByName("tiering.rpc.v1.PbTableTieringStatus").fields_by_name
+
+
+def test_the_newer_reflection_answers_as_the_older_one_does() -> None:
+    """As grpcurl asks first."""
+    with at_uri(World()) as uri, grpc.insecure_channel(uri) as channel:
+        ask = channel.stream_stream(
+            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+            request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
+            response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
+        )
+        questions = [reflection_pb2.ServerReflectionRequest(list_services="")]
+        [newer], [older] = (list(call(iter(questions))) for call in (ask, ServerReflectionStub(channel).ServerReflectionInfo))
+        assert newer == older
+        assert len(newer.list_services_response.service) > 3
 
 
 def test_a_call_of_many_requests_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

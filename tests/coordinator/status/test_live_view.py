@@ -173,7 +173,7 @@ def test_reasons_for_waiting(world: World) -> None:
     world.later(1)
     tierer.fail(tierer.get(), error_class="SchemaDrift", error_retryable=False, error_hint="mend it")
     status = look(world)
-    assert status.status_reason == "permanent error: SchemaDrift; resumed by CALL sys.tier_table or a change of the table"
+    assert status.status_reason == "permanent error: SchemaDrift; not tried again before somebody does what next_action or error_hint says"
     assert (status.error_class, status.error_phase, status.error_hint, status.error_retryable) == ("SchemaDrift", "WRITE", "mend it", False)
     assert (status.error_count, status.consecutive_failures, status.next_retry_time) == (2, 2, None)
     pause(world.coordinator, world.table.path, "alice", "moving house", until=START.replace(year=2027))

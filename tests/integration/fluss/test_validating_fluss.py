@@ -201,7 +201,7 @@ def test_a_row_of_a_log_table_that_is_lost_doubled_or_changed_is_named(tiered: T
         first = rows["__offset"][0].as_py()
         rewrite(file, rows.slice(1))
         assert ("offsets", "0", f"bucket 0: offset {first} is missing") in faults(tiered.check(tiered.log, Level.OFFSETS))
-        assert ("rows", "0", "1 rows are missing") in faults(tiered.check(tiered.log, Level.COUNTS))
+        assert ("rows", "0", "1 row missing") in faults(tiered.check(tiered.log, Level.COUNTS))
         rewrite(file, pa.concat_tables([rows, rows.slice(0, 1)]))
         assert ("offsets", "0", f"bucket 0: offset {first} is there 2 times") in faults(tiered.check(tiered.log, Level.OFFSETS))
         rewrite(file, rows)
@@ -238,7 +238,7 @@ def test_a_file_that_is_gone_is_named_also_by_the_service(tiered: Tiered) -> Non
         file.unlink()
         printed = tiered.deployment.lakeward("validate", str(tiered.log.path), "--format", "csv", status=1)
     assert str(file) in printed
-    assert "1 files of the snapshot are not there" in printed
+    assert "1 file of the snapshot not there" in printed
 
 
 def test_no_service_is_needed_but_the_clusters_own_servers(tiered: Tiered) -> None:

@@ -12,7 +12,7 @@ from tiering.lake.base import LakeView
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.base_check import Base, check_base, needs_living
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.tables import BucketKey
+from tiering.model.tables import BucketKey, TablePath
 
 # --- what may be built upon
 
@@ -85,7 +85,9 @@ def test_a_copy_of_a_lake_table_is_refused() -> None:
 
 
 def test_a_lake_table_that_vanished_is_refused() -> None:
-    refused(errors.LakeTableReplaced, None)
+    assert "lake table of table 7 is gone" in refused(errors.LakeTableReplaced, None).message
+    named = refused(errors.LakeTableReplaced, None, replace(KNOWN, path=TablePath("sales", "orders")))
+    assert "lake table of sales.orders is gone" in named.message
 
 
 def test_recorded_offsets_without_a_lake_table_are_refused() -> None:

@@ -205,3 +205,14 @@ def test_an_error_of_the_table_that_names_a_bucket_is_that_buckets(world: World,
     first, second = rows(world)
     assert errors(first) == (None, None, None)
     assert errors(second) == ("DataCorrupt", "the segment does not match its checksum", offset)
+
+
+def test_of_a_lake_that_was_rolled_back_nobody_can_tell_where_rows_are(world: World) -> None:
+    world.append(10)
+    tierer, assignment = world.assigned()
+    tierer.run(assignment)
+    assert places(rows(world)[0]) == (0, 10, 0)
+    world.append(5)
+    world.due()
+    tierer.fail(tierer.get(), error_class="LakeRolledBack", error_retryable=False)
+    assert places(rows(world)[0]) == (None, None, None)

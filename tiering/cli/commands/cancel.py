@@ -9,6 +9,8 @@ import typer
 from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
+from tiering.errors import InvalidArgument
+from tiering.model.call_results import CancelOutcome
 
 
 def register(app: typer.Typer) -> None:
@@ -30,4 +32,9 @@ def cancel(
     """
     with LakewardClient(uri) as client:
         result = client.cancel_tiering(round_id, message=message, dry_run=dry_run, idempotency_key=idempotency_key)
+    if result.outcome is CancelOutcome.UNKNOWN:
+        raise InvalidArgument(
+            f"there is no round {round_id[:60]!r}",
+            hint="lakeward status DATABASE.TABLE shows the table's running round, and sys.tiering_rounds has all of them.",
+        )
     print_rows([{"round_id": result.round_id, "state": result.state, "outcome": result.outcome.value}], output)

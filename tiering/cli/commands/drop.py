@@ -10,6 +10,7 @@ import typer
 from tiering.cli.terminal.cluster_options import FlussServersOption
 from tiering.cli.terminal.options import DEFAULT_URI, TableArgument, UriOption
 from tiering.client import LakewardClient
+from tiering.counts import counted
 from tiering.errors import InvalidArgument, LakeDisabled, UnknownTable
 from tiering.model.names import parse_table_path
 
@@ -55,7 +56,7 @@ def what_stays(path: TablePath, status: TableStatus | None) -> str:
         return "It was not tiered; a lake table of an earlier time is left as it is."
     if status.lake_snapshot_id is None:
         return "Nothing of it was in the lake."
-    rows = "its rows" if status.lake_records is None else f"{status.lake_records:,} rows"
+    rows = "its rows" if status.lake_records is None else f"{counted(status.lake_records, 'row')}"
     return (
         f"Its {status.lake_format} table {path} stays in the lake, with {rows}: `lakeward lake-conf` prints how to open it, and to drop it "
         "there. A new table of this name is not tiered into it before that."
@@ -76,5 +77,5 @@ def _ask(path: TablePath, status: TableStatus | None) -> None:
     if not sys.stdin.isatty():
         raise InvalidArgument(f"{path} was not dropped: nobody can be asked here", hint="Add --yes.")
     pending = status.pending_records if status is not None else None
-    lost = f" {pending:,} records are not in the lake yet, and would be lost." if pending else ""
+    lost = f" {counted(pending, 'record')} not in the lake yet would be lost." if pending else ""
     typer.confirm(f"Drop {path} with all its rows?{lost} This cannot be undone.", abort=True, err=True)

@@ -118,7 +118,7 @@ def _summary(path: TablePath, result: IngestResult) -> str:
 def _done(result: IngestResult) -> str:
     if result.deletes:
         return f"{result.records} of {result.rows} keys deleted"
-    return f"{result.rows} rows {'upserted' if result.table.primary_key else 'appended'}"
+    return f"{result.rows} row{'' if result.rows == 1 else 's'} {'upserted' if result.table.primary_key else 'appended'}"
 
 
 def _row(path: TablePath, result: IngestResult) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tiering.cli.terminal.exit_status import ExitStatus
 from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
+from tiering.counts import counted
 
 
 def register(app: typer.Typer) -> None:
@@ -48,8 +49,13 @@ def tier_database(
             idempotency_key=idempotency_key,
             on_progress=show,
         )
+    if not rows and output is OutputFormat.TABLE:
+        print(f"{PROGRAM}: no table of {database} has to be tiered", file=sys.stderr)
+        return
     print_rows([{**result_row(row.tiered), "error": row.error} for row in rows], output)
     left = [row for row in rows if row.error is not None or not is_reached(row.tiered)]
     if wait and left and not dry_run:
-        print(f"{PROGRAM}: {len(left)} of {len(rows)} tables are not tiered yet", file=sys.stderr)
+        print(
+            f"{PROGRAM}: {len(left)} of {counted(len(rows), 'table')} {'is' if len(left) == 1 else 'are'} not tiered yet", file=sys.stderr
+        )
         raise typer.Exit(ExitStatus.NOT_YET)

@@ -17,6 +17,7 @@ from tiering.cli.spark.properties import CATALOG
 from tiering.cli.status.view import status_style
 from tiering.cli.terminal.consoles import printable
 from tiering.cli.terminal.output import as_text
+from tiering.counts import counted
 from tiering.durations import short_duration
 from tiering.errors import LakewardError
 from tiering.model.rounds import RoundState
@@ -105,7 +106,7 @@ def _former_round(row: Mapping[str, Any], now: datetime) -> Text:
     if started is not None:
         parts.append(_age(started, now) if row["duration_ms"] is None else short_duration(row["duration_ms"]))
     if row["records_written"]:
-        parts.append(f"{row['records_written']:,} records")
+        parts.append(f"{counted(row['records_written'], 'record')}")
     if row["error_class"] is not None:
         message = " ".join(printable(row["error_message"] or "").split())
         cut = message if len(message) <= _ERROR_LENGTH else f"{message[: _ERROR_LENGTH - 1]}…"
@@ -160,7 +161,9 @@ def _lag(status: TableStatus) -> Text:
     text = Text(lag, style="red" if _is_late(status) else "").append(f"; promised {short_duration(status.freshness_ms)}", style="default")
     if status.pending_records is not None:
         size = "" if status.pending_bytes is None else f", about {status.pending_bytes:,} bytes"
-        text.append(f"; {status.pending_records:,} records wait{size}", style="default")
+        text.append(
+            f"; {counted(status.pending_records, 'record')} {'waits' if status.pending_records == 1 else 'wait'}{size}", style="default"
+        )
     return text
 
 

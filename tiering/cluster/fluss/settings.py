@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tiering.cluster.fluss.connection_options import FlussConnection
-from tiering.cluster.fluss.remote.storage import REMOTE_FILE_PROPERTIES, check_endpoint
+from tiering.cluster.fluss.remote.storage import REMOTE_FILE_PROPERTIES, check_storage
 from tiering.errors import InvalidArgument, SetupError
 from tiering.model.service_mode import ServiceMode
 
@@ -51,5 +51,5 @@ def read_settings(settings: Mapping[str, str]) -> FlussSettings:
         raise InvalidArgument(f"--fluss-mode is {mode[:60]!r}", hint=f"It may be: {', '.join(ServiceMode)}.")
     servers = FlussConnection.parse(settings.get(BOOTSTRAP_SERVERS, "")).bootstrap_servers
     storage = {name: settings[name] for name in REMOTE_FILE_PROPERTIES if settings.get(name)}
-    check_endpoint(storage)
+    check_storage(storage)
     return FlussSettings(servers, cluster_id, ServiceMode(mode), storage)

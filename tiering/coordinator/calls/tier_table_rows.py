@@ -10,6 +10,7 @@ from tiering import errors
 from tiering.coordinator.decisions.change import cancel_text
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import ErrorInfo, OperationRecord, RoundRecord, TableRecord, TextOffsets
+from tiering.counts import counted
 from tiering.errors import cut_message
 from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.tables import TablePath
@@ -64,8 +65,8 @@ def row(
 
 def empty_row(goal: Goal, record: TableRecord, lake_snapshot_id: int | None, now: Moment, lag_ms_after: int | None) -> TierTableResult:
     """Nothing was to do: no round was made."""
-    counted = row(goal, "EMPTY", record, None, now, lake_snapshot_id=lake_snapshot_id, lag_ms_after=lag_ms_after)
-    return replace(counted, splits=0, records=0, files=0, bytes=0)
+    empty = row(goal, "EMPTY", record, None, now, lake_snapshot_id=lake_snapshot_id, lag_ms_after=lag_ms_after)
+    return replace(empty, splits=0, records=0, files=0, bytes=0)
 
 
 def progress_of(record: TableRecord, current: RoundRecord | None, *, needs_turn: bool = False) -> Progress:
@@ -87,9 +88,9 @@ def progress_line(record: TableRecord, current: RoundRecord | None, *, needs_tur
         return f"round {current.round_id} of {record.path} waits for a tierer"
     done = ""
     if running.splits_total:
-        done = f", {running.splits_done or 0} of {running.splits_total} splits done"
+        done = f", {running.splits_done or 0} of {counted(running.splits_total, 'split')} done"
         if running.records_total:
-            done += f", {running.records_done or 0:,} of {running.records_total:,} records"
+            done += f", {running.records_done or 0:,} of {counted(running.records_total, 'record')}"
     return f"round {current.round_id} of {record.path} runs on the tierer {running.tierer_id}{done}"
 
 

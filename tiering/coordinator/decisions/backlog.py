@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.records import LakeKnowledge, Level, TableRecord, TextOffsets, from_text
 from tiering.coordinator.options import CoordinatorOptions
+from tiering.counts import counted
 from tiering.model.rounds import RoundMode
 from tiering.model.splits import AssignedBacklog, BacklogCause, BacklogStart
 from tiering.model.tables import BucketKey
@@ -106,7 +107,8 @@ def begin_planned(change: Change, ctx: Context, stops: TextOffsets) -> Change:
         records = sum(stop - tiered.get(bucket, 0) for bucket, stop in begun.items())
         at_most = "" if begun.keys() <= tiered.keys() else "at most "  # a plan does not say where the log of a new bucket starts
         details = {"start": lake.backlog_starts, "cause": start.cause.value, "buckets": len(begun), "records": records}
-        message = f"{at_most}{records} records of {len(begun)} buckets wait: {_WORDS[start.cause]}"
+        waits = "waits" if records == 1 else "wait"
+        message = f"{at_most}{counted(records, 'record')} of {counted(len(begun), 'bucket')} {waits}: {_WORDS[start.cause]}"
         change = change.note(ctx, "BACKLOG_BEGIN", message, Level.INFO, **details)
     return _switched(change.update(lake=lake), ctx, before, _WORDS[start.cause] if begun else "nothing waits")
 

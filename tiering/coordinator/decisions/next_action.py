@@ -74,14 +74,21 @@ def _against_error(record: TableRecord, names: CatalogNames) -> str | None:
     if error is None:
         return None
     if error.way_out is not None:
-        return _statement(record, error.way_out, names)
+        return statement_of(record, error.way_out, names)
     kind = error_kind(error)
     if kind is None or is_looked_at(error) or not kind.next_action:
         return None
-    return _statement(record, WayOut(Way.RETRY), names)
+    return statement_of(record, WayOut(Way.RETRY), names)
 
 
-def _statement(record: TableRecord, way_out: WayOut, names: CatalogNames) -> str | None:
+def mend_of(drift: errors.SchemaDrift) -> WayOut | None:
+    """What the lake names as the mend of a drift (`lake.maintenance.DriftCheck`); None = nothing mends it."""
+    mend = drift.ids.get("mend")
+    return None if mend is None else WayOut(Way(mend), drift.ids.get("lake_column"), drift.ids.get("mended_as"))
+
+
+def statement_of(record: TableRecord, way_out: WayOut, names: CatalogNames) -> str | None:
+    """The way out as a statement; None for no way."""
     path, kind = record.path, way_out.kind
     if kind in _RECONCILE:
         return f"CALL {names.catalog}.sys.reconcile_lake('{path}', '{kind}')"

@@ -10,6 +10,7 @@ from tiering import errors
 from tiering.coordinator.decisions import waits
 from tiering.coordinator.decisions.change import Change, Context, enter_pending, heartbeat_deadline
 from tiering.coordinator.decisions.records import Level, Pause, QueuedCall, TableRecord, TextOffsets, Trigger
+from tiering.counts import counted
 from tiering.model.states import TableState
 
 
@@ -101,4 +102,4 @@ def reset_errors(ctx: Context, record: TableRecord) -> Change:
     """Counts anew. What a failing table says about its error stays until it succeeds."""
     if not record.error_count:
         return Change(record, durable=False)
-    return Change(record).update(error_count=0).note(ctx, "ERRORS_RESET", f"{record.error_count} errors were counted")
+    return Change(record).update(error_count=0).note(ctx, "ERRORS_RESET", f"{counted(record.error_count, 'error')} counted so far")

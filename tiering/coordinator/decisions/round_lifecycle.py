@@ -149,9 +149,16 @@ def assign(
 
 
 def _longest_ms(ctx: Context, record: TableRecord, *, leaves_slots: bool) -> int:
-    """How long the round may take: that of a backlog many times the freshness, which costs less a row."""
+    """How long the round may take: that of a backlog many times the freshness, which costs less a row.
+
+    After a failure it gets as long as all others, so that one that hangs keeps no slot for longer; the next has its time again.
+    """
     factor = 1
-    if leaves_slots and (backlog.runs_for_throughput(record) or backlog.was_left_alone(record, ctx.now.wall, ctx.options)):
+    if (
+        leaves_slots
+        and not record.consecutive_failures
+        and (backlog.runs_for_throughput(record) or backlog.was_left_alone(record, ctx.now.wall, ctx.options))
+    ):
         factor = ctx.options.backlog_duration_factor
     return max(factor * record.freshness_ms, ctx.options.min_round_duration_ms)
 

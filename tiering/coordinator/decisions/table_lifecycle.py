@@ -246,8 +246,8 @@ def rows_wait(ctx: Context, record: TableRecord, rows: WaitingRows) -> Change | 
 def due_by_size(ctx: Context, record: TableRecord, rows: WaitingRows) -> Change | None:
     """Moves a table at rest to Pending once as much waits as its round is to have; None = it does not.
 
-    In backlog a table without `table.datalake.round.bytes` is due as soon as a round would not run inline. Where the cluster assigns tables
-    it decides.
+    After a round that somebody cancelled it waits for its freshness: what was cancelled is not to begin again at once. In backlog a table
+    without `table.datalake.round.bytes` is due as soon as a round would not run inline. Where the cluster assigns tables it decides.
     """
     enough = record.round_bytes
     if enough is None and backlog.runs_for_throughput(record):
@@ -255,7 +255,7 @@ def due_by_size(ctx: Context, record: TableRecord, rows: WaitingRows) -> Change 
     waiting = _estimated_bytes(record, rows)
     if enough is None or waiting is None or waiting < max(enough, 1) or record.state is not TableState.SCHEDULED:
         return None
-    if record.pause is not None or ctx.options.assigned_by_cluster or _found_nothing_since(record, rows.since):
+    if record.pause is not None or ctx.options.assigned_by_cluster or _was_cancelled(record) or _found_nothing_since(record, rows.since):
         return None
     return enter_pending(Change(record), ctx, Trigger.SCHEDULE, f"{waiting} bytes wait, and a round is to have {enough}")
 
@@ -266,6 +266,10 @@ def _estimated_bytes(record: TableRecord, rows: WaitingRows) -> int | None:
     if rows.size_bytes is None and lake.records and lake.size_bytes is not None:
         return rows.records * lake.size_bytes // lake.records
     return rows.size_bytes
+
+
+def _was_cancelled(record: TableRecord) -> bool:
+    return record.round is not None and record.round.state is RoundState.CANCELLED
 
 
 def _found_nothing_since(record: TableRecord, waits_since: datetime | None) -> bool:

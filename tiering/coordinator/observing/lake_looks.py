@@ -85,8 +85,12 @@ class LakeLooks:
             answer.cancel()  # of a caller who is gone: the look need not begin any more
 
     def close(self) -> None:
-        """Takes no more looks; those that run end by themselves."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Takes no more looks, and gives up those that wait for their turn; those that run end by themselves."""
+        with self._lock:
+            for table in self._tables.values():
+                while table.waiting:
+                    table.waiting.popleft().answer.cancel()
+        self._threads.shutdown(wait=False)
 
     def _begin(self, look: LakeLook[Any]) -> _Begun:
         with self._lock:

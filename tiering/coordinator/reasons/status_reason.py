@@ -101,7 +101,7 @@ def running_text(record: TableRecord, now: Moment) -> str:
 def failed_text(record: TableRecord, now: Moment) -> str:
     if record.retry_deadline is None:
         error_class = record.error.error_class if record.error else "unknown"
-        return f"permanent error: {error_class}; resumed by CALL sys.tier_table or a change of the table"
+        return f"permanent error: {error_class}; not tried again before somebody does what next_action or error_hint says"
     return f"back-off: next attempt in {span_text(milliseconds(record.retry_deadline - now.steady))}"
 
 

@@ -14,6 +14,7 @@ from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, Tierer
 from tiering.coordinator.decisions.waits import begin_deadline
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.reasons.status_reason import paused_text, running_text, span_text, wall_text
+from tiering.counts import counted
 from tiering.model.call_results import Decision, Explanation
 from tiering.model.states import TableState
 
@@ -133,12 +134,14 @@ def _room(room: TiererRoom) -> Iterator[Explanation]:
         fenced = f"; {room.fenced} that run are fenced" if room.fenced else ""
         yield Explanation(Decision.WAIT, f"no tierer is alive{fenced}: start one with lakeward tierer")
     elif room.free == 0:
-        yield Explanation(Decision.WAIT, f"no tierer has a free slot: {room.running} rounds run in {room.slots} slots")
+        yield Explanation(Decision.WAIT, f"no tierer has a free slot: {counted(room.running, 'round')} in {counted(room.slots, 'slot')}")
 
 
 def _queue(record: TableRecord, queued_before: int) -> Iterator[Explanation]:
     if record.state is TableState.PENDING and queued_before:
-        yield Explanation(Decision.WAIT, f"queued behind {queued_before} tables that are called for, more overdue or wait longer")
+        yield Explanation(
+            Decision.WAIT, f"queued behind {counted(queued_before, 'table')}: called for, more overdue, or longer in the queue"
+        )
 
 
 def _notes(record: TableRecord) -> Iterator[Explanation]:

@@ -12,12 +12,16 @@ from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
 from tiering.wire.server import offered_services
 
 _STATUS = health_pb2.HealthCheckResponse
 _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+
+
+_REFLECTION = "grpc.reflection.v1.ServerReflection"
+"""Its messages are those of v1alpha, field by field, under another name of the package; grpcio-reflection has no module for it."""
 
 
 class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated, without types
@@ -58,7 +62,13 @@ def add_to_server(server: grpc.aio.Server) -> HealthService:
     services = offered_services(server)
     health = HealthService(services)
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
-    names = (*services, _SERVICE, reflection.SERVICE_NAME)
+    names = (*services, _SERVICE, reflection.SERVICE_NAME, _REFLECTION)
     servicer = reflection.aio.ReflectionServicer(names)  # type: ignore[attr-defined]  # not in its stubs
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
+    handler = grpc.stream_stream_rpc_method_handler(
+        servicer.ServerReflectionInfo,
+        request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
+        response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    server.add_registered_method_handlers(_REFLECTION, {"ServerReflectionInfo": handler})  # type: ignore[attr-defined]  # as above
     return health

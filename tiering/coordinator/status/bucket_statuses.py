@@ -6,12 +6,28 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from tiering import errors
 from tiering.cluster.capabilities import StandingRecord
 from tiering.coordinator.decisions.records import CommitState, TableRecord, TextOffsets, from_text
 from tiering.coordinator.observing.lag import Lag, Observation, lag_of
-from tiering.errors import BucketStopped
 from tiering.model.buckets import BucketStatus
 from tiering.model.tables import BucketKey, BucketOffsets, TableType
+
+LAKE_NOT_AS_RECORDED = frozenset(
+    kind.__name__
+    for kind in (
+        errors.ClusterMismatch,
+        errors.HistoryExpired,
+        errors.LakeRolledBack,
+        errors.LakeTableReplaced,
+        errors.MarkerCorrupt,
+        errors.MarkerLost,
+        errors.RecordAheadOfLake,
+        errors.TableMismatch,
+        errors.UntrackedLakeTable,
+    )
+)
+"""Errors of a table of which the lake does not hold what is on record of it."""
 
 
 def bucket_statuses(
@@ -56,7 +72,7 @@ def bucket_statuses(
 def _error(record: TableRecord, name: str, tiered: int | None, standing: StandingRecord | None) -> dict[str, Any]:
     """Why the bucket does not go on: what the cluster says of it, or the table's last error if that names it."""
     if standing is not None:
-        return {"error_class": BucketStopped.__name__, "error_message": standing.reason, "stopped_at_offset": standing.offset}
+        return {"error_class": errors.BucketStopped.__name__, "error_message": standing.reason, "stopped_at_offset": standing.offset}
     error = record.error
     if error is None or error.ids.get("bucket") != name:
         return dict.fromkeys(("error_class", "error_message", "stopped_at_offset"))
@@ -71,10 +87,13 @@ def _error(record: TableRecord, name: str, tiered: int | None, standing: Standin
 def _places(record: TableRecord, name: str, log: BucketOffsets | None, *, observed: bool) -> dict[str, Any]:
     """How many of the bucket's records are in the log alone, in both, and in the lake alone; None = nobody can tell from offsets.
 
-    Nobody can after a reconciliation left records out that the marker counts. Of a primary-key table the lake has rows and no records:
+    Nobody can while the lake table is another than is on record, such as one that was rolled back, and after a reconciliation left records
+    out that the marker counts. Of a primary-key table the lake has rows and no records:
     of those that the log has not got any more nobody knows how many are left.
     """
     lake = record.lake
+    if record.error is not None and record.error.error_class in LAKE_NOT_AS_RECORDED:
+        return dict.fromkeys(("log_only_records", "both_records", "lake_only_records"))
     if not observed or not lake.marker_tells or (lake.starts is None and lake.offsets is not None):
         return dict.fromkeys(("log_only_records", "both_records", "lake_only_records"))
     log_start, log_end = (0, 0) if log is None else (log.log_start, log.log_end)

@@ -87,7 +87,7 @@ class Heartbeats:
         tierer, forced_tables = request.tierer, set(request.force_finished_tables)
         with self._table_records.changing(), self._table_records.together():  # one sync of the disk, not one a report
             sender = self._meet(request)
-            response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch)
+            response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch, fenced=sender.tierer.fenced)
             response.failed_table_resp.extend(self._fail(report, tierer) for report in request.failed_tables)
             response.tiering_table_resp.extend(self._renew(report, tierer) for report in request.tiering_tables)
             response.finished_table_resp.extend(self._finish(report, tierer, forced_tables) for report in request.finished_tables)
@@ -106,6 +106,7 @@ class Heartbeats:
         """The answer to a held request, or None: go on waiting."""
         response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch)
         with self._table_records.changing():
+            response.fenced = self._is_fenced(hold.tierer)
             if self._is_over(hold) or self._closing:
                 return response
             self._assign(response, hold.tierer, hold.incarnation, hold.listed)

@@ -30,6 +30,7 @@ from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.primary_key.bucket_files import encode_bucket_files, live_bucket_files
 from tiering.lake.iceberg.reading.added_rows import foreign_snapshot
+from tiering.lake.iceberg.reading.column_values import values_of
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.reading.stored_files import delete_file, live_files, stored_files
 from tiering.lake.iceberg.reading.survey import foreign_offsets, row_offsets, survey_of
@@ -166,6 +167,12 @@ class IcebergLake:
         """See `DriftCheck.check_fit`."""
         if (loaded := self._load(table.path)) is not None:
             check_drift(table, loaded.metadata)
+
+    def values_of(self, path: TablePath, column: str) -> int | None:
+        """See `ColumnValues.values_of`."""
+        loaded = self._load(path)
+        with lake_errors(f"the metadata of {path} cannot be read"):
+            return 0 if loaded is None else values_of(loaded, column)
 
     def check_schema(self, table: TableInfo) -> None:
         """Raises UnsupportedType, InvalidArgument or InvalidName, naming column and type. No I/O."""

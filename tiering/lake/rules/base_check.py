@@ -213,7 +213,7 @@ def _round_id(marker: Marker | None) -> str | None:
 def _check_absent(known: KnownLake) -> None:
     if known.lake_table_uuid is not None:
         raise LakeTableReplaced(
-            f"the lake table of table {known.table_id} is gone; its uuid was {known.lake_table_uuid}",
+            f"the lake table of {known.path or f'table {known.table_id}'} is gone; its uuid was {known.lake_table_uuid}",
             hint=f"Bring it back into the lake's catalog, then {tier_call(known.path)}. Or have a new one made, filled from what KV "
             f"snapshots and log still hold: {reconcile_call(known.path, 'retier')}.",
             table_id=known.table_id,
@@ -221,7 +221,7 @@ def _check_absent(known: KnownLake) -> None:
         )
     if known.recorded:
         raise MarkerLost(
-            f"there is no lake table, but table {known.table_id} is recorded as tiered up to lake snapshot "
+            f"there is no lake table, but {known.path or f'table {known.table_id}'} is recorded as tiered up to lake snapshot "
             f"{known.recorded[0].lake_snapshot_id}",
             hint="Is this the right lake catalog? If so, bring the lake table back into it, then "
             f"{tier_call(known.path)}. Or have a new one made, filled from what KV snapshots and log still hold: "

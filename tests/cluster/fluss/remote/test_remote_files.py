@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import fsspec
@@ -14,6 +15,7 @@ from tiering.cluster.fluss.remote.files import open_remote
 from tiering.cluster.fluss.remote.storage import remote_storage
 from tiering.cluster.fluss.settings import read_settings
 from tiering.errors import InvalidArgument, SetupError
+from tiering.lake.catalog_timeouts import S3_CONNECT, S3_REQUEST
 from tiering.redaction.redact import redact
 
 
@@ -32,6 +34,27 @@ def test_s3_takes_its_place_from_properties_and_no_secret(scheme: str) -> None:
     assert isinstance(system, fs.S3FileSystem)
     assert system.region == "eu-west-1"
     assert path == "bucket/log/a b/1.log"
+
+
+def test_s3_is_waited_for_as_long_as_for_a_lake_on_it_unless_a_server_yaml_says_otherwise() -> None:
+    assert timeouts_of({}) == {"connect_timeout": S3_CONNECT.default, "request_timeout": S3_REQUEST.default}
+    own = remote_storage({"fs.s3a.connection.establish.timeout": "2000", "s3.connection.timeout": "5 s"}).properties
+    assert timeouts_of(own) == {"connect_timeout": 2, "request_timeout": 5}
+    text = {"bootstrap.servers": "host:9123", "cluster-id": "x", "mode": "exclusive", **own}
+    assert read_settings(text).as_text() == text
+
+
+@pytest.mark.parametrize("value", ["0", "soon", "-1"])
+def test_a_time_out_that_never_ends_is_refused(value: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"s3\.connection\.timeout"):
+        remote_storage({"s3a.connection.timeout": value})
+
+
+def timeouts_of(properties: Mapping[str, str]) -> dict[str, float]:
+    """Seconds, as the file system hands them to a task."""
+    system, _ = open_remote("s3://bucket/1.log", properties)
+    (options,) = system.__reduce__()[1]
+    return {name: options[name] for name in ("connect_timeout", "request_timeout")}
 
 
 def test_any_file_system_of_fsspec_is_read() -> None:

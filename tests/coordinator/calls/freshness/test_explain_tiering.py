@@ -96,7 +96,7 @@ def test_later_it_tells_what_waits_and_which_buckets_have_nothing(world: LakeWor
     assert lines[0].decision == "begin"
     [read] = [line for line in lines if line.decision == "read"]
     assert (read.partition_name, read.records) == ("a", 1)
-    assert "1 records wait: the lake has those below offset" in read.reason
+    assert "1 record waits: the lake has those below offset" in read.reason
     assert any(line.partition_name == "b" and "nothing new" in line.reason for line in lines if line.decision == "skip")
     world.storage.drop_partition(table.path, "b")
     assert any("is gone: its rows stay in the lake" in line.reason for line in explain(world.coordinator, table.path))
@@ -167,9 +167,9 @@ def test_back_off_slots_and_the_queue_are_told(world: LakeWorld) -> None:
     for table in (first, second):
         world.append(table, 0, 20)
     world.due()
-    assert holds(of_table(world.coordinator, second), "wait", "queued behind 1 tables")
+    assert holds(of_table(world.coordinator, second), "wait", "queued behind 1 table:")
     world.begin(first)
-    assert holds(of_table(world.coordinator, second), "wait", "no tierer has a free slot: 1 rounds run in 1 slots")
+    assert holds(of_table(world.coordinator, second), "wait", "no tierer has a free slot: 1 round in 1 slot")
     world.clock.advance(121)
     tick(world.coordinator)
     lines = of_table(world.coordinator, first)

@@ -57,10 +57,10 @@ def tier_all(world: World) -> None:
 def test_only_tables_whose_copy_lacks_rows_are_tiered_and_the_call_waits_for_them(world: World) -> None:
     world.append()
     assert call(world, run_rounds=True, wait=True, timeout_ms=20_000) == {"orders": ("SUCCEEDED", None)}
-    assert world.progress_lines[-1] == "1 of 1 tables of sales: sales.orders is SUCCEEDED"
+    assert world.progress_lines[-1] == "1 of 1 table of sales: sales.orders is SUCCEEDED"
     assert call(world) == {}
     events = [(event.event_type, event.principal, event.message) for event in world.store.events()]
-    assert ("DATABASE_CALLED", "ann", "CALL by ann: 1 tables of sales") in events
+    assert ("DATABASE_CALLED", "ann", "CALL by ann: 1 table of sales") in events
 
 
 def test_patterns_choose_by_name(world: World) -> None:

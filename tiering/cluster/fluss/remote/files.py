@@ -17,12 +17,15 @@ from pyarrow import fs
 
 from tiering.cluster.fluss.remote.storage import (
     ACCESS_KEY_VARIABLE,
+    ANSWER_TIMEOUT,
+    CONNECT_TIMEOUT,
     ENDPOINT,
     PATH_STYLE,
     REGION,
     SECRET_KEY_VARIABLE,
     TOKEN_VARIABLE,
     as_url,
+    timeout_seconds,
 )
 from tiering.errors import SetupError
 from tiering.files.hdfs import hdfs_file_system
@@ -73,7 +76,10 @@ def _local_path(uri: str) -> str:
 
 
 def _s3_options(properties: Mapping[str, str]) -> dict[str, Any]:
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {
+        "connect_timeout": timeout_seconds(properties, CONNECT_TIMEOUT),
+        "request_timeout": timeout_seconds(properties, ANSWER_TIMEOUT),
+    }
     access_key, secret_key = os.environ.get(ACCESS_KEY_VARIABLE), os.environ.get(SECRET_KEY_VARIABLE)
     if access_key and secret_key:
         options |= {"access_key": access_key, "secret_key": secret_key, "session_token": os.environ.get(TOKEN_VARIABLE)}

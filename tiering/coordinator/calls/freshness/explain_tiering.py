@@ -19,6 +19,7 @@ from tiering.coordinator.decisions.backlog import assigned_backlog
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.reasons.why_not_now import HOLDS_UP, tierer_room, why_not_now
 from tiering.coordinator.requests import CallRequest
+from tiering.counts import counted
 from tiering.lake.maintenance import ColumnCheck
 from tiering.lake.rules.base_check import Base
 from tiering.model.call_results import Decision, ExplainTieringResult, Explanation
@@ -132,9 +133,9 @@ def _about_plan(parts: CallParts, base: Base, plan: Plan) -> Iterator[Explanatio
         yield Explanation(Decision.NOTE, f"nothing is new: a round {outcome}")
         return
     splits, size = len(plan.splits) + len(plan.snapshots), plan.estimated_bytes
-    text = f"a round would read {sum(split.records for split in plan.splits):,} records of the log"
-    text += f" and {len(plan.snapshots)} KV snapshots" if plan.snapshots else ""
-    text += f" in {splits} splits" + ("" if size is None else f", some {size:,} bytes")
+    text = f"a round would read {counted(sum(split.records for split in plan.splits), 'record')} of the log"
+    text += f" and {counted(len(plan.snapshots), 'KV snapshot')}" if plan.snapshots else ""
+    text += f" in {counted(splits, 'split')}" + ("" if size is None else f", some {size:,} bytes")
     is_inline = size is not None and size <= parts.table_records.options.inline_round_bytes
     yield Explanation(Decision.NOTE, f"{text}, {'in the process of its tierer' if is_inline else 'in a Spark job'}")
 

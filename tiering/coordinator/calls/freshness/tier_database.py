@@ -21,6 +21,7 @@ from tiering.coordinator.calls.tier_table import TierTable, tier_table
 from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.records import EventRecord, Level, TableRecord
 from tiering.coordinator.requests import Mutation
+from tiering.counts import counted
 from tiering.model.call_results import Progress, TierDatabaseResult, TierDatabaseRow, TierTableResult
 from tiering.model.names import table_path
 from tiering.model.rounds import RoundState
@@ -68,7 +69,9 @@ async def tier_database(parts: CallParts, request: TierDatabase) -> AsyncGenerat
         for number, call in enumerate(asyncio.as_completed(calls), 1):
             row = await call
             why = f": {row.error}" if row.error else ""
-            yield Progress(f"{number} of {len(calls)} tables of {request.database_name}: {row.tiered.path} is {row.tiered.state}{why}")
+            yield Progress(
+                f"{number} of {counted(len(calls), 'table')} of {request.database_name}: {row.tiered.path} is {row.tiered.state}{why}"
+            )
         rows = tuple([await call for call in calls])
     finally:
         for call in calls:
@@ -180,7 +183,7 @@ def _event(parts: CallParts, request: TierDatabase, chosen: Tables) -> EventReco
         occurred_at=parts.table_records.now().wall,
         level=Level.INFO,
         event_type="DATABASE_CALLED",
-        message=f"CALL by {request.caller}: {len(chosen)} tables of {request.database_name}",
+        message=f"CALL by {request.caller}: {counted(len(chosen), 'table')} of {request.database_name}",
         principal=request.caller,
         database_name=request.database_name,
         details={"include": request.include, "exclude": request.exclude, "only_stale": request.only_stale},

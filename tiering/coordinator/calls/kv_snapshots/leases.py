@@ -13,6 +13,7 @@ from datetime import datetime
 from tiering.coordinator.calls.effects import CallParts
 from tiering.coordinator.decisions.records import EventRecord, Level
 from tiering.coordinator.requests import Mutation
+from tiering.counts import counted
 from tiering.errors import InvalidArgument, UnknownLease
 from tiering.model.call_results import LeaseResult
 from tiering.model.leases import KvSnapshotLease
@@ -82,7 +83,7 @@ def _event(request: LeaseRequest, result: LeaseResult, now: datetime, path: Tabl
         occurred_at=now,
         level=Level.INFO,
         event_type=request.procedure.upper(),
-        message=f"lease {request.lease_id}: {result.buckets} buckets, {result.state}",
+        message=f"lease {request.lease_id}: {counted(result.buckets, 'bucket')}, {result.state}",
         principal=request.caller,
         database_name=None if path is None else path.database_name,
         table_name=None if path is None else path.table_name,

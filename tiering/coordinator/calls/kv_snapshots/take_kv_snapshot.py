@@ -14,6 +14,7 @@ from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.calls.kv_snapshots.leases import primary_key_table
 from tiering.coordinator.decisions.records import EventRecord, Level
 from tiering.coordinator.requests import Mutation
+from tiering.counts import counted
 from tiering.errors import InvalidArgument
 from tiering.model.call_results import TakeSnapshotResult
 from tiering.model.tables import TableInfo, TablePath
@@ -65,7 +66,7 @@ def _event(request: TakeKvSnapshot, result: TakeSnapshotResult, now: datetime) -
         occurred_at=now,
         level=Level.INFO,
         event_type="KV_SNAPSHOT_TAKEN",
-        message=f"KV snapshots of {result.taken} buckets were taken, {result.buckets} buckets have one",
+        message=f"KV snapshots taken of {counted(result.taken, 'bucket')}, with one: {counted(result.buckets, 'bucket')}",
         principal=request.caller,
         database_name=request.path.database_name,
         table_name=request.path.table_name,

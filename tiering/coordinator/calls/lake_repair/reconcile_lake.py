@@ -22,11 +22,12 @@ from tiering import crash_points, errors
 from tiering.cluster.shared_lake import log_rows, recorded_by_cluster
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions import lake_acks, reconciliation
+from tiering.coordinator.decisions.next_action import CatalogNames, mend_of, statement_of
 from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliation
-from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, from_text, to_text
+from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, Way, from_text, to_text
 from tiering.coordinator.requests import Mutation
 from tiering.lake.base import Committable, Lake, LakeView, WriteResult
-from tiering.lake.maintenance import ForeignOffsets, LakeMaintenance, LakeSurvey, Removal, RowRemoval
+from tiering.lake.maintenance import DriftCheck, ForeignOffsets, LakeMaintenance, LakeSurvey, Removal, RowRemoval
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.base_check import check_base, tiered_offsets
 from tiering.lake.rules.contiguous_offsets import RowOffsets
@@ -53,6 +54,9 @@ from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 _log = structlog.get_logger(__name__)
 
+LAKE_CATALOG = "<lake catalog>"
+"""Stands in a hint for the catalog with the lake's tables, which each reader calls as he likes."""
+
 NOT_NEEDED, WOULD, DONE = "not_needed", "would_reconcile", "reconciled"
 
 
@@ -68,7 +72,7 @@ class ReconcileLake(Mutation[ReconcileResult]):
 
 @effect(ReconcileLake, pool=Pool.REPAIR)
 def reconcile_lake(parts: CallParts, request: ReconcileLake) -> ReconcileResult:
-    """Raises CannotReconcile, UnknownTable, LakeUnavailable, ClusterUnavailable, CommitOutcomeUnknown, InvalidArgument."""
+    """Raises CannotReconcile, SchemaDrift, UnknownTable, LakeUnavailable, ClusterUnavailable, CommitOutcomeUnknown, InvalidArgument."""
     return Reconciler(parts).reconcile(request)
 
 
@@ -113,6 +117,10 @@ class _Decision:
         return 0 if self.removal is None else self.removal.rows
 
 
+def _changes_nothing(inspection: Inspection, decision: _Decision) -> bool:
+    return decision.removal is None and is_same(inspection.situation, decision.ranges, inspection.ranges)
+
+
 class Reconciler:
     """Decides and reconciles. The records of one table change under `parts.table_lock`; looks need none."""
 
@@ -142,10 +150,11 @@ class Reconciler:
         reconciliation.check_no_open_grant(inspection.record)
         action = ReconcileAction(request.action)
         looks_at_rows = action in (ReconcileAction.RETIER, ReconcileAction.DEDUPLICATE)
-        if inspection.passes and (not looks_at_rows or inspection.marker is None):
-            return self._not_needed(request, inspection)
-        decision = self._decision(action, inspection)
-        if inspection.passes and decision.removal is None and is_same(inspection.situation, decision.ranges, inspection.ranges):
+        decision = None
+        if not inspection.passes or (looks_at_rows and inspection.marker is not None):
+            decision = self._decision(action, inspection)
+        self._check_fit(inspection)
+        if decision is None or (inspection.passes and _changes_nothing(inspection, decision)):
             return self._not_needed(request, inspection)
         if request.dry_run:
             left_out, removed = decision.records_left_out, decision.records_removed
@@ -153,6 +162,27 @@ class Reconciler:
         if inspection.survey is None:
             inspection = self._with_new_table(inspection)
         return self._carry_out(request, inspection, decision)
+
+    def drift(self, inspection: Inspection) -> errors.SchemaDrift | None:
+        """What keeps the source's rows from fitting the lake table."""
+        lake = self._lake(inspection.record)
+        if isinstance(lake, DriftCheck):
+            try:
+                lake.check_fit(inspection.info)
+            except errors.SchemaDrift as drift:
+                return drift
+        return None
+
+    def _check_fit(self, inspection: Inspection) -> None:
+        """Raises SchemaDrift with the statement that mends it: no round would go on from what a reconciliation leaves there."""
+        drift = self.drift(inspection)
+        if drift is None:
+            return
+        way_out = mend_of(drift)
+        mend = None if way_out is None else statement_of(inspection.record, way_out, CatalogNames(lake=LAKE_CATALOG))
+        loses = " (which loses the values in it)" if way_out is not None and way_out.kind is Way.DROP_COLUMN else ""
+        first = "" if mend is None else f"First {mend}{loses}, then this CALL again. "
+        raise errors.SchemaDrift(f"{drift.message}; nothing was reconciled", hint=f"{first}{drift.hint}", **drift.ids) from drift
 
     def _with_new_table(self, inspection: Inspection) -> Inspection:
         """After the decision, so that one that is refused makes none. Somebody else's table is not what was decided about."""

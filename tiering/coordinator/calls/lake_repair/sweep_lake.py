@@ -19,6 +19,7 @@ from tiering.coordinator.decisions.records import CommitState, TableRecord
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.requests import CallRequest
+from tiering.counts import counted
 from tiering.lake.maintenance import LakeMaintenance, StoredFile
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
 from tiering.model.call_results import SweepResult
@@ -124,5 +125,5 @@ class Sweeper:
             latest = self._table_records.get(record.table_id)
             if latest is not None:
                 ctx = self._table_records.context(request.caller)
-                self._table_records.put(Change(latest).note(ctx, "LAKE_SWEPT", f"{len(doomed)} files deleted", files=names))
+                self._table_records.put(Change(latest).note(ctx, "LAKE_SWEPT", f"{counted(len(doomed), 'file')} deleted", files=names))
         _log.info("swept a lake table", table=str(record.path), files=len(doomed))

@@ -15,13 +15,14 @@ import structlog
 
 from tiering import errors
 from tiering.coordinator.calls.effects import CallParts
-from tiering.coordinator.calls.lake_repair.reconcile_lake import Inspection, Reconciler
+from tiering.coordinator.calls.lake_repair.reconcile_lake import LAKE_CATALOG, Inspection, Reconciler
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change
-from tiering.coordinator.decisions.next_action import failed_for_good, is_looked_at
+from tiering.coordinator.decisions.next_action import CatalogNames, failed_for_good, is_looked_at, mend_of, statement_of
 from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, Way, WayOut
+from tiering.counts import counted
 from tiering.lake.base import LakeView
-from tiering.lake.maintenance import DriftCheck, LakeSurvey
+from tiering.lake.maintenance import ColumnValues, DriftCheck, LakeSurvey
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import is_empty, reconcile_call
 from tiering.lake.rules.reconcile import ReconcileAction, records_left_out, retiered
@@ -67,42 +68,36 @@ class WaysOut:
             return  # made anew: discovery removes this one
         try:
             inspection = self._reconciler.inspect(info)
-            problem = inspection.problem or self._drift(inspection)
+            drift = self._reconciler.drift(inspection)
         except errors.PermanentTieringError:
             self._record(record, _NOTHING_HELPS)
             return
+        problem = inspection.problem or drift
         if problem is None and inspection.passes:
             self._record(record, _MENDED)
             return
-        sight = (str(problem), _seen_of(inspection.view), {key: log.log_start for key, log in inspection.situation.log.items()})
+        sight = (str(problem), str(drift), _seen_of(inspection.view), {key: log.log_start for key, log in inspection.situation.log.items()})
         before = self._looks.get(record.table_id)
-        way_out = before[1] if before is not None and before[0] == sight else self._way_out(inspection, problem)
+        way_out = before[1] if before is not None and before[0] == sight else self._way_out(inspection, drift)
         self._looks[record.table_id] = sight, way_out
         self._record(record, way_out)
 
-    def _drift(self, inspection: Inspection) -> errors.SchemaDrift | None:
-        """What keeps the source's rows from fitting the lake table."""
-        lake = self._parts.lakes.of(inspection.record.lake_format)
-        if isinstance(lake, DriftCheck):
-            try:
-                lake.check_fit(inspection.info)
-            except errors.SchemaDrift as drift:
-                return drift
-        return None
-
-    def _way_out(self, inspection: Inspection, problem: errors.PermanentTieringError | None) -> WayOut:
+    def _way_out(self, inspection: Inspection, drift: errors.SchemaDrift | None) -> WayOut:
+        problem = inspection.problem
         if _is_of_another_cluster(inspection):
             return _NOTHING_HELPS
         if isinstance(problem, errors.TableMismatch | errors.UntrackedLakeTable):
             return self._renaming(inspection, "")  # none of its rows are this table's
         if _lost_by_cluster(inspection):
             return _NOTHING_HELPS
-        if isinstance(problem, errors.SchemaDrift):
-            return _alteration(problem) or self._with_new_table(inspection, "")
+        if problem is None and drift is not None:
+            return self._mending(inspection, drift, "")
         actions = _AFTER_SERVICES if isinstance(problem, _SERVICES) else _ELSE
         choices = {action: self._left_out(action, inspection) for action in (*actions, ReconcileAction.ACCEPT)}
         text = " ".join(_choice(inspection, action, left_out) for action, left_out in choices.items() if left_out not in (0, _REFUSED))
         lossless = next((action for action in actions if choices[action] == 0), None)
+        if lossless is not None and drift is not None:
+            return self._mending(inspection, drift, text)  # until then it is refused
         if lossless is not None:
             return WayOut(Way(lossless.value), choices=text)
         snapshot = _former_head(inspection.view, problem)
@@ -128,6 +123,20 @@ class WaysOut:
             if records_left_out(absent, ReconcileAction.RETIER, ranges, RowOffsets()) == 0:
                 return self._renaming(inspection, choices)
         return WayOut(Way.NONE, choices=choices)
+
+    def _mending(self, inspection: Inspection, drift: errors.SchemaDrift, choices: str) -> WayOut:
+        """What makes the lake table fit again and loses no value."""
+        way_out = mend_of(drift)
+        if way_out is None or way_out.kind is not Way.DROP_COLUMN:
+            return self._with_new_table(inspection, choices) if way_out is None else replace(way_out, choices=choices)
+        lake = self._parts.lakes.of(inspection.record.lake_format)
+        column = way_out.column or ""
+        values = lake.values_of(inspection.info.path, column) if isinstance(lake, ColumnValues) else None
+        if values == 0:
+            return replace(way_out, choices=choices)
+        statement = statement_of(inspection.record, way_out, CatalogNames(lake=LAKE_CATALOG))
+        of_rows = "that it has in rows, it cannot be told how many" if values is None else f"of {counted(values, 'row')}"
+        return self._with_new_table(inspection, f"{choices} {statement} loses the values {of_rows}.".strip())
 
     def _renaming(self, inspection: Inspection, choices: str) -> WayOut:
         lake = self._parts.lakes.of(inspection.record.lake_format)
@@ -172,12 +181,6 @@ def _lost_by_cluster(inspection: Inspection) -> bool:
     return any(bucket in log and offset > log[bucket].log_end for bucket, offset in inspection.situation.recorded.items())
 
 
-def _alteration(drift: errors.SchemaDrift) -> WayOut | None:
-    """What the lake names as the mend of a drift that takes nothing from the rows."""
-    mend = drift.ids.get("mend")
-    return None if mend is None else WayOut(Way(mend), drift.ids.get("lake_column"), drift.ids.get("mended_as"))
-
-
 def _former_head(view: LakeView | None, problem: errors.PermanentTieringError | None) -> str | None:
     """The snapshot on which the main branch of a table that was rolled back can be set again."""
     if view is None or view.set_head_command is None or not isinstance(problem, errors.LakeRolledBack):
@@ -189,5 +192,5 @@ def _former_head(view: LakeView | None, problem: errors.PermanentTieringError | 
 
 
 def _choice(inspection: Inspection, action: ReconcileAction, left_out: int | None) -> str:
-    records = "records, it cannot be told how many," if left_out is None else f"{left_out:,} record{'' if left_out == 1 else 's'}"
+    records = "records, it cannot be told how many," if left_out is None else counted(left_out, "record")
     return f"{reconcile_call(inspection.info.path, action)} leaves {records} out of the lake."
