@@ -101,5 +101,6 @@ def test_a_log_that_lost_tiered_records_and_outgrew_the_lake_parks_its_table(
     deployment.lakeward("tier", str(table.path), status=1)
     status = deployment.status(table.path)
     assert (status.status, status.error_class, status.error_retryable) == ("Failed", "LogRewritten", False)
-    assert lake_rows(deployment.data.lake_properties, table.path)["id"].to_pylist() == list(range(COUNT))
+    in_lake = lake_rows(deployment.data.lake_properties, table.path)["id"].to_pylist()
+    assert sorted(in_lake) == list(range(COUNT))  # the files of a second round, if there was one, come first
     tables.drop(table)
