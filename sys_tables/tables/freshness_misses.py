@@ -21,6 +21,7 @@ from sys_tables.query.history_ranges import history_range
 from sys_tables.tables.tiering_rounds import row_of
 from tiering.coordinator.interface import CoordinatorView, RoundRecord
 from tiering.durations import short_duration
+from tiering.errors import ClusterUnavailable
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,14 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[FreshnessMissRow]
 
 
 def _broken_now(view: CoordinatorView, scan: ScanRequest) -> list[FreshnessMissRow]:
-    """Of the tables with a row that waits for longer than their freshness, whose lag is known."""
+    """Of the tables with a row that waits for longer than their freshness, whose lag is known: of none while nothing running observes
+    logs, and the cluster is down, too. History is read all the same.
+    """
     statuses = view.status_columns(scan.names)
-    lag, freshness = (statuses.column(name) for name in ("lag_ms", "freshness_ms"))
+    try:
+        lag, freshness = (statuses.column(name) for name in ("lag_ms", "freshness_ms"))
+    except ClusterUnavailable:
+        return []
     late = statuses.take(pc.indices_nonzero(pc.greater(lag, freshness)))
     columns = ("database_name", "table_name", "round_id", "oldest_pending_time", "freshness_ms", "lag_ms", "status", "status_reason")
     broken = []

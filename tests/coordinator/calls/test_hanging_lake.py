@@ -20,6 +20,7 @@ from support.worlds.coordinator_world import World
 from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.calls import tier_table
 from tiering.coordinator.calls.freshness import tier_database
+from tiering.coordinator.calls.freshness.explain_tiering import ExplainTiering
 from tiering.coordinator.calls.freshness.tier_database import TierDatabase
 from tiering.coordinator.calls.freshness.wait_for_tiering import WaitForTiering
 from tiering.coordinator.calls.tier_table import TierTable
@@ -130,6 +131,24 @@ def test_a_time_out_holds_while_the_lake_hangs_after_the_round(world: World, lak
     assert watch.seconds < 1 + ABOUT_S
     assert (result.state, result.round_id) == ("Scheduled", assignment.round_id)
     assert len(world.store.rounds()) == 1
+
+
+def test_explanations_that_wait_for_the_lake_hold_no_other_call(world: World, lake: Lake) -> None:
+    world.append()
+    lake.hang()
+
+    async def crowd() -> float:
+        control = world.coordinator.control
+        explaining = [asyncio.ensure_future(control.perform(ExplainTiering(world.table.path))) for _ in range(40)]
+        await until(lambda: lake.looks >= 8)
+        watch = Watch()
+        assert (await control.perform(TierTable(world.table.path, wait=False))).state == "Pending"
+        answered = watch.seconds
+        lake.answers.set()
+        await asyncio.gather(*explaining)
+        return answered
+
+    assert asyncio.run(crowd()) < tier_table.FIRST_LOOK_MS / 1_000 + ABOUT_S
 
 
 def test_a_lake_that_is_well_is_looked_at_once(world: World, lake: Lake) -> None:

@@ -195,6 +195,23 @@ def test_a_cancelled_round_begins_anew_when_the_freshness_asks_for_it() -> None:
     assert observed(world) == "Pending"
 
 
+def test_a_round_that_was_cancelled_late_does_not_begin_anew_at_once(world: World) -> None:
+    """A round of a backlog may take ten times the freshness, and one whose split hangs takes as long as nobody cancels it."""
+    world.append(1_000)
+    tierer, assignment = world.assigned()
+    for _ in range(4):
+        world.later(FRESHNESS / 2)
+        tierer.beat()
+    assert cancel(world.coordinator, assignment.round_id, "ann")
+    tierer.fail(assignment)
+    promised = world.record().round.deadline  # type: ignore[union-attr]
+    world.later(FRESHNESS / 2 - 1)
+    assert world.record().state == "Scheduled"
+    world.later(1)  # the next one is expected to take long, too
+    assert world.record().state == "Pending"
+    assert world.record().round.deadline == promised, "the promise is as old as it was"  # type: ignore[union-attr]
+
+
 def test_a_paused_table_is_not_due_by_size() -> None:
     world = sized()
     live(world)

@@ -102,6 +102,26 @@ def test_a_crowd_at_one_table_that_hangs_holds_few_threads(looks: LakeLooks, lak
     assert lake.begun == TABLE_THREADS, "nobody waits for the others any more"
 
 
+def test_a_look_whose_caller_went_away_counts_as_given_up(looks: LakeLooks, lake: Hanging) -> None:
+    """Else callers who lose patience take all threads, and each that follows waits for the whole of its time."""
+
+    async def impatient() -> None:
+        calls = [asyncio.ensure_future(looks.within(LONG_MS, at(number % 16, lake.look))) for number in range(THREADS)]
+        await until(lambda: lake.asking == THREADS)
+        for call in calls:
+            call.cancel()
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(end, asyncio.CancelledError) for end in ended), ended
+        for table_id in (1, 9_999):
+            with pytest.raises(LakeUnavailable, match="an earlier question"):
+                await looks.within(LONG_MS, at(table_id, lambda: "there"))
+        lake.released.set()
+        await until(lambda: not looks._tables)
+        assert await looks.within(LONG_MS, at(1, lambda: "there")) == "there"
+
+    asyncio.run(impatient())
+
+
 def test_where_as_many_tables_hang_as_there_are_threads_nobody_waits(looks: LakeLooks, lake: Hanging) -> None:
     async def crowd() -> None:
         calls = [looks.within(0, at(number, lake.look)) for number in range(2 * THREADS)]

@@ -43,12 +43,13 @@ class Pool(StrEnum):
 
     STORE = "store-call"
     LAKE_LOOK = "lake-look"
+    EXPLANATION = "explanation"
     REPAIR = "repair"
     LEASE = "lease-call"
     VALIDATION = "validation"
 
 
-_THREADS = {Pool.STORE: 8, Pool.LAKE_LOOK: 32, Pool.REPAIR: 16, Pool.LEASE: 2, Pool.VALIDATION: 1}
+_THREADS = {Pool.STORE: 8, Pool.LAKE_LOOK: 32, Pool.EXPLANATION: 8, Pool.REPAIR: 16, Pool.LEASE: 2, Pool.VALIDATION: 1}
 """Of those that may wait for a lake more than ever work: a table that hangs keeps one until a deadline."""
 
 

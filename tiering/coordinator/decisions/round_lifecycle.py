@@ -310,11 +310,13 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
 
 
 def _end_cancelled(ctx: Context, record: TableRecord, stats: RoundStats | None = None) -> Change:
+    """Its freshness counts from now: after a round that took longer than that the next one would begin at once."""
     current = record.round
     assert current is not None
     error = ErrorInfo(errors.Cancelled.__name__, cancel_text(current), None, "", retryable=True, time=ctx.now.wall)
     ended = end_round(Change(record), ctx, RoundState.CANCELLED, stats=stats, error=error)
-    return _answer_call(rest(ended, ctx, cancel_text(current), checked=False), ctx)
+    resting = rest(ended, ctx, cancel_text(current), checked=False)
+    return _answer_call(resting.update(due_deadline=ctx.now.after(record.freshness_ms)), ctx)
 
 
 def _start_anew(ctx: Context, record: TableRecord, why: str) -> Change:

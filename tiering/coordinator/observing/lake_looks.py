@@ -81,8 +81,11 @@ class LakeLooks:
             if self._give_up(begun):
                 raise _late(look, f"within {seconds:g} s")
             return begun.answer.result()  # type: ignore[no-any-return]
+        except asyncio.CancelledError:
+            self._give_up(begun)  # the caller is gone: the look need not begin any more, and one that runs is waited for by nobody
+            raise
         finally:
-            answer.cancel()  # of a caller who is gone: the look need not begin any more
+            answer.cancel()
 
     def close(self) -> None:
         """Takes no more looks, and gives up those that wait for their turn; those that run end by themselves."""

@@ -40,7 +40,7 @@ class ExplainTiering(CallRequest[ExplainTieringResult]):
     path: TablePath
 
 
-@effect(ExplainTiering, pool=Pool.LAKE_LOOK)
+@effect(ExplainTiering, pool=Pool.EXPLANATION)
 def explain_tiering(parts: CallParts, request: ExplainTiering) -> ExplainTieringResult:
     """Whatever is wrong with lake or log is a line. Raises UnknownTable, UnknownDatabase, ClusterUnavailable (not even that is known)."""
     info = parts.cluster.table(request.path)
