@@ -31,17 +31,22 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
+from tiering.wire.channel import Connection
 
 BIG = TablePath("bench", "backlog")
 BUCKETS = 4
 BATCH_ROWS = 200_000
 LIVE_ROWS = 200
 SAMPLE_SECONDS = 0.5
+CAUGHT_UP_SECONDS = 0.05
+"""Between two looks whether the lake has the backlog: catching up takes some two seconds."""
 SETTLE_ROUNDS = 3
 """Freshnesses until live tables have a rhythm."""
 SLOWDOWN_GOAL = 1.2
@@ -49,14 +54,21 @@ RUNS = {"alone": 10, "backlog": 10, "plain": 1}
 """`--backlog-duration-factor` by run."""
 
 
+PARTS = ("waited_for_slot_ms", "plan_ms", "read_ms", "write_ms", "commit_ms", "ack_ms", "duration_ms", "records_written")
+
+
 @dataclass(frozen=True)
 class Figures:
-    """Of one run: seconds, and the 95th percentile of the live tables' ages in milliseconds; None = there were none."""
+    """Of one run: seconds, and the 95th percentile of the live tables' ages in milliseconds; None = there were none.
+
+    `rounds`: those of the big table, first to last, with what they took.
+    """
 
     catch_up_s: float
     meanwhile_p95_ms: int | None
     afterwards_p95_ms: int | None
     misses: int
+    rounds: list[dict[str, int | None]]
 
 
 @dataclass(frozen=True)
@@ -141,8 +153,19 @@ def catch_up(uri: str, cluster: RemoteEmbeddedCluster, freshness_s: int) -> floa
     begun = time.monotonic()
     with LakewardClient(uri) as client:
         while not any(status.is_backlog is False for status in client.list_tiering_statuses(BIG)):
-            time.sleep(SAMPLE_SECONDS)
+            time.sleep(CAUGHT_UP_SECONDS)
     return time.monotonic() - begun
+
+
+def rounds_of_big(uri: str) -> list[dict[str, int | None]]:
+    """What each round of the big table took, first to last."""
+    request = pb.ReadTableRequest(namespace="sys", name="tiering_rounds", columns=["round_id", "pending_time", *PARTS])
+    request.filters.append(pb.Filter(column="table_name", operator=pb.Filter.EQUAL, values=[pb.Literal(text=BIG.table_name)]))
+    with Connection(uri) as connection:
+        stub = SysCatalogStub(connection.channel)
+        pieces = b"".join(response.arrow for response in stub.ReadTable(request))
+    all_rounds = pa.ipc.open_stream(pieces).read_all().sort_by("pending_time")
+    return all_rounds.select(list(PARTS)).to_pylist()
 
 
 def run(name: str, sizes: Sizes) -> Figures:
@@ -168,7 +191,7 @@ def _measure(uri: str, sizes: Sizes, number: int) -> Figures:
             if number:
                 time.sleep(sizes.afterwards_s)
         meanwhile, afterwards = live.p95_ms(begun, ended), live.p95_ms(ended, time.monotonic())
-    return Figures(taken, meanwhile, afterwards, _misses(meanwhile, afterwards, sizes))
+        return Figures(taken, meanwhile, afterwards, _misses(meanwhile, afterwards, sizes), rounds_of_big(uri))
 
 
 def _misses(meanwhile: int | None, afterwards: int | None, sizes: Sizes) -> int:
@@ -193,6 +216,9 @@ def main() -> None:
             name, f"{each_run.catch_up_s:.1f}", f"{ratio:.2f}", str(each_run.meanwhile_p95_ms or ""), str(each_run.afterwards_p95_ms or "")
         )
     Console().print(shown)
+    for name, each_run in figures.items():
+        for taken in each_run.rounds:
+            print(f"{name}: " + ", ".join(f"{part} {value:,}" for part, value in taken.items() if value is not None))
     slowdown = figures["backlog"].catch_up_s / figures["alone"].catch_up_s
     result = {
         "rows": sizes.rows,

@@ -54,7 +54,7 @@ def test_the_statements_of_the_page(servers: Path, blocks: DocBlocks, jdbc_url: 
 
 
 def test_spark_connect(servers: Path, blocks: DocBlocks, tmp_path: Path) -> None:
-    program = f"{blocks['connect']}\n{WAIT_FOR_OFFSETS}"
+    program = blocks["connect"] + "\n" + WAIT_FOR_OFFSETS
     shown, [*answers, plan] = ask_python(program, tmp_path, [*SQL, "EXPLAIN SELECT * FROM fluss.sys.lake_tiering_status"])
 
     assert problems(answers) == []
