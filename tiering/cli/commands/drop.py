@@ -56,7 +56,7 @@ def what_stays(path: TablePath, status: TableStatus | None) -> str:
         return "It was not tiered; a lake table of an earlier time is left as it is."
     if status.lake_snapshot_id is None:
         return "Nothing of it was in the lake."
-    rows = "its rows" if status.lake_records is None else f"{counted(status.lake_records, 'row')}"
+    rows = "its rows" if status.lake_records is None else counted(status.lake_records, "row")
     return (
         f"Its {status.lake_format} table {path} stays in the lake, with {rows}: `lakeward lake-conf` prints how to open it, and to drop it "
         "there. A new table of this name is not tiered into it before that."

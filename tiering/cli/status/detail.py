@@ -106,7 +106,7 @@ def _former_round(row: Mapping[str, Any], now: datetime) -> Text:
     if started is not None:
         parts.append(_age(started, now) if row["duration_ms"] is None else short_duration(row["duration_ms"]))
     if row["records_written"]:
-        parts.append(f"{counted(row['records_written'], 'record')}")
+        parts.append(counted(row["records_written"], "record"))
     if row["error_class"] is not None:
         message = " ".join(printable(row["error_message"] or "").split())
         cut = message if len(message) <= _ERROR_LENGTH else f"{message[: _ERROR_LENGTH - 1]}…"

@@ -121,8 +121,7 @@ def _until_look(go_on: Callable[[], LakeLook[Base | None]]) -> LakeLook[Base | N
 
 def _left_ms(parts: CallParts, request: TierTable, since: datetime) -> float:
     """How long a look at the lake may take."""
-    waited = (parts.table_records.now().steady - since).total_seconds() * 1_000
-    return (request.timeout_ms if request.wait else FIRST_LOOK_MS) - waited
+    return (request.timeout_ms if request.wait else FIRST_LOOK_MS) - parts.table_records.now().milliseconds_since(since)
 
 
 async def _until_worth_looking(parts: CallParts, changes: Subscription, request: TierTable, step: Waiting, before: object) -> None:
@@ -136,7 +135,7 @@ async def _until_worth_looking(parts: CallParts, changes: Subscription, request:
 def _end_of_wait(parts: CallParts, request: TierTable, goal: Goal) -> str | None:
     """The reason, for the caller, why the wait is over before the goal is reached; None while it goes on."""
     now, options = parts.table_records.now(), parts.table_records.options
-    waited = (now.steady - goal.started_since).total_seconds() * 1000
+    waited = now.milliseconds_since(goal.started_since)
     if parts.stopping.is_set():
         return "the service stops"
     if waited >= request.timeout_ms:

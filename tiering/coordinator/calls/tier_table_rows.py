@@ -8,7 +8,7 @@ from typing import Any
 
 from tiering import errors
 from tiering.coordinator.decisions.change import cancel_text
-from tiering.coordinator.decisions.moment import Moment, milliseconds
+from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import ErrorInfo, OperationRecord, RoundRecord, TableRecord, TextOffsets
 from tiering.counts import counted
 from tiering.errors import cut_message
@@ -59,7 +59,7 @@ def row(
         bytes=stats.bytes_written if stats else None,
         lag_ms_before=goal.lag_ms_before,
         lag_ms_after=lag_ms_after,
-        duration_ms=milliseconds(now.steady - goal.started_since),
+        duration_ms=now.milliseconds_since(goal.started_since),
     )
 
 

@@ -25,6 +25,10 @@ class Moment:
         """The steady time this much later."""
         return self.steady + timedelta(milliseconds=milliseconds)
 
+    def milliseconds_since(self, start: datetime) -> int:
+        """Whole milliseconds from a steady time on, never negative."""
+        return milliseconds(self.steady - start)
+
     def passed(self, deadline: datetime | None) -> bool:
         """Whether a steady deadline is over; no deadline never is."""
         return deadline is not None and self.steady >= deadline

@@ -103,9 +103,8 @@ class TableRecords:
 
     def waiting(self) -> list[TableRecord]:
         """The tables that could be assigned now, in no order. Call it inside `changing`, as `running`."""
-        drafted, records, needs_turn = self._drafted(), self._records, self.options.assigned_by_cluster
-        stored = [records[table_id] for table_id in self._index.waiting if table_id not in drafted]
-        return [*stored, *(record for record in drafted.values() if waits(record, needs_turn=needs_turn))]
+        needs_turn = self.options.assigned_by_cluster
+        return [record for record in self._among(self._index.waiting) if waits(record, needs_turn=needs_turn)]
 
     def running(self) -> list[TableRecord]:
         """The tables that a tierer has now, sorted by table id."""

@@ -7,7 +7,6 @@ Answers come first: looks at the cluster take a share of the time, and the long 
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 from tiering.coordinator.server.coordinator import Coordinator
+from tiering.coordinator.server.garbage_collection import MANY_TABLES, RareCollections
 from tiering.errors import Fenced, LakewardError
 from tiering.library_guards.panics import contained
 from tiering.pace import Pace, rest_after
@@ -30,11 +30,6 @@ BACKGROUND_SHARE = 0.1
 FIRST_SHARE = 0.5
 """The share while all logs are observed for the first time: until then no lag is known."""
 
-MANY_TABLES = 10_000
-"""From so many tables on, their records are taken out of the sight of Python's garbage collector: it would stop everything while it
-walks over them, for nearly a second at 100,000 tables, and find nothing. A record that is replaced is freed all the same, by its
-reference count."""
-
 
 class Background:
     """Runs in an event loop from its construction until `stop`. Calls `fenced` once another coordinator took the store over."""
@@ -44,6 +39,7 @@ class Background:
         self._fenced = fenced
         self._stopping = threading.Event()
         self._observed = False
+        self._garbage = RareCollections()
         self._threads = ThreadPoolExecutor(10, thread_name_prefix="background")  # a loop each: none waits for another
         options = coordinator.options
         self._tasks = [
@@ -67,7 +63,7 @@ class Background:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
-        gc.unfreeze()
+        self._garbage.end()
 
     def _observe(self) -> None:
         """Observes all tables; rests between pieces of work, so that it keeps to its share of the time."""
@@ -75,8 +71,7 @@ class Background:
         self._coordinator.observer.observe_all(Pace.until(self._stopping, share).rest)
         many = len(self._coordinator.table_records.all()) >= MANY_TABLES
         if many and not self._observed and not self._stopping.is_set():
-            gc.collect()
-            gc.freeze()
+            self._garbage.begin()
         self._observed = True
 
     def _look_for_ways_out(self) -> None:
@@ -85,6 +80,7 @@ class Background:
     def _prune(self) -> None:
         """Rests between its writes, so that those of heartbeats find the store free."""
         self._coordinator.table_records.prune(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
+        self._garbage.collect()
 
     def _measure(self) -> None:
         self._coordinator.observer.measure_lakes(Pace.until(self._stopping, BACKGROUND_SHARE).rest)

@@ -92,9 +92,9 @@ def _places(record: TableRecord, name: str, log: BucketOffsets | None, *, observ
     and no records: of those that the log has not got any more nobody knows how many are left.
     """
     lake = record.lake
-    if record.error is not None and record.error.error_class in LAKE_NOT_AS_RECORDED:
-        return dict.fromkeys(("log_only_records", "both_records", "lake_only_records"))
-    if not observed or record.elsewhere is not None or not lake.marker_tells or (lake.starts is None and lake.offsets is not None):
+    is_another = record.error is not None and record.error.error_class in LAKE_NOT_AS_RECORDED
+    is_elsewhere = record.elsewhere is not None
+    if is_another or is_elsewhere or not observed or not lake.marker_tells or (lake.starts is None and lake.offsets is not None):
         return dict.fromkeys(("log_only_records", "both_records", "lake_only_records"))
     log_start, log_end = (0, 0) if log is None else (log.log_start, log.log_end)
     is_log_table = record.table_type == TableType.LOG

@@ -178,7 +178,7 @@ class AssignmentRelay:
 
     def _is_renewal_due(self) -> bool:
         now = self._table_records.now()
-        return self._last_heartbeat is None or milliseconds(now.steady - self._last_heartbeat) >= RENEWAL_INTERVAL_MS
+        return self._last_heartbeat is None or now.milliseconds_since(self._last_heartbeat) >= RENEWAL_INTERVAL_MS
 
     def _tell(self, session: str, report: AssignmentReport) -> AssignmentAnswer:
         sent = self._table_records.now()

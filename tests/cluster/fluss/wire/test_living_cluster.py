@@ -193,6 +193,16 @@ def test_a_partition_that_is_gone_has_no_leaders(running: LocalFlussCluster, tab
 
     assert str(wait_for("a leader", led, PATIENCE_S)) in {running.tablet_server_address(number) for number in running.tablet_servers}
     tables.drop_partition(table, {"name": "x"})
-    client.forget_leader(table.path, table.table_id, bucket)
-    with pytest.raises(UnknownPartition):
-        client.leader_of(table.path, table.table_id, bucket)
+
+    def refused() -> bool:
+        """Servers hear of it some moments after the coordinator answered."""
+        client.forget_leader(table.path, table.table_id, bucket)
+        try:
+            client.leader_of(table.path, table.table_id, bucket)
+        except UnknownPartition:
+            return True
+        except ClusterUnavailable:
+            pass
+        return False
+
+    wait_for("the servers know that the partition is gone", refused, PATIENCE_S)

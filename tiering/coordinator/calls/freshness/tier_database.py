@@ -18,7 +18,6 @@ from hashlib import sha256
 from tiering import errors
 from tiering.coordinator.calls.effects import CallParts, Pool, effect_with_progress
 from tiering.coordinator.calls.tier_table import TierTable, tier_table
-from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.records import EventRecord, Level, TableRecord
 from tiering.coordinator.requests import Mutation
 from tiering.counts import counted
@@ -147,8 +146,7 @@ async def _tier(
         key = f"{sha256(request.idempotency_key.encode()).hexdigest()}/{table_id}"
     name = table_path(*path.split(".", 1))
     async with turns:
-        waited_ms = milliseconds(parts.table_records.now().steady - since)
-        left_ms = max(0, request.timeout_ms - waited_ms)
+        left_ms = max(0, request.timeout_ms - parts.table_records.now().milliseconds_since(since))
         call = TierTable(name, request.wait, left_ms, dry_run=request.dry_run, idempotency_key=key, caller=request.caller)
         try:
             steps = tier_table(parts, call)

@@ -14,7 +14,6 @@ from functools import partial
 
 from tiering import errors
 from tiering.coordinator.calls.effects import CallParts, Pool, effect_with_progress
-from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.observing.lake_looks import LakeLook
 from tiering.coordinator.requests import CallRequest
@@ -92,7 +91,7 @@ async def _look_in_time(parts: CallParts, request: WaitForTiering, goal: _Goal) 
 
 
 def _waited_ms(parts: CallParts, goal: _Goal) -> int:
-    return milliseconds(parts.table_records.now().steady - goal.since)
+    return parts.table_records.now().milliseconds_since(goal.since)
 
 
 def _is_over(parts: CallParts, request: WaitForTiering, goal: _Goal) -> bool:
