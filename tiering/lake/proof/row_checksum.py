@@ -49,7 +49,13 @@ _WORD = 8
 """Bytes."""
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(_WORD + 1)], np.uint64)
 """The bits of the first bytes of a word, by their number."""
-_STORED_AS = {pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64, pa.date32(): np.int32}
+_STORED_AS: dict[pa.DataType, type[np.generic]] = {
+    pa.int8(): np.int8,
+    pa.int16(): np.int16,
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+    pa.date32(): np.int32,
+}
 
 
 def row_checksum(rows: pa.Table | pa.RecordBatch) -> int:
