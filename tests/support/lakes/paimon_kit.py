@@ -16,6 +16,7 @@ from tiering.lake.base import Committable, LakeView, WriterInitContext
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.paimon.lake import PaimonLake
+from tiering.lake.proof.bucket_proof import advanced
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 
 CREATED = datetime(2024, 1, 1, 0, 0, 0, 123_456, UTC)
@@ -76,7 +77,8 @@ class PaimonKit:
         result = writer.complete(start, start + batch.num_rows)
         after = {**before, bucket: TieredRange(0, start + batch.num_rows)}
         base_round = None if base.marker is None else base.marker.round_id
-        marker = Marker(CLUSTER_ID, table.table_id, base.table_uuid, round_id, 1, base_round, after)
+        proofs = advanced({} if base.marker is None else base.marker.proofs, before, after, [result], round_id)
+        marker = Marker(CLUSTER_ID, table.table_id, base.table_uuid, round_id, 1, base_round, after, proofs=proofs)
         return PreparedRound(factory, Committable(round_id, (result,)), base, marker)
 
     def tier(self, table: TableInfo, round_id: str, ids: Sequence[int]) -> int:
@@ -148,7 +150,8 @@ class KeyedRounds:
         result = writer.complete(start, start + len(rows))
         base_round = None if base.marker is None else base.marker.round_id
         buckets = {**before, bucket: TieredRange(0, start + len(rows))}
-        marker = Marker(CLUSTER_ID, table.table_id, base.table_uuid, round_id, 1, base_round, buckets)
+        proofs = advanced({} if base.marker is None else base.marker.proofs, before, buckets, [result], round_id)
+        marker = Marker(CLUSTER_ID, table.table_id, base.table_uuid, round_id, 1, base_round, buckets, proofs=proofs)
         return factory, Committable(round_id, (result,)), base, marker
 
     def tier(self, round_id: str, changes: Sequence[Change], **context: Any) -> int:
