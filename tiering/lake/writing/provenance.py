@@ -30,6 +30,8 @@ class Provenance:
 
     def take_offsets(self, offsets: npt.NDArray[Any]) -> None:
         """Offsets of the next rows; they grow."""
+        if not len(offsets):
+            return
         breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
         for first, end in zip((0, *breaks), (*breaks, len(offsets)), strict=True):
             start, stop = int(offsets[first]), int(offsets[end - 1]) + 1

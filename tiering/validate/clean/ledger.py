@@ -18,6 +18,7 @@ from tiering.model.tables import BUCKET_COLUMN
 from tiering.validate.clean.footers import OURS_COLUMN
 from tiering.validate.engine import Engine
 from tiering.validate.lake_view import PLACE_COLUMN, quoted
+from tiering.validate.log_checks import count_difference
 from tiering.validate.report import Report
 from tiering.validate.results import Level
 from tiering.validate.subject import Stretch, Subject
@@ -63,11 +64,10 @@ def check_scope(engine: Engine, report: Report, scope: Scope, members: Iterable[
         report.add("rows", scope.name, None, None, rows, "somebody wrote files of it anew, and the marker does not count all of its rows")
         return
     expected = sum(proof.rows for proof in known if proof is not None)
-    details = (
-        BY_LEDGER if rows == expected else f"{abs(rows - expected)} rows {'too many' if rows > expected else 'are missing'}; {BY_LEDGER}"
-    )
+    difference = count_difference(expected, rows)
+    details = BY_LEDGER if difference is None else f"{difference}; {BY_LEDGER}"
     if rows > expected and scope.place:
-        more = f"{rows - expected} rows too many, or of a former partition of that name: files that somebody wrote anew do not tell"
+        more = f"{difference}, or of a former partition of that name: files that somebody wrote anew do not tell"
         report.add("rows", scope.name, None, expected, rows, more)
         return
     report.add("rows", scope.name, rows == expected, expected, rows, details)
