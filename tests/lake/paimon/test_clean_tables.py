@@ -118,10 +118,10 @@ def test_the_checksum_of_a_primary_key_round_is_the_same_on_another_base(kit: Pa
     changes = [(ChangeType.INSERT, {"id": 1, "name": "a"}), (ChangeType.DELETE, {"id": 2, "name": None})]
     _, first, _, _ = rounds.prepare("r1", changes)
     rounds.tier("r0", [(ChangeType.INSERT, {"id": number, "name": "x"}) for number in range(9)])
-    _, again, _, _ = rounds.prepare("r1", changes)
+    _, again, _, _ = rounds.prepare("r2", changes)
     assert first.results[0].checksum == again.results[0].checksum is not None
     assert first.results[0].payload != again.results[0].payload
-    _, other, _, _ = rounds.prepare("r1", [changes[0], (ChangeType.INSERT, {"id": 2, "name": None})])
+    _, other, _, _ = rounds.prepare("r3", [changes[0], (ChangeType.INSERT, {"id": 2, "name": None})])
     assert other.results[0].checksum != again.results[0].checksum
 
 
