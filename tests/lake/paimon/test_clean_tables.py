@@ -40,13 +40,13 @@ def keyed(**changes: Any) -> TableInfo:
 
 def footers(kit: PaimonKit, table: TableInfo) -> list[FileFooter]:
     """Of the data files, by bucket and offsets."""
-    told = []
+    decoded = []
     for file in files(kit, table):
         texts = {key.decode(): value.decode() for key, value in (pq.read_metadata(file).metadata or {}).items()}
         footer = decode_footer(texts)
         assert footer is not None
-        told.append(footer)
-    return sorted(told, key=lambda footer: (footer.bucket.bucket_id, footer.runs, footer.changes))
+        decoded.append(footer)
+    return sorted(decoded, key=lambda footer: (footer.bucket.bucket_id, footer.runs, footer.changes))
 
 
 def files(kit: PaimonKit, table: TableInfo) -> list[Path]:

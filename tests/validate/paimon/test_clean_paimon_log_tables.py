@@ -42,8 +42,8 @@ def footer(file: Path) -> dict[str, str]:
 def file_of(world: PaimonWorld, table: TableInfo, bucket: int, first: int) -> Path:
     """The file of a bucket whose rows begin at an offset."""
     wanted = (str(bucket), str(first))
-    told = {file: footer(file) for file in world.data_files(table)}
-    [file] = [file for file, of in told.items() if (of["lakeward.bucket"], of["lakeward.offsets"].split("-")[0]) == wanted]
+    by_file = {file: footer(file) for file in world.data_files(table)}
+    [file] = [file for file, of in by_file.items() if (of["lakeward.bucket"], of["lakeward.offsets"].split("-")[0]) == wanted]
     return file
 
 

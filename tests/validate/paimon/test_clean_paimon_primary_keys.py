@@ -54,10 +54,10 @@ def test_a_table_that_is_right_passes_every_check_of_every_level(world: PaimonWo
 
 
 def test_footers_tell_the_changes_that_a_file_has_and_files_of_changes_have_none(world: PaimonWorld, table: TableInfo) -> None:
-    told = [
+    texts_of_files = [
         {key.decode(): value.decode() for key, value in (pq.read_metadata(file).metadata or {}).items()} for file in world.data_files(table)
     ]
-    assert [(of["lakeward.changes"], of["lakeward.rows"]) for of in told] == [("0-20", "20"), ("20-23", "2")]
+    assert [(of["lakeward.changes"], of["lakeward.rows"]) for of in texts_of_files] == [("0-20", "20"), ("20-23", "2")]
     followed = list(world.kit.folder(table).rglob("*-changelog-*.parquet"))
     assert len(followed) == 2
     marker = world.kit.view(table).marker
