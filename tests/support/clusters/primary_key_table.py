@@ -14,7 +14,10 @@ from support.lakes.lake_kit import CLUSTER_ID, CREATED, LakeKit, PreparedRound
 from tiering.lake.base import Committable, LakeView, WriteResult, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.schema.types import iceberg_type
+from tiering.lake.layouts import wanted_layout
 from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.proof.bucket_proof import advanced
+from tiering.library_guards.bucket_hash import combined_bucket_ids
 from tiering.model.tables import SNAPSHOT_OFFSET, BucketKey, ChangeType, TableInfo, TablePath, TableType
 
 PRIMARY_KEY_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string()), pa.field("small", pa.int16())])
@@ -99,7 +102,8 @@ class PrimaryKeyTable:
         results = [self.write(lake, view, round_id, key, starts[key], stop, bases.get(key, b"")) for key, stop in stops.items()]
         after = {**before, **{key: TieredRange(0, stop) for key, stop in stops.items()}}
         base_round = None if view.marker is None else view.marker.round_id
-        marker = Marker(CLUSTER_ID, self.info.table_id, view.table_uuid, round_id, 1, base_round, after)
+        proofs = advanced({} if view.marker is None else view.marker.proofs, before, after, results, round_id)
+        marker = Marker(CLUSTER_ID, self.info.table_id, view.table_uuid, round_id, 1, base_round, after, proofs=proofs)
         factory = lake.tiering_factory(self.info)
         return PreparedRound(self.info, factory, Committable(round_id, tuple(results)), view, marker)
 
@@ -162,8 +166,9 @@ class PrimaryKeyTable:
                 if change.kind is ChangeType.DELETE:
                     rows_by_key.pop(key)
                 elif change.kind is not ChangeType.UPDATE_BEFORE:
-                    whole = {name: change.row.get(name) for name in self.info.schema.names}
-                    rows_by_key[key] = {**whole, "__bucket": bucket.bucket_id, "__offset": offset, "__timestamp": _time(offset)}
+                    rows_by_key[key] = {name: change.row.get(name) for name in self.info.schema.names}
+                    if wanted_layout(self.info.properties).has_row_offsets:
+                        rows_by_key[key] |= {"__bucket": bucket.bucket_id, "__offset": offset, "__timestamp": _time(offset)}
         return [rows_by_key[key] for key in sorted(rows_by_key)]
 
     def in_lake(self) -> list[Row]:
@@ -193,6 +198,9 @@ class PrimaryKeyTable:
         return tuple(row[name] for name in self.info.primary_key)
 
     def _hashed(self, row: Row) -> tuple[BucketKey, str | None]:
+        if len(self.info.primary_key) > 1:
+            columns = [pa.array([row[name]], self.info.schema.field(name).type) for name in self.info.primary_key]
+            return BucketKey(None, int(combined_bucket_ids(columns, self.info.bucket_count)[0])), None
         (key,) = self.info.primary_key
         kind = self.info.schema.field(key).type
         transform = BucketTransform(self.info.bucket_count).pyarrow_transform(iceberg_type(key, kind, lambda: 0))
