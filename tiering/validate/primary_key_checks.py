@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tiering.counts import counted
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
 from tiering.validate.clean.footers import OURS_COLUMN
 from tiering.validate.elsewhere import report_elsewhere
@@ -21,7 +22,7 @@ from tiering.validate.subject import Stretch
 
 _DELETED = int(ChangeType.DELETE)
 
-UNNAMED = "rows that the log does not have, or of a former partition of that name: files that somebody wrote anew do not tell"
+UNNAMED = "not in the log, or of a former partition of that name: files that somebody wrote anew do not tell"
 
 
 def gather(engine: Engine, stretches: tuple[Stretch, ...], level: Level) -> QuickProof:
@@ -31,16 +32,16 @@ def gather(engine: Engine, stretches: tuple[Stretch, ...], level: Level) -> Quic
 
 def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...], proof: QuickProof) -> None:
     """Checks that a scope has as many rows as the log has keys whose newest change is no delete."""
-    counted = dict(proof.counted)
+    left = dict(proof.counted)
     for scope in proof.scopes:
-        rows = sum(counted.pop(place) for place in list(counted) if scope.has(*place))
+        rows = sum(left.pop(place) for place in list(left) if scope.has(*place))
         if not scope.members:
             report.add("rows", scope.name, None, None, rows, "the marker names no such partition: one that was dropped, or somebody's own")
         elif proof.holds(scope):
             report.add("rows", scope.name, True, rows, rows)
         else:
             _count_rows(engine, report, scope, rows)
-    report_elsewhere(report, counted, engine.table.bucket_count)
+    report_elsewhere(report, left, engine.table.bucket_count)
 
 
 def _count_rows(engine: Engine, report: Report, scope: KeyScope, rows: int) -> None:
@@ -56,7 +57,7 @@ def _count_rows(engine: Engine, report: Report, scope: KeyScope, rows: int) -> N
         text = f"{older} rows were last changed before offset {cut}, where the log begins: taken as they are"
         report.add("rows", scope.name, None, None, older, text)
     elif unnamed:
-        report.add("rows", scope.name, None, None, unnamed, f"{unnamed} {UNNAMED}")
+        report.add("rows", scope.name, None, None, unnamed, f"{counted(unnamed, 'row')} {UNNAMED}")
 
 
 def check_offsets(engine: Engine, report: Report, stretches: tuple[Stretch, ...], proof: QuickProof) -> None:

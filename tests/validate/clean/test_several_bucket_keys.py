@@ -132,7 +132,7 @@ def test_rows_that_the_log_never_had(world: LakeWorld, table: TableInfo) -> None
     results = check(world, table)
     if table.partition_keys:
         assert not faults(results)
-        assert untold(results) == [("rows", "south", f"1 {UNNAMED}")]
+        assert untold(results) == [("rows", "south", f"1 row {UNNAMED}")]
     else:
         [counts, values] = faults(results)
         assert counts[:2] == ("rows", "table")
