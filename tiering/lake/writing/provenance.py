@@ -30,6 +30,8 @@ class Provenance:
 
     def take_offsets(self, offsets: npt.NDArray[Any]) -> None:
         """Offsets of the next rows; they grow."""
+        if not len(offsets):
+            return
         breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
         for first, end in zip((0, *breaks), (*breaks, len(offsets)), strict=True):
             start, stop = int(offsets[first]), int(offsets[end - 1]) + 1
@@ -45,13 +47,13 @@ class Provenance:
         self.checksum = sum_of((self.checksum, checksum))
         self._rows += rows.num_rows
 
-    def end_file(self) -> dict[str, str]:
+    def end_file(self) -> FileFooter:
         """The footer of the file that was open; the next row begins another."""
         runs = () if self.changes is not None else _part(self._runs, self._in_files, self._rows)
         footer = self._footer(self._rows, self._of_file, runs)
         self._in_files += self._rows
         self._rows = self._of_file = 0
-        return encode_footer(footer)
+        return footer
 
     def footer_of_deletes(self, deletes: pa.Table) -> dict[str, str]:
         """The footer of a position-delete file with these rows."""
