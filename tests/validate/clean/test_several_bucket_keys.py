@@ -117,10 +117,10 @@ def test_damages_in_files_that_somebody_wrote_anew_are_named_by_key(
         "dead": lambda: pa.concat_tables([rows, rows_of(range(30, 31), "row", table.schema).cast(rows.schema)]),
     }
     compact(world, table, damaged[damage]())
-    found = [details for _, _, details in faults(check(world, table)) if details is not None]
-    assert any(complaint in details for details in found), found
+    complaints = [details for _, _, details in faults(check(world, table)) if details is not None]
+    assert any(complaint in details for details in complaints), complaints
     scope = "partition north: key (" if table.partition_keys else "table: key ("
-    assert all(details.startswith(scope) for details in found)
+    assert all(details.startswith(scope) for details in complaints)
     level = Level.OFFSETS if damage == "doubled" else Level.COUNTS
     assert bool(faults(check(world, table, level))) == (damage != "old")
 

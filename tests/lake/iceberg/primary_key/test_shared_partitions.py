@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from support.clusters.primary_key_table import PrimaryKeyTable, primary_key_info
-from support.clusters.two_keys_table import TwoKeysTable
+from support.clusters.primary_key_table import PrimaryKeyTable, TwoKeysTable, primary_key_info
 from support.lakes.lake_kit import CLUSTER_ID
 from tiering.errors import BaseMoved, DataCorrupt
 from tiering.lake.base import Committable, WriterInitContext

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.clusters.two_keys_table import TwoKeysTable
+from support.clusters.primary_key_table import TwoKeysTable
 from support.lakes.lake_kit import LakeKit
 from tiering.lake.iceberg.primary_key import rewrite_rule
 
