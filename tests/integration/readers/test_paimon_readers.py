@@ -7,9 +7,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
+from support.readers.environment import TEST_SECONDS
 from support.readers.matrix import Cell, difference_of
 from support.readers.page import PAGE, paimon_cells, section, sections
 from support.readers.source_tables import LAYOUTS
+
+pytestmark = pytest.mark.timeout(TEST_SECONDS)
 
 
 @pytest.fixture(scope="module")

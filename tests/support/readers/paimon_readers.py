@@ -1,4 +1,4 @@
-"""The readers of Paimon tables: one of this environment, and one of their own."""
+"""The readers of Paimon tables: of this environment, of a JVM, and of the readers' own environment."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pypaimon import CatalogFactory
 
 from support.readers import environment
 from support.readers.kinds import OutsideReader, OwnReader
+from support.readers.paimon_java import JavaReader
 from support.readers.questions import Question, Reader
 
 
@@ -16,6 +17,7 @@ def paimon_readers(warehouse: str) -> list[Reader]:
     """Every reader of the Paimon tables in a folder, in the page's order."""
     return [
         OwnReader("pypaimon", f"pypaimon {metadata.version('pypaimon')}", lambda question: by_pypaimon(warehouse, question)),
+        JavaReader(warehouse),
         OutsideReader("pypaimon-rust", f"pypaimon-rust {environment.pin('pypaimon-rust')}", {"warehouse": warehouse}),
     ]
 
