@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from support.clusters.embedded import scan_all
+from support.readers.paimon_java import JavaReader
 from support.readers.questions import Condition, Question
 from support.readers.source_tables import LAYOUTS, Row, SourceTable, Tables, TieredWorld
 from support.values.every_type import CASES, LATER, LATER_VALUES
@@ -302,6 +303,23 @@ def all_deleted(tables: Tables) -> Story:
     return [case_of(DELETES, "every row deleted", table, [])]
 
 
+def compacted(tables: Tables) -> Story:
+    """The round after a compaction puts its changes above files that Paimon wrote."""
+    table = tables.make("compacted", TEXTS, primary_key=("id",))
+    table.upsert(texts(*range(300)))
+    yield
+    table.upsert(texts(*range(0, 300, 4), word="newer"))
+    table.delete(texts(*range(2, 300, 20)))
+    yield
+    JavaReader(tables.world.warehouse).compact(table.name, buckets=2)
+    assert len(_data_files(table)) == 2
+    table.upsert(texts(*range(0, 300, 8), 2, word="newest"))
+    table.delete(texts(4, 5))
+    yield
+    assert len(_data_files(table)) == 4
+    return [case_of(DELETES, "files that Paimon's Java compacted, and changes after it", table)]
+
+
 def row_groups(tables: Tables) -> Story:
     """A reader that counts rows anew in each row group hides others than the deletes name."""
     table = tables.make("heavy", pa.schema([*TEXTS, pa.field("ballast", pa.string())]), 1, primary_key=("id",))
@@ -366,11 +384,11 @@ def primary_key_partitions(tables: Tables) -> Story:
 
 
 def two_keys(tables: Tables) -> Story:
-    if tables.layout == "clean":
-        return []
-    table = tables.make("pairs", PLACES, 3, primary_key=("id", "region"))
+    bucket_keys = ("id",) if tables.layout == "clean" else ("id", "region")
+    table = tables.make("pairs", PLACES, 3, primary_key=("id", "region"), bucket_keys=bucket_keys)
     yield from _changed_places(table)
-    return [case_of(DELETES, "a key of two columns", table)]
+    title = "a key of two columns, one of them the bucket key" if tables.layout == "clean" else "a key of two columns, both bucket keys"
+    return [case_of(DELETES, title, table)]
 
 
 # --- columns that came later, tables without rows
@@ -451,6 +469,6 @@ STORIES_OF_ALL = (
 )
 STORIES: Mapping[str, Sequence[Callable[[Tables], Story]]] = {
     "iceberg": (*STORIES_OF_ALL, rewritten, row_groups),
-    "paimon": STORIES_OF_ALL,
+    "paimon": (*STORIES_OF_ALL, compacted),
 }
 """By the format of the lake."""

@@ -110,7 +110,7 @@ def iceberg_cells(folder: Path) -> list[Cell]:
 
 def paimon_cells(folder: Path) -> list[Cell]:
     world = TieredWorld(folder, "paimon")
-    cells = matrix(all_cases(world), paimon_readers(world.lake_properties["warehouse"].removeprefix("file://")), PAIMON_LIMITS)
+    cells = matrix(all_cases(world), paimon_readers(world.warehouse), PAIMON_LIMITS)
     world.close()
     return cells
 

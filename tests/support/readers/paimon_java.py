@@ -1,4 +1,4 @@
-"""Paimon's Java reader: PaimonQuestions in a JVM answers all questions, and its answers become Arrow tables."""
+"""Paimon's Java library: PaimonQuestions in a JVM answers all questions, and its answers become Arrow tables."""
 
 from __future__ import annotations
 
@@ -35,13 +35,20 @@ class JavaReader:
     title: str = f"Paimon {_VERSION} (Java)"
 
     def answers(self, questions: Sequence[Question]) -> list[Answer]:
+        return [_answer(answer) for answer in self._run([question.to_json() for question in questions])]
+
+    def compact(self, table: str, buckets: int) -> None:
+        """Has Paimon write the files of each bucket as one."""
+        assert self._run([{"compact": table, "buckets": buckets}]) == [{}]
+
+    def _run(self, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         libraries = java_class_path()
         class_path = f"{libraries}:{compiled_jar(_HOME / 'java', libraries, _HOME / 'target' / 'paimon-questions.jar')}"
         command = [require_java(), *JVM_OPTIONS, "-Xmx512m", "-cp", class_path, "io.lakeward.testing.PaimonQuestions", self.warehouse]
-        request = "".join(f"{json.dumps(question.to_json())}\n" for question in questions)
-        ended = subprocess.run(command, input=request, capture_output=True, text=True, timeout=SECONDS, check=False)
+        lines = "".join(f"{json.dumps(request)}\n" for request in requests)
+        ended = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=SECONDS, check=False)
         assert ended.returncode == 0, ended.stderr[-2_000:]
-        return [_answer(json.loads(line)) for line in ended.stdout.splitlines() if line.startswith("{")]
+        return [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
 
 
 def _answer(answer: dict[str, Any]) -> Answer:

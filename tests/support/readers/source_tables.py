@@ -115,6 +115,11 @@ class TieredWorld(LakeWorld):
             outcome = self.begin(self._tables[answer.tiering_table.table_id]).end()
             assert outcome.state in (RoundState.SUCCEEDED, RoundState.EMPTY), outcome
 
+    @property
+    def warehouse(self) -> str:
+        """The lake's folder."""
+        return self.lake_properties["warehouse"].removeprefix("file://")
+
     def _request_table(self, table: TableInfo) -> pb.LakeTieringHeartbeatResponse:
         assert self._assignment is not None
         return self._assignment

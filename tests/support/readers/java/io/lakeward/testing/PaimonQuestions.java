@@ -14,17 +14,22 @@ import org.apache.paimon.catalog.Catalog;
 import org.apache.paimon.catalog.CatalogContext;
 import org.apache.paimon.catalog.CatalogFactory;
 import org.apache.paimon.catalog.Identifier;
+import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.Decimal;
 import org.apache.paimon.data.InternalArray;
 import org.apache.paimon.data.InternalMap;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
+import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.options.Options;
 import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.paimon.table.Table;
+import org.apache.paimon.table.sink.BatchTableCommit;
+import org.apache.paimon.table.sink.BatchTableWrite;
+import org.apache.paimon.table.sink.BatchWriteBuilder;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.types.ArrayType;
 import org.apache.paimon.types.DataField;
@@ -37,7 +42,7 @@ import org.apache.paimon.utils.TypeUtils;
 /**
  * Paimon's own reader: each line of standard input is a question about a table in JSON, each line of standard output the answer: {"fields":
  * [...], "rows": [[...], ...]}, fields as a schema file has them, or {"error": "..."}. Numbers that JSON does not have are text; bytes are
- * in base64; dates are days, and times microseconds.
+ * in base64; dates are days, and times microseconds. {"compact": table, "buckets": number} writes its files as one a bucket.
  */
 public final class PaimonQuestions {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -54,7 +59,8 @@ public final class PaimonQuestions {
       for (String line = lines.readLine(); line != null; line = lines.readLine()) {
         Map<String, Object> answer;
         try {
-          answer = answer(catalog, JSON.readTree(line));
+          JsonNode request = JSON.readTree(line);
+          answer = request.has("compact") ? compact(catalog, request) : answer(catalog, request);
         } catch (Exception error) {
           answer = Collections.singletonMap("error", error.toString());
         }
@@ -91,6 +97,20 @@ public final class PaimonQuestions {
     answer.put("fields", JSON.readTree(JsonSerdeUtil.toJson(shown)).get("fields"));
     answer.put("rows", rows);
     return answer;
+  }
+
+  private static Map<String, Object> compact(Catalog catalog, JsonNode request) throws Exception {
+    BatchWriteBuilder builder = catalog.getTable(Identifier.fromString(request.get("compact").asText())).newBatchWriteBuilder();
+    try (BatchTableWrite write = builder.newWrite();
+        BatchTableCommit commit = builder.newCommit();
+        IOManager files = IOManager.create(System.getProperty("java.io.tmpdir"))) {
+      write.withIOManager(files);
+      for (int bucket = 0; bucket < request.get("buckets").asInt(); bucket++) {
+        write.compact(BinaryRow.EMPTY_ROW, bucket, true);
+      }
+      commit.commit(write.prepareCommit());
+    }
+    return Collections.emptyMap();
   }
 
   private static List<Object> plain(InternalRow row, RowType type) {
