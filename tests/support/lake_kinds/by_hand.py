@@ -20,6 +20,7 @@ from pypaimon.schema.data_types import AtomicType
 from pypaimon.schema.schema_change import SchemaChange
 
 from tiering.lake.base import FLUSS_COMMIT_USER_KEY
+from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.model.tables import TablePath
 
 
@@ -34,8 +35,20 @@ class LakeByHand(ABC):
         """What readers of the head see."""
 
     @abstractmethod
+    def data_files(self, path: TablePath) -> list[Path]:
+        """Those that have these rows."""
+
+    @abstractmethod
     def snapshots(self, path: TablePath) -> list[int]:
-        """The oldest first."""
+        """In order of their commits."""
+
+    @abstractmethod
+    def line(self, path: TablePath) -> list[int]:
+        """Those that were the head, one after the other; the last one is."""
+
+    def head(self, path: TablePath) -> int:
+        """The newest of them."""
+        return self.snapshots(path)[-1]
 
     @abstractmethod
     def drop(self, path: TablePath) -> None: ...
@@ -80,7 +93,8 @@ class IcebergByHand(LakeByHand):
         self._properties = dict(properties)
 
     def _catalog(self) -> Catalog:
-        return load_catalog("lake", **self._properties)
+        is_hadoop = self._properties.get("type") == "hadoop"  # of which pyiceberg has no catalog
+        return open_catalog(self._properties) if is_hadoop else load_catalog("lake", **self._properties)
 
     def _load(self, path: TablePath) -> Table:
         return self._catalog().load_table(str(path))
@@ -92,8 +106,14 @@ class IcebergByHand(LakeByHand):
     def rows(self, path: TablePath) -> pa.Table:
         return self._load(path).scan().to_arrow()
 
+    def data_files(self, path: TablePath) -> list[Path]:
+        return [Path(urlparse(task.file.file_path).path) for task in self._load(path).scan().plan_files()]
+
     def snapshots(self, path: TablePath) -> list[int]:
         return [snapshot.snapshot_id for snapshot in self._load(path).metadata.snapshots]
+
+    def line(self, path: TablePath) -> list[int]:
+        return [entry.snapshot_id for entry in self._load(path).history()]
 
     def drop(self, path: TablePath) -> None:
         self._catalog().drop_table(str(path))
@@ -147,8 +167,15 @@ class PaimonByHand(LakeByHand):
         builder = self._load(path).new_read_builder()
         return cast(pa.Table, builder.new_read().to_arrow(builder.new_scan().plan().splits()))
 
+    def data_files(self, path: TablePath) -> list[Path]:
+        splits = self._load(path).new_read_builder().new_scan().plan().splits()
+        return [Path(urlparse(file.file_path).path) for split in splits for file in split.files]
+
     def snapshots(self, path: TablePath) -> list[int]:
         return sorted(int(file.name.rpartition("-")[2]) for file in (self.folder(path) / "snapshot").glob("snapshot-*"))
+
+    def line(self, path: TablePath) -> list[int]:
+        return self.snapshots(path)
 
     def drop(self, path: TablePath) -> None:
         CatalogFactory.create({"warehouse": str(self._warehouse)}).drop_table(str(path), False)
@@ -175,12 +202,15 @@ class PaimonByHand(LakeByHand):
                 (folder / f"snapshot-{newer}").unlink()
 
     def expire(self, path: TablePath) -> None:
+        self.expire_before(path, self.head(path))
+
+    def expire_before(self, path: TablePath, kept: int) -> None:
         """The oldest go first, then EARLIEST is written."""
         folder = self.folder(path) / "snapshot"
-        *older, head = self.snapshots(path)
-        for snapshot_id in older:
-            (folder / f"snapshot-{snapshot_id}").unlink()
-        (folder / "EARLIEST").write_text(str(head))
+        for snapshot_id in self.snapshots(path):
+            if snapshot_id < kept:
+                (folder / f"snapshot-{snapshot_id}").unlink()
+        (folder / "EARLIEST").write_text(str(kept))
 
     def add_text_column(self, path: TablePath, name: str) -> None:
         self._alter(path, SchemaChange.add_column(name, AtomicType("STRING")))

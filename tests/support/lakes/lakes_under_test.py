@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pypaimon import CatalogFactory
 
+from support.lake_kinds.by_hand import lake_by_hand
 from support.lakes.lake_kit import ObservedCatalog
 from support.lakes.lake_proof import places_by_footers
 from support.lakes.swept_lake import SweptMemoryLake
@@ -108,7 +109,7 @@ class CleanUnderTest(IcebergUnderTest):
         return CleanLake(self._properties)
 
     def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
-        return sorted(places_by_footers(self._opened().load_table(str(table.path))))
+        return sorted(places_by_footers(lake_by_hand("iceberg", self._properties).data_files(table.path)))
 
 
 class HadoopUnderTest(IcebergUnderTest):
