@@ -118,8 +118,8 @@ def test_no_fault_breaks_the_chain_of_a_clean_table() -> None:
     assert {"SUCCEEDED", "FENCED", "FAILED", "killed", "reconciled", "CommitOutcomeUnknown"} <= outcomes
 
 
-PAIMON_SEEDS = 12
-"""Of a few seconds each: files and commits are real."""
+PAIMON_SEEDS = 20
+"""Of two seconds each: files and commits are real."""
 
 
 def test_no_fault_loses_or_doubles_an_offset_in_a_paimon_lake(tmp_path: Path) -> None:

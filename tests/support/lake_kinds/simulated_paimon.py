@@ -30,7 +30,7 @@ from tiering.lake.paimon.reading.view import marker_in
 from tiering.lake.paimon.writing.payload import decode_files
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
-WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,10 @@ class SimulatedPaimonLake(PaimonLake):
         self._by_hand = PaimonByHand(self._folder)
         self.late: list[LateRequest] = []
         self.faults: Callable[[], str] = lambda: "ok"
-        self.now: Callable[[], datetime] = lambda: WHEN
+        self.now: Callable[[], datetime] = lambda: LONG_AGO
         self.meanwhile: Callable[[], None] = lambda: None
         self._by_uuid: dict[str, MemoryTable] = {}
         self._ranges: dict[str, tuple[Range, ...]] = {}
-        self._first_listed: dict[str, datetime] = {}
 
     @property
     def tables(self) -> Mapping[TablePath, MemoryTable]:
@@ -155,10 +154,9 @@ class SimulatedPaimonLake(PaimonLake):
         return super().survey(path)
 
     def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
-        """As old as the simulator's clock says."""
+        """All of them old: no clock may be what protects a file."""
         self.meanwhile()
-        files = super().stored_files(view)
-        return [replace(file, modified_at=self._first_listed.setdefault(file.location, self.now())) for file in files]
+        return [replace(file, modified_at=LONG_AGO) for file in super().stored_files(view)]
 
     def live_files(self, view: LakeView) -> Collection[str]:
         self.meanwhile()
