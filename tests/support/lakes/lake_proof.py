@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.table import Table
 
 from support.lake_kinds.by_hand import lake_by_hand
 from tiering.lake.marker import Marker
@@ -19,11 +19,16 @@ def lake_rows(lake_properties: Mapping[str, str], path: TablePath) -> pa.Table:
     return lake_by_hand("iceberg", lake_properties).rows(path)
 
 
-def places_by_footers(files: Iterable[Path]) -> list[tuple[int, int]]:
-    """(bucket, offset) of every row of a clean log table with these files, all of them Lakeward's."""
+def places_by_footers(table: Table) -> list[tuple[int, int]]:
+    """(bucket, offset) of every row of a clean log table all of whose files are Lakeward's."""
+    return places_in_files(task.file.file_path for task in table.scan().plan_files())
+
+
+def places_in_files(locations: Iterable[str]) -> list[tuple[int, int]]:
+    """The same of these files."""
     places: list[tuple[int, int]] = []
-    for file in files:
-        metadata = pq.read_metadata(file)
+    for location in locations:
+        metadata = pq.read_metadata(location.removeprefix("file://"))
         texts = {key.decode(): value.decode() for key, value in (metadata.metadata or {}).items()}
         runs = [tuple(map(int, run.split("-"))) for run in texts["lakeward.offsets"].split(",")]
         assert sum(stop - start for start, stop in runs) == metadata.num_rows
@@ -55,7 +60,7 @@ def assert_every_offset_once(
     if "__offset" in rows.column_names:
         places = list(zip(rows["__bucket"].to_pylist(), rows["__offset"].to_pylist(), strict=True))
     else:
-        places = places_by_footers(by_hand.data_files(path))
+        places = places_in_files(map(str, by_hand.data_files(path)))
         assert len(places) == rows.num_rows
     for bucket, offset in places:
         by_bucket[bucket].append(offset)
