@@ -2,7 +2,8 @@
 
 A BinaryRow of k fields (Paimon's `BinaryRow`, little-endian): a header with a bit a null, a multiple of 8 bytes; 8 bytes a field, which
 hold the value, or a text of up to 7 bytes with 0x80 + its length behind it, or position << 32 | length of a longer one; then the longer
-texts, each filled up to 8 bytes. Decimals of more than 18 digits and times finer than milliseconds stand among the longer texts. The hash is murmur3 over its 32-bit words with the seed 42 (`MurmurHashUtils.hashBytesByWords`).
+texts, each filled up to 8 bytes. Decimals of more than 18 digits and times finer than milliseconds stand among the longer texts. The
+hash is murmur3 over its 32-bit words with the seed 42 (`MurmurHashUtils.hashBytesByWords`).
 """
 
 from __future__ import annotations
