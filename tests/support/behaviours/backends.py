@@ -26,7 +26,6 @@ from tiering.cluster.fluss.writing.writer import FlussWriter, fluss_writer
 from tiering.cluster.writable import TableSpec, WritableCluster
 from tiering.lake.base import Lake
 from tiering.lake.fluss.options import PREFIX, lake_of_fluss
-from tiering.lake.layouts import LAYOUT_OPTION, Layout
 from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.model.tables import TableInfo, TablePath
 
@@ -107,18 +106,14 @@ class Backend:
 
 
 class TablesOfAKind(EmbeddedStorage):
-    """Makes tables whose lake tables are of one kind, but for those that it refuses."""
+    """Makes tables whose lake tables are of one kind."""
 
     def __init__(self, *arguments: Any, kind: LakeKind, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self._kind = kind
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
-        options = dict(self._kind.options)
-        keys = spec.bucket_keys or [name for name in spec.primary_key if name not in spec.partition_keys]
-        if spec.primary_key and len(keys) > 1:
-            options[LAYOUT_OPTION] = Layout.SYSTEM_COLUMNS
-        return super().create_table(path, replace(spec, properties={**options, **spec.properties}), ignore_if_exists)
+        return super().create_table(path, replace(spec, properties={**self._kind.options, **spec.properties}), ignore_if_exists)
 
 
 class EmbeddedBackend(Backend):
