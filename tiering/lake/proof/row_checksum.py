@@ -16,6 +16,7 @@ Nothing is hashed by row in Python: all of it is arithmetic on Arrow's buffers, 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, cast
 
@@ -49,17 +50,24 @@ PLACES_AT_ONCE = 64
 def row_checksum(rows: pa.Table | pa.RecordBatch) -> int:
     """The checksum of `rows`, from 0 to 2^64 - 1; that of two batches together is the sum of theirs, modulo 2^64."""
     batches = [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches()
-    total = 0
-    for batch in batches:
-        repeating = {name: _repeating(batch.column(name), _seed(name)) for name in batch.schema.names}
-        for first in range(0, batch.num_rows, BLOCK_ROWS):
-            block = batch.slice(first, BLOCK_ROWS)
-            sums = np.zeros(block.num_rows, np.uint64)
-            for field, column in zip(block.schema, block.columns, strict=True):
-                known = repeating[field.name]
-                sums += _hashes(column, _seed(field.name)) if known is None else known[first : first + BLOCK_ROWS]
-            total += int(_mixed(sums + _STEP).sum(dtype=np.uint64))
+    total = sum(int(block.sum(dtype=np.uint64)) for batch in batches for block in _hashed_blocks(batch))
     return total % MODULUS
+
+
+def row_hashes(batch: pa.RecordBatch) -> Words:
+    """What each row of `batch` adds to its checksum."""
+    return np.concatenate([np.zeros(0, np.uint64), *_hashed_blocks(batch)])
+
+
+def _hashed_blocks(batch: pa.RecordBatch) -> Iterator[Words]:
+    repeating = {name: _repeating(batch.column(name), _seed(name)) for name in batch.schema.names}
+    for first in range(0, batch.num_rows, BLOCK_ROWS):
+        block = batch.slice(first, BLOCK_ROWS)
+        sums = np.zeros(block.num_rows, np.uint64)
+        for field, column in zip(block.schema, block.columns, strict=True):
+            known = repeating[field.name]
+            sums += _hashes(column, _seed(field.name)) if known is None else known[first : first + BLOCK_ROWS]
+        yield _mixed(sums + _STEP)
 
 
 def _repeating(column: pa.Array[Any], seed: np.uint64) -> Words | None:

@@ -40,6 +40,7 @@ from tiering.lake.rules.reconcile import (
     adoptable,
     adopted,
     check_own,
+    check_unproved,
     emptied,
     in_log,
     is_same,
@@ -47,6 +48,7 @@ from tiering.lake.rules.reconcile import (
     newest_foreign,
     records_left_out,
     retiered,
+    unproved_problem,
 )
 from tiering.lake.rules.row_repair import check_not_doubled, deduplicated, retiered_rows
 from tiering.model.call_results import ReconcileResult
@@ -262,10 +264,12 @@ class Reconciler:
     def _decide_on(self, action: ReconcileAction, inspection: Inspection) -> _Decision:
         situation = inspection.situation
         check_own(situation.survey, situation.known)
+        check_unproved(situation, action)
         is_log, is_shared = situation.table_type is TableType.LOG, situation.known.shared is not None
         if action is ReconcileAction.DEDUPLICATE:
             return self._deduplicated(inspection)
-        rows = self._held(inspection) if is_shared and is_log and action is not ReconcileAction.RETIER else None
+        tells_offsets = unproved_problem(situation) is None
+        rows = self._held(inspection) if is_shared and is_log and tells_offsets and action is not ReconcileAction.RETIER else None
         if rows is not None:
             check_not_doubled(situation, rows)
         match action:
