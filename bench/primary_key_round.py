@@ -3,6 +3,7 @@
     .venv/bin/uv pip install --target build/bench --group bench
     PYTHONPATH=build/bench .venv/bin/python bench/primary_key_round.py --rows 1000000 --rows 10000000 [--share 0.01] [--buckets 4]
     .venv/bin/python bench/primary_key_round.py --lake paimon --share 0.1
+    .venv/bin/python bench/primary_key_round.py --layout system-columns --layout clean --without-spark
 
 The first line puts deltalake beside the environment, which stays as requirements.lock has it.
 
@@ -16,8 +17,9 @@ With `--lake paimon` the floor writes the changed rows and the changelog, and be
 pypaimon    pypaimon's own write and commit of the last changes, in this process; without the deletes, for which it has no way
 java        Paimon's Java write and commit of all changes in a warm JVM, a bucket a thread, rows in memory before the clock runs
 
-Also printed: the peak memory of a worker, and of Spark's JVM. `--buckets 1` makes one task of it all: 10,000,000 keys are to stay below
-1.5 GB. Half of the changelog's records are `-U`. The last line is one JSON object.
+Of several layouts, merge and delta run beside the first. Also printed: MB (10^6 bytes) of the files that lakeward wrote in the round, those
+of deletes included; the peak memory of a worker, and of Spark's JVM. `--buckets 1` makes one task of it all: 10,000,000 keys are to stay
+below 1.5 GB. Half of the changelog's records are `-U`. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ from rounds.primary_key_source import PrimaryKeySource, Round, primary_key_table
 
 from tiering.lake.base import Committable, LakeTieringFactory, LakeView, WriterInitContext
 from tiering.lake.iceberg.primary_key.bucket_files import decode_bucket_files
+from tiering.lake.layouts import Layout, wanted_layout
 from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.model.tables import BucketKey, TableInfo
 
@@ -85,6 +89,8 @@ class Lakeward:
         self.lake = open_lake(table.lake_format, local_lake_properties(folder))
         self._pool = pool
         self._rounds = 0
+        self.written_mb = 0.0
+        """By the newest round."""
 
     def tier(self, changes: Round, source: PrimaryKeySource) -> tuple[float, float]:
         """Seconds, and peak MiB of a worker."""
@@ -110,9 +116,11 @@ class Lakeward:
         results = [factory.deserialize_write_result(data) for data, _ in done]
         after = {result.bucket: TieredRange(0, result.reached_offset) for result in results}
         base_round = None if view.marker is None else view.marker.round_id
-        marker = Marker("bench", self._table.table_id, view.table_uuid, round_id, 1, base_round, after)
+        proofs = advanced({} if view.marker is None else view.marker.proofs, before, after, results, round_id)
+        marker = Marker("bench", self._table.table_id, view.table_uuid, round_id, 1, base_round, after, proofs=proofs)
         committer.commit(Committable(round_id, tuple(results)), view, marker)
         taken = time.perf_counter() - start
+        self.written_mb = sum(result.size_bytes for result in results) / 1e6
         self._check(changes.rows_after)
         return taken, max(peak for _, peak in done)
 
@@ -135,30 +143,34 @@ class Lakeward:
     def floor(self, changes: Round, folder: Path) -> float:
         """Seconds; to be measured before the round, on the files that it finds."""
         view = self.lake.ensure_table(self._table)
-        jobs = _paimon_floor(changes, folder)
+        columns = tuple(wanted_layout(self._table.properties).lake_schema(self._table).names)
+        jobs = _paimon_floor(changes, folder, columns)
         if self._table.lake_format == "iceberg":
-            jobs = _iceberg_floor(changes, folder, self.lake.bucket_files(self._table, view, dict.fromkeys(changes.logs)))
+            jobs = _iceberg_floor(changes, folder, columns, self.lake.bucket_files(self._table, view, dict.fromkeys(changes.logs)))
         start = time.perf_counter()
         for future in [self._pool.submit(work, job) for work, job in jobs]:
             future.result()
         return time.perf_counter() - start
 
 
-def _iceberg_floor(changes: Round, folder: Path, bases: Mapping[BucketKey, bytes]) -> list[tuple[Callable[[Any], int], Any]]:
+def _iceberg_floor(
+    changes: Round, folder: Path, columns: tuple[str, ...], bases: Mapping[BucketKey, bytes]
+) -> list[tuple[Callable[[Any], int], Any]]:
     jobs = [
         primary_key_competitors.FloorJob(
             tuple(file.location.removeprefix("file://") for file in decode_bucket_files(bases[key]).data),
             str(log),
             str(folder / f"{key}.parquet"),
+            columns,
         )
         for key, log in changes.logs.items()
     ]
     return [(primary_key_competitors.floor, job) for job in jobs]
 
 
-def _paimon_floor(changes: Round, folder: Path) -> list[tuple[Callable[[Any], int], Any]]:
+def _paimon_floor(changes: Round, folder: Path, columns: tuple[str, ...]) -> list[tuple[Callable[[Any], int], Any]]:
     targets = ((str(folder / f"{key}.parquet"), str(folder / f"{key}-changes.parquet")) for key in changes.logs)
-    jobs = [paimon_competitors.FloorJob(str(log), *paths) for log, paths in zip(changes.logs.values(), targets, strict=True)]
+    jobs = [paimon_competitors.FloorJob(str(log), *paths, columns) for log, paths in zip(changes.logs.values(), targets, strict=True)]
     return [(paimon_competitors.floor, job) for job in jobs]
 
 
@@ -166,9 +178,11 @@ def _paimon_floor(changes: Round, folder: Path) -> list[tuple[Callable[[Any], in
 class Figures:
     """Of one round."""
 
+    layout: str
     rows: int
     share: float
     changes: int
+    written_mb: float = 0.0
     seconds: dict[str, float] = field(default_factory=dict)
     peak_mb: dict[str, float] = field(default_factory=dict)
     rewritten: bool = False
@@ -181,7 +195,7 @@ class Figures:
         }
         seconds = {name: round(taken, 3) for name, taken in self.seconds.items()}
         peaks = {name: round(peak) for name, peak in self.peak_mb.items()}
-        return {**vars(self), "seconds": seconds, "peak_mb": peaks, **ratios}
+        return {**vars(self), "written_mb": round(self.written_mb, 2), "seconds": seconds, "peak_mb": peaks, **ratios}
 
 
 @dataclass
@@ -226,31 +240,34 @@ def measure(
         mine = Lakeward(folder / "data", pool, source.table, check)
         first = source.load(rows)
         taken, peak = mine.tier(first, source)
-        measured = [Figures(rows, 1.0, rows, {"lakeward": taken}, {"lakeward": peak})]
+        layout = wanted_layout(table.properties)
+        measured = [Figures(layout, rows, 1.0, rows, mine.written_mb, {"lakeward": taken}, {"lakeward": peak})]
         for competitor in competitors.by_name.values():
             competitor.load(f"rows{rows}", first)
         for share in shares:
             changes = source.change(share)
-            figures = Figures(rows, share, changes.changes)
+            figures = Figures(layout, rows, share, changes.changes)
             figures.seconds["floor"] = mine.floor(changes, folder)
             figures.seconds["lakeward"], figures.peak_mb["lakeward"] = mine.tier(changes, source)
-            figures.rewritten = mine.has_rewritten()
+            figures.written_mb, figures.rewritten = mine.written_mb, mine.has_rewritten()
             for name, competitor in competitors.by_name.items():
                 figures.seconds[name] = competitor.merge(f"rows{rows}", changes)
             measured.append(figures)
     return measured
 
 
-def show(rounds: list[Figures], of: TableInfo) -> None:
+def show(rounds: list[Figures], lake_format: str, buckets: int) -> None:
     """Prints a row for each round and competitor."""
-    title = f"Primary-key rounds to {of.lake_format}, {of.bucket_count} buckets, {CORES} cores"
-    table = Table("keys", "changed", "way", "seconds", "lakeward is", "peak MiB", title=title)
+    title = f"Primary-key rounds to {lake_format}, {buckets} buckets, {CORES} cores"
+    table = Table("keys", "changed", "layout", "way", "seconds", "lakeward is", "MB", "peak MiB", title=title)
     for figures in rounds:
         for name, taken in figures.seconds.items():
             ratio = "" if name == "lakeward" else f"{taken / figures.seconds['lakeward']:.2f} x as fast"
+            written = f"{figures.written_mb:.2f}" if name == "lakeward" else ""
             peak = f"{figures.peak_mb[name]:.0f}" if name in figures.peak_mb else ""
-            table.add_row(f"{figures.rows:,}", f"{figures.share:.0%}", name, f"{taken:.2f}", ratio, peak)
-    Console(width=100).print(table)
+            cells = (figures.layout, name, f"{taken:.2f}", ratio, written, peak)
+            table.add_row(f"{figures.rows:,}", f"{figures.share:.0%}", *cells)
+    Console(width=120).print(table)
 
 
 def main() -> None:
@@ -259,22 +276,28 @@ def main() -> None:
     parser.add_argument("--share", type=float, action="append", help="of the keys that a round changes; default 0.01 and 0.1")
     parser.add_argument("--buckets", type=int, default=4)
     parser.add_argument("--lake", choices=("iceberg", "paimon"), default="iceberg")
+    parser.add_argument("--layout", type=Layout, action="append", help="system-columns (default) or clean; repeat it for both side by side")
     parser.add_argument("--without-spark", action="store_true", help="leave MERGE out; of Paimon pypaimon's and Java's writes")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
     arguments = parser.parse_args()
-    shares, of = arguments.share or [0.01, 0.1], primary_key_table(arguments.buckets, arguments.lake)
+    shares, sizes = arguments.share or [0.01, 0.1], arguments.rows or [1_000_000]
     spawn = multiprocessing.get_context("spawn")
+    rounds: list[Figures] = []
     with tempfile.TemporaryDirectory(dir=arguments.work) as name, ProcessPoolExecutor(CORES, mp_context=spawn) as pool:
-        work = Path(name)
-        competitors = competitors_of(of, work, not arguments.without_spark)
-        measure(WARM_ROWS, shares, of, work, pool, competitors)
-        rounds: list[Figures] = []
-        for rows in arguments.rows or [1_000_000]:
-            rounds += measure(rows, shares, of, work, pool, competitors)
-        if "merge" in competitors.by_name:
-            rounds[-1].peak_mb["merge"] = competitors.by_name["merge"].memory_mb()
-        competitors.close()
-    show(rounds, of)
+        for layout in arguments.layout or [Layout.SYSTEM_COLUMNS]:
+            work = Path(name) / layout
+            work.mkdir()
+            table = primary_key_table(arguments.buckets, arguments.lake, layout)
+            competitors = Competitors()
+            if not rounds or arguments.lake == "paimon":
+                competitors = competitors_of(table, work, not arguments.without_spark)
+            measure(WARM_ROWS, shares, table, work, pool, competitors)
+            for rows in sizes:
+                rounds += measure(rows, shares, table, work, pool, competitors)
+            if "merge" in competitors.by_name:
+                rounds[-1].peak_mb["merge"] = competitors.by_name["merge"].memory_mb()
+            competitors.close()
+    show(rounds, arguments.lake, arguments.buckets)
     print(
         json.dumps(
             {

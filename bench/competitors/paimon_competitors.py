@@ -22,6 +22,7 @@ from support.fluss_paimon.plugin import tiering_class_path
 from support.java_sources import compiled_jar
 from tiering.cli.fluss_server.java_process import JVM_OPTIONS
 from tiering.cli.spark.java import require_java
+from tiering.lake.layouts import wanted_layout
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.writing.parquet_files import java_encodings
 from tiering.model.tables import CHANGE_TYPE_COLUMN, ChangeType, TableInfo
@@ -32,11 +33,12 @@ _SOURCES = Path(__file__).parent / "java"
 
 @dataclass(frozen=True)
 class FloorJob:
-    """One bucket: the log to write, and the files."""
+    """One bucket: the log to write, the files, and the columns that the lake has."""
 
     log: str
     target: str
     changelog: str
+    columns: tuple[str, ...]
 
 
 def floor(job: FloorJob) -> int:
@@ -44,6 +46,7 @@ def floor(job: FloorJob) -> int:
     with pa.OSFile(job.log) as source:
         rows = pa.ipc.open_file(source).read_all()
     stay = pc.is_in(rows[CHANGE_TYPE_COLUMN], value_set=pa.array([ChangeType.INSERT, ChangeType.UPDATE_AFTER], pa.int8()))
+    rows = rows.select([*job.columns, CHANGE_TYPE_COLUMN])
     encodings = java_encodings(rows)
     for path, written in ((job.target, rows.filter(stay)), (job.changelog, rows)):
         pq.write_table(written, path, compression="zstd", use_dictionary=encodings.dictionary, column_encoding=encodings.encoding)
@@ -56,6 +59,8 @@ class PaimonTables:
     def __init__(self, folder: Path, table: TableInfo, threads: int) -> None:
         self._folder = folder
         self._table = table
+        self.columns = wanted_layout(table.properties).lake_schema(table).names
+        """Of a row in the lake."""
         libraries = tiering_class_path()
         jar = compiled_jar(_SOURCES, libraries, tests_path.ROOT / "build" / "paimon-java.jar")
         command = [str(require_java()), *JVM_OPTIONS, "-Xmx3g", "-cp", f"{libraries}:{jar}", "io.lakeward.bench.PaimonJava"]
@@ -137,7 +142,8 @@ class PyPaimon:
         rows = rows.filter(pc.not_equal(rows["op"], int(ChangeType.DELETE))).drop_columns(["op"])
         zeros = np.zeros(rows.num_rows, np.int64)
         rows = rows.append_column("__bucket", pa.array(zeros.astype(np.int32))).append_column("__offset", pa.array(zeros))
-        rows = rows.append_column("__timestamp", pa.array(zeros).cast(pa.timestamp("ms", "UTC"))).combine_chunks()
+        rows = rows.append_column("__timestamp", pa.array(zeros).cast(pa.timestamp("ms", "UTC")))
+        rows = rows.select(self._tables.columns).combine_chunks()
         start = time.perf_counter()
         builder = table.new_batch_write_builder()
         writer = builder.new_write()

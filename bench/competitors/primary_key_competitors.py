@@ -22,11 +22,12 @@ from tiering.model.tables import ChangeType
 
 @dataclass(frozen=True)
 class FloorJob:
-    """One bucket: the data files that stand, and the log to write."""
+    """One bucket: the data files that stand, the log to write, and the columns that the lake has."""
 
     data_files: tuple[str, ...]
     log: str
     target: str
+    columns: tuple[str, ...]
 
 
 def floor(job: FloorJob) -> int:
@@ -35,9 +36,9 @@ def floor(job: FloorJob) -> int:
     with pa.OSFile(job.log) as source:
         rows = pa.ipc.open_file(source).read_all()
     stay = pc.is_in(rows["__change_type"], value_set=pa.array([ChangeType.INSERT, ChangeType.UPDATE_AFTER], pa.int8()))
-    encodings = dict.fromkeys(("id", "visits", "visited_at", "__bucket", "__offset", "__timestamp"), "DELTA_BINARY_PACKED")
+    encodings = {name: "DELTA_BINARY_PACKED" for name in job.columns if name not in ("name", "amount")}
     pq.write_table(
-        rows.filter(stay).drop_columns(["__change_type"]),
+        rows.select(job.columns).filter(stay),
         job.target,
         compression="zstd",
         use_dictionary=["name"],

@@ -30,10 +30,10 @@ SCHEMA = pa.schema(
 )
 
 
-def primary_key_table(buckets: int, lake_format: str = "iceberg") -> TableInfo:
+def primary_key_table(buckets: int, lake_format: str, layout: Layout) -> TableInfo:
     """The source table of all rounds."""
     path, created = TablePath("bench", "primary_key"), datetime(2024, 1, 1, tzinfo=UTC)
-    options = {LAYOUT_OPTION: str(Layout.SYSTEM_COLUMNS)}
+    options = {LAYOUT_OPTION: str(layout)}
     return TableInfo(
         1, path, TableType.PRIMARY_KEY, SCHEMA, buckets, created, primary_key=("id",), lake_format=lake_format, properties=options
     )

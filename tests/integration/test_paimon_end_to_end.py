@@ -52,7 +52,7 @@ def test_a_primary_key_table_is_tiered_read_and_proved(deployment: Deployment) -
         assert all(word in answer for word in ("19", "189", "1 of 9")), answer
         assert "the newest change of each key" in printed("validate", str(PLANES), "--level", "rows", "--format", "json", *place)
     files[0].unlink()
-    assert "1 files of the snapshot are not there" in printed("validate", str(PLANES), "--format", "json", *folder, status=1)
+    assert "1 file of the snapshot not there" in printed("validate", str(PLANES), "--format", "json", *folder, status=1)
 
 
 def printed(*arguments: str, status: int = 0) -> str:

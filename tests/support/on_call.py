@@ -17,6 +17,8 @@ from tiering.coordinator.server.coordinator import Coordinator
 from tiering.model.tables import TableInfo
 
 REGISTRY = default_registry()
+LOOK_MS = 60_000
+"""A machine that is busy may take long."""
 STATEMENTS = 4
 """More follow one another for no table."""
 _CALL = re.compile(r"CALL (?P<catalog>\w+)\.sys\.(?P<procedure>\w+)\((?P<arguments>.*)\)")
@@ -29,7 +31,7 @@ LakeStatement = Callable[[str], object]
 
 def next_action(coordinator: Coordinator, table: TableInfo, names: CatalogNames | None = None) -> str | None:
     """The cell of `sys.lake_tiering_status`, after a look at the failed tables."""
-    coordinator.ways_out.look()
+    coordinator.ways_out.look(patience_ms=LOOK_MS)
     scan = ScanRequest() if names is None else ScanRequest(names=names)
     rows = REGISTRY.table("lake_tiering_status").rows(coordinator.view(), scan)
     paths = zip(rows.column("database_name").to_pylist(), rows.column("table_name").to_pylist(), strict=True)  # type: ignore[union-attr]

@@ -28,11 +28,12 @@ def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...],
     counted = {place: sum(block.rows for block in blocks.values()) for place, blocks in lake.items()}
     for stretch in stretches:
         expected, actual = stretch.rows, counted.pop(stretch.place, 0)
-        report.add("rows", stretch.name, expected == actual, expected, actual, _count_details(expected, actual))
+        report.add("rows", stretch.name, expected == actual, expected, actual, count_details(expected, actual))
     report_elsewhere(report, counted, engine.table.bucket_count)
 
 
-def _count_details(expected: int, actual: int) -> str | None:
+def count_details(expected: int, actual: int) -> str | None:
+    """How many rows are too many or missing; None = neither."""
     if expected == actual:
         return None
     return f"{counted(actual - expected, 'row')} too many" if actual > expected else f"{counted(expected - actual, 'row')} missing"

@@ -15,7 +15,7 @@ from tiering.model.names import table_path
 ROWS = 300_000
 LOADED = table_path("shelf", "loaded")
 PLANES = table_path("shelf", "planes")
-SAID = f"shelf.loaded: made, {ROWS} rows appended; offsets by bucket: 0: [0, {ROWS})"
+SAID = f"shelf.loaded: made, {ROWS:,} rows appended; offsets by bucket: 0: [0, {ROWS})"
 
 
 @pytest.fixture

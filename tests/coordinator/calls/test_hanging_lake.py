@@ -24,14 +24,16 @@ from tiering.coordinator.calls.freshness.explain_tiering import ExplainTiering
 from tiering.coordinator.calls.freshness.tier_database import TierDatabase
 from tiering.coordinator.calls.freshness.wait_for_tiering import WaitForTiering
 from tiering.coordinator.calls.tier_table import TierTable
+from tiering.coordinator.observing.lake_looks import THREADS
 from tiering.coordinator.requests import CallRequest
 from tiering.lake.base import LakeView
 from tiering.model.call_results import Progress, TierDatabaseResult
-from tiering.model.tables import TablePath
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import TableInfo, TablePath
 
 ABOUT_S = 2.0
 """What a machine that is busy may add to a wait."""
-TABLES = 100
+TABLES = THREADS + 50
 
 
 class Lake:
@@ -170,7 +172,7 @@ def test_a_database_whose_lake_hangs_keeps_its_time(monkeypatch: pytest.MonkeyPa
         lake.hang()
         watch = Watch()
         result = asyncio.run(world.coordinator.control.perform(TierDatabase("sales", wait=False)))
-        assert watch.seconds < 2 * tier_table.FIRST_LOOK_MS / 1_000 + 2 * ABOUT_S
+        assert watch.seconds < 3 * tier_table.FIRST_LOOK_MS / 1_000 + 2 * ABOUT_S
         assert {row.tiered.state for row in result.rows} == {"Pending"}
         assert len({row.tiered.round_id for row in result.rows}) == len(world.store.rounds()) == TABLES
         assert lake.looks < TABLES, "some tables waited for no look: so many hang already"
@@ -228,3 +230,29 @@ def test_a_catalog_whose_database_is_locked_holds_no_call(iceberg: LakeWorld, re
         assert (answer.state, answer.lake_snapshot_id) == ("Pending", None)
     else:
         assert (answer.reached, answer.lake_snapshot_id) == (False, iceberg.record(table).lake.snapshot_id)
+
+
+def test_a_cluster_that_hangs_is_not_taken_for_the_lake(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.append()
+    answers, recorded = threading.Event(), world.cluster.lake_snapshot
+
+    def hang(table: TableInfo) -> RecordedLakeSnapshot | None:
+        assert answers.wait(30)
+        return recorded(table)
+
+    monkeypatch.setattr(world.cluster, "lake_snapshot", hang)
+    lines: list[str] = []
+
+    async def call() -> None:
+        async for step in world.coordinator.control.perform_with_progress(WaitForTiering(world.table.path, timeout_ms=1_000)):
+            if isinstance(step, Progress):
+                lines.append(step.message)
+                world.clock.advance(1)
+                world.coordinator.table_records.wake_ups.notify()
+
+    try:
+        asyncio.run(call())
+    finally:
+        answers.set()
+    assert len(lines) == 1
+    assert "the source cluster has not answered about the table sales.orders" in lines[0]

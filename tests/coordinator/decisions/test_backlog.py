@@ -12,6 +12,7 @@ from support.clusters.memory_cluster import log_table
 from support.operators import pause, resume
 from support.worlds.coordinator_world import FRESHNESS, HandTierer, World
 from tiering.coordinator.decisions import retries
+from tiering.coordinator.decisions.backlog import PLAN_MS
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import InvalidArgument
 from tiering.model.leases import KvSnapshot
@@ -417,6 +418,26 @@ def test_backlogs_leave_a_slot_to_tables_that_promise_to_be_fresh() -> None:
     assert not tierer.beat(request=True).HasField("tiering_table")
     world.later(100)
     assert tierer.get().table_path.table_name == "live"
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_a_first_round_that_hangs_before_its_plan_keeps_no_other_backlog_waiting(planned: bool) -> None:
+    world = many("live", "first", "second")
+    for table in world.tables[1:]:
+        world.append(100, table=table)
+    world.due()
+    tierer = world.tierer()
+    tierer.slots = 2
+    live = tierer.get()
+    assert live.table_path.table_name == "live"
+    tierer.finish(live, empty=True)
+    first = tierer.get()
+    if planned:
+        tierer.plan(first)
+    world.clock.advance(PLAN_MS / 1_000)
+    assert not tierer.beat(request=True).HasField("tiering_table"), "it may only be about to plan"
+    world.clock.advance(0.001)
+    assert tierer.beat(request=True).HasField("tiering_table") is not planned
 
 
 def test_a_backlog_that_failed_keeps_its_slot_no_longer_than_others(world: World) -> None:

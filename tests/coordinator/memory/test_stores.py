@@ -120,6 +120,7 @@ def test_all_of_a_write_is_there_after_a_restart(opened: tuple[Store, Reopen]) -
     assert reopened.round("round-2") == done
     assert list(reopened.rounds()) == [done]
     assert list(reopened.commits(1)) == [commit]
+    assert (reopened.commit(commit.round_id), reopened.commit("another")) == (commit, None)
     assert reopened.operation("k") == call
     assert [(event.message, event.event_id) for event in reopened.events()] == [("two", 2), ("one", 1)]
 

@@ -12,8 +12,8 @@ import pytest
 
 from support.worlds.calling import until
 from tiering.coordinator.observing import lake_looks
-from tiering.coordinator.observing.lake_looks import TABLE_THREADS, THREADS, LakeLook, LakeLooks
-from tiering.errors import LakeRolledBack, LakeUnavailable
+from tiering.coordinator.observing.lake_looks import TABLE_THREADS, THREADS, Asking, LakeLook, LakeLooks, Side
+from tiering.errors import ClusterUnavailable, LakeRolledBack, LakeUnavailable, ServiceBusy
 from tiering.model.tables import TablePath
 
 BOUND_MS = 50
@@ -55,7 +55,11 @@ def lake() -> Iterator[Hanging]:
 
 
 def at(table_id: int, work: Callable[[], str]) -> LakeLook[str]:
-    return LakeLook(TablePath("sales", f"table_{table_id}"), table_id, work)
+    def ask_the_lake(asking: Asking) -> str:
+        asking(Side.LAKE)
+        return work()
+
+    return LakeLook(TablePath("sales", f"table_{table_id}"), table_id, ask_the_lake)
 
 
 def test_a_look_returns_and_raises_what_its_work_does(looks: LakeLooks) -> None:
@@ -71,7 +75,7 @@ def test_a_table_whose_look_was_given_up_is_not_looked_at_again_before_that_ends
     with pytest.raises(LakeUnavailable, match=r"about the table sales.table_1 within 0.05 s"):
         asyncio.run(looks.within(0, at(1, lake.look)))
     began = time.monotonic()
-    with pytest.raises(LakeUnavailable, match="an earlier question") as refused:
+    with pytest.raises(LakeUnavailable, match="earlier question") as refused:
         asyncio.run(looks.within(LONG_MS, at(1, lambda: "there")))
     assert time.monotonic() - began < LONG_MS / 1_000
     assert refused.value.hint
@@ -85,12 +89,12 @@ def test_a_table_whose_look_was_given_up_is_not_looked_at_again_before_that_ends
     assert asyncio.run(again()) == "there"
 
 
-def test_a_crowd_at_one_table_that_hangs_holds_few_threads(looks: LakeLooks, lake: Hanging) -> None:
+def test_a_crowd_at_one_table_that_hangs_holds_one_thread(looks: LakeLooks, lake: Hanging) -> None:
     async def crowd() -> str:
         calls = [asyncio.ensure_future(looks.within(LONG_MS, at(1, lake.look))) for _ in range(500)]
-        await until(lambda: lake.asking == TABLE_THREADS)
+        await until(lambda: lake.asking == 1)
         answer = await looks.within(LONG_MS, at(2, lambda: "there"))
-        assert lake.asking == TABLE_THREADS
+        assert lake.asking == 1
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
@@ -99,21 +103,122 @@ def test_a_crowd_at_one_table_that_hangs_holds_few_threads(looks: LakeLooks, lak
         return answer
 
     assert asyncio.run(crowd()) == "there"
-    assert lake.begun == TABLE_THREADS, "nobody waits for the others any more"
+    assert lake.begun == 1, "nobody waits for the others any more"
+
+
+def test_callers_of_many_tables_that_hang_keep_nobody_from_one_that_answers(looks: LakeLooks, lake: Hanging) -> None:
+    """Several patient callers a table, as many in all as there are threads, and more."""
+    hanging = THREADS - 1
+
+    async def crowd() -> list[str]:
+        calls = [asyncio.ensure_future(looks.within(LONG_MS, at(number % hanging, lake.look))) for number in range(4 * hanging)]
+        await until(lambda: lake.asking == hanging)
+        answers = [await looks.within(LONG_MS, at(9_999, lambda: "there")) for _ in range(10)]
+        assert not any(call.done() for call in calls)
+        lake.released.set()
+        assert set(await asyncio.gather(*calls)) == {"late"}
+        return answers
+
+    assert asyncio.run(crowd()) == ["there"] * 10
+
+
+def test_a_table_that_answers_is_looked_at_by_several_at_once(looks: LakeLooks, lake: Hanging) -> None:
+    first = threading.Event()
+
+    async def crowd() -> None:
+        answered = asyncio.ensure_future(looks.within(LONG_MS, at(1, lambda: str(first.wait(30)))))
+        calls = [asyncio.ensure_future(looks.within(LONG_MS, at(1, lake.look))) for _ in range(TABLE_THREADS + 5)]
+        first.set()
+        await answered
+        await until(lambda: lake.asking == TABLE_THREADS)
+        lake.released.set()
+        await asyncio.gather(*calls)
+
+    asyncio.run(crowd())
+    assert lake.begun == TABLE_THREADS + 5
+
+
+def test_a_table_whose_lake_did_not_answer_keeps_one_thread_for_those_that_follow(looks: LakeLooks, lake: Hanging) -> None:
+    first = threading.Event()
+
+    def unavailable() -> str:
+        assert first.wait(30)
+        raise LakeUnavailable("after the catalog's deadline")
+
+    async def crowd() -> None:
+        answered = asyncio.ensure_future(looks.within(LONG_MS, at(1, unavailable)))
+        calls = [asyncio.ensure_future(looks.within(LONG_MS, at(1, lake.look))) for _ in range(5)]
+        first.set()
+        with pytest.raises(LakeUnavailable, match="deadline"):
+            await answered
+        await until(lambda: lake.asking == 1)
+        assert len(looks._tables[1].waiting) == 4
+        lake.released.set()
+        await asyncio.gather(*calls)
+
+    asyncio.run(crowd())
+
+
+@pytest.mark.parametrize(
+    ("side", "error_class", "words"),
+    [
+        (Side.LAKE, LakeUnavailable, "the lake has not answered"),
+        (Side.CLUSTER, ClusterUnavailable, "the source cluster has not answered"),
+        (Side.EITHER, LakeUnavailable, "the lake or the source cluster has not answered"),
+    ],
+)
+def test_the_error_names_whom_the_look_waits_for(
+    looks: LakeLooks, lake: Hanging, side: Side, error_class: type[Exception], words: str
+) -> None:
+    def hang(asking: Asking) -> str:
+        asking(side)
+        return lake.look()
+
+    hanging = LakeLook(TablePath("sales", "orders"), 1, hang)
+
+    async def crowd() -> list[object]:
+        patient = asyncio.ensure_future(looks.within(LONG_MS, hanging))
+        await until(lambda: lake.asking == 1)
+        behind = await asyncio.gather(looks.within(0, hanging), return_exceptions=True)  # it never gets a thread
+        patient.cancel()
+        await asyncio.gather(patient, return_exceptions=True)
+        refused = await asyncio.gather(looks.within(LONG_MS, hanging), return_exceptions=True)
+        lake.released.set()
+        return [*behind, *refused]
+
+    for error in asyncio.run(crowd()):
+        assert type(error) is error_class
+        assert words in str(error)
+        assert "Look whether" in error.hint  # type: ignore[attr-defined]
+
+
+def test_a_thread_waits_for_a_look_no_longer_than_it_says(looks: LakeLooks, lake: Hanging) -> None:
+    assert looks.wait(LONG_MS, at(1, lambda: "there")) == "there"
+    with pytest.raises(LakeUnavailable, match=r"within 0.01 s"):
+        looks.wait(10, at(1, lake.look))
+
+
+def test_a_service_that_stopped_refuses_a_look_by_an_error_of_the_tree(looks: LakeLooks) -> None:
+    looks.close()
+    with pytest.raises(ServiceBusy, match="the service stops") as refused:
+        asyncio.run(looks.within(LONG_MS, at(1, lambda: "there")))
+    assert refused.value.hint
+    with pytest.raises(ServiceBusy):
+        looks.wait(LONG_MS, at(1, lambda: "there"))
 
 
 def test_a_look_whose_caller_went_away_counts_as_given_up(looks: LakeLooks, lake: Hanging) -> None:
     """Else callers who lose patience take all threads, and each that follows waits for the whole of its time."""
 
     async def impatient() -> None:
-        calls = [asyncio.ensure_future(looks.within(LONG_MS, at(number % 16, lake.look))) for number in range(THREADS)]
+        calls = [asyncio.ensure_future(looks.within(LONG_MS, at(number, lake.look))) for number in range(THREADS)]
         await until(lambda: lake.asking == THREADS)
         for call in calls:
             call.cancel()
         ended = await asyncio.gather(*calls, return_exceptions=True)
         assert all(isinstance(end, asyncio.CancelledError) for end in ended), ended
         for table_id in (1, 9_999):
-            with pytest.raises(LakeUnavailable, match="an earlier question"):
+            with pytest.raises(LakeUnavailable, match="earlier question"):
                 await looks.within(LONG_MS, at(table_id, lambda: "there"))
         lake.released.set()
         await until(lambda: not looks._tables)
@@ -131,7 +236,7 @@ def test_where_as_many_tables_hang_as_there_are_threads_nobody_waits(looks: Lake
         while lake.asking < THREADS:  # a machine that is busy gives a thread up before it began
             with pytest.raises(LakeUnavailable):
                 await looks.within(0, at(1_000 + lake.begun, lake.look))
-        with pytest.raises(LakeUnavailable, match="an earlier question"):
+        with pytest.raises(LakeUnavailable, match="earlier question"):
             await looks.within(LONG_MS, at(9_999, lambda: "there"))
         lake.released.set()
         await until(lambda: not looks._tables)
@@ -143,12 +248,12 @@ def test_where_as_many_tables_hang_as_there_are_threads_nobody_waits(looks: Lake
 
 def test_a_service_that_stops_lets_go_of_looks_that_wait_for_their_turn(looks: LakeLooks, lake: Hanging) -> None:
     async def crowd() -> None:
-        calls = [asyncio.ensure_future(looks.within(LONG_MS, at(1, lake.look))) for _ in range(TABLE_THREADS + 10)]
-        await until(lambda: lake.asking == TABLE_THREADS)
+        calls = [asyncio.ensure_future(looks.within(LONG_MS, at(1, lake.look))) for _ in range(11)]
+        await until(lambda: lake.asking == 1)
         looks.close()
         await until(lambda: sum(call.done() for call in calls) == 10)
-        assert all(isinstance(call.exception(), LakeUnavailable) for call in calls if call.done())
+        assert all(isinstance(call.exception(), ServiceBusy) for call in calls if call.done())
         lake.released.set()
-        assert (await asyncio.gather(*calls, return_exceptions=True)).count("late") == TABLE_THREADS
+        assert (await asyncio.gather(*calls, return_exceptions=True)).count("late") == 1
 
     asyncio.run(crowd())

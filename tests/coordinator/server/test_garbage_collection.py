@@ -30,9 +30,9 @@ def rare() -> Iterator[RareCollections]:
 
 
 def test_nothing_is_changed_before_it_begins(rare: RareCollections) -> None:
-    thresholds = gc.get_threshold()
+    before = (gc.get_freeze_count(), gc.get_threshold())
     rare.collect()
-    assert (gc.get_freeze_count(), gc.get_threshold()) == (0, thresholds)
+    assert (gc.get_freeze_count(), gc.get_threshold()) == before
 
 
 def test_what_lives_is_out_of_sight_and_what_is_made_later_is_collected(rare: RareCollections) -> None:
@@ -51,3 +51,10 @@ def test_everything_is_as_before_once_it_ends(rare: RareCollections) -> None:
     rare.begin()
     rare.end()
     assert (gc.get_freeze_count(), gc.get_threshold()) == (0, thresholds)
+
+
+def test_nothing_begins_after_the_end(rare: RareCollections) -> None:
+    before = (gc.get_freeze_count(), gc.get_threshold())
+    rare.end()
+    rare.begin()
+    assert (gc.get_freeze_count(), gc.get_threshold()) == before

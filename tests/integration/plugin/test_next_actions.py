@@ -45,7 +45,7 @@ def sql(world: LakeWorld, serve: Callable[..., Any], jvm: SparkSession) -> Sql:
 def follow(world: LakeWorld, sql: Sql) -> list[str]:
     ran: list[str] = []
     while True:
-        world.coordinator.ways_out.look()
+        world.coordinator.ways_out.look(patience_ms=60_000)
         [row] = sql("SELECT next_action FROM stream.sys.lake_tiering_status WHERE table_name = 'orders'")
         if row.next_action is None:
             return ran

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from support.values.any_values import columns
 from support.values.every_type import CASES
-from tiering.lake.proof.row_checksum import BLOCK_ROWS, MODULUS, PLACES_AT_ONCE, row_checksum
+from support.values.plain_checksum import plain_checksum
+from tiering.lake.proof.row_checksum import BLOCK_ROWS, FEW_TEXTS, FEW_WORDS, LONG_TEXT, MODULUS, TEXTS_AT_ONCE, row_checksum
 
 
 def every_type() -> pa.Table:
@@ -90,7 +91,7 @@ def test_a_column_of_nulls_and_a_wider_type_change_nothing() -> None:
 
 
 def test_texts_of_any_length_count_to_their_last_byte() -> None:
-    for length in (1, 7, 8, 9, 15, 16, 17, 8 * PLACES_AT_ONCE - 1, 8 * PLACES_AT_ONCE, 8 * PLACES_AT_ONCE + 1, 5_000):
+    for length in (1, 7, 8, 9, 15, 16, 17, 8 * FEW_WORDS - 1, 8 * FEW_WORDS, 8 * FEW_WORDS + 1, 5_000):
         text = random.Random(length).randbytes(length)
         others = [text[:-1] + bytes([text[-1] ^ 1]), text[:-1], text + b"\0", bytes([text[0] ^ 128]) + text[1:]]
         checksums = {row_checksum(pa.table({"t": pa.array([other], pa.binary())})) for other in (text, *others)}
@@ -107,9 +108,69 @@ def test_slices_of_any_values_have_what_copies_have(data: st.DataObject) -> None
         assert row_checksum(part) == row_checksum(part.take(pa.array(np.arange(count))))
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
-def test_texts_that_repeat_are_hashed_once_each_with_the_same_checksum(kind: pa.DataType) -> None:
-    words = [None if number % 7 == 0 else f"word {number % 5}" for number in range(2 * BLOCK_ROWS + 3)]
+@pytest.mark.parametrize("name", CASES)
+def test_each_type_has_the_checksum_that_plain_arithmetic_gives(name: str) -> None:
+    kind, values = CASES[name]
+    rows = pa.table({name: pa.array(values, kind)})
+    assert row_checksum(rows) == plain_checksum(rows)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(data=st.data())
+def test_any_values_have_the_checksum_that_plain_arithmetic_gives(data: st.DataObject) -> None:
+    columns_of_rows: list[Any] = [data.draw(columns(8)), data.draw(columns(8))]
+    rows = pa.table(columns_of_rows, ["a", "b"])
+    assert row_checksum(rows) == plain_checksum(rows)
+    assert row_checksum(rows.slice(3, 4)) == plain_checksum(rows.slice(3, 4))
+
+
+LENGTHS = {
+    "empty": lambda random: 0,
+    "codes": lambda random: 6,
+    "words": lambda random: 8,
+    "short": lambda random: random.randrange(9),
+    "equal": lambda random: 20,
+    "mixed": lambda random: random.randrange(30),
+    "some are long": lambda random: random.randrange(9) if random.random() < 0.9 else random.randrange(8 * FEW_WORDS, 16 * FEW_WORDS),
+    "few are long": lambda random: 5 if random.random() < 0.98 else random.randrange(2_000),
+    "all are long": lambda random: random.randrange(8 * FEW_WORDS, 12 * FEW_WORDS),
+}
+
+
+@pytest.mark.parametrize("nulls", [0, 0.2])
+@pytest.mark.parametrize("name", LENGTHS)
+def test_texts_of_all_lengths_have_the_checksum_that_plain_arithmetic_gives(name: str, nulls: float) -> None:
+    draw = random.Random(name)
+    texts = [None if draw.random() < nulls else draw.randbytes(LENGTHS[name](draw)) for _ in range(5 * FEW_TEXTS)]
+    rows = pa.table({"t": pa.array(texts, pa.binary())})
+    assert row_checksum(rows) == plain_checksum(rows)
+    assert row_checksum(rows.slice(3, 100)) == plain_checksum(rows.slice(3, 100))
+    assert row_checksum(rows.cast(pa.schema([("t", pa.large_binary())]))) == plain_checksum(rows)
+    gaps = pa.table({"t": pa.chunked_array([pa.Array.from_buffers(pa.binary(), len(texts), _under_nulls(rows["t"].chunk(0)))])})
+    assert row_checksum(gaps) == plain_checksum(rows)
+
+
+def _under_nulls(texts: pa.Array[Any]) -> list[pa.Buffer | None]:
+    """The buffers of an array with bytes in the places of its NULLs, as a reader may leave them."""
+    bits, _, _ = texts.buffers()
+    filled = texts.fill_null(b"\1" * 11)
+    return [bits, *filled.buffers()[1:]]
+
+
+@pytest.mark.parametrize("rows_each", [1, 999, TEXTS_AT_ONCE - 1, TEXTS_AT_ONCE, BLOCK_ROWS, BLOCK_ROWS + 1, 2 * BLOCK_ROWS])
+def test_blocks_and_batches_of_any_size_change_nothing(rows_each: int) -> None:
+    count = 2 * BLOCK_ROWS + 3 if rows_each > 1 else 300
+    numbers = np.random.default_rng(1).integers(0, 1 << 60, count)
+    whole = pa.table({"n": numbers, "m": pa.array(numbers, mask=numbers % 3 == 0), "t": pa.array(numbers % 10**9).cast(pa.string())})
+    plain = sum(row_checksum(whole.slice(first, 500)) for first in range(0, count, 500)) % MODULUS
+    assert row_checksum(whole.combine_chunks()) == plain
+    assert row_checksum(pa.Table.from_batches(whole.to_batches(max_chunksize=rows_each))) == plain
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.large_string()])
+def test_long_texts_that_repeat_are_hashed_once_each_with_the_same_checksum(kind: pa.DataType) -> None:
+    words = [None if number % 7 == 0 else f"word {number % 5} {'x' * 2 * LONG_TEXT}" for number in range(100)]
     rows = pa.table({"t": pa.array(words).cast(kind), "id": range(len(words))})
-    parts = (row_checksum(rows.slice(first, 1_000)) for first in range(0, rows.num_rows, 1_000))  # too short to look for repeats
-    assert sum(parts) % MODULUS == row_checksum(rows.combine_chunks())
+    assert row_checksum(rows) == plain_checksum(rows.cast(pa.schema([("t", pa.binary()), ("id", pa.int64())])))
+    parts = (row_checksum(rows.slice(first, 1)) for first in range(rows.num_rows))
+    assert sum(parts) % MODULUS == row_checksum(rows)

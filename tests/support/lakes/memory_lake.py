@@ -61,7 +61,7 @@ class Request:
     ranges: tuple[Range, ...]
     manifest: str = ""
     identity: int | None = None
-    """Of the head, where ids of snapshots come again."""
+    """Of the head, where ids of snapshots come again; None: the id alone tells."""
 
 
 class MemoryLake:
@@ -157,7 +157,8 @@ class MemoryLake:
         table = self.tables.get(request.path)
         if table is None or (table.uuid, table.head, self.tiered(table)) != (request.uuid, request.head, request.tiered):
             return False
-        if table.head is not None and table.head in table.snapshots and table.snapshots[table.head].identity != request.identity:
+        head = None if table.head is None else table.snapshots.get(table.head)
+        if head is not None and request.identity not in (None, head.identity):
             return False
         before = () if table.head is None else table.rows[table.head]
         manifests = () if table.head is None else tuple(name for name in table.named[table.head] if name.endswith(".avro"))

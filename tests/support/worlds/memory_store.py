@@ -90,6 +90,10 @@ class MemoryStore:
         by_epoch = table_id is not None
         return sorted(rows, key=lambda row: (by_epoch and row.tiering_epoch, row.pending_time, row.tiering_epoch), reverse=True)[:limit]
 
+    def commit(self, round_id: str) -> LakeCommitRecord | None:
+        with self._lock:
+            return self._commits.get(round_id)
+
     def commits(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[LakeCommitRecord]:
         with self._lock:
             rows = [row for row in self._commits.values() if table_id in (None, row.table_id)]

@@ -93,7 +93,7 @@ def test_a_missing_row_is_named(world: LakeWorld, table: TableInfo) -> None:
     rows = read(file)
     rewrite(file, pa.concat_tables([rows.slice(0, 50), rows.slice(51)]))
     differences = faults(check(world, table))
-    assert differences[0] == ("rows", "0", "1 rows are missing")
+    assert differences[0] == ("rows", "0", "1 row missing")
     assert ("values", "0", "bucket 0: offset 50 has other values in the lake than in the log, in id, text") in differences
 
 
@@ -111,7 +111,7 @@ def test_a_file_that_left_the_snapshot_is_a_gap_by_footers_and_marker_alone(worl
             if task.file.file_path.endswith(gone.name):
                 overwrite.delete_data_file(task.file)
     differences = faults(check(world, table, Level.OFFSETS))
-    assert ("rows", "1", "100 rows are missing") in differences
+    assert ("rows", "1", "100 rows missing") in differences
     assert ("cover", "1", "bucket 1: no file has the offsets 0 to 99") in differences
     assert ("offsets", "1", "bucket 1: offset 0 is missing") in differences
 
@@ -177,16 +177,16 @@ def test_a_value_that_a_compaction_changed_is_found(world: LakeWorld, table: Tab
 def test_a_row_that_a_compaction_lost_or_doubled_is_found(world: LakeWorld, table: TableInfo) -> None:
     rows = world.iceberg(table).scan().to_arrow()
     compact(world, table, rows.slice(1))
-    assert ("rows", "table", f"1 rows are missing; {BY_LEDGER}") in faults(check(world, table))
+    assert ("rows", "table", f"1 row missing; {BY_LEDGER}") in faults(check(world, table))
     compact(world, table, pa.concat_tables([rows, rows.slice(0, 1)]))
-    assert ("rows", "table", f"1 rows too many; {BY_LEDGER}") in faults(check(world, table))
+    assert ("rows", "table", f"1 row too many; {BY_LEDGER}") in faults(check(world, table))
     compact(world, table, pa.concat_tables([rows.slice(1), rows.slice(5, 1)]))
     assert [(name, scope) for name, scope, _ in faults(check(world, table))] == [("values", "table")]
 
 
 def test_rows_appended_by_somebody_else_are_found(world: LakeWorld, table: TableInfo) -> None:
     world.iceberg(table).append(pa.table({"id": [7], "text": ["mine"]}, schema=SCHEMA))
-    assert faults(check(world, table))[0] == ("rows", "table", f"1 rows too many; {BY_LEDGER}")
+    assert faults(check(world, table))[0] == ("rows", "table", f"1 row too many; {BY_LEDGER}")
 
 
 def cut_log(world: LakeWorld, table: TableInfo) -> int:

@@ -53,11 +53,11 @@ def doubled(file: Path) -> None:
 DAMAGES: dict[str, tuple[Callable[[Path], None], list[tuple[str, str, str | None]]]] = {
     "a gap": (
         lambda file: rewrite(file, pa.concat_tables([read(file).slice(0, 20), read(file).slice(21)])),
-        [("rows", "0", "1 rows are missing"), ("offsets", "0", "bucket 0: offset 20 is missing")],
+        [("rows", "0", "1 row missing"), ("offsets", "0", "bucket 0: offset 20 is missing")],
     ),
     "a doubled row": (
         doubled,
-        [("rows", "0", "1 rows too many"), ("offsets", "0", "bucket 0: offset 7 is there 2 times")],
+        [("rows", "0", "1 row too many"), ("offsets", "0", "bucket 0: offset 7 is there 2 times")],
     ),
     "a changed value": (
         lambda file: replace_column(file, "text", ["wrong", *read(file)["text"].to_pylist()[1:]]),
@@ -70,15 +70,15 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], list[tuple[str, str, str | None
     "another bucket": (
         lambda file: replace_column(file, "__bucket", [1, *read(file)["__bucket"].to_pylist()[1:]]),
         [
-            ("rows", "0", "1 rows are missing"),
-            ("rows", "1", "1 rows too many"),
+            ("rows", "0", "1 row missing"),
+            ("rows", "1", "1 row too many"),
             ("offsets", "0", "bucket 0: offset 0 is missing"),
             ("offsets", "1", "bucket 1: offset 0 is there 2 times"),
         ],
     ),
     "no offset": (
         lambda file: replace_column(file, "__offset", [*read(file)["__offset"].to_pylist()[:-1], None]),
-        [("offsets", "0", "bucket 0: 1 rows have no offset (NULL)")],
+        [("offsets", "0", "bucket 0: 1 row without an offset (NULL)")],
     ),
 }
 
@@ -95,7 +95,7 @@ def test_files_that_are_gone_and_files_that_cannot_be_read_are_named(world: Paim
     file = oldest(world, table)
     kept = file.read_bytes()
     file.unlink()
-    assert faults(check(world, table)) == [("files", "table", f"1 files of the snapshot are not there; the first is {file}")]
+    assert faults(check(world, table)) == [("files", "table", f"1 file of the snapshot not there; the first is {file}")]
     file.write_bytes(kept[: len(kept) // 2])
     [(name, scope, details)] = faults(check(world, table))
     assert (name, scope) == ("files", "table")

@@ -14,6 +14,7 @@ from tiering.cli.terminal.cluster_options import FlussServersOption
 from tiering.cli.terminal.consoles import end_orderly_on_sigterm, message_console, printable
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, UriOption, read_pairs
 from tiering.cli.terminal.output import OutputFormat, print_rows
+from tiering.counts import counted
 from tiering.ingest.formats import FileFormat
 from tiering.model.names import parse_table_path
 from tiering.model.tables import TablePath
@@ -110,7 +111,7 @@ def _summary(path: TablePath, result: IngestResult) -> str:
     shown = [f"{bucket}: [{start}, {stop})" for bucket, (start, stop) in list(result.ranges.items())[:SHOWN_BUCKETS]]
     more = len(result.ranges) - len(shown)
     partitions = {bucket.partition_id for bucket in result.ranges} - {None}
-    into = f" to {len(partitions)} partition{'s' if len(partitions) > 1 else ''}" if partitions else ""
+    into = f" to {counted(len(partitions), 'partition')}" if partitions else ""
     ranges = ", ".join(shown) + (f", and {more} more" if more else "")
     return f"{path}: {creation}{_done(result)}{into}; offsets by bucket: {ranges or 'none'}"
 
@@ -118,7 +119,7 @@ def _summary(path: TablePath, result: IngestResult) -> str:
 def _done(result: IngestResult) -> str:
     if result.deletes:
         return f"{result.records} of {result.rows} keys deleted"
-    return f"{result.rows} row{'' if result.rows == 1 else 's'} {'upserted' if result.table.primary_key else 'appended'}"
+    return f"{counted(result.rows, 'row')} {'upserted' if result.table.primary_key else 'appended'}"
 
 
 def _row(path: TablePath, result: IngestResult) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.operator_requests import check_callable, reach_stops
 from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, from_text, to_text
 from tiering.coordinator.memory.wake_ups import Subscription
-from tiering.coordinator.observing.lake_looks import LakeLook
+from tiering.coordinator.observing.lake_looks import Asking, LakeLook, Side
 from tiering.coordinator.requests import Mutation
 from tiering.lake.rules.base_check import Base, reaches
 from tiering.model.call_results import Progress, TierTableResult
@@ -363,11 +363,12 @@ class _Steps:
         """Returns the lake table, if it passes the base check now and has reached the goal. Raises what the base check raises."""
         return LakeLook(goal.path, goal.table_id, partial(self._base_at, record, goal))
 
-    def _base_at(self, record: TableRecord, goal: Goal) -> Base | None:
+    def _base_at(self, record: TableRecord, goal: Goal, asking: Asking) -> Base | None:
+        asking(Side.CLUSTER)
         info = self._cluster.table(record.path)
         if info.table_id != goal.table_id:
             raise self._gone(goal)
-        base = self._lakes.base(record, info)
+        base = self._lakes.base(record, info, asking)
         living = {partition.partition_id for partition in self._cluster.partitions(info)} if info.partition_keys else ()
         return base if reaches(base.ranges, from_text(goal.targets), from_text(goal.log_starts), living) else None
 

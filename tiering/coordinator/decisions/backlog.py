@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tiering.coordinator.decisions.change import Change, Context
+from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import LakeKnowledge, Level, TableRecord, TextOffsets, from_text
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.counts import counted
@@ -22,6 +23,10 @@ from tiering.model.tables import BucketKey
 
 RESET_AFTER_FRESHNESSES = 10
 """Without an option of the coordinator, a table that is left alone for so many times its freshness has a backlog."""
+
+PLAN_MS = 10_000
+"""A round that has no plan after so long waits for a cluster or a lake that hangs: it reads no backlog, and its tierer has given its
+slot to another table."""
 
 _WORDS: Mapping[BacklogCause, str] = {
     BacklogCause.FIRST: "the table is new here",
@@ -43,6 +48,14 @@ def runs_for_throughput(record: TableRecord) -> bool:
     """Whether the next round of the table is one of a backlog, as far as can be told before its plan."""
     lake = record.lake
     return lake.backlog is None or bool(lake.backlog) or lake.backlog_start is not None
+
+
+def takes_backlog_slot(record: TableRecord, now: Moment) -> bool:
+    """Whether the running round of the table is one of a backlog: it reads it, or is about to."""
+    if record.running is None or not runs_for_throughput(record):
+        return False
+    since = record.checked_since
+    return record.running.mode is not None or since is None or now.milliseconds_since(since) <= PLAN_MS
 
 
 def assigned_backlog(record: TableRecord) -> AssignedBacklog:

@@ -148,12 +148,8 @@ def chain_of(round_id: str, rows: Mapping[str, LakeCommitRecord]) -> frozenset[s
     return frozenset(chain)
 
 
-def record_cluster_has_it(ctx: Context, record: TableRecord, contents: LakeContents, ledger: Sequence[LakeCommitRecord]) -> Change:
-    """The ledger row after the cluster recorded the snapshot too: ACKED if the round acked itself, else RECONCILED."""
-    rows = {row.round_id: row for row in ledger}
-    if record.commit is not None:
-        rows[record.commit.round_id] = record.commit
-    row = rows.get(contents.marker_round_id)
+def record_cluster_has_it(ctx: Context, record: TableRecord, contents: LakeContents, row: LakeCommitRecord | None) -> Change:
+    """The ledger row of the marker's round after the cluster recorded the snapshot too: ACKED if it acked itself, else RECONCILED."""
     if row is None or row.state.is_resolved:
         return replace(Change(record), durable=False)
     if contents.acker == contents.marker_round_id:

@@ -107,6 +107,9 @@ class SqlStore:
     def rounds(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[RoundRecord]:
         return self._newest(schema.rounds, table_id, limit, _ROUND)
 
+    def commit(self, round_id: str) -> LakeCommitRecord | None:
+        return self._first(sa.select(schema.commits.c.body).where(schema.commits.c.round_id == round_id), _COMMIT)
+
     def commits(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[LakeCommitRecord]:
         return self._newest(schema.commits, table_id, limit, _COMMIT)
 

@@ -75,6 +75,10 @@ class Store(History, Protocol):
         """Rounds, the newest first; of one table by epoch, which no clock can set back."""
         ...
 
+    def commit(self, round_id: str) -> LakeCommitRecord | None:
+        """The grant of a round; None if it is unknown, or pruned."""
+        ...
+
     def commits(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[LakeCommitRecord]:
         """The ledger of grants, the newest first; of one table by epoch, which no clock can set back."""
         ...

@@ -9,6 +9,7 @@ from tiering.cluster.base import SplitSource
 from tiering.cluster.capabilities import service_mode_of
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
 from tiering.coordinator.decisions.records import TableRecord, from_text
+from tiering.coordinator.observing.lake_looks import Asking, Side, unnoted
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.foreign import SharedRecords
 from tiering.lake.rules.base_check import Base, KnownLake, check_base, needs_living
@@ -60,11 +61,17 @@ class Lakes:
             return known
         return replace(known, living=frozenset(partition.partition_id for partition in self._cluster.partitions(info)))
 
-    def base(self, record: TableRecord, info: TableInfo) -> Base:
+    def base(self, record: TableRecord, info: TableInfo, asking: Asking = unnoted) -> Base:
         """The lake table as it is now, checked against what is recorded here and in the cluster.
 
         Raises the permanent errors of the base check, LakeUnavailable, ClusterUnavailable.
         """
+        asking(Side.CLUSTER)
         known = self.known(record, info)
-        view = self.walked(known, info, self.of(record.lake_format).view(record.path))
+        asking(Side.LAKE)
+        view = self.of(record.lake_format).view(record.path)
+        if known.shared is not None:
+            asking(Side.EITHER)  # a walk of another service's commits reads the log, too
+            view = self.walked(known, info, view)
+        asking(Side.CLUSTER)
         return check_base(view, self.with_living(known, info, view))

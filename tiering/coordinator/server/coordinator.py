@@ -127,6 +127,7 @@ class Coordinator:
         if self.relay is not None:
             self.relay.close()
         self.control.close()
+        self.ways_out.close()
         self.commits.close()
         self.discovery.close()
         self.observer.close()

@@ -263,9 +263,10 @@ class Commits:
         with self._table_records.changing():
             record = self._registered(info.table_id)
             # The round's own ack, by far the most frequent, is about the grant on record: no row of the ledger is read for it.
-            own = record.commit is not None and record.commit.round_id == contents.marker_round_id
-            ledger = [] if own else self._ledger(record)
-            self._table_records.put(lake_acks.record_cluster_has_it(self._table_records.context(), record, contents, ledger))
+            row = record.commit
+            if row is None or row.round_id != contents.marker_round_id:
+                row = self._table_records.store.commit(contents.marker_round_id)
+            self._table_records.put(lake_acks.record_cluster_has_it(self._table_records.context(), record, contents, row))
         if base.view is not None and base.view.tiered == contents.snapshot_id:
             clean_up_after_commit(self._cluster, info, base.view)
 

@@ -236,7 +236,8 @@ class Heartbeats:
         """Whether one more round of a backlog, which takes long, leaves a slot of its tierer to tables that promise to be fresh."""
         if self._table_records.options.backlog_duration_factor == 1 or not self._table_records.any_live():
             return True
-        running = sum(1 for record in self._running(key[0]) if backlog.runs_for_throughput(record))
+        now = self._table_records.now()
+        running = sum(backlog.takes_backlog_slot(record, now) for record in self._running(key[0]))
         return running < self._slots(key) - 1
 
     def _may_retry(self) -> bool:

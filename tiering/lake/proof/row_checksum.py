@@ -10,7 +10,7 @@ added later, NULL in all rows before it, leaves their checksum as it was. A valu
     list, map, struct                 the elements, each with its place (a map's in their order); the number of elements
 
 The seed of a column is the first 8 bytes, little-endian, of the SHA-256 of its name; a field of a struct has the same of its own name.
-Nothing is hashed by row in Python: all of it is arithmetic on Arrow's buffers, in blocks that fit into the processor's cache.
+Nothing is hashed by row in Python: all of it is arithmetic on Arrow's buffers, in place and in blocks that fit into the processor's cache.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -26,61 +27,60 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Words = npt.NDArray[np.uint64]
+Bytes = npt.NDArray[np.uint8]
+Integers = npt.NDArray[np.int64]
 
 MODULUS = 1 << 64
-BLOCK_ROWS = 1 << 14
-"""Of 8 bytes each: a few columns of intermediate values fit into a core's second-level cache."""
+BLOCK_ROWS = 1 << 15
+"""Of 8 bytes each: three columns of intermediate values fit into a core's second-level cache, and calling numpy takes little time."""
+TEXTS_AT_ONCE = 1 << 14
+"""There are more intermediate values of texts."""
+FEW_TEXTS, FEW_WORDS = 1 << 6, 1 << 4
+"""So many texts that are longer than the others of their block, and longer than that, are hashed to their end each by itself."""
 
-SAMPLE_ROWS, REPEATING = 1 << 10, 0.5
-"""With up to this share of distinct values in a sample they are hashed once each."""
+SAMPLE_ROWS, REPEATING, LONG_TEXT = 1 << 8, 0.25, 32
+"""Texts of this length, in bytes on average, with up to this share of distinct values in a sample, are hashed once each: to find
+equal ones takes as long as to hash some 30 bytes."""
 
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 """Multipliers of SplitMix64 (Steele, Lea, Flood 2014): every bit of a word reaches every other."""
 _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
-_NAN = np.float64(np.nan)
-_ODD = np.uint64(1)
 _WORD = 8
 """Bytes."""
-_TO_BITS = np.uint64(3)
-PLACES_AT_ONCE = 64
-"""Longer texts are hashed each by itself from there on: few rows have them."""
+_MASKS = np.array([(1 << 8 * length) - 1 for length in range(_WORD + 1)], np.uint64)
+"""The bits of the first bytes of a word, by their number."""
+_STORED_AS: dict[pa.DataType, type[np.generic]] = {
+    pa.int8(): np.int8,
+    pa.int16(): np.int16,
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+    pa.date32(): np.int32,
+}
 
 
 def row_checksum(rows: pa.Table | pa.RecordBatch) -> int:
     """The checksum of `rows`, from 0 to 2^64 - 1; that of two batches together is the sum of theirs, modulo 2^64."""
-    batches = [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches()
-    total = sum(int(block.sum(dtype=np.uint64)) for batch in batches for block in _hashed_blocks(batch))
-    return total % MODULUS
+    table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    return sum(int(block.sum(dtype=np.uint64)) for block in _hashed_blocks(table)) % MODULUS
 
 
-def row_hashes(batch: pa.RecordBatch) -> Words:
-    """What each row of `batch` adds to its checksum."""
-    return np.concatenate([np.zeros(0, np.uint64), *_hashed_blocks(batch)])
+def row_hashes(rows: pa.RecordBatch) -> Words:
+    """What each of `rows` adds to their checksum."""
+    return np.concatenate([np.zeros(0, np.uint64), *(block.copy() for block in _hashed_blocks(pa.Table.from_batches([rows])))])
 
 
-def _hashed_blocks(batch: pa.RecordBatch) -> Iterator[Words]:
-    repeating = {name: _repeating(batch.column(name), _seed(name)) for name in batch.schema.names}
-    for first in range(0, batch.num_rows, BLOCK_ROWS):
-        block = batch.slice(first, BLOCK_ROWS)
-        sums = np.zeros(block.num_rows, np.uint64)
-        for field, column in zip(block.schema, block.columns, strict=True):
-            known = repeating[field.name]
-            sums += _hashes(column, _seed(field.name)) if known is None else known[first : first + BLOCK_ROWS]
-        yield _mixed(sums + _STEP)
-
-
-def _repeating(column: pa.Array[Any], seed: np.uint64) -> Words | None:
-    """The hashes of a text column whose values repeat: each distinct one is hashed once. None for any other column."""
-    if len(column) < BLOCK_ROWS or not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
-        return None
-    sample = column.slice(len(column) // 2, SAMPLE_ROWS)
-    if pc.count_distinct(sample).as_py() > REPEATING * len(sample):
-        return None
-    encoded = cast(Any, column.dictionary_encode())
-    hashes = np.append(_hashes(encoded.dictionary, seed), np.uint64(0))  # the last one is that of NULL
-    by_row: Words = hashes[np.asarray(_filled(encoded.indices, len(encoded.dictionary)))]
-    return by_row
+def _hashed_blocks(table: pa.Table) -> Iterator[Words]:
+    """The hashes of consecutive rows. Each block takes the memory of the one before."""
+    seeds = [_seed(name) for name in table.column_names]
+    sums, words, spare = np.empty((3, min(BLOCK_ROWS, table.num_rows)), np.uint64)
+    for first in range(0, table.num_rows, BLOCK_ROWS):
+        for block in table.slice(first, BLOCK_ROWS).combine_chunks().to_batches():
+            count = block.num_rows
+            sums[:count] = _STEP
+            for column, seed in zip(block.columns, seeds, strict=True):
+                sums[:count] += _hashes(column, seed, words[:count], spare[:count])
+            yield _mixed(sums[:count], spare[:count])
 
 
 @cache
@@ -88,114 +88,175 @@ def _seed(name: str) -> np.uint64:
     return np.uint64(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little"))
 
 
-def _mixed(words: Words) -> Words:
-    """Changes `words` in place."""
-    words ^= words >> _30
+def _mixed(words: Words, spare: Words | None = None) -> Words:
+    """Changes `words`, and `spare` of the same size, in place: new memory takes longer than the arithmetic."""
+    shifted = np.right_shift(words, _30, out=spare)
+    words ^= shifted
     words *= _FIRST
-    words ^= words >> _27
+    words ^= np.right_shift(words, _27, out=shifted)
     words *= _SECOND
-    words ^= words >> _31
+    words ^= np.right_shift(words, _31, out=shifted)
     return words
 
 
-def _hashes(column: pa.Array[Any], seed: np.uint64) -> Words:
-    """One word a value; 0 for NULL."""
-    hashes = _of_type(column, seed)
+def _hashes(column: pa.Array[Any], seed: np.uint64, out: Words | None = None, spare: Words | None = None) -> Words:
+    """One word a value; 0 for NULL. They may, but need not, be in `out`; `spare` is overwritten, too."""
+    if column.null_count == len(column):
+        return np.zeros(len(column), np.uint64)
+    hashes = _of_type(column, seed, out, spare)
     if column.null_count:
-        hashes[np.asarray(column.is_null())] = 0
+        hashes *= _bits(column.buffers()[0], column.offset, len(column))
     return hashes
 
 
-def _of_type(column: pa.Array[Any], seed: np.uint64) -> Words:
+def _of_type(column: pa.Array[Any], seed: np.uint64, out: Words | None, spare: Words | None) -> Words:
+    """The same but for what is NULL: that has any hash."""
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return _of_type(cast(Any, column).dictionary_decode(), seed)
+        return _hashes(cast(Any, column).dictionary_decode(), seed, out, spare)
     if pa.types.is_decimal(kind):
-        return _decimals(column, seed)
+        return _decimals(column, seed, out, spare)
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
         return _texts(column, seed)
     if pa.types.is_struct(kind):
         return _structs(column, seed)
     if pa.types.is_map(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _lists(column, seed)
-    return _mixed(_plain_words(column) * _STEP + seed)
+    return _mixed(_seeded(_words(column), seed, out), spare)
 
 
-def _plain_words(column: pa.Array[Any]) -> Words:
+def _seeded(words: Words, seed: np.uint64, out: Words | None = None) -> Words:
+    """What is to be mixed of each word."""
+    seeded = np.multiply(words, _STEP, out=out)
+    seeded += seed
+    return seeded
+
+
+def _words(column: pa.Array[Any]) -> Words:
+    """Of numbers, dates and times: a view if the column holds words of 64 bits."""
     kind = column.type
     if pa.types.is_floating(kind):
-        doubles = np.asarray(_filled(column.cast(pa.float64()), 0.0)).copy()
-        doubles[np.isnan(doubles)] = _NAN
-        return doubles.view(np.uint64)
+        column = column if pa.types.is_float64(kind) else column.cast(pa.float64())
+        return _bits_of_doubles(_values(column, np.float64))
     if pa.types.is_timestamp(kind):
-        column = column.cast(pa.timestamp("us", cast(Any, kind).tz)).cast(pa.int64())
-    elif pa.types.is_date32(kind):
-        column = column.cast(pa.int32())
-    elif not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-        raise TypeError(f"values of type {kind} have no checksum")
-    return np.asarray(_filled(column.cast(pa.int64()), 0)).astype(np.int64, copy=False).view(np.uint64)
+        column = column if cast(Any, kind).unit == "us" else column.cast(pa.timestamp("us", cast(Any, kind).tz))
+        return _values(column, np.uint64)
+    if kind not in _STORED_AS:
+        if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+            raise TypeError(f"values of type {kind} have no checksum")
+        column = column.cast(pa.int64())
+    return _values(column, _STORED_AS[column.type]).astype(np.int64, copy=False).view(np.uint64)
 
 
-def _filled(column: Any, value: object) -> Any:
-    return pc.fill_null(column, cast(Any, value)) if column.null_count else column
+def _bits_of_doubles(doubles: npt.NDArray[np.float64]) -> Words:
+    odd = np.isnan(doubles)
+    if odd.any():
+        doubles = doubles.copy()
+        doubles[odd] = np.nan
+    return doubles.view(np.uint64)
 
 
-def _decimals(column: pa.Array[Any], seed: np.uint64) -> Words:
-    column = column.cast(pa.decimal128(38, cast(Any, column.type).scale))
-    if not len(column):
-        return np.zeros(0, np.uint64)
-    buffer = column.buffers()[1]
-    halves = np.frombuffer(cast(Any, buffer), np.uint64, 2 * (column.offset + len(column))).reshape(-1, 2)[column.offset :]
-    return _mixed(_mixed(halves[:, 1] * _STEP + seed) + halves[:, 0])
+def _values(column: pa.Array[Any], kind: type[np.generic], width: int = 1) -> npt.NDArray[Any]:
+    """A view of what a column of values of fixed size holds: `width` of `kind` a value, one after the other."""
+    values = np.frombuffer(cast(Any, column.buffers()[1]), kind, width * (column.offset + len(column)))
+    return values[width * column.offset :]
+
+
+def _bits(buffer: Any, offset: int, count: int) -> Bytes:
+    """0 or 1 for each of `count` bits of an Arrow bitmap."""
+    first = offset // 8
+    bits = np.unpackbits(np.frombuffer(buffer, np.uint8)[first : (offset + count + 7) // 8], bitorder="little")
+    return bits[offset - 8 * first : offset - 8 * first + count]
+
+
+def _decimals(column: pa.Array[Any], seed: np.uint64, out: Words | None, spare: Words | None) -> Words:
+    """Mixed twice: the high half, then with it the low one. One sign and few digits have one high half: it is mixed once."""
+    if not pa.types.is_decimal128(column.type):
+        column = column.cast(pa.decimal128(38, cast(Any, column.type).scale))
+    halves = _values(column, np.uint64, width=2)
+    low, high = halves[::2], halves[1::2]
+    if (high == high[0]).all():
+        return _mixed(np.add(low, _mixed(_seeded(high[:1], seed)), out=out), spare)
+    words = _mixed(_seeded(high, seed, out), spare)
+    words += low
+    return _mixed(words, spare)
 
 
 def _texts(column: pa.Array[Any], seed: np.uint64) -> Words:
-    """By words of 8 bytes: all of a place at a time, so that short texts, the rule, take few steps."""
-    offsets, data = _layout(column)
-    starts, lengths = offsets[:-1], np.diff(offsets)
-    hashes = _mixed(lengths.view(np.uint64) * _STEP + seed)
-    padded = np.zeros(len(data) + 8, np.uint8)
-    padded[: len(data)] = data
-    windows: Words = np.ndarray((len(data) + 1,), np.uint64, buffer=padded.data, strides=(1,))  # the word that begins at each byte
-    rows = np.flatnonzero(lengths > 0)
-    begins, left = starts[rows], lengths[rows]
-    place = 0
-    while len(rows) and place < PLACES_AT_ONCE:
-        words = windows[begins]
-        if len(short := np.flatnonzero(left < _WORD)):
-            words[short] &= (_ODD << (left[short].astype(np.uint64) << _TO_BITS)) - _ODD
-        words *= _STEP
-        words += seed ^ np.uint64(place + 1)
-        hashes[rows] += _mixed(words)
-        longer = np.flatnonzero(left > _WORD)
-        rows, begins, left = rows[longer], begins[longer] + _WORD, left[longer] - _WORD
-        place += 1
-    for row, begin, rest in zip(rows, begins, left, strict=True):
-        hashes[row : row + 1] += _rest_of_text(windows[begin : begin + rest : _WORD].copy(), int(rest), place, seed)
+    large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    _, offset_buffer, data_buffer = column.buffers()
+    offsets = np.frombuffer(cast(Any, offset_buffer), np.int64 if large else np.int32, column.offset + len(column) + 1)[column.offset :]
+    first, end = offsets[0], offsets[-1]
+    repeating = _repeating(column, seed) if end - first >= LONG_TEXT * len(column) else None
+    if repeating is not None:
+        return repeating
+    data = np.frombuffer(cast(Any, data_buffer or b""), np.uint8)
+    if end + _WORD > len(data):
+        data, offsets = np.append(data[first:end], np.zeros(_WORD, np.uint8)), offsets - first
+    windows: Words = np.ndarray((len(data) - _WORD + 1,), np.uint64, buffer=data.data, strides=(1,))
+    hashes = np.empty(len(column), np.uint64)
+    for begin in range(0, len(column), TEXTS_AT_ONCE):
+        block = offsets[begin : begin + TEXTS_AT_ONCE + 1].astype(np.int64)
+        hashes[begin : begin + TEXTS_AT_ONCE] = _text_hashes(windows, block[:-1], np.diff(block), seed)
     return hashes
 
 
-def _rest_of_text(words: Words, length: int, place: int, seed: np.uint64) -> np.uint64:
-    """What the words of a long text from `place` on, of `length` bytes, add to its hash."""
-    if length % _WORD:
-        words[-1] &= (_ODD << (np.uint64(length % _WORD) << _TO_BITS)) - _ODD
-    places = np.arange(place + 1, place + 1 + len(words), dtype=np.uint64)
-    total: np.uint64 = _mixed(words * _STEP + (places ^ seed)).sum(dtype=np.uint64)
-    return total
+def _repeating(column: pa.Array[Any], seed: np.uint64) -> Words | None:
+    """The hashes of texts that repeat: each distinct one is hashed once. None if they do not."""
+    sample = column.slice(len(column) // 2, SAMPLE_ROWS)
+    if pc.count_distinct(sample).as_py() > REPEATING * len(sample):
+        return None
+    encoded = cast(Any, column.dictionary_encode())
+    indices = pc.fill_null(encoded.indices, 0) if column.null_count else encoded.indices
+    by_row: Words = _hashes(encoded.dictionary, seed)[np.asarray(indices)]
+    return by_row
 
 
-def _layout(column: pa.Array[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Offsets into the bytes of a text column, from 0, and those bytes. NULL is taken for an empty text."""
-    if column.null_count:
-        column = _filled(column, b"" if "binary" in str(column.type) else "")
-    large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
-    _, offset_buffer, data_buffer = column.buffers()[:3]
-    if not len(column) or offset_buffer is None:
-        return np.zeros(len(column) + 1, np.int64), np.zeros(0, np.uint8)
-    width = np.int64 if large else np.int32
-    offsets = np.frombuffer(cast(Any, offset_buffer), width, column.offset + len(column) + 1)[column.offset :].astype(np.int64)
-    data = np.zeros(0, np.uint8) if data_buffer is None else np.frombuffer(cast(Any, data_buffer), np.uint8)
-    return offsets - offsets[0], data[offsets[0] : offsets[-1]]
+def _text_hashes(windows: Words, starts: Integers, lengths: Integers, seed: np.uint64) -> Words:
+    """Of texts of `lengths` that begin at `starts`. `windows` has the word that begins at each byte."""
+    shortest, longest = int(lengths.min()), int(lengths.max())
+    if shortest == longest:
+        lengths = lengths[:1]  # of codes, for example; they need not be gathered if nothing lies between them
+    if longest < len(lengths):
+        hashes = _mixed(_seeded(np.arange(longest + 1, dtype=np.uint64), seed))[lengths]
+    else:
+        hashes = _mixed(_seeded(lengths.view(np.uint64), seed))
+    if not longest:
+        return hashes
+    if longest > _WORD:
+        return hashes + _words_of_texts(windows, starts, np.broadcast_to(lengths, starts.shape), seed)
+    is_regular = shortest == longest and int(starts[-1] - starts[0]) == longest * (len(starts) - 1)
+    words = windows[starts[0] :: longest][: len(starts)] if is_regular else windows[starts]
+    words = _mixed(_seeded(words & _MASKS[lengths], seed ^ np.uint64(1)))
+    if not shortest:
+        words *= lengths > 0
+    words += hashes
+    return words
+
+
+def _words_of_texts(windows: Words, starts: Integers, lengths: Integers, seed: np.uint64) -> Words:
+    """What the words of each text add to its hash, a place after the other. In the order of their numbers of words, the texts that
+    have a place are always the last ones."""
+    counts = np.minimum((lengths + (_WORD - 1)) >> 3, 0xFFFF).astype(np.uint16)  # of 16 bits: then they are sorted in linear time
+    order = np.argsort(counts, kind="stable")
+    counts, begins, left, sums = counts[order], starts[order], lengths[order], np.zeros(len(order), np.uint64)
+    few = int(counts[-FEW_TEXTS - 1]) if len(counts) > FEW_TEXTS else 0
+    places = min(max(FEW_WORDS, few), int(counts[-1]))
+    ends = np.searchsorted(counts, np.arange(places + 1), side="right")
+    for place, (first, last) in enumerate(pairwise(ends)):
+        words = windows[begins[first:]]
+        words[: last - first] &= _MASKS[left[first:last]]
+        sums[first:] += _mixed(_seeded(words, seed ^ np.uint64(place + 1)))
+        begins += _WORD
+        left -= _WORD
+    for row in range(ends[-1], len(order)):
+        words = windows[begins[row] : begins[row] + left[row] : _WORD].copy()
+        words[-1] &= _MASKS[(left[row] - 1) % _WORD + 1]
+        later = np.arange(places + 1, places + 1 + len(words), dtype=np.uint64)
+        sums[row : row + 1] += _mixed(words * _STEP + (later ^ seed)).sum(dtype=np.uint64)
+    hashes = np.empty_like(sums)
+    hashes[order] = sums
+    return hashes
 
 
 def _structs(column: Any, seed: np.uint64) -> Words:
@@ -207,14 +268,16 @@ def _structs(column: Any, seed: np.uint64) -> Words:
 
 def _lists(column: Any, seed: np.uint64) -> Words:
     """Each element is hashed, given its place in its list, and added to what its list has."""
-    lengths = np.asarray(_filled(_lengths(column), 0)).astype(np.int64)
-    rows = np.repeat(np.arange(len(column)), lengths)
-    firsts = np.cumsum(lengths) - lengths
-    places = (np.arange(len(rows)) - firsts[rows]).astype(np.uint64)
+    lengths = np.asarray(pc.fill_null(_lengths(column), 0)).astype(np.int64)
+    hashes = _mixed(_seeded(lengths.view(np.uint64), seed))
     elements = _elements(column, seed)
-    hashes = _mixed(lengths.view(np.uint64) * _STEP + seed)
-    if len(rows):
-        np.add.at(hashes, rows, _mixed(elements + (places + _ODD) * _STEP))
+    ends = np.cumsum(lengths)
+    firsts = ends - lengths
+    places = np.arange(1, len(elements) + 1) - np.repeat(firsts, lengths)
+    elements += places.view(np.uint64) * _STEP
+    running = np.zeros(len(elements) + 1, np.uint64)
+    np.cumsum(_mixed(elements), out=running[1:])
+    hashes += running[ends] - running[firsts]
     return _mixed(hashes)
 
 

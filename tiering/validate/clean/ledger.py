@@ -19,6 +19,7 @@ from tiering.model.tables import BUCKET_COLUMN
 from tiering.validate.clean.footers import OURS_COLUMN
 from tiering.validate.engine import Engine
 from tiering.validate.lake_view import PLACE_COLUMN, quoted
+from tiering.validate.log_checks import count_details
 from tiering.validate.report import Report
 from tiering.validate.results import Level
 from tiering.validate.subject import Stretch, Subject
@@ -67,13 +68,12 @@ def check_scope(engine: Engine, report: Report, scope: Scope, members: Iterable[
         report.add("rows", scope.name, None, None, rows, "somebody else wrote files of it, and the marker does not count all of its rows")
         return
     expected = sum(proof.rows for proof in known if proof is not None)
-    details = (
-        BY_LEDGER if rows == expected else f"{abs(rows - expected)} rows {'too many' if rows > expected else 'are missing'}; {BY_LEDGER}"
-    )
+    difference = count_details(expected, rows)
     if rows > expected and scope.place:
-        more = f"{rows - expected} rows too many, or of a former partition of that name: files that somebody wrote anew do not tell"
+        more = f"{difference}, or of a former partition of that name: files that somebody wrote anew do not tell"
         report.add("rows", scope.name, None, expected, rows, more)
         return
+    details = BY_LEDGER if difference is None else f"{difference}; {BY_LEDGER}"
     report.add("rows", scope.name, rows == expected, expected, rows, details)
     if level.depth >= Level.ROWS.depth:
         in_marker = sum_of(proof.checksum for proof in known if proof is not None)

@@ -15,7 +15,7 @@ from functools import partial
 from tiering import errors
 from tiering.coordinator.calls.effects import CallParts, Pool, effect_with_progress
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.observing.lake_looks import LakeLook
+from tiering.coordinator.observing.lake_looks import Asking, LakeLook, Side
 from tiering.coordinator.requests import CallRequest
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.base_check import Base, reaches
@@ -85,7 +85,7 @@ async def _look_in_time(parts: CallParts, request: WaitForTiering, goal: _Goal) 
     looking = LakeLook(request.path, goal.table_id, partial(_look, parts, request, goal))
     try:
         return await parts.looks.within(request.timeout_ms - _waited_ms(parts, goal), looking)
-    except errors.LakeUnavailable as error:
+    except errors.TransientTieringError as error:  # not in time
         again_at = parts.table_records.now().after(LOOK_AGAIN_MS)
         return _Look(False, _live(parts, request, goal).shown_snapshot_id, again_at, error.message)
 
@@ -169,7 +169,7 @@ def _checked_offsets(parts: CallParts, info: TableInfo, offsets: Mapping[str, in
     return targets
 
 
-def _look(parts: CallParts, request: WaitForTiering, goal: _Goal) -> _Look:
+def _look(parts: CallParts, request: WaitForTiering, goal: _Goal, asking: Asking) -> _Look:
     """Looks at the lake. What is wrong with it is for a round to say, and to wait for."""
     if parts.table_records.fenced is not None:
         raise parts.table_records.fenced
@@ -178,10 +178,11 @@ def _look(parts: CallParts, request: WaitForTiering, goal: _Goal) -> _Look:
     if goal.until is not None and now.wall <= goal.until:
         return _Look(False, record.shown_snapshot_id, again_at=now.after(LOOK_AGAIN_MS))
     try:
+        asking(Side.CLUSTER)
         info = parts.cluster.table(request.path)
         if info.table_id != goal.table_id:
             raise _gone(request, goal)
-        base = parts.lakes.base(record, info)
+        base = parts.lakes.base(record, info, asking)
         return _Look(_has(parts, info, base, goal), base.newest)
     except errors.TransientTieringError as error:
         return _Look(False, known.lake_snapshot_id, now.after(LOOK_AGAIN_MS), error.message)

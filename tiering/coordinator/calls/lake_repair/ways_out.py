@@ -4,12 +4,14 @@ What it finds stands with the table's error (`WayOut`), for `decisions.next_acti
 are now, it leaves no record out; the others stand in the hint with their number. A table whose lake table was broken at one look and is
 whole at a later one is tried again, as after a change of the source table.
 
-Looks take no lock: a call that comes between meets the record as it is, and a look at what is over by then is dropped.
+Looks take no lock: a call that comes between meets the record as it is, and a look at what is over by then is dropped. A pass waits for
+each only so long (`lake_looks`): one that goes on behind a catalog that hangs notes what it finds by itself.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
@@ -20,6 +22,7 @@ from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.next_action import CatalogNames, failed_for_good, is_looked_at, mend_of, statement_of
 from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, Way, WayOut
+from tiering.coordinator.observing.lake_looks import Asking, LakeLook, LakeLooks, Side
 from tiering.counts import counted
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import ColumnValues, DriftCheck, LakeSurvey
@@ -36,36 +39,70 @@ _SERVICES = (errors.ForeignTiering, errors.ForeignTieringOverlap, errors.Foreign
 _AFTER_SERVICES = (ReconcileAction.ADOPT, ReconcileAction.DEDUPLICATE, ReconcileAction.RETIER)
 _ELSE = (ReconcileAction.RETIER, ReconcileAction.DEDUPLICATE, ReconcileAction.ADOPT)
 
+THREADS = 32
+"""Looks that may hang, or take long, before those at other tables have to wait for one of them."""
+
+PATIENCE_MS = 200
+"""How long a pass waits for a look, as most take: what comes later is noted, too."""
+
+LATE_PATIENCE_MS = 50
+"""How long it waits for one at a table whose latest look did not end in time: long enough to begin."""
+
 Sight = tuple[object, ...]
 """What a look depends on: seen again, the result is the same."""
 
 
 class WaysOut:
-    """One thread at a time. All methods do I/O."""
+    """`look` is for one thread at a time. Looks have threads of their own: of one table there is never more than one."""
 
     def __init__(self, parts: CallParts) -> None:
         self._parts = parts
         self._reconciler = Reconciler(parts)
-        self._looks: dict[int, tuple[Sight, WayOut]] = {}
+        self._threads = LakeLooks(THREADS, "way-out")
+        self._sights: dict[int, tuple[Sight, WayOut]] = {}
+        self._late: set[int] = set()
+        self._closed = False
 
-    def look(self, rest: Rest = no_rest) -> None:
-        """Looks at every table that failed for good, with a `rest` after each."""
-        failed = [record for record in self._parts.table_records.all().values() if _looked_at(record) is not None]
-        self._looks = {record.table_id: self._looks[record.table_id] for record in failed if record.table_id in self._looks}
-        for record in failed:
-            try:
-                self._look_at(record)
-            except errors.LakewardError as error:
-                _log.info("no look at a failed table", table=str(record.path), error_class=error.error_class, error=error.message)
-            except Exception:  # of one table: the others are looked at
-                _log.exception("the look at a failed table failed unexpectedly", table=str(record.path))
+    def look(self, rest: Rest = no_rest, patience_ms: int = PATIENCE_MS) -> None:
+        """Looks at every table that failed for good, with a `rest` after each. Those that were late before come last."""
+        failed = {record.table_id: record for record in self._parts.table_records.all().values() if _looked_at(record) is not None}
+        for table_id in self._sights.keys() - failed.keys():
+            self._sights.pop(table_id, None)
+        self._late.intersection_update(failed)
+        for record in sorted(failed.values(), key=lambda record: record.table_id in self._late):
+            late = record.table_id in self._late
+            self._wait_for_look(record, min(patience_ms, LATE_PATIENCE_MS) if late else patience_ms)
             if not rest():
                 return
 
-    def _look_at(self, record: TableRecord) -> None:
+    def close(self) -> None:
+        """Begins no more looks; one that goes on notes nothing."""
+        self._closed = True
+        self._threads.close()
+
+    def _wait_for_look(self, record: TableRecord, patience_ms: int) -> None:
+        try:
+            self._threads.wait(patience_ms, LakeLook(record.path, record.table_id, partial(self._look_quietly, record)))
+        except errors.LakewardError as error:
+            self._late.add(record.table_id)
+            _log.debug("no look at a failed table yet", table=str(record.path), error=error.message)
+        else:
+            self._late.discard(record.table_id)
+
+    def _look_quietly(self, record: TableRecord, asking: Asking) -> None:
+        try:
+            self._look_at(record, asking)
+        except errors.LakewardError as error:
+            _log.info("no look at a failed table", table=str(record.path), error_class=error.error_class, error=error.message)
+        except Exception:  # nobody may wait for it any more
+            _log.exception("the look at a failed table failed unexpectedly", table=str(record.path))
+
+    def _look_at(self, record: TableRecord, asking: Asking) -> None:
+        asking(Side.CLUSTER)
         info = self._parts.cluster.table(record.path)
         if info.table_id != record.table_id:
             return  # made anew: discovery removes this one
+        asking(Side.EITHER)
         try:
             inspection = self._reconciler.inspect(info)
             drift = self._reconciler.drift(inspection)
@@ -77,9 +114,9 @@ class WaysOut:
             self._record(record, _MENDED)
             return
         sight = (str(problem), str(drift), _seen_of(inspection.view), {key: log.log_start for key, log in inspection.situation.log.items()})
-        before = self._looks.get(record.table_id)
+        before = self._sights.get(record.table_id)
         way_out = before[1] if before is not None and before[0] == sight else self._way_out(inspection, drift)
-        self._looks[record.table_id] = sight, way_out
+        self._sights[record.table_id] = sight, way_out
         self._record(record, way_out)
 
     def _way_out(self, inspection: Inspection, drift: errors.SchemaDrift | None) -> WayOut:
@@ -147,7 +184,7 @@ class WaysOut:
         with records.changing():
             record = records.get(looked_at.table_id)
             error = None if record is None else _looked_at(record)
-            if record is None or error is None or error != looked_at.error:
+            if self._closed or record is None or error is None or error != looked_at.error:
                 return
             if way_out == _MENDED and error.way_out not in (None, _MENDED):
                 records.put(reconciliation.mended(records.context(), record))

@@ -53,7 +53,7 @@ public final class PaimonJava {
   private static double write(FileStoreTable table, String[] words, String spill, ExecutorService threads) throws Exception {
     List<GenericRow[]> buckets = new ArrayList<>();
     for (int index = 2; index < words.length; index++) {
-      buckets.add(rows(Path.of(words[index]), index - 2));
+      buckets.add(rows(Path.of(words[index]), index - 2, table.rowType().containsField("__offset")));
     }
     long start = System.nanoTime();
     BatchWriteBuilder builder = table.newBatchWriteBuilder();
@@ -88,7 +88,7 @@ public final class PaimonJava {
   }
 
   /** A file of columns: number of rows, kinds, ids, visits, amounts, times, ends of names, names, offsets. */
-  private static GenericRow[] rows(Path file, int bucket) throws Exception {
+  private static GenericRow[] rows(Path file, int bucket, boolean hasSystemColumns) throws Exception {
     ByteBuffer data = ByteBuffer.wrap(Files.readAllBytes(file)).order(ByteOrder.LITTLE_ENDIAN);
     int count = (int) data.getLong(0);
     int kinds = 8;
@@ -107,17 +107,18 @@ public final class PaimonJava {
       byte[] name = new byte[end - begin];
       System.arraycopy(data.array(), names + begin, name, 0, name.length);
       begin = end;
-      rows[index] =
-          GenericRow.ofKind(
-              RowKind.fromByteValue((byte) data.getLong(kinds + at)),
-              data.getLong(ids + at),
-              (int) data.getLong(visits + at),
-              data.getDouble(amounts + at),
-              Timestamp.fromMicros(data.getLong(times + at)),
-              BinaryString.fromBytes(name),
-              bucket,
-              data.getLong(offsets + at),
-              Timestamp.fromEpochMillis(0));
+      RowKind kind = RowKind.fromByteValue((byte) data.getLong(kinds + at));
+      long id = data.getLong(ids + at);
+      int visit = (int) data.getLong(visits + at);
+      double amount = data.getDouble(amounts + at);
+      Timestamp time = Timestamp.fromMicros(data.getLong(times + at));
+      BinaryString text = BinaryString.fromBytes(name);
+      if (hasSystemColumns) {
+        long offset = data.getLong(offsets + at);
+        rows[index] = GenericRow.ofKind(kind, id, visit, amount, time, text, bucket, offset, Timestamp.fromEpochMillis(0));
+      } else {
+        rows[index] = GenericRow.ofKind(kind, id, visit, amount, time, text);
+      }
     }
     return rows;
   }
