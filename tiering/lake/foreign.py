@@ -111,7 +111,7 @@ class ForeignWalk:
     snapshot; only a commit of ours ends that.
     `newest` is the newest tiering snapshot of the branch, whoever made it, `newest_added` the newest foreign one that added rows.
     `needs_commit`: only a new snapshot of ours makes the cluster's record right. `needs_telling`: telling it our newest one does.
-    `problem`: nothing may be built on the table.
+    `problem`: nothing may be built on the table; `ranges` are then there only if the rows are right and no more than a record is wrong.
     """
 
     ranges: Mapping[BucketKey, TieredRange]

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tiering.errors import CannotReconcile, ForeignTieringUnproved
+from tiering.errors import CannotReconcile, ForeignTieringUnproved, RecordAheadOfLake
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
@@ -102,6 +102,15 @@ def check_unproved(situation: Situation, action: ReconcileAction) -> None:
     begins_anew = action is ReconcileAction.RETIER and situation.table_type is TableType.PRIMARY_KEY
     if problem is not None and not adopts and not begins_anew:
         raise CannotReconcile(problem.message, hint=problem.hint, table_path=situation.survey.view.path)
+
+
+def walked_ranges(situation: Situation) -> Ranges | None:
+    """Where a log table goes on of which only the cluster's record is wrong, for it is ahead; None if that is not so. For rows that tell no
+    offsets, which were compared with the log when they were adopted."""
+    walk = situation.walk
+    if walk is None or not isinstance(walk.problem, RecordAheadOfLake) or not walk.ranges:
+        return None
+    return _in_log(situation, dict(walk.ranges))
 
 
 def in_log(ranges: Mapping[BucketKey, TieredRange], log: Log) -> bool:

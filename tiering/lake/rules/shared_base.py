@@ -147,7 +147,7 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
         ends.pass_row_less(stated)
     beyond = ends.pass_row_less(recorded)
     if beyond and table_type is TableType.LOG:
-        raise _record_ahead(view, newest, beyond, ends.ranges)
+        return ForeignWalk(dict(ends.ranges), newest, problem=_record_ahead(view, newest, beyond, ends.ranges))
     walk = ForeignWalk(dict(ends.ranges), newest, newest_added, frozenset(ends.moved_back | ends.left_out))
     return _with_telling(view, records, walk)
 

@@ -49,6 +49,7 @@ from tiering.lake.rules.reconcile import (
     records_left_out,
     retiered,
     unproved_problem,
+    walked_ranges,
 )
 from tiering.lake.rules.row_repair import check_not_doubled, deduplicated, retiered_rows
 from tiering.model.call_results import ReconcileResult
@@ -276,8 +277,7 @@ class Reconciler:
             case ReconcileAction.ACCEPT:
                 ranges = accepted(situation, rows)
             case ReconcileAction.RETIER if is_shared and is_log:
-                repair = retiered_rows(situation, self._held(inspection), log_rows(self._cluster, inspection.info))
-                return _Decision(repair.ranges, repair.left_out, repair.removal)
+                return self._retiered_rows(inspection)
             case ReconcileAction.RETIER:
                 held = self._held(inspection)
                 ranges = retiered(situation, held)
@@ -318,6 +318,17 @@ class Reconciler:
                 stated_by_it = self._care(inspection.record).foreign_offsets(view, foreign.snapshot_id)
                 stated = {BucketKey(*place): offset for place, offset in stated_by_it.offsets.items()}
         repair = deduplicated(situation, self._held(inspection), stated, log_rows(self._cluster, info))
+        return _Decision(repair.ranges, repair.left_out, repair.removal)
+
+    def _retiered_rows(self, inspection: Inspection) -> _Decision:
+        situation = inspection.situation
+        try:
+            held = self._held(inspection)
+        except errors.SchemaDrift:  # rows tell no offsets
+            if (ranges := walked_ranges(situation)) is None:
+                raise
+            return _Decision(ranges, 0)
+        repair = retiered_rows(situation, held, log_rows(self._cluster, inspection.info))
         return _Decision(repair.ranges, repair.left_out, repair.removal)
 
     def _held(self, inspection: Inspection) -> RowOffsets:
