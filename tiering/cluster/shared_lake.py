@@ -5,12 +5,14 @@ A round and the coordinator both look through it, so that one answer holds for b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tiering.cluster.base import ClusterOwner, SplitSource
 from tiering.cluster.capabilities import LakeCommitCleanUp, service_mode_of
 from tiering.errors import LakeRecordUnreadable, LogTruncated
 from tiering.lake.base import Lake, LakeView
-from tiering.lake.foreign import ForeignReaders, LogRows, LogSums, SharedRecords
-from tiering.lake.maintenance import ForeignCommits
+from tiering.lake.foreign import CleanRows, ForeignReaders, LogRows, LogSums, SharedRecords
+from tiering.lake.maintenance import CleanForeignCommits, ForeignCommits
 from tiering.lake.proof.change_sums import ChangeSums, LogFold
 from tiering.lake.rules.shared_base import walked
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -48,9 +50,14 @@ def with_foreign_commits(
             partitions.update((partition.partition_name, partition.partition_id) for partition in source.partitions(table))
         return partitions
 
+    def clean_rows(snapshot_ids: Sequence[int]) -> Sequence[CleanRows]:
+        if not isinstance(lake, CleanForeignCommits):
+            raise AssertionError(f"a lake of the format {lake.format} has rows that it cannot sum")
+        return lake.clean_rows(table, view, snapshot_ids, ids())
+
     readers = ForeignReaders(
         lambda snapshot_id: lake.foreign_snapshot(table, view, snapshot_id, ids()),
-        lambda snapshot_ids: lake.clean_rows(table, view, snapshot_ids, ids()),
+        clean_rows,
         log_rows(source, table),
         log_sums(source, table),
     )

@@ -101,7 +101,7 @@ class IcebergLake:
     def clean_rows(
         self, table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]
     ) -> Sequence[CleanRows]:
-        """See `ForeignCommits.clean_rows`."""
+        """See `CleanForeignCommits.clean_rows`."""
         return clean_rows(table, view, snapshot_ids, partitions)
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:

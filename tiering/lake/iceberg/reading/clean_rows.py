@@ -46,7 +46,7 @@ class _Files:
 
 
 def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]) -> list[CleanRows]:
-    """See `ForeignCommits.clean_rows`."""
+    """See `CleanForeignCommits.clean_rows`."""
     loaded = cast(Table, view.handle)
     with lake_errors(f"read what another tiering service added to {view.path}", table_path=view.path):
         ids, count = partition_ids(table, loaded, partitions), len(table.partition_keys)
