@@ -147,8 +147,8 @@ class ForeignCommits(Protocol):
 
 
 @runtime_checkable
-class CleanForeignCommits(ForeignCommits, Protocol):
-    """The same of a lake whose tables of a clean layout another tiering service may tier, too (`ForeignSnapshot.has_clean_rows`)."""
+class CleanForeignCommits(Protocol):
+    """`ForeignCommits` of a lake whose tables of a clean layout another tiering service may tier, too (`ForeignSnapshot.has_clean_rows`)."""
 
     def clean_rows(
         self, table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]
