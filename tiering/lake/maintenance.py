@@ -148,7 +148,7 @@ class ForeignCommits(Protocol):
 
 @runtime_checkable
 class CleanForeignCommits(Protocol):
-    """`ForeignCommits` of a lake whose tables of a clean layout another tiering service may tier, too (`ForeignSnapshot.has_clean_rows`)."""
+    """Beside `ForeignCommits`: a lake that sums rows of a clean layout, which tell no offsets (`ForeignSnapshot.has_clean_rows`)."""
 
     def clean_rows(
         self, table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]
