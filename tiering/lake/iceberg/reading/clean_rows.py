@@ -21,12 +21,13 @@ from pyiceberg.table import Table
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import CleanRows
 from tiering.lake.iceberg.errors import lake_errors
-from tiering.lake.iceberg.primary_key.bucket_files import LiveFile, PartitionValue, partition_of
+from tiering.lake.iceberg.primary_key.bucket_files import LiveFile, partition_of
 from tiering.lake.iceberg.primary_key.parquet_files import open_parquet, whole_rows
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows
 from tiering.lake.iceberg.reading.added_rows import changed_files, partition_ids
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
+from tiering.lake.iceberg.schema.partition_values import PartitionValue
 from tiering.lake.proof.change_sums import ChangeSums, RowSum, sum_of_hashes
 from tiering.lake.proof.row_checksum import Words, row_hashes
 from tiering.model.tables import TableInfo
