@@ -27,7 +27,7 @@ from tiering.counts import counted
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import ColumnValues, DriftCheck, LakeSurvey
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.lake.rules.hints import is_empty, reconcile_call
+from tiering.lake.rules.hints import is_empty, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import ReconcileAction, records_left_out, retiered
 from tiering.pace import Rest, no_rest
 
@@ -176,8 +176,13 @@ class WaysOut:
         return self._with_new_table(inspection, f"{choices} {statement} loses the values {of_rows}.".strip())
 
     def _renaming(self, inspection: Inspection, choices: str) -> WayOut:
-        lake = self._parts.lakes.of(inspection.record.lake_format)
-        return WayOut(Way.RENAME_TABLE if isinstance(lake, DriftCheck) and lake.renames_tables else Way.NONE, choices=choices)
+        """The lake table gets another name: by a statement, or where Spark has none for it, by hand, as the hint says."""
+        lake, path = self._parts.lakes.of(inspection.record.lake_format), inspection.info.path
+        if isinstance(lake, DriftCheck) and lake.renames_tables:
+            return WayOut(Way.RENAME_TABLE, choices=choices)
+        error, advice = inspection.record.error, new_table_hint(path)
+        is_said = error is not None and advice in error.hint
+        return WayOut(Way.NONE, choices=choices if is_said else f"Or: {advice} {choices}".strip())
 
     def _record(self, looked_at: TableRecord, way_out: WayOut) -> None:
         records = self._parts.table_records
