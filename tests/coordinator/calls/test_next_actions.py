@@ -16,7 +16,7 @@ import pytest
 
 from support.flink.flink_on_iceberg import FlinkOnIceberg, share
 from support.lake_kinds.kinds import ICEBERG, LAKE_KINDS, LakeKind
-from support.lake_kinds.ways_out import LOG, RECONCILE, RENAME, RENAME_BY_HAND, RETIER, cases_of, hinted_of
+from support.lake_kinds.ways_out import LOG, RECONCILE, RENAME, RENAME_BY_HAND, RETIER, SET_SNAPSHOT, cases_of, hinted_of
 from support.lakes import broken_lakes as broken
 from support.lakes.broken_lakes import Source, first_round_failed_behind_its_plan, tiered
 from support.lakes.hostile_lake import metadata_file, point_catalog
