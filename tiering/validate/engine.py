@@ -44,6 +44,7 @@ class Engine:
         self.table: TableInfo = subject.table
         self.own_columns: list[str] = list(subject.table.schema.names)
         self.layout = subject.layout
+        self.merge = subject.files.merge
         self.columns = [*self.own_columns, OFFSET_COLUMN, TIMESTAMP_COLUMN]
         """The table's own, the offset and the time: what a log table's rows are compared by. A clean table has no times, and offsets only
         of a log table, by the footers of its files."""

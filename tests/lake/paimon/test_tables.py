@@ -61,12 +61,6 @@ def test_a_column_with_a_name_of_paimons_own_is_refused(kit: PaimonKit, name: st
         kit.lake.ensure_table(kit.log_table(pa.schema([pa.field(name, pa.int32())])))
 
 
-def test_the_clean_layout_is_refused_with_a_way_out(kit: PaimonKit) -> None:
-    with pytest.raises(InvalidArgument, match="cannot have the layout clean in Paimon") as refusal:
-        kit.lake.check_schema(kit.log_table(properties={"table.datalake.layout": "clean"}))
-    assert refusal.value.hint == "Make it with the option table.datalake.layout = system-columns."
-
-
 def test_a_new_table_looks_as_fluss_makes_it(kit: PaimonKit) -> None:
     options = {"table.datalake.enabled": "true", "owner": "me"}
     kit.lake.ensure_table(kit.log_table(properties=options))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,9 +24,14 @@ def lake_rows(lake_properties: Mapping[str, str], path: TablePath) -> pa.Table:
 
 def places_by_footers(table: Table) -> list[tuple[int, int]]:
     """(bucket, offset) of every row of a clean log table all of whose files are Lakeward's."""
+    return places_in_files(task.file.file_path for task in table.scan().plan_files())
+
+
+def places_in_files(locations: Iterable[str]) -> list[tuple[int, int]]:
+    """The same of these files."""
     places: list[tuple[int, int]] = []
-    for task in table.scan().plan_files():
-        metadata = pq.read_metadata(task.file.file_path.removeprefix("file://"))
+    for location in locations:
+        metadata = pq.read_metadata(location.removeprefix("file://"))
         texts = {key.decode(): value.decode() for key, value in (metadata.metadata or {}).items()}
         runs = [tuple(map(int, run.split("-"))) for run in texts["lakeward.offsets"].split(",")]
         assert sum(stop - start for start, stop in runs) == metadata.num_rows

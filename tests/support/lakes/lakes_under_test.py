@@ -14,7 +14,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pypaimon import CatalogFactory
 
 from support.lakes.lake_kit import ObservedCatalog
-from support.lakes.lake_proof import places_by_footers
+from support.lakes.lake_proof import places_by_footers, places_in_files
 from support.lakes.swept_lake import SweptMemoryLake
 from tiering.lake.base import Lake, LakeCommitter, LakeTieringFactory, LakeView
 from tiering.lake.iceberg.catalogs.opening import open_catalog
@@ -24,6 +24,8 @@ from tiering.lake.layouts import LAYOUT_OPTION, Layout
 from tiering.lake.paimon.commit.committer import PaimonCommitter
 from tiering.lake.paimon.commit.publishing import publish
 from tiering.lake.paimon.factory import PaimonTieringFactory
+from tiering.lake.paimon.lake import PaimonLake
+from tiering.lake.paimon.opening import warehouse_folder
 from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import TableInfo
@@ -167,6 +169,28 @@ class PaimonUnderTest(LakeUnderTest):
         return PaimonCommitter(factory.state.root, SentRounds(), publisher)
 
 
+class CleanPaimonLake(PaimonLake):
+    """Makes tables with the layout clean."""
+
+    def ensure_table(self, table: TableInfo) -> LakeView:
+        return super().ensure_table(replace(table, properties={LAYOUT_OPTION: Layout.CLEAN, **table.properties}))
+
+
+class CleanPaimonUnderTest(PaimonUnderTest):
+    """Paimon tables without system columns: offsets stand in the footers of their files."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.lake = self.another_process()
+
+    def another_process(self) -> Lake:
+        return CleanPaimonLake(warehouse_folder(self._properties))
+
+    def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
+        splits = self._table(table).new_read_builder().new_scan().plan().splits()
+        return sorted(places_in_files(file.file_path for split in splits for file in split.files))
+
+
 class MemoryUnderTest(LakeUnderTest):
     """The simulator's lake. It lives in this process alone."""
 
@@ -199,6 +223,7 @@ LAKES: Mapping[str, Callable[[Path], LakeUnderTest]] = {
     "iceberg, clean layout": CleanUnderTest,
     "iceberg, hadoop catalog": HadoopUnderTest,
     "paimon": PaimonUnderTest,
+    "paimon, clean layout": CleanPaimonUnderTest,
     "memory": lambda _: MemoryUnderTest(),
     "memory, whose tag follows the commit": lambda _: MemoryUnderTest(tag_moves_in_the_commit=False),
 }

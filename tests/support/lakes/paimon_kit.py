@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +14,12 @@ import pyarrow as pa
 from pypaimon import CatalogFactory
 
 from tiering.lake.base import Committable, LakeView, WriterInitContext
-from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.marker import Marker, TieredRange, encode
+from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.paimon.lake import PaimonLake
+from tiering.lake.paimon.reading.loading import LoadedTable
+from tiering.lake.proof.bucket_proof import advanced
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 
 CREATED = datetime(2024, 1, 1, 0, 0, 0, 123_456, UTC)
@@ -76,7 +80,8 @@ class PaimonKit:
         result = writer.complete(start, start + batch.num_rows)
         after = {**before, bucket: TieredRange(0, start + batch.num_rows)}
         base_round = None if base.marker is None else base.marker.round_id
-        marker = Marker(CLUSTER_ID, table.table_id, base.table_uuid, round_id, 1, base_round, after)
+        proofs = advanced({} if base.marker is None else base.marker.proofs, before, after, [result], round_id)
+        marker = Marker(CLUSTER_ID, table.table_id, base.table_uuid, round_id, 1, base_round, after, proofs=proofs)
         return PreparedRound(factory, Committable(round_id, (result,)), base, marker)
 
     def tier(self, table: TableInfo, round_id: str, ids: Sequence[int]) -> int:
@@ -106,6 +111,22 @@ class PaimonKit:
         builder = self.by_pypaimon(table).copy({"snapshot.ignore-empty-commit": "false"}).new_batch_write_builder()
         builder.new_commit().commit([])
 
+    def forge_marker(self, table: TableInfo, marker: Marker) -> None:
+        """Writes another marker into the newest snapshot, in its file itself."""
+        snapshots = self.folder(table) / "snapshot"
+        newest = max(snapshots.glob("snapshot-*"), key=lambda file: int(file.name.rpartition("-")[2]))
+        document = json.loads(newest.read_text())
+        document["properties"] |= encode(marker).properties
+        newest.write_text(json.dumps(document))
+
+    def without_file(self, table: TableInfo, name: str) -> None:
+        """Somebody commits a snapshot that has a data file no more."""
+        loaded = cast(LoadedTable, self.view(table).handle)
+        assert loaded.head is not None
+        gone = [replace(entry, kind=1) for entry in Manifests(loaded).live_entries(loaded.head) if entry.file.file_name == name]
+        commit = self.by_pypaimon(table).new_batch_write_builder().new_commit().file_store_commit
+        commit._try_commit("OVERWRITE", 1, lambda _: gone, changelog_entries=[])
+
     def roll_back(self, table: TableInfo, snapshot_id: int) -> None:
         """As Paimon does: LATEST first, then the newer files go."""
         snapshots = self.folder(table) / "snapshot"
@@ -123,6 +144,14 @@ class PaimonKit:
 
     def drop(self, table: TableInfo) -> None:
         shutil.rmtree(self.folder(table))
+
+
+def overwrite(kit: PaimonKit, table: TableInfo, rows: pa.Table) -> None:
+    """Somebody writes all files anew, with these rows."""
+    builder = kit.by_pypaimon(table).new_batch_write_builder().overwrite()
+    writer = builder.new_write()
+    writer.write_arrow(rows)
+    builder.new_commit().commit(writer.prepare_commit())
 
 
 class KeyedRounds:
@@ -148,7 +177,8 @@ class KeyedRounds:
         result = writer.complete(start, start + len(rows))
         base_round = None if base.marker is None else base.marker.round_id
         buckets = {**before, bucket: TieredRange(0, start + len(rows))}
-        marker = Marker(CLUSTER_ID, table.table_id, base.table_uuid, round_id, 1, base_round, buckets)
+        proofs = advanced({} if base.marker is None else base.marker.proofs, before, buckets, [result], round_id)
+        marker = Marker(CLUSTER_ID, table.table_id, base.table_uuid, round_id, 1, base_round, buckets, proofs=proofs)
         return factory, Committable(round_id, (result,)), base, marker
 
     def tier(self, round_id: str, changes: Sequence[Change], **context: Any) -> int:

@@ -10,6 +10,8 @@ from support.background import tick
 from support.lakes.paimon_kit import PaimonKit
 from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import FRESHNESS_S
+from tiering.clock import RandomIds
+from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import TableSpec
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.registry import local_lake_properties
@@ -26,16 +28,20 @@ class PaimonWorld(FolderWorld):
         self.lake_properties = local_lake_properties(folder)
         self.restart()
 
+    def _open_cluster(self, folder: Path) -> EmbeddedStorage:
+        return EmbeddedStorage(folder, self.clock, RandomIds(), lambda table: self.lake.check_schema(table))
+
     def log_table(self, name: str, **options: Any) -> TableInfo:
         return self.table(name, datalake_format="paimon", **options)
 
     def keyed_table(self, name: str, **options: Any) -> TableInfo:
         return self.primary_key_table(name, datalake_format="paimon", **options)
 
-    def create(self, name: str, spec: TableSpec) -> TableInfo:
-        """A table of any shape."""
+    def create(self, name: str, spec: TableSpec, **more: str) -> TableInfo:
+        """A table of any shape. An option `log_ttl` is `table.log.ttl`."""
         self.storage.create_database("sales", ignore_if_exists=True)
         options = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s", "table.datalake.format": "paimon"}
+        options |= {f"table.{name.replace('_', '.')}": value for name, value in more.items()}
         table = self.storage.create_table(TablePath("sales", name), replace(spec, properties=options))
         tick(self.coordinator)
         return table

@@ -28,10 +28,10 @@ from tiering.lake.iceberg.primary_key.writer import BucketPlace, PrimaryKeyWrite
 from tiering.lake.iceberg.schema.layout import layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import partition_path, partition_values
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder
-from tiering.lake.iceberg.writing.provenance import Provenance
 from tiering.lake.iceberg.writing.row_places import row_places
 from tiering.lake.iceberg.writing.writer import FileTarget, IcebergWriter, RowFiles
 from tiering.lake.writing.naming import file_prefix
+from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.lake_table_options import allowed_properties

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tiering.errors import InvalidArgument, LakeTableReplaced
 from tiering.lake import serializers
 from tiering.lake.base import LakeCommitter, LakeWriter, WriteResult, WriterInitContext
+from tiering.lake.layouts import Layout
 from tiering.lake.paimon.schema.layout import UNAWARE
 from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
 from tiering.lake.paimon.writing.bucket_hash import bucket_ids_of
@@ -20,8 +21,8 @@ from tiering.lake.paimon.writing.primary_key_writer import PaimonPrimaryKeyWrite
 from tiering.lake.paimon.writing.sorted_files import SortedFiles
 from tiering.lake.paimon.writing.writer import PaimonLogWriter, WriterTarget
 from tiering.lake.writing.naming import file_prefix
+from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces
-from tiering.model.tables import OFFSET_COLUMN
 
 CommitterMaker = Callable[[Path], LakeCommitter]
 
@@ -39,6 +40,7 @@ class TableState:
     total_buckets: int
     primary_key: tuple[str, ...] = ()
     """Without the partition columns, as Paimon sorts by it."""
+    layout: Layout = Layout.SYSTEM_COLUMNS
     is_followed: bool = False
     """Whether all changes are written beside the last one of each key."""
 
@@ -72,9 +74,10 @@ class PaimonTieringFactory:
         ]
         hashes = [(state.bucket_keys, partial(bucket_ids_of, bucket_count=state.total_buckets))] if state.bucket_keys else []
         places = RowPlaces(scalars, hashes)
+        provenance = None if state.layout.has_row_offsets else Provenance(context)
         if not state.primary_key:
-            return PaimonLogWriter(context, target, ParquetFiles(place, state.columns, OFFSET_COLUMN), RowGuard(context, places))
-        files = SortedFiles(place, state.columns, state.primary_key)
+            return PaimonLogWriter(context, target, ParquetFiles(place, state.columns, provenance), RowGuard(context, places))
+        files = SortedFiles(place, state.columns, state.primary_key, provenance)
         return PaimonPrimaryKeyWriter(context, target, files, ChangeGuard(context, places), state.is_followed)
 
     def create_committer(self) -> LakeCommitter:

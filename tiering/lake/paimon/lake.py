@@ -129,7 +129,7 @@ class PaimonLake:
     def ensure_table(self, table: TableInfo) -> LakeView:
         """Creates the lake table if need be; of two processes that create it at once, both get the first one's.
 
-        Adds columns that are new at the source, nullable, before the system columns; the snapshots stay as they are.
+        Adds columns that are new at the source, nullable, before the system columns if there are any; the snapshots stay as they are.
         Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt, LakeUnavailable.
         """
         loaded = self._with_new_columns(table, self._load(table.path) or self._create(table))
@@ -212,6 +212,7 @@ def _state(loaded: LoadedTable) -> TableState:
         bucket_keys=tuple(schema.table.bucket_keys),
         total_buckets=int(options.get(BUCKET, UNAWARE)),
         primary_key=tuple(name for name in schema.table.primary_keys if name not in schema.table.partition_keys),
+        layout=schema.layout,
         is_followed=options.get(CHANGELOG_PRODUCER, "none").lower() == INPUT,
     )
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tiering.lake.file_lists import ReadableLake
-from tiering.lake.proof.row_checksum import row_checksum
+from tiering.lake.proof.row_checksum import MODULUS, row_checksum
 from tiering.model.tables import BUCKET_COLUMN, TableType
 from tiering.validate import log_checks, primary_key_checks
-from tiering.validate.clean.cover import cover_problem, overlap_problem
+from tiering.validate.clean.cover import cover_problem, overlap_problem, runs_problem
 from tiering.validate.clean.footers import FileFacts
 from tiering.validate.clean.ledger import Scope, chain_problem, check_scope, rewritten_scopes
 from tiering.validate.engine import IS_FORMER, Engine
 from tiering.validate.former import older_rows_text
-from tiering.validate.lake_view import PLACE_COLUMN, text_literal
+from tiering.validate.lake_view import PLACE_COLUMN, quoted, text_literal
 from tiering.validate.report import Report
 from tiering.validate.results import Level
 from tiering.validate.subject import Stretch, Subject
@@ -87,8 +87,23 @@ def _check_primary_keys(engine: Engine, subject: Subject, report: Report, level:
     primary_key_checks.check_counts(engine, report, subject.stretches, proof)
     if level.depth >= Level.OFFSETS.depth:
         primary_key_checks.check_offsets(engine, report, subject.stretches, proof)
+        if engine.merge is not None:
+            _check_runs(engine, subject, report)
     if level.depth >= Level.ROWS.depth:
         primary_key_checks.check_rows(engine, report, subject.stretches, proof)
+
+
+def _check_runs(engine: Engine, subject: Subject, report: Report) -> None:
+    """From footers and the marker alone: of a merge tree no round writes a file anew, so that its files are all that rounds wrote."""
+    proofs = {} if subject.marker is None else subject.marker.proofs
+    foreign = {(facts.file.place, facts.bucket) for facts in engine.footers if facts.footer is None}
+    for stretch in subject.stretches:
+        proof = proofs.get(stretch.bucket)
+        if proof is None or proof.since != stretch.start or stretch.place in foreign:
+            continue
+        footers = [facts.footer for facts in engine.footers if facts.footer is not None and facts.footer.bucket == stretch.bucket]
+        problem = runs_problem(stretch, footers, proof)
+        report.add("cover", stretch.name, problem is None, "the files of all rounds", None, problem)
 
 
 def _check_checksums(engine: Engine, subject: Subject, report: Report) -> None:
@@ -111,7 +126,9 @@ def _is_below(facts: FileFacts, log_start: int) -> bool:
 
 def _checksum(engine: Engine, facts: FileFacts) -> int:
     path = text_literal(facts.file.path)
+    rule = engine.merge
+    unproved = "" if rule is None else f" EXCLUDE ({', '.join(map(quoted, (*rule.keys, rule.sequence)))})"
     total = 0
-    for batch in engine.batches(f"SELECT * FROM read_parquet([{path}], hive_partitioning = false)", {}):
+    for batch in engine.batches(f"SELECT *{unproved} FROM read_parquet([{path}], hive_partitioning = false)", {}):
         total += row_checksum(batch)
-    return total % (1 << 64)
+    return total % MODULUS

@@ -1,4 +1,5 @@
-"""Whether files of ours and the marker's ranges without rows cover the offsets of a log table's bucket, each once. Pure: no row is read."""
+"""Whether files of ours and the marker's ranges without rows cover the offsets of a log table's bucket, each once; and whether a
+primary-key bucket has the files of all rounds. Pure: no row is read."""
 
 from __future__ import annotations
 
@@ -37,6 +38,17 @@ def overlap_problem(stretch: Stretch, footers: Iterable[FileFooter]) -> str | No
             return f"bucket {stretch.name}: a file has offsets outside of [{stretch.start}, {stretch.tiered})"
         reached = stop
     return None
+
+
+def runs_problem(stretch: Stretch, footers: Iterable[FileFooter], proof: BucketProof) -> str | None:
+    """What is wrong with the files of a primary-key bucket that nobody writes anew: one that is missing, or there twice."""
+    checksum = sum_of(footer.checksum for footer in footers)
+    if checksum == proof.checksum:
+        return None
+    return (
+        f"bucket {stretch.name}: the footers of its files add up to the checksum {checksum:016x}, the marker to {proof.checksum:016x}: "
+        "files of rounds are missing, or there twice"
+    )
 
 
 def _sum_problem(name: str, stretch: Stretch, footers: Sequence[FileFooter], proof: BucketProof | None) -> str | None:

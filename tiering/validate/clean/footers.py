@@ -21,7 +21,8 @@ FILES_AT_A_TIME = 1_000
 
 @dataclass(frozen=True)
 class FileFacts:
-    """A live data file. `footer` None: somebody else wrote it, or `problem` says what is wrong with a file of ours."""
+    """A live data file. `footer` None: somebody else wrote it, or it is a file of ours that is not what was written. `problem`: what is
+    wrong with a file of ours."""
 
     file: LakeFile
     footer: FileFooter | None = None
@@ -56,11 +57,16 @@ def _facts(file: LakeFile, metadata: dict[str, str], table: str) -> FileFacts:
             file, problem=f"the file {file.path} has lost its footer: somebody wrote it anew in its place" if is_ours else None
         )
     if not name.startswith(f"{FILE_PREFIX}{footer.round_id}-"):
+        if name.startswith(FILE_PREFIX):
+            return FileFacts(file, problem=f"the file {file.path} has the footer of a file of round {footer.round_id}")
         return FileFacts(file)  # a tool took over the footers of files that it wrote anew
     if f"{footer.table_id}/{footer.lake_table_uuid}" != table:
         return FileFacts(file, problem=f"the file {file.path} was written for the table {footer.table_id}/{footer.lake_table_uuid}")
     if footer.rows != file.records:
         return FileFacts(file, problem=f"the footer of the file {file.path} tells of {footer.rows} rows; the lake has {file.records}")
+    if file.bucket is not None and file.bucket != footer.bucket.bucket_id:
+        place = f"stands in bucket {file.bucket}, and was written for bucket {footer.bucket.bucket_id}"
+        return FileFacts(file, footer, f"the file {file.path} {place}")
     return FileFacts(file, footer)
 
 

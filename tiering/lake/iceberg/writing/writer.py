@@ -23,10 +23,11 @@ from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.schema.types import arrow_field
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder, FilesPayload, encode_files
-from tiering.lake.iceberg.writing.provenance import Provenance
 from tiering.lake.outside_errors import describe
+from tiering.lake.proof.file_footer import encode_footer
 from tiering.lake.writing.encodings import choose_encodings
 from tiering.lake.writing.fitting import fit, watched_schema
+from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import RowGuard
 from tiering.model.tables import OFFSET_COLUMN
 
@@ -206,7 +207,7 @@ class RowFiles:
         with lake_errors(f"write a data file of {self._context.table.path}", table_path=self._context.table.path):
             file = self._open
             if self.provenance is not None:
-                file.writer.add_key_value_metadata(cast(Any, self.provenance.end_file()))
+                file.writer.add_key_value_metadata(cast(Any, encode_footer(self.provenance.end_file())))
             size = file.close()
             self._open = None
             self._done.append(self._builder.build(file.location, size, file.writer.writer.metadata))

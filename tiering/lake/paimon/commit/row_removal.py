@@ -1,6 +1,7 @@
 """Removes rows of a Paimon table by what `reconcile_lake` found: doubled offsets, rows behind a gap, whole buckets.
 
-Files of a log table that hold such rows are written anew without them; others stay. A bucket of a primary-key table that is emptied loses
+Files of a log table that hold such rows are written anew without them; others stay. Of a clean table footers tell which offsets a file
+has, and each file is written anew by itself, since a footer tells of one bucket. A bucket of a primary-key table that is emptied loses
 its files. The offsets of a bucket's rows are held in memory while it is looked at: some 25 bytes a row.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -18,20 +20,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tiering.lake.base import LakeView, WriteResult
+from tiering.lake.base import LakeView, WriteResult, WriterInitContext
 from tiering.lake.maintenance import Removal
 from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.reading.footers import offsets_of, read_footer
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
 from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encode_files
 from tiering.lake.paimon.writing.rows import paimon_rows
+from tiering.lake.proof.file_footer import FileFooter
 from tiering.lake.writing.keys import Mask
+from tiering.lake.writing.provenance import Provenance
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo
 
 _BATCH_ROWS = 1 << 18
+OF_NONE = -1
+"""In the place of a bucket's number: rows of none of those that are looked at."""
 Numbers = npt.NDArray[np.int64]
 
 
@@ -56,6 +63,8 @@ class _File:
     path: Path
     buckets: Numbers
     offsets: Numbers
+    footer: FileFooter | None = None
+    """Of a clean table."""
 
 
 def remove_rows(
@@ -98,7 +107,7 @@ def _without_rows(target: _Target, manifests: Manifests, place: Place, buckets: 
     state = manifests.buckets([place]).get(place)
     if state is None:
         return
-    files = [_file(target, entry, target.loaded.root / manifests.file_path(entry)) for entry in state.entries]
+    files = [_file(target, entry, target.loaded.root / manifests.file_path(entry), buckets) for entry in state.entries]
     ceilings = {bucket.bucket_id: removal.ceilings[bucket] for bucket in buckets if bucket in removal.ceilings}
     dying = _dying(files, {bucket.bucket_id for bucket in buckets}, ceilings)
     lost = Counter(int(number) for file, mask in zip(files, dying, strict=True) for number in file.buckets[mask])
@@ -113,7 +122,11 @@ def _without_rows(target: _Target, manifests: Manifests, place: Place, buckets: 
         payload, written = _payload(target, place, ()), ()
 
 
-def _file(target: _Target, entry: Any, path: Path) -> _File:
+def _file(target: _Target, entry: Any, path: Path, buckets: list[BucketKey]) -> _File:
+    if not target.loaded.schema.layout.has_row_offsets:
+        footer = read_footer(target.table.path, path, int(entry.file.row_count))
+        bucket_id = footer.bucket.bucket_id if footer.bucket in buckets else OF_NONE  # of a former partition of that name
+        return _File(entry, path, np.full(footer.rows, bucket_id, np.int64), offsets_of(footer), footer)
     if path.suffix != ".parquet":
         raise drift(target.table.path, None, f"has the file {path.name}, which is not Parquet")
     with pq.ParquetFile(path) as file:
@@ -121,8 +134,8 @@ def _file(target: _Target, entry: Any, path: Path) -> _File:
     columns = [rows.column(name) for name in (BUCKET_COLUMN, OFFSET_COLUMN)] if rows.num_columns == 2 else []
     if not columns or any(column.null_count for column in columns):
         raise drift(target.table.path, OFFSET_COLUMN, f"has the file {path.name}, which has rows without bucket or offset")
-    buckets, offsets = (column.to_numpy().astype(np.int64) for column in columns)
-    return _File(entry, path, buckets, offsets)
+    numbers, offsets = (column.to_numpy().astype(np.int64) for column in columns)
+    return _File(entry, path, numbers, offsets)
 
 
 def _dying(files: list[_File], buckets: set[int], ceilings: dict[int, int]) -> list[Mask]:
@@ -143,12 +156,33 @@ def _dying(files: list[_File], buckets: set[int], ceilings: dict[int, int]) -> l
 
 def _written_anew(target: _Target, place: Place, changed: list[tuple[_File, Mask]]) -> tuple[WrittenFile, ...]:
     """The rows that stay of files that lose some."""
+    if target.loaded.schema.layout.has_row_offsets:
+        return _rows_that_stay(target, place, changed, None)
+    written: list[WrittenFile] = []
+    try:
+        for file, mask in changed:
+            assert file.footer is not None
+            context = WriterInitContext(target.table, target.loaded.uuid, file.footer.bucket, None, target.round_id, "")
+            written += _rows_that_stay(target, place, [(file, mask)], Provenance(context))
+    except BaseException:
+        for file_written in written:
+            with suppress(OSError):  # the sweep comes later
+                (target.loaded.root / file_written.path).unlink()
+        raise
+    return tuple(written)
+
+
+def _rows_that_stay(
+    target: _Target, place: Place, changed: list[tuple[_File, Mask]], provenance: Provenance | None
+) -> tuple[WrittenFile, ...]:
     keys, (values, bucket) = target.loaded.schema.table.partition_keys, place
     folder = bucket_folder(keys, [str(value) for value in values], bucket)
     prefix = f"lakeward-{target.round_id}-{uuid.uuid4()}-{bucket}"
-    files = ParquetFiles(FilePlace(target.table.path, target.loaded.root, folder, prefix), target.columns, OFFSET_COLUMN)
+    files = ParquetFiles(FilePlace(target.table.path, target.loaded.root, folder, prefix), target.columns, provenance)
     try:
         for file, mask in changed:
+            if provenance is not None:
+                provenance.take_offsets(file.offsets[~mask])
             first = 0
             with pq.ParquetFile(file.path) as parquet:
                 for batch in parquet.iter_batches(_BATCH_ROWS, use_threads=False):

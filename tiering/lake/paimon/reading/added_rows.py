@@ -30,6 +30,11 @@ from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableI
 
 _BATCH_ROWS = 1 << 18
 _REMEMBERED_FILES = 10_000
+_UNTOLD = "and its layout is clean: this version cannot tell which offsets they have"
+_CLEAN_HINT = (
+    "Let one service alone tier the table, or make it with table.datalake.layout = system-columns. Nothing was lost: the log keeps what "
+    "was not tiered."
+)
 APPEND, COMPACT = "APPEND", "COMPACT"
 """Kinds of commits that Fluss's tiering makes."""
 
@@ -54,6 +59,8 @@ def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partiti
         manifests = Manifests(loaded)
         changes = manifests.changes(snapshot)
         is_rewrite = _is_rewrite(table, snapshot, changes)
+        if changes.added and not is_rewrite and not loaded.schema.layout.has_row_offsets:
+            raise drift(table.path, None, f"was given rows by another tiering service (snapshot {snapshot_id}), {_UNTOLD}", _CLEAN_HINT)
         rows = {} if is_rewrite else _added(table, loaded, manifests, changes, partitions)
     return ForeignSnapshot(snapshot_id, rows, _stated_offsets(table, view, snapshot_id), is_rewrite)
 

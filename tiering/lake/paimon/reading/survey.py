@@ -19,6 +19,7 @@ from tiering.lake.maintenance import LakeSurvey, StoredFile
 from tiering.lake.marker import PATH_KEY, ROUND_ID_KEY, Marker
 from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.reading.footers import offsets_of, read_footer
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.view import marker_in, view_of
 from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
@@ -41,7 +42,7 @@ def _newest_marker(loaded: LoadedTable) -> Marker | None:
 
 
 def row_offsets(info: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
-    """See `LakeMaintenance.row_offsets`. Streams the columns of place and offset from the head's files."""
+    """See `LakeMaintenance.row_offsets`. Streams two columns of the head's files, or reads their footers alone."""
     held, loaded = RowOffsets(), cast(LoadedTable, view.handle)
     head = loaded.head
     if head is None:
@@ -53,8 +54,13 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Collection[str]) ->
             name = VALUE_SEPARATOR.join(texts) if texts else None
             if info.table_type is TableType.PRIMARY_KEY and (name is None or name in partitions):
                 held.add_place((name, entry.bucket))
-            elif name is None or name in partitions:
+            elif name is not None and name not in partitions:
+                continue
+            elif loaded.schema.layout.has_row_offsets:
                 _gather(held, info, name, loaded.root / manifests.file_path(entry))
+            else:
+                footer = read_footer(info.path, loaded.root / manifests.file_path(entry), int(entry.file.row_count))
+                held.add((name, footer.bucket.bucket_id), offsets_of(footer))
     return held
 
 

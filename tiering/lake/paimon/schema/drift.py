@@ -37,11 +37,11 @@ def check_drift(table: TableInfo, schema: StoredSchema) -> tuple[pa.Field[pa.Dat
 
     Raises SchemaDrift naming the first column or option that somebody else changed.
     """
-    layout = table_layout(table)
+    layout = table_layout(table, schema.layout)
     _check_options(table.path, layout, schema)
     for name in SYSTEM_COLUMNS:
-        if name not in schema.columns.names:
-            raise drift(table.path, name, f"lacks the column {name!r}; tables without it are not supported in Paimon yet")
+        if schema.layout.has_row_offsets and name not in schema.columns.names:
+            raise drift(table.path, name, f"lacks the column {name!r}")
     for column in layout.columns:
         if column.name in schema.columns.names:
             _check_column(table.path, column, schema.columns.field(column.name))
@@ -64,10 +64,10 @@ def check_written(path: TablePath, written: StoredSchema, current: StoredSchema)
             raise drift(path, name, f"was given another type of the column {name!r} while a round wrote files for it")
 
 
-def drift(path: TablePath, column: str | None, difference: str) -> SchemaDrift:
-    """The error for the lake table `path`."""
-    hint = f"Mend the lake table, then {tier_call(path)}: the rows stay in the log until then. Or: {new_table_hint(path)}"
-    return SchemaDrift(f"the lake table {path} {difference}", hint=hint, table_path=path, column=column)
+def drift(path: TablePath, column: str | None, difference: str, hint: str | None = None) -> SchemaDrift:
+    """The error for the lake table `path`. Without a `hint` of its own: to mend the lake table, or to make it anew."""
+    advice = f"Mend the lake table, then {tier_call(path)}: the rows stay in the log until then. Or: {new_table_hint(path)}"
+    return SchemaDrift(f"the lake table {path} {difference}", hint=hint or advice, table_path=path, column=column)
 
 
 def _check_options(path: TablePath, layout: TableLayout, schema: StoredSchema) -> None:

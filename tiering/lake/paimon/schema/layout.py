@@ -1,7 +1,8 @@
 """How a Paimon table looks that Lakeward tiers to; `drift` tells whether a given one does.
 
-The layout is that of Fluss's own tiering (0.9.1), so that its readers can read ours: the source columns, then `__bucket`, `__offset`,
-`__timestamp`; with a bucket key fixed buckets by it, without one Paimon's bucket 0 for all; each property as `fluss.<key>`.
+The layout is that of Fluss's own tiering, so that its readers can read ours: the source columns, then `__bucket`, `__offset`,
+`__timestamp` (up to 0.9) or nothing (`tiering.lake.layouts`); with a bucket key fixed buckets by it, without one Paimon's bucket 0 for
+all; each property as `fluss.<key>`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
-from tiering.lake.layouts import LAYOUT_OPTION, Layout, wanted_layout
+from tiering.lake.layouts import Layout, wanted_layout
 from tiering.lake.paimon.schema.types import lake_type
 from tiering.lake_table_options import PREFIX as ICEBERG_PREFIX
 from tiering.lake_table_options import public_options
@@ -46,17 +47,15 @@ class TableLayout:
     options: dict[str, str]
 
 
-def table_layout(table: TableInfo) -> TableLayout:
-    """The layout of `table`'s lake table; raises UnsupportedType, InvalidArgument or InvalidName, naming the column."""
+def table_layout(table: TableInfo, layout: Layout | None = None) -> TableLayout:
+    """How `table`'s lake table looks with `layout`; None = as its option says.
+
+    Raises UnsupportedType, InvalidArgument or InvalidName, naming the column.
+    """
+    layout = layout or wanted_layout(table.properties)
     for name in table.schema.names:
         if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
             raise InvalidName(f"the column {name!r} has the name of one of Paimon's own columns", hint="Rename the column.", column=name)
-    if not wanted_layout(table.properties).has_row_offsets:
-        raise InvalidArgument(
-            f"the lake table of {table.path} cannot have the layout {Layout.CLEAN} in Paimon: this version writes it to Iceberg alone",
-            hint=f"Make it with the option {LAYOUT_OPTION} = {Layout.SYSTEM_COLUMNS}.",
-            table_path=table.path,
-        )
     columns = pa.schema([pa.field(column.name, lake_type(column.name, column.type), column.nullable) for column in table.schema])
     for name in table.partition_keys:
         if columns.field(name).type not in (pa.string(), pa.date32(), pa.int32()):
@@ -69,7 +68,8 @@ def table_layout(table: TableInfo) -> TableLayout:
         _check_primary_key(table, columns)
     keys = table.bucket_keys or tuple(name for name in table.primary_key if name not in table.partition_keys)
     options = {BUCKET: str(table.bucket_count), BUCKET_KEY: ",".join(keys)} if keys else {BUCKET: str(UNAWARE)}
-    return TableLayout(pa.schema([*columns, *SYSTEM_FIELDS]), table.partition_keys, table.primary_key, options)
+    system = SYSTEM_FIELDS if layout.has_row_offsets else ()
+    return TableLayout(pa.schema([*columns, *system]), table.partition_keys, table.primary_key, options)
 
 
 def _check_primary_key(table: TableInfo, columns: pa.Schema) -> None:

@@ -14,6 +14,7 @@ from pypaimon.schema.data_types import AtomicInteger, PyarrowFieldParser, is_sys
 from pypaimon.schema.schema import Schema
 from pypaimon.schema.table_schema import TableSchema
 
+from tiering.lake.layouts import Layout, layout_of
 from tiering.lake.paimon.reading.table_folder import SCHEMA, TableFolder
 from tiering.lake.paimon.schema.layout import TableLayout
 
@@ -27,6 +28,10 @@ class StoredSchema:
     field_ids: dict[str, int]
     table: TableSchema
     names: tuple[frozenset[str], ...] = ()
+
+    @property
+    def layout(self) -> Layout:
+        return layout_of(self.columns.names, {name for names in self.names for name in names})
 
     @property
     def options(self) -> dict[str, str]:
@@ -53,7 +58,7 @@ def first_schema(layout: TableLayout, options: dict[str, str]) -> bytes:
 
 
 def with_columns(schema: StoredSchema, columns: Sequence[pa.Field[Any]], before: str) -> bytes:
-    """The content of the schema file that follows `schema`: with `columns`, nullable, in front of the column `before`.
+    """The content of the schema file that follows `schema`: with `columns`, nullable, in front of the column `before`, or last without it.
 
     Field ids go on behind the last one that was ever given, nested fields included.
     """

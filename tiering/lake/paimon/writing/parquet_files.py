@@ -22,8 +22,10 @@ from tiering.files.private_files import make_folders_like_their_parent, open_lik
 from tiering.lake.outside_errors import describe
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.writing.payload import WrittenFile
+from tiering.lake.proof.file_footer import FileFooter, encode_footer
 from tiering.lake.writing.encodings import Encodings, choose_encodings
-from tiering.model.tables import TablePath
+from tiering.lake.writing.provenance import Provenance
+from tiering.model.tables import OFFSET_COLUMN, TablePath
 
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 64 << 20
@@ -46,12 +48,13 @@ class FilePlace:
 
 
 class ParquetFiles:
-    """Rows become files in the order in which they come. `sequence`: the column whose values are their sequence numbers."""
+    """Rows become files in the order in which they come. Their offsets are their sequence numbers."""
 
-    def __init__(self, place: FilePlace, schema: pa.Schema, sequence: str) -> None:
+    def __init__(self, place: FilePlace, schema: pa.Schema, provenance: Provenance | None = None) -> None:
         self._place = place
         self.schema = schema
-        self._sequence = sequence
+        self.provenance = provenance
+        """Of a table with a clean layout: what the footers of its files say, and which offsets their rows have."""
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
@@ -103,10 +106,12 @@ class ParquetFiles:
                 self._open = self._open_file(table)
             try:
                 self._open.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+                if self.provenance is not None:
+                    self.provenance.add_rows(table)
             except pa.ArrowInvalid as error:
                 path = self._place.table
                 raise InvalidData(f"rows of {path} do not fit its lake table: {describe(error)}", table_path=path) from error
-            self._open.look_at(table, self._sequence)
+            self._open.look_at(table)
             if self._open.stream.tell() >= TARGET_FILE_BYTES:
                 self._close_file()
 
@@ -122,8 +127,9 @@ class ParquetFiles:
             return
         with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
             file, self._open = self._open, None
-            size = file.end()
-            low, high, _ = file.bounds[self._sequence]
+            footer = None if self.provenance is None else self.provenance.end_file()
+            size = file.end(footer)
+            low, high = file.bounds[OFFSET_COLUMN][:2] if footer is None else (footer.runs[0][0], footer.runs[-1][1] - 1)
             self._done.append(
                 WrittenFile(self._place.folder, file.path.name, size, file.records, cast(int, low), cast(int, high), dict(file.bounds))
             )
@@ -167,7 +173,7 @@ class OpenFile:
         self.records = 0
         self.bounds: dict[str, tuple[int | None, int | None, int]] = {}
 
-    def look_at(self, table: pa.Table, sequence: str) -> None:
+    def look_at(self, table: pa.Table) -> None:
         """Counts rows, and widens the bounds of integers."""
         self.records += table.num_rows
         for name, column in zip(table.column_names, table.columns, strict=True):
@@ -179,9 +185,11 @@ class OpenFile:
             highs = [value for value in (high, extremes["max"].as_py()) if value is not None]
             self.bounds[name] = (min(lows, default=None), max(highs, default=None), nulls + column.null_count)
 
-    def end(self) -> int:
-        """Ends the file; its size in bytes."""
+    def end(self, footer: FileFooter | None = None) -> int:
+        """Ends the file, with what its footer says of its rows; its size in bytes."""
         try:
+            if footer is not None:
+                self.writer.add_key_value_metadata(cast(Any, encode_footer(footer)))
             self.writer.close()
             self.stream.flush()
             os.fsync(self.stream.fileno())

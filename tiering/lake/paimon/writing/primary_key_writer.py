@@ -20,6 +20,7 @@ from tiering.lake.paimon.writing.payload import FilesPayload, encode_files
 from tiering.lake.paimon.writing.rows import paimon_rows
 from tiering.lake.paimon.writing.sorted_files import ROW_KINDS, SortedFiles
 from tiering.lake.paimon.writing.writer import WriterTarget
+from tiering.lake.writing.fitting import watched_schema
 from tiering.lake.writing.keys import Mask, last_of_each_key
 from tiering.lake.writing.row_guard import ChangeGuard
 from tiering.lake.writing.spool import Spool
@@ -50,6 +51,7 @@ class PaimonPrimaryKeyWriter:
         self._guard = guard
         self._is_followed = is_followed
         self._spool = Spool(files.columns)
+        self._watched = watched_schema(files.columns)
         self._kinds: list[npt.NDArray[np.int8]] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -59,8 +61,9 @@ class PaimonPrimaryKeyWriter:
         index = batch.schema.get_field_index(CHANGE_TYPE_COLUMN)
         if index < 0 or batch.column(index).type != CHANGE_TYPE_FIELD.type:
             raise InvalidData(f"the rows lack the column {CHANGE_TYPE_COLUMN!r}", column=CHANGE_TYPE_COLUMN)
-        rows, kinds = paimon_rows(batch, self._files.columns), batch.column(index)
-        self._guard.check_changes(rows, kinds, self._context.table.primary_key)
+        watched, kinds = paimon_rows(batch, self._watched), batch.column(index)
+        self._guard.check_changes(watched, kinds, self._context.table.primary_key)
+        rows = watched.select(self._files.columns.names)
         with lake_errors("keep changes in a temporary file", table_path=self._context.table.path):
             self._spool.add(rows)
             self._kinds.append(kinds.to_numpy())
@@ -71,7 +74,9 @@ class PaimonPrimaryKeyWriter:
         kinds = np.concatenate(self._kinds) if self._kinds else np.zeros(0, np.int8)
         base = int(self._context.base or NOTHING_STANDS)
         first = 0 if self._context.replaces else base + 1
-        path = self._context.table.path
+        path, provenance = self._context.table.path, self._files.provenance
+        if provenance is not None:
+            provenance.changes = (starting_offset, reached_offset)
         with lake_errors(f"fold the changes of bucket {self._context.bucket} of {path}", table_path=path):
             last = self._last(kinds)
             self._write_runs(last, kinds, first)
@@ -99,6 +104,7 @@ class PaimonPrimaryKeyWriter:
             size_bytes=sum(file.size_bytes for file in files),
             payload=encode_files(payload),
             deletes=int((last & (kinds == ChangeType.DELETE)).sum()),
+            checksum=None if provenance is None else provenance.checksum,
         )
 
     def abort(self) -> None:

@@ -24,6 +24,8 @@ from tiering.lake.outside_errors import describe
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.writing.parquet_files import ROW_GROUP_ROWS, FilePlace, open_file
 from tiering.lake.paimon.writing.payload import WrittenFile, pack_keys
+from tiering.lake.proof.file_footer import FileFooter
+from tiering.lake.writing.provenance import Provenance
 from tiering.model.tables import ChangeType
 
 KEY_PREFIX, SEQUENCE, KIND = "_KEY_", "_SEQUENCE_NUMBER", "_VALUE_KIND"
@@ -35,11 +37,13 @@ _TAKES_AWAY = pa.array([1, 3], pa.int8())
 class SortedFiles:
     """The files of one attempt. Each call writes one."""
 
-    def __init__(self, place: FilePlace, columns: pa.Schema, keys: Sequence[str]) -> None:
+    def __init__(self, place: FilePlace, columns: pa.Schema, keys: Sequence[str], provenance: Provenance | None = None) -> None:
         self._place = place
         self.columns = columns
         """The lake's columns as they are written."""
         self._keys = tuple(keys)
+        self.provenance = provenance
+        """Of a table with a clean layout: what the footers of its data files say."""
         self._started: list[Path] = []
         self._done: list[WrittenFile] = []
 
@@ -86,8 +90,8 @@ class SortedFiles:
                 file.end()
             path_of_table = self._place.table
             raise InvalidData(f"rows of {path_of_table} do not fit its lake table: {describe(error)}", table_path=path_of_table) from error
-        file.look_at(table, SEQUENCE)
-        size = file.end()
+        file.look_at(table)
+        size = file.end(None if is_changelog else self._footer(table))
         low, high, _ = file.bounds.pop(SEQUENCE)
         bounds = {name: bound for name, bound in file.bounds.items() if name in self.columns.names}
         self._done.append(
@@ -104,6 +108,13 @@ class SortedFiles:
                 is_changelog,
             )
         )
+
+    def _footer(self, table: pa.Table) -> FileFooter | None:
+        """Its checksum is that of the table's own columns and the kinds: sequence numbers differ where a round is written anew."""
+        if self.provenance is None:
+            return None
+        self.provenance.add_rows(table.select([KIND, *self.columns.names]))
+        return self.provenance.end_file()
 
     def _key_bounds(self, table: pa.Table) -> str:
         keys = table.select([KEY_PREFIX + name for name in self._keys]).rename_columns(list(self._keys))

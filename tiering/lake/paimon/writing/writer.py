@@ -10,7 +10,9 @@ from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.paimon.writing.parquet_files import ParquetFiles
 from tiering.lake.paimon.writing.payload import FilesPayload, encode_files
 from tiering.lake.paimon.writing.rows import paimon_rows
+from tiering.lake.writing.fitting import watched_schema
 from tiering.lake.writing.row_guard import RowGuard
+from tiering.model.tables import OFFSET_COLUMN
 
 
 @dataclass(frozen=True)
@@ -32,19 +34,22 @@ class PaimonLogWriter:
         self._target = target
         self._files = files
         self._guard = guard
+        self._watched = watched_schema(files.schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Takes a batch in the table's lake schema. Raises InvalidData, DataCorrupt, LakeUnavailable."""
         if batch.num_rows == 0:
             return
-        rows = paimon_rows(batch, self._files.schema)
+        rows = paimon_rows(batch, self._watched)
         self._guard.check(rows)
-        self._files.add(rows)
+        if self._files.provenance is not None:
+            self._files.provenance.take_offsets(rows.column(OFFSET_COLUMN).to_numpy())
+        self._files.add(rows.select(self._files.schema.names))
 
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
         """Closes all files. Raises DataCorrupt if a row lies outside of the range, InvalidData, LakeUnavailable."""
         self._guard.check_range(starting_offset, reached_offset)
-        files, target = self._files.close(), self._target
+        files, target, provenance = self._files.close(), self._target, self._files.provenance
         payload = FilesPayload(target.lake_table_uuid, target.schema_id, target.partition, target.bucket, target.total_buckets, files)
         return WriteResult(
             bucket=self._context.bucket,
@@ -54,6 +59,8 @@ class PaimonLogWriter:
             files=len(files),
             size_bytes=sum(file.size_bytes for file in files),
             payload=encode_files(payload),
+            checksum=None if provenance is None else provenance.checksum,
+            empty=() if provenance is None else provenance.without_rows(starting_offset, reached_offset),
         )
 
     def abort(self) -> None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tiering.lake.base import WriterInitContext
-from tiering.lake.proof.file_footer import FileFooter, Run, encode_footer, sum_of, without
+from tiering.lake.proof.file_footer import FileFooter, Run, sum_of, without
 from tiering.lake.proof.row_checksum import row_checksum
 
 
@@ -30,6 +30,8 @@ class Provenance:
 
     def take_offsets(self, offsets: npt.NDArray[Any]) -> None:
         """Offsets of the next rows; they grow."""
+        if not len(offsets):
+            return
         breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
         for first, end in zip((0, *breaks), (*breaks, len(offsets)), strict=True):
             start, stop = int(offsets[first]), int(offsets[end - 1]) + 1
@@ -45,7 +47,7 @@ class Provenance:
         self.checksum = sum_of((self.checksum, checksum))
         self._rows += rows.num_rows
 
-    def end_file(self) -> dict[str, str]:
+    def end_file(self) -> FileFooter:
         """The footer of the file that was open; the next row begins another."""
         context = self._context
         footer = FileFooter(
@@ -60,7 +62,7 @@ class Provenance:
         )
         self._in_files += self._rows
         self._rows = self._of_file = 0
-        return encode_footer(footer)
+        return footer
 
     def without_rows(self, start: int, stop: int) -> tuple[Run, ...]:
         """Those offsets of a log table's split `[start, stop)` that have no row."""

@@ -1,0 +1,49 @@
+"""What the footers of a clean table's data files say (`tiering.lake.proof.file_footer`): the rows themselves are not read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from tiering.errors import SchemaDrift
+from tiering.lake.paimon.schema.drift import drift
+from tiering.lake.proof.file_footer import FileFooter, decode_footer
+from tiering.lake.rules.hints import reconcile_call
+from tiering.model.tables import TablePath
+
+
+def read_footer(table: TablePath, path: Path, records: int) -> FileFooter:
+    """The footer of a live file, of which the lake says that it has `records` rows.
+
+    Raises SchemaDrift for a file that has none, or one that does not fit: then somebody else wrote it.
+    """
+    footer = _footer(path) if path.suffix == ".parquet" else None
+    if footer is None or footer.rows != records or not path.name.startswith(f"lakeward-{footer.round_id}-"):
+        raise without_offsets(table, path)
+    return footer
+
+
+def without_offsets(table: TablePath, path: Path) -> SchemaDrift:
+    """The error for a file whose rows tell no offsets."""
+    return drift(
+        table,
+        None,
+        f"holds the file {path.name}, which somebody else wrote: the layout is clean, and its rows tell no offsets",
+        f"{reconcile_call(table, 'accept')} goes on from what was recorded, and looks at no row.",
+    )
+
+
+def offsets_of(footer: FileFooter) -> npt.NDArray[np.int64]:
+    """The offset of each row of a log table's file."""
+    return np.concatenate([np.zeros(0, np.int64), *(np.arange(start, stop) for start, stop in footer.runs)])
+
+
+def _footer(path: Path) -> FileFooter | None:
+    metadata = pq.read_metadata(path).metadata or {}
+    try:
+        return decode_footer({key.decode(errors="replace"): value.decode(errors="replace") for key, value in metadata.items()})
+    except ValueError:
+        return None
