@@ -6,8 +6,8 @@ A real coordinator process and one real Spark session (`local[2]`). Every questi
 ways in turn and every other time in the opposite order; medians. **sys** is `fluss.sys.lake_tiering_status`, **local** the same
 rows as a `LocalRelation`, **server** the same question straight to the service, to the last byte, without Spark. Rows are
 collected inside the JVM, so Python has no part in it.
-Then `CALL sys.tier_table` with new rows (`tier_call.py`). Prints tables, with the machine's load before and after; the last line is one
-JSON object.
+Then `CALL sys.tier_table` with new rows (`running/tier_call.py`). Prints tables, with the machine's load before and after; the last line
+is one JSON object.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from typing import Any
 
 import idle
 import pyarrow as pa
-import tier_call
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
+from running import tier_call
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub

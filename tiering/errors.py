@@ -36,6 +36,7 @@
     │   └── MarkerCorrupt
     ├── TransientTieringError           the next attempt may go through
     │   ├── RoundFailed
+    │   ├── RoundStalled                its splits made no progress for too long: somebody else takes the table
     │   ├── CommitOutcomeUnknown
     │   ├── LakeUnavailable
     │   ├── ClusterUnavailable
@@ -319,6 +320,15 @@ class RoundFailed(TransientTieringError):
     @property
     def error_class(self) -> str:
         return self.cause_class
+
+
+class RoundStalled(TransientTieringError, phases=("READ", "WRITE")):
+    """The splits of a round made no progress for `--stalled-after`: its tierer gave it up, and what it still writes is never committed."""
+
+    default_hint = (
+        "Look at the storage that the tierer and its executors read and write: a network file system may hang. The table is tried again, "
+        "by any tierer; one with hung rounds is best started again. --stalled-after of lakeward tierer says how long a round may rest."
+    )
 
 
 class CommitOutcomeUnknown(TransientTieringError, phases=("LAKE_COMMIT", "ACK")):

@@ -116,12 +116,10 @@ class EmbeddedBackend(Backend):
 
 
 class CleanTables(EmbeddedStorage):
-    """Makes tables with the layout clean, but for those that it refuses."""
+    """Makes tables with the layout clean."""
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
-        keys = spec.bucket_keys or [name for name in spec.primary_key if name not in spec.partition_keys]
-        layout = Layout.SYSTEM_COLUMNS if spec.primary_key and len(keys) > 1 else Layout.CLEAN
-        return super().create_table(path, replace(spec, properties={LAYOUT_OPTION: layout, **spec.properties}), ignore_if_exists)
+        return super().create_table(path, replace(spec, properties={LAYOUT_OPTION: Layout.CLEAN, **spec.properties}), ignore_if_exists)
 
 
 class EmbeddedCleanBackend(EmbeddedBackend):

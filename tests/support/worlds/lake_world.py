@@ -233,7 +233,13 @@ class LakeWorld(InlineDeployment):
         self.coordinator = self._start()
 
     def table(
-        self, name: str, buckets: int = 2, partition_keys: tuple[str, ...] = (), schema: pa.Schema = SCHEMA, **options: str
+        self,
+        name: str,
+        buckets: int = 2,
+        partition_keys: tuple[str, ...] = (),
+        schema: pa.Schema = SCHEMA,
+        bucket_keys: tuple[str, ...] = (),
+        **options: str,
     ) -> TableInfo:
         """A new lake-enabled log table. An option `log_ttl` is `table.log.ttl`."""
         path = TablePath("sales", name)
@@ -241,7 +247,7 @@ class LakeWorld(InlineDeployment):
         properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s"}
         properties |= {f"table.{name.replace('_', '.')}": value for name, value in options.items()}
         more: dict[str, Any] = {"partition_keys": partition_keys} if partition_keys else {}
-        table = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, **more))
+        table = self.storage.create_table(path, TableSpec(schema, buckets, bucket_keys, properties=properties, **more))
         tick(self.coordinator)
         return table
 

@@ -177,7 +177,7 @@ def _texts(column: pa.Array[Any], seed: np.uint64) -> Words:
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offset_buffer, data_buffer = column.buffers()
     offsets = np.frombuffer(cast(Any, offset_buffer), np.int64 if large else np.int32, column.offset + len(column) + 1)[column.offset :]
-    first, end = offsets[0], offsets[-1]
+    first, end = int(offsets[0]), int(offsets[-1])
     repeating = _repeating(column, seed) if end - first >= LONG_TEXT * len(column) else None
     if repeating is not None:
         return repeating
