@@ -126,6 +126,30 @@ def test_a_commit_that_wakes_up_after_its_successors_expired_is_no_part_of_the_t
     assert sorted(kit.read(table)["id"].to_pylist()) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("in_between", [True, False], ids=["in the last instant", "long before"])
+def test_a_first_commit_that_comes_when_the_first_snapshots_expired_is_refused(
+    kit: PaimonKit, monkeypatch: pytest.MonkeyPatch, in_between: bool
+) -> None:
+    """Their names are free again; as the newest one the table would be back at its first round, and without what follows it."""
+    table = kit.log_table()
+    late = kit.prepare(table, "late", {"id": [0], "name": ["x"]})
+
+    def others() -> None:
+        for number in (1, 2, 3):
+            kit.tier(table, f"r{number}", [number])
+        kit.expire(table, 3)
+
+    if in_between:
+        between_check_and_link(monkeypatch, others)
+    else:
+        others()
+    with pytest.raises(CommitOutcomeUnknown):
+        late.commit()
+    view = kit.view(table)
+    assert (view.head, view.tiered) == (3, 3)
+    assert sorted(kit.read(table)["id"].to_pylist()) == [1, 2, 3]
+
+
 def test_a_reader_and_a_writer_of_others_go_on_after_a_round(kit: PaimonKit) -> None:
     table = kit.log_table()
     kit.tier(table, "r1", [1, 2])

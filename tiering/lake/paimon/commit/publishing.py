@@ -27,6 +27,8 @@ def publish(base: LoadedTable, snapshot_id: int, content: bytes) -> None:
     with opened_table(base) as folder:
         if not folder.is_in_place():
             raise RefusedCommit(f"the folder {base.root} was renamed or replaced")
+        if base.head is None and folder.numbers(SNAPSHOT):
+            raise RefusedCommit("the table got its first snapshot meanwhile")
         _check_head(folder, base)
         folder.create(SNAPSHOT, f"snapshot-{snapshot_id}", content)
         if folder.read(f"{SNAPSHOT}/snapshot-{snapshot_id}") != content:
@@ -37,15 +39,17 @@ def publish(base: LoadedTable, snapshot_id: int, content: bytes) -> None:
 
 
 def _check_head(folder: TableFolder, base: LoadedTable) -> None:
-    """The head of `base` is there as it was read, and did not expire."""
+    """The head of `base` is there as it was read, and did not expire; nor did the snapshot that comes first in a table without one.
+
+    Names of snapshots that expired are free again: a commit that comes so late would become the head by the hint LATEST.
+    """
     head = base.head
-    if head is None:
-        return
-    if folder.read(f"{SNAPSHOT}/snapshot-{head.snapshot_id}") != head.content:
+    if head is not None and folder.read(f"{SNAPSHOT}/snapshot-{head.snapshot_id}") != head.content:
         raise RefusedCommit(f"snapshot {head.snapshot_id} expired or was rolled back")
+    oldest = 1 if head is None else head.snapshot_id
     earliest = folder.read(f"{SNAPSHOT}/{EARLIEST}")
-    if earliest is not None and earliest.strip().isdigit() and int(earliest) > head.snapshot_id:
-        raise RefusedCommit(f"snapshot {head.snapshot_id} expired")
+    if earliest is not None and earliest.strip().isdigit() and int(earliest) > oldest:
+        raise RefusedCommit(f"snapshot {oldest} expired")
 
 
 def keep_from_expiry(base: LoadedTable, snapshot_id: int) -> None:
