@@ -27,6 +27,7 @@
     │   ├── ForeignTiering              another tiering service committed to the lake table
     │   ├── ForeignTieringOverlap       ... rows that are in it already
     │   ├── ForeignTieringGap           ... rows behind others that are missing
+    │   ├── ForeignTieringUnproved      ... rows without offsets that are not, or cannot be shown to be, those of the log
     │   ├── HistoryExpired              expired lake history: cannot tell whether it was rolled back
     │   ├── LogTruncated                the log no longer holds the next row to tier
     │   ├── LogBehindLake               the lake holds rows that the log does not have yet
@@ -251,6 +252,10 @@ class ForeignTieringOverlap(PermanentTieringError, next_action="CALL fluss.sys.r
 
 class ForeignTieringGap(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')"):
     """Another tiering service committed rows behind others that the lake table lacks; names bucket and offsets."""
+
+
+class ForeignTieringUnproved(PermanentTieringError, next_action="CALL lake.system.set_current_snapshot('db.t', 4217)"):
+    """Another tiering service changed a clean lake table, and not as the log says, or the log between is not kept any more."""
 
 
 class HistoryExpired(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')"):

@@ -19,7 +19,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeFormat, LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
-from tiering.lake.foreign import ForeignSnapshot
+from tiering.lake.foreign import CleanRows, ForeignSnapshot
 from tiering.lake.iceberg.catalogs.bounded import WHOM
 from tiering.lake.iceberg.catalogs.locations import new_location
 from tiering.lake.iceberg.catalogs.opening import CATALOG_NAME as CATALOG_NAME
@@ -29,6 +29,7 @@ from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.primary_key.bucket_files import encode_bucket_files, live_bucket_files
 from tiering.lake.iceberg.reading.added_rows import foreign_snapshot
+from tiering.lake.iceberg.reading.clean_rows import clean_rows
 from tiering.lake.iceberg.reading.column_values import values_of
 from tiering.lake.iceberg.reading.file_footers import FileBuckets
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
@@ -98,6 +99,12 @@ class IcebergLake:
     def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
         """See `ForeignCommits.foreign_snapshot`."""
         return foreign_snapshot(table, view, snapshot_id, partitions)
+
+    def clean_rows(
+        self, table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]
+    ) -> Sequence[CleanRows]:
+        """See `CleanForeignCommits.clean_rows`."""
+        return clean_rows(table, view, snapshot_ids, partitions)
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
         """See `LakeMaintenance.foreign_offsets`."""

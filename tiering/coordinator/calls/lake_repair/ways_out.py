@@ -35,7 +35,7 @@ _log = structlog.get_logger(__name__)
 
 _MENDED = WayOut(Way.RETRY)
 _NOTHING_HELPS = WayOut(Way.NONE)
-_SERVICES = (errors.ForeignTiering, errors.ForeignTieringOverlap, errors.ForeignTieringGap)
+_SERVICES = (errors.ForeignTiering, errors.ForeignTieringOverlap, errors.ForeignTieringGap, errors.ForeignTieringUnproved)
 _AFTER_SERVICES = (ReconcileAction.ADOPT, ReconcileAction.DEDUPLICATE, ReconcileAction.RETIER)
 _ELSE = (ReconcileAction.RETIER, ReconcileAction.DEDUPLICATE, ReconcileAction.ADOPT)
 
@@ -224,8 +224,12 @@ def _lost_by_cluster(inspection: Inspection) -> bool:
 
 
 def _former_head(view: LakeView | None, problem: errors.PermanentTieringError | None) -> str | None:
-    """The snapshot on which the main branch of a table that was rolled back can be set again."""
-    if view is None or view.set_head_command is None or not isinstance(problem, errors.LakeRolledBack):
+    """The snapshot on which the main branch can be set again: of a table that was rolled back, or before what another service wrote."""
+    if view is None or view.set_head_command is None:
+        return None
+    if isinstance(problem, errors.ForeignTieringUnproved):
+        return None if "log_lacks" in problem.ids else problem.ids.get("lake_snapshot_id")
+    if not isinstance(problem, errors.LakeRolledBack):
         return None
     snapshot = view.tiered
     rounds = [row for row in view.snapshots.values() if row.round_id is not None]
