@@ -1,5 +1,5 @@
 # The two commands of the README are `make demo` and `make test`; `make setup` is their common first part.
-.PHONY: setup demo fluss-demo test test-fresh check lint unit integration plugin-test clean
+.PHONY: setup test-setup demo fluss-demo test test-fresh check lint unit integration plugin-test clean
 
 VENV := .venv/bin
 # Two workers: most Spark tests wait for one core while the other is free. `make test WORKERS=0` runs one after the other.
@@ -9,6 +9,10 @@ PYTEST_ARGS :=
 setup:
 	@./setup.sh
 
+# The same, and what tests alone need: other readers of lake tables, Fluss's plugin for Paimon, an HDFS, PostgreSQL, the plugin's test libraries.
+test-setup:
+	@./setup.sh tests
+
 demo: setup
 	@$(VENV)/lakeward demo
 
@@ -16,7 +20,7 @@ demo: setup
 fluss-demo: setup
 	@$(VENV)/lakeward demo --fluss
 
-test: setup plugin-test unit integration
+test: test-setup plugin-test unit integration
 
 # Before a release: the README's commands in a clone of the last commit, with nothing cached. `FRESH=setup` runs the first part alone, `FRESH=fluss-demo` times that
 # demo with empty caches.
@@ -24,13 +28,13 @@ FRESH := demo test
 test-fresh:
 	@.ci/test-fresh.sh $(FRESH)
 
-unit: setup
+unit: test-setup
 	$(VENV)/pytest -n $(WORKERS) $(PYTEST_ARGS) --ignore=tests/integration --ignore=tests/faults --ignore=tests/packaging
 
-integration: setup
+integration: test-setup
 	$(VENV)/pytest -n $(WORKERS) $(PYTEST_ARGS) tests/integration tests/faults tests/packaging
 
-plugin-test: setup
+plugin-test: test-setup
 	@mvn -o -C -q -B -f catalog/pom.xml -Dpython=$(CURDIR)/$(VENV)/python test -DskipTests=false
 
 check: setup

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # All set-up of a fresh machine: Java and Maven, the Python environment in .venv, stubs, the plugin jar, the `lakeward` command, and
-# everything that tests, demo and benchmarks would else download. Does nothing that was done already. Run by `make setup`.
+# everything that demo and benchmarks would else download; `./setup.sh tests` also what tests alone need. Does nothing that was done
+# already. Run by `make setup` and `make test-setup`.
 # Of two that run at once the second waits; what an interrupted one left half done is done again.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -18,7 +19,7 @@ apt_install() { # apt_install "what for" package...
     die "$reason: apt-get could not install $*"
 }
 
-alone() { # alone args...: runs this script again, holding a lock on itself until it ends
+alone() { # alone arguments...: runs this script again with them, holding a lock on itself until it ends
   LAKEWARD_SETUP_ALONE=1 exec "$(find_python)" -c '
 import fcntl, os, sys
 held = os.open("setup.sh", os.O_RDONLY)
@@ -28,7 +29,7 @@ except BlockingIOError:
     print("setup: waiting for another setup in this folder", file=sys.stderr)
     fcntl.flock(held, fcntl.LOCK_EX)
 os.set_inheritable(held, True)
-os.execv("setup.sh", ["setup.sh"])'
+os.execv("setup.sh", ["setup.sh", *sys.argv[1:]])' "$@"
 }
 
 ensure_java() {
@@ -154,17 +155,20 @@ ensure_hdfs() { PYTHONPATH=tests .venv/bin/python -m support.hadoop.hdfs_server;
 # Other readers of lake tables, which the tests compare: in an environment of their own.
 ensure_readers() { PYTHONPATH=tests .venv/bin/python -m support.readers.environment; }
 
-[ -n "${LAKEWARD_SETUP_ALONE:-}" ] || alone
+[ $# = 0 ] || [ "$*" = tests ] || die "usage: ./setup.sh [tests]"
+[ -n "${LAKEWARD_SETUP_ALONE:-}" ] || alone "$@"
 unset LAKEWARD_SETUP_ALONE
 ensure_java
-ensure_postgresql
 ensure_venv
 ensure_packages
 ensure_project
 ensure_bytecode
-ensure_plugin_tests
 ensure_jars
 ensure_fluss_server
-ensure_fluss_paimon
-ensure_hdfs
-ensure_readers
+if [ "${1:-}" = tests ]; then
+  ensure_postgresql
+  ensure_plugin_tests
+  ensure_fluss_paimon
+  ensure_hdfs
+  ensure_readers
+fi

@@ -27,6 +27,7 @@
     │   ├── ForeignTiering              another tiering service committed to the lake table
     │   ├── ForeignTieringOverlap       ... rows that are in it already
     │   ├── ForeignTieringGap           ... rows behind others that are missing
+    │   ├── ForeignTieringUnproved      ... rows without offsets that are not, or cannot be shown to be, those of the log
     │   ├── HistoryExpired              expired lake history: cannot tell whether it was rolled back
     │   ├── LogTruncated                the log no longer holds the next row to tier
     │   ├── LogBehindLake               the lake holds rows that the log does not have yet
@@ -36,6 +37,7 @@
     │   └── MarkerCorrupt
     ├── TransientTieringError           the next attempt may go through
     │   ├── RoundFailed
+    │   ├── RoundStalled                its splits made no progress for too long: somebody else takes the table
     │   ├── CommitOutcomeUnknown
     │   ├── LakeUnavailable
     │   ├── ClusterUnavailable
@@ -252,6 +254,10 @@ class ForeignTieringGap(PermanentTieringError, next_action="CALL fluss.sys.recon
     """Another tiering service committed rows behind others that the lake table lacks; names bucket and offsets."""
 
 
+class ForeignTieringUnproved(PermanentTieringError, next_action="CALL lake.system.set_current_snapshot('db.t', 4217)"):
+    """Another tiering service changed a clean lake table, and not as the log says, or the log between is not kept any more."""
+
+
 class HistoryExpired(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')"):
     """Lake history that would tell whether the table was rolled back is gone."""
 
@@ -319,6 +325,15 @@ class RoundFailed(TransientTieringError):
     @property
     def error_class(self) -> str:
         return self.cause_class
+
+
+class RoundStalled(TransientTieringError, phases=("READ", "WRITE")):
+    """The splits of a round made no progress for `--stalled-after`: its tierer gave it up, and what it still writes is never committed."""
+
+    default_hint = (
+        "Look at the storage that the tierer and its executors read and write: a network file system may hang. The table is tried again, "
+        "by any tierer; one with hung rounds is best started again. --stalled-after of lakeward tierer says how long a round may rest."
+    )
 
 
 class CommitOutcomeUnknown(TransientTieringError, phases=("LAKE_COMMIT", "ACK")):

@@ -9,14 +9,14 @@ import pytest
 
 from support.behaviours.backends import (
     EMBEDDED,
-    EMBEDDED_CLEAN,
     FLUSS,
     FLUSS_WITH_ITS_LAKE,
     LACKS,
+    OTHER_KINDS,
     Backend,
     EmbeddedBackend,
-    EmbeddedCleanBackend,
     FlussBackend,
+    OtherKindBackend,
     fluss_backend,
 )
 from support.behaviours.deployment import Deployment
@@ -68,8 +68,8 @@ FIXTURES = {FLUSS: "fluss_without_lake_tables", FLUSS_WITH_ITS_LAKE: "fluss_with
 def backend(request: pytest.FixtureRequest) -> Backend:
     if request.param == EMBEDDED:
         return EmbeddedBackend()
-    if request.param == EMBEDDED_CLEAN:
-        return EmbeddedCleanBackend()
+    if request.param in OTHER_KINDS:
+        return OtherKindBackend(request.param)
     backend: Backend = request.getfixturevalue(FIXTURES[request.param])
     return backend
 

@@ -201,12 +201,14 @@ def test_partitions_have_ranges_of_their_own(world: LakeUnderTest) -> None:
     assert world.offsets(table) == sorted([*offsets((B0, 5)), *offsets((B0, 5))])
 
 
-def test_a_primary_key_table_holds_the_last_row_of_each_key(world: LakeUnderTest) -> None:
+@pytest.mark.parametrize("key", [("id",), ("id", "city")], ids=["one key column", "two"])
+def test_a_primary_key_table_holds_the_last_row_of_each_key(world: LakeUnderTest, key: tuple[str, ...]) -> None:
     if not world.holds_primary_keys:
         pytest.skip("this lake holds log tables only")
-    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+    keys = [pa.field("id", pa.int64(), nullable=False), pa.field("city", pa.string(), nullable=False)]
+    schema = pa.schema([*keys, pa.field("name", pa.string())])
     path = TablePath("sales", "customers")
-    table = TableInfo(8, path, TableType.PRIMARY_KEY, schema, 1, TABLE.created_at, primary_key=("id",))
+    table = TableInfo(8, path, TableType.PRIMARY_KEY, schema, 1, TABLE.created_at, primary_key=key)
     insert, before, after, delete = ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER, ChangeType.DELETE
 
     changed_keys(world, table, "r1", 0, [(insert, 1, "one"), (insert, 2, "two"), (before, 1, "one"), (after, 1, "uno")])
@@ -224,7 +226,15 @@ def changed_keys(world: LakeUnderTest, table: TableInfo, round_id: str, start: i
     standing = world.lake.bucket_files(table, base, {B0: None}).get(B0, b"")
     writer = factory.create_writer(WriterInitContext(table, base.table_uuid, B0, None, round_id, f"nonce-{round_id}", standing))
     records = [
-        {"id": key, "name": name, "__bucket": 0, "__offset": offset, "__timestamp": TABLE.created_at, "__change_type": int(kind)}
+        {
+            "id": key,
+            "city": f"city {key % 2}",
+            "name": name,
+            "__bucket": 0,
+            "__offset": offset,
+            "__timestamp": TABLE.created_at,
+            "__change_type": int(kind),
+        }
         for offset, (kind, key, name) in enumerate(changes, start)
     ]
     writer.write(pa.RecordBatch.from_pylist(records, schema=table.read_schema()))

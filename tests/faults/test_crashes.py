@@ -6,31 +6,28 @@ import signal
 
 import pytest
 
-from support.lakes.lake_proof import rewrite_by_hand
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LakeKind
 from support.running.cluster_of_processes import Deployment, wait_stopped, wake
 from support.running.processes import wait_for
 from tiering import crash_points
-from tiering.lake.layouts import Layout
 from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
 COUNT = 900
-ROUND_ENDED = "round ended"
 
 
-AROUND_THE_COMMIT = (crash_points.AFTER_FILES, crash_points.AFTER_FENCE, crash_points.AFTER_LAKE_COMMIT)
-"""Where files, footers and the marker's chain could come apart."""
+def name_of(value: str | LakeKind) -> str:
+    return value.name if isinstance(value, LakeKind) else value
 
 
 @pytest.mark.parametrize(
-    ("point", "layout"),
-    [
-        *((point, Layout.SYSTEM_COLUMNS) for point in crash_points.IN_ROUND),
-        *((point, Layout.CLEAN) for point in AROUND_THE_COMMIT),
-    ],
+    ("point", "kind"),
+    [*((point, ICEBERG) for point in crash_points.IN_ROUND), (crash_points.AFTER_LAKE_COMMIT, ICEBERG_CLEAN)],
+    ids=name_of,
 )
-def test_a_tierer_killed_anywhere_in_its_round_leaves_every_offset_once(deployment: Deployment, point: str, layout: Layout) -> None:
-    deployment.create(ORDERS, layout=layout)
+def test_a_tierer_killed_anywhere_in_its_round_leaves_every_offset_once(deployment: Deployment, point: str, kind: LakeKind) -> None:
+    """Rounds in lakes of other kinds are killed at each point in test_killed_rounds."""
+    deployment.create(ORDERS, kind=kind)
     deployment.append(ORDERS, 0, COUNT)
     first = deployment.start_tierer("first", crash_point=point)
     assert first.wait_ended(60) == -signal.SIGKILL
@@ -40,16 +37,20 @@ def test_a_tierer_killed_anywhere_in_its_round_leaves_every_offset_once(deployme
     deployment.assert_exact(ORDERS, 2 * COUNT)
 
 
-@pytest.mark.parametrize("point", [crash_points.AFTER_FILES, crash_points.AFTER_FENCE])
-def test_a_tierer_that_slept_through_its_timeout_adds_nothing_when_it_wakes(deployment: Deployment, point: str) -> None:
-    deployment.create(ORDERS)
+@pytest.mark.parametrize(
+    ("point", "kind"),
+    [(crash_points.AFTER_FILES, ICEBERG), (crash_points.AFTER_FENCE, ICEBERG)],
+    ids=name_of,
+)
+def test_a_tierer_that_slept_through_its_timeout_adds_nothing_when_it_wakes(deployment: Deployment, point: str, kind: LakeKind) -> None:
+    deployment.create(ORDERS, kind=kind)
     deployment.append(ORDERS, 0, COUNT)
     sleeper = deployment.start_tierer("sleeper", crash_point=f"{point}:stop")
     wait_stopped(sleeper)
     other = deployment.start_tierer("other")
     deployment.wait_tiered(ORDERS)
     deployment.assert_exact(ORDERS, COUNT)
-    rewrite_by_hand(deployment.data.lake_properties, ORDERS)
+    deployment.by_hand(kind).rewrite(ORDERS)
     wake(sleeper)
     wait_for("the sleeper's round ends", lambda: "FENCED" in sleeper.output())
     deployment.assert_exact(ORDERS, COUNT)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.lakes.lake_proof import rewrite_by_hand
+from support.lake_kinds.kinds import ICEBERG, LakeKind
 from support.running.cluster_of_processes import Deployment, wait_stopped, wake
 from tiering import crash_points
 from tiering.lake.registry import open_lake
@@ -28,8 +28,9 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
         deployment.close()
 
 
-def test_a_rewrite_under_a_stopped_tierer_is_built_upon_by_its_very_round(deployment: Deployment) -> None:
-    deployment.create(ORDERS)
+@pytest.mark.parametrize("kind", [ICEBERG], ids=lambda kind: kind.name)
+def test_a_rewrite_under_a_stopped_tierer_is_built_upon_by_its_very_round(deployment: Deployment, kind: LakeKind) -> None:
+    deployment.create(ORDERS, kind=kind)
     deployment.append(ORDERS, 0, COUNT)
     tierer = deployment.start_tierer("sleeper", crash_point=f"{crash_points.AFTER_FENCE}@2:stop")
     deployment.wait_tiered(ORDERS, 120)
@@ -37,11 +38,13 @@ def test_a_rewrite_under_a_stopped_tierer_is_built_upon_by_its_very_round(deploy
     wait_stopped(tierer)
     stopped = deployment.status(ORDERS)
     assert stopped.status == "Tiering"
-    foreign = rewrite_by_hand(deployment.data.lake_properties, ORDERS)
+    by_hand = deployment.by_hand(kind)
+    by_hand.rewrite(ORDERS)
+    foreign = by_hand.head(ORDERS)
     wake(tierer)
     deployment.wait_tiered(ORDERS, 120)
     deployment.assert_exact(ORDERS, 2 * COUNT)
-    view = open_lake("iceberg", deployment.data.lake_properties).view(ORDERS)
+    view = open_lake(kind.format, deployment.data.lake_properties).view(ORDERS)
     assert view is not None
     assert [snapshot.round_id for snapshot in view.snapshots.values() if snapshot.parent_id == foreign] == [stopped.round_id]
     assert deployment.status(ORDERS).error_count == 0

@@ -1,10 +1,13 @@
-"""`make setup` twice at once: the second waits, and then finds everything done."""
+"""`make setup` and `make test-setup`: what each does, and twice at once, where the second waits and then finds everything done."""
 
 from __future__ import annotations
 
 import fcntl
 import re
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from support.repository import ROOT
 from support.running.processes import Process, wait_for
@@ -30,3 +33,18 @@ def test_no_run_of_maven_goes_without_strict_checksums() -> None:
     starts = [line for file in files for line in file.read_text().splitlines() if re.search(r"mvn -|\[maven,|options = ", line)]
     assert len(starts) >= 4
     assert [line for line in starts if "-C" not in line and "*options" not in line] == []
+
+
+@pytest.mark.parametrize(
+    ("target", "command"),
+    [("setup", "./setup.sh"), ("demo", "./setup.sh"), ("fluss-demo", "./setup.sh"), ("check", "./setup.sh")]
+    + [(target, "./setup.sh tests") for target in ("test", "unit", "integration", "plugin-test")],
+)
+def test_what_tests_alone_need_is_set_up_for_tests_alone(target: str, command: str) -> None:
+    listed = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [line for line in listed if "setup.sh" in line] == [command]
+
+
+def test_another_word_for_the_setup_is_refused() -> None:
+    ended = subprocess.run(["./setup.sh", "test"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (1, "setup: usage: ./setup.sh [tests]\n")

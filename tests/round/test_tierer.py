@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+import pyarrow as pa
 import pytest
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
-from support.clusters.memory_cluster import MemoryCluster, log_table
+from support.clusters.memory_cluster import MemoryCluster, MemoryReader, log_table
 from support.lakes.memory_lake import MemoryLake
 from support.running.processes import wait_for
 from support.worlds.leases import NoLeaseCalls, keeper
@@ -27,6 +28,8 @@ from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.common_pb2 import PbError, PbTablePath
 
 TABLES = [log_table(number, TablePath("sales", f"t{number}")) for number in (1, 2, 3)]
+STALLED_MS = 1_000
+"""Longer than the splits of a round that goes well may rest on a busy machine."""
 Answer = Callable[[pb.LakeTieringHeartbeatRequest], pb.LakeTieringHeartbeatResponse | LakewardError | None]
 
 
@@ -135,10 +138,12 @@ def start(coordinator: ScriptedCoordinator) -> Iterator[Callable[[int], Tierer]]
         cluster.append(table, 0, 5)
     started: list[tuple[Tierer, threading.Thread]] = []
 
-    def run(slots: int) -> Tierer:
+    def run(slots: int, stalled_after_ms: int = 0) -> Tierer:
         inline = InlineTaskRunner()
         world = RoundWorld(coordinator, cluster, lambda _: lake, inline, inline, SystemClock(), RandomIds(), 0, coordinator.leases)
-        options = TiererOptions("t-1", "host", "app", "1", 0, "random-1", slots=slots, poll_ms=5, stop_grace_ms=5_000)
+        options = TiererOptions(
+            "t-1", "host", "app", "1", 0, "random-1", slots=slots, poll_ms=5, stalled_after_ms=stalled_after_ms, stop_grace_ms=5_000
+        )
         tierer = Tierer(world, options)
         thread = threading.Thread(target=tierer.run, daemon=True)
         thread.start()
@@ -211,6 +216,55 @@ def test_a_round_that_hangs_leaves_its_slot_to_another_table(
     assert not coordinator.requests[-1].request_table
     coordinator.open_fence.set()
     wait_for("all reports", lambda: {"r1", "r2", "r3"} <= set(coordinator.finished()))
+
+
+@pytest.fixture
+def hanging_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Reads of the table t1 hang until it is set."""
+    over, read = threading.Event(), MemoryReader.read
+
+    def hang(reader: MemoryReader) -> Iterator[pa.RecordBatch]:
+        assert reader.table != TABLES[0] or over.wait(30)
+        return read(reader)
+
+    monkeypatch.setattr(MemoryReader, "read", hang)
+    yield over
+    over.set()
+
+
+def test_a_round_whose_splits_hang_is_given_up_and_its_slot_is_free(
+    coordinator: ScriptedCoordinator, start: Callable[..., Tierer], hanging_reads: threading.Event
+) -> None:
+    coordinator.answer = answers_to_requests(hand_over(1, "r1"), hand_over(2, "r2"))
+    tierer = start(1, stalled_after_ms=STALLED_MS)
+    [report, *_] = wait_for("the report", lambda: coordinator.failed())
+    assert (report.round_id, report.error_class, report.error_retryable) == ("r1", "RoundStalled", True)
+    wait_for("the other table", lambda: coordinator.finished() == ["r2"])
+    thread = next(thread for thread in threading.enumerate() if thread.name == "round-r1")
+    assert not any(renewal.round_id == "r1" for renewal in coordinator.requests[-1].tiering_tables)
+    reports = len(coordinator.failed())
+    hanging_reads.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert (coordinator.at_fence, len(coordinator.failed()), tierer._outbox) == (["r2"], reports, [])
+
+
+@pytest.mark.parametrize(("most", "after_ms"), [(0, 1), (8, 0)], ids=["as many hang as may", "off"])
+def test_a_round_is_kept_where_none_may_be_given_up(
+    coordinator: ScriptedCoordinator,
+    start: Callable[..., Tierer],
+    hanging_reads: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
+    after_ms: int,
+) -> None:
+    monkeypatch.setattr("tiering.round.tierer.GIVEN_UP_ROUNDS", most)
+    monkeypatch.setattr("tiering.round.tierer.FULL_POLL_MS", 5)
+    coordinator.answer = answers_to_requests(hand_over(1, "r1"))
+    start(1, stalled_after_ms=after_ms)
+    wait_for("heartbeats long after that", lambda: sum(1 for request in coordinator.requests if request.tiering_tables) > 50)
+    assert [renewal.round_id for renewal in coordinator.requests[-1].tiering_tables] == ["r1"]
+    assert not coordinator.failed()
 
 
 def test_a_round_that_was_not_asked_for_takes_no_thread(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:

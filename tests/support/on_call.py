@@ -14,7 +14,7 @@ from sys_tables.declare.scan import ScanRequest
 from sys_tables.registry import default_registry
 from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.server.coordinator import Coordinator
-from tiering.model.tables import TableInfo
+from tiering.model.tables import TableInfo, TablePath
 
 REGISTRY = default_registry()
 LOOK_MS = 60_000
@@ -61,7 +61,7 @@ def in_lake(world: LakeWorld) -> LakeStatement:
 
     def run(statement: str) -> None:
         if (match := _RENAME.fullmatch(statement)) is not None:
-            world.iceberg_catalog().rename_table(f"{match['database']}.{match['table']}", f"{match['database']}.{match['name']}")
+            world.by_hand.rename(TablePath(match["database"], match["table"]), match["name"])
             return
         match = _SET_SNAPSHOT.fullmatch(statement)
         assert match is not None, statement

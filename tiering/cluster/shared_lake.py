@@ -5,12 +5,15 @@ A round and the coordinator both look through it, so that one answer holds for b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tiering.cluster.base import ClusterOwner, SplitSource
 from tiering.cluster.capabilities import LakeCommitCleanUp, service_mode_of
 from tiering.errors import LakeRecordUnreadable, LogTruncated
 from tiering.lake.base import Lake, LakeView
-from tiering.lake.foreign import ForeignSnapshot, LogRows, SharedRecords
-from tiering.lake.maintenance import ForeignCommits
+from tiering.lake.foreign import CleanRows, ForeignReaders, LogRows, LogSums, SharedRecords
+from tiering.lake.maintenance import CleanForeignCommits, ForeignCommits
+from tiering.lake.proof.change_sums import ChangeSums, LogFold
 from tiering.lake.rules.shared_base import walked
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.service_mode import ServiceMode
@@ -42,12 +45,23 @@ def with_foreign_commits(
         return view
     partitions: dict[str, int] = {}
 
-    def read(snapshot_id: int) -> ForeignSnapshot:
+    def ids() -> dict[str, int]:
         if table.partition_keys and not partitions:
             partitions.update((partition.partition_name, partition.partition_id) for partition in source.partitions(table))
-        return lake.foreign_snapshot(table, view, snapshot_id, partitions)
+        return partitions
 
-    return walked(view, records, passed_head, table.table_type, read, log_rows(source, table))
+    def clean_rows(snapshot_ids: Sequence[int]) -> Sequence[CleanRows]:
+        if not isinstance(lake, CleanForeignCommits):
+            raise AssertionError(f"a lake of the format {lake.format} has rows that it cannot sum")
+        return lake.clean_rows(table, view, snapshot_ids, ids())
+
+    readers = ForeignReaders(
+        lambda snapshot_id: lake.foreign_snapshot(table, view, snapshot_id, ids()),
+        clean_rows,
+        log_rows(source, table),
+        log_sums(source, table),
+    )
+    return walked(view, records, passed_head, table.table_type, readers)
 
 
 def clean_up_after_commit(cluster: ClusterOwner, table: TableInfo, view: LakeView) -> None:
@@ -77,3 +91,27 @@ def log_rows(source: SplitSource, table: TableInfo) -> LogRows:
             return None
 
     return holds_rows
+
+
+def log_sums(source: SplitSource, table: TableInfo) -> LogSums:
+    """Reads all of a range of the log, in this process: memory is that of a batch, and 17 bytes a key that changed.
+
+    Rounds of another service that are compared so are rare where this one is the main service, and exact comes before fast.
+    """
+
+    def sums(bucket: BucketKey, start: int, stop: int) -> ChangeSums | None:
+        bounds = source.offsets(table).get(bucket)
+        names = {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
+        is_gone = bucket.partition_id is not None and bucket.partition_id not in names
+        if bounds is None or is_gone or start < bounds.log_start or stop > bounds.log_end:
+            return None
+        name = None if bucket.partition_id is None else names[bucket.partition_id]
+        fold = LogFold(table)
+        try:
+            for batch in source.reader(table, TieringLogSplit(table.path, bucket, name, start, stop, bounds.log_end)).read():
+                fold.add(batch)
+        except LogTruncated:  # retention came in between
+            return None
+        return fold.sums()
+
+    return sums

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.proof.bucket_proof import Proofs, standing
 from tiering.lake.proof.file_footer import Run
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
@@ -103,6 +104,11 @@ class LakeView:
         if self.foreign is not None:
             return self.foreign.ranges
         return {} if self.marker is None else self.marker.buckets
+
+    @property
+    def proofs(self) -> Proofs:
+        """What the marker proves of the buckets that go on where it ends."""
+        return {} if self.marker is None else standing(self.marker.proofs, self.marker.buckets, self.ranges)
 
 
 @dataclass(frozen=True)

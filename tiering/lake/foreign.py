@@ -1,20 +1,25 @@
 """What another tiering service did to a lake table: what its snapshots added, and where that leaves each bucket. Plain values.
 
-The other service is Fluss's own tiering (Flink). Its commits are not fenced, so what counts is the offsets of the rows that it added.
+The other service is Fluss's own tiering (Flink). Its commits are not fenced, so what counts is the offsets of the rows that it added, or,
+in a lake table of a clean layout, whose rows have none, that they are those of the log (`tiering.lake.proof.change_sums`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tiering.errors import PermanentTieringError
 from tiering.lake.marker import TieredRange
+from tiering.lake.proof.change_sums import ChangeSums
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey
 
 LogRows = Callable[[BucketKey, int, int], bool | None]
 """Whether a bucket's log has rows in `[start, stop)`. None = it shows none, but begins above `start`: it cannot tell."""
+
+LogSums = Callable[[BucketKey, int, int], ChangeSums | None]
+"""The sums of a bucket's log in `[start, stop)`, read for this. None = the log does not hold all of it, or not any more."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +39,52 @@ class AddedRows:
 class ForeignSnapshot:
     """A tiering snapshot of the other service. `is_rewrite`: it replaced files and added no row that was not there.
 
-    `offsets` are those that it says (`fluss-offsets`); empty if they cannot be read any more.
+    `offsets` are those that it says (`fluss-offsets`); empty if they cannot be read any more. `has_clean_rows`: it added rows that tell
+    no offsets, so that `added` is empty.
     """
 
     snapshot_id: int
     added: Mapping[BucketKey, AddedRows] = field(default_factory=dict)
     offsets: Mapping[BucketKey, int] = field(default_factory=dict)
     is_rewrite: bool = False
+    has_clean_rows: bool = False
+
+    @property
+    def adds_rows(self) -> bool:
+        """Whether it changed what readers see."""
+        return not self.is_rewrite and (bool(self.added) or self.has_clean_rows)
+
+
+@dataclass(frozen=True)
+class CleanRows:
+    """What some snapshots of the other service added together to one scope of a clean lake table: a bucket, or, with `bucket_id` None,
+    all buckets of a partition, which share its files. `complaint`: what no round of that service does; empty = nothing.
+    """
+
+    partition_id: int | None
+    bucket_id: int | None
+    sums: ChangeSums
+    complaint: str = ""
+
+    def has(self, bucket: BucketKey) -> bool:
+        """Whether rows of the bucket belong to it."""
+        return bucket.partition_id == self.partition_id and self.bucket_id in (None, bucket.bucket_id)
+
+
+SnapshotReader = Callable[[int], ForeignSnapshot]
+"""What a foreign tiering snapshot added, by its id."""
+CleanRowsReader = Callable[[Sequence[int]], Sequence[CleanRows]]
+"""The same of several, oldest first, in a clean layout."""
+
+
+@dataclass(frozen=True)
+class ForeignReaders:
+    """How lake and log are looked at for a walk of another service's commits."""
+
+    snapshot: SnapshotReader
+    clean_rows: CleanRowsReader
+    log_rows: LogRows
+    log_sums: LogSums
 
 
 @dataclass(frozen=True)
@@ -67,7 +111,7 @@ class ForeignWalk:
     snapshot; only a commit of ours ends that.
     `newest` is the newest tiering snapshot of the branch, whoever made it, `newest_added` the newest foreign one that added rows.
     `needs_commit`: only a new snapshot of ours makes the cluster's record right. `needs_telling`: telling it our newest one does.
-    `problem`: nothing may be built on the table.
+    `problem`: nothing may be built on the table; `ranges` are then there only if the rows are right and no more than a record is wrong.
     """
 
     ranges: Mapping[BucketKey, TieredRange]

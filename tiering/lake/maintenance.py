@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from tiering.lake.base import LakeView, WriteResult
-from tiering.lake.foreign import ForeignSnapshot
+from tiering.lake.foreign import CleanRows, ForeignSnapshot
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.model.tables import BucketKey, Offsets, TableInfo, TablePath
@@ -142,6 +142,20 @@ class ForeignCommits(Protocol):
         """What it added, from the bounds of its files, or from their rows where there are no bounds. `partitions`: ids by name.
 
         Rows of a partition that is not among them are left out. Raises LakeUnavailable, SchemaDrift (a file whose bucket is unknown).
+        """
+        ...
+
+
+@runtime_checkable
+class CleanForeignCommits(Protocol):
+    """Beside `ForeignCommits`: a lake that sums rows of a clean layout, which tell no offsets (`ForeignSnapshot.has_clean_rows`)."""
+
+    def clean_rows(
+        self, table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]
+    ) -> Sequence[CleanRows]:
+        """What these snapshots, oldest first, added together to a table of a clean layout; all of their rows are read.
+
+        Raises LakeUnavailable, SchemaDrift (a file that cannot be read), DataCorrupt.
         """
         ...
 

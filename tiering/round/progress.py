@@ -29,6 +29,16 @@ class MeterReading:
     positions: Mapping[int, SplitPosition]
 
 
+@dataclass(frozen=True)
+class Lull:
+    """For how long no task has moved on, and where those are that were heard of and are not over. Without any nothing hangs: what runs on
+    executors that cannot be heard, and what waits for one, is not known to rest.
+    """
+
+    ms: int
+    executors: tuple[str, ...]
+
+
 class RoundMeter:
     """Counts what tasks have read, and passes that on. Its methods may be called from several threads, in any order.
 
@@ -49,6 +59,7 @@ class RoundMeter:
         self._changed = set(range(len(self._expected)))
         self._ended: set[int] = set()
         self._ended_at_least = 0
+        self._moved_ms = now_ms()
         self._reported_ms: int | None = None
         self._reported: RoundProgress | None = None
 
@@ -69,6 +80,13 @@ class RoundMeter:
         with self._lock:
             return self._positions[task]
 
+    @property
+    def lull(self) -> Lull:
+        """How long it is now since something moved."""
+        with self._lock:
+            running = {position.executor or "" for position in self._positions if position.state is SplitState.RUNNING}
+            return Lull(self.now_ms() - self._moved_ms, tuple(sorted(running)))
+
     def move(self, position: SplitPosition, *tasks: int) -> None:
         """Takes in how far an attempt is with its tasks. What is late or a repeat changes nothing."""
         with self._lock:
@@ -83,6 +101,7 @@ class RoundMeter:
             return
         self._positions[task] = after
         self._changed.add(task)
+        self._moved_ms = self.now_ms()
         if after.state in (SplitState.DONE, SplitState.STOPPED):
             self._ended.add(task)
         done = self._expected[task] if task in self._ended else min(after.records, self._expected[task])
@@ -95,6 +114,7 @@ class RoundMeter:
             if tasks <= max(self._ended_at_least, len(self._ended)):
                 return
             self._ended_at_least = min(tasks, len(self._expected))
+            self._moved_ms = self.now_ms()
         self._pass_on(ENDED_TASK_MS)
 
     def report(self) -> None:

@@ -16,7 +16,8 @@ from tiering.cluster.base import SplitReader, SplitSource
 from tiering.cluster.capabilities import RewritableLogs, service_mode_of
 from tiering.cluster.log_look import look_at_log
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
-from tiering.errors import Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
+from tiering.durations import short_duration
+from tiering.errors import Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError, RoundStalled
 from tiering.lake.base import Lake, LakeCommitter, LakeView, WriterInitContext
 from tiering.lake.rules.base_check import needs_living
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
@@ -76,6 +77,8 @@ class RoundRunner:
         self._granted = False
         self._snapshots_read = False
         self._runs = 0
+        self._meter: RoundMeter | None = None
+        self._given_up = False
         self._timer = PhaseTimer()
         self._step_since_ms: int | None = None
         looks = LOG_LOOKS if isinstance(world.cluster, RewritableLogs) else 0
@@ -90,6 +93,30 @@ class RoundRunner:
         """Whether the round has waited for a cluster, a lake or the coordinator for longer than `after_ms`: meanwhile it does no work."""
         since = self._step_since_ms
         return since is not None and now_ms - since > after_ms and not isinstance(self._action, act.RunSplits)
+
+    def give_up(self, after_ms: int) -> act.RoundOutcome | None:
+        """Fails the round if its splits have made no progress for `after_ms`; None if they have, or its commit was granted.
+
+        With an outcome the round is over, though its thread may never be: it begins no commit any more, however late a split ends. Its step
+        is looked at after the order to end was left, and each step begins with a look at that order.
+        """
+        meter = self._meter
+        lull = None if meter is None or not self._works else meter.lull
+        if self._granted or lull is None or not lull.executors or lull.ms < after_ms:
+            return None
+        where = ", ".join(lull.executors)
+        error = RoundStalled(
+            f"the splits made no progress for {short_duration(lull.ms)}; last heard of at {where}", round_id=self._assignment.round_id
+        )
+        self._given_up, self._stopped_by = True, error
+        if not self._works:
+            return None  # it moved on just now, and ends by itself
+        self._world.leases.release(self)
+        return replace(unexpected_end(self._state, error), phase=Phase.WRITE)
+
+    @property
+    def _works(self) -> bool:
+        return isinstance(self._action, act.RunSplits)
 
     @property
     def granted(self) -> bool:
@@ -242,11 +269,12 @@ class RoundRunner:
 
     def _run_splits(self, action: act.RunSplits) -> WorkDone:
         world, assignment, plan = self._world, self._assignment, action.plan
+        self._meter = None
         tasks = self._tasks(action)
         inline = plan.estimated_bytes is not None and plan.estimated_bytes <= world.inline_round_bytes
         self._runs += 1
         reports = ProgressReports(partial(world.transport.report_progress, assignment, Phase.WRITE), self._runs, tasks)
-        meter = RoundMeter([task.expected_records for task in tasks], world.clock.monotonic_ms, reports.pass_on)
+        meter = self._meter = RoundMeter([task.expected_records for task in tasks], world.clock.monotonic_ms, reports.pass_on)
         meter.report()
         try:
             outcomes = (world.inline if inline else world.spark).run(assignment.round_id, tasks, self._limits(action), meter)
@@ -265,7 +293,7 @@ class RoundRunner:
         a round has to make progress.
         """
         if action.to_the_end:
-            return WorkLimits(NO_LIMIT_MS, lambda: False)
+            return WorkLimits(NO_LIMIT_MS, lambda: self._given_up)
         return WorkLimits(self._assignment.max_duration_ms, lambda: self._stopped_by is not None)
 
     def _tasks(self, action: act.RunSplits) -> list[SplitTask]:

@@ -36,6 +36,9 @@ HANGING_AFTER_MS = 5_000
 """A round that has waited for one answer of a lake, say, for so long does not work: its slot goes to another table meanwhile."""
 HANGING_ROUNDS = 32
 """So many rounds may wait beside those in slots: each has a thread, and none has rows in memory."""
+GIVEN_UP_ROUNDS = 8
+"""Threads of rounds that were given up and still hang; each may have rows in memory. Further rounds keep their slots: the tierer's storage
+does not answer, and somebody has to look at that."""
 LAST_HEARTBEAT_MS = 2_000
 """The last one, within the ten seconds a stopping tierer has."""
 
@@ -57,6 +60,8 @@ class TiererOptions:
     """Between heartbeats while rounds run and a slot is free."""
     service_timeout_ms: int = 120_000
     """The coordinator's: heartbeats come at least four times as often."""
+    stalled_after_ms: int = 1_800_000
+    """A round whose splits made no progress for so long is given up; 0 = never."""
     stop_grace_ms: int = 6_000
     """How long a round whose commit was granted may go on after a stop."""
 
@@ -66,6 +71,7 @@ class _RunningRound:
     assignment: Assignment
     runner: RoundRunner
     thread: threading.Thread
+    started_ms: int
 
 
 class Tierer:
@@ -79,6 +85,7 @@ class Tierer:
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._running: dict[str, _RunningRound] = {}
+        self._given_up: list[threading.Thread] = []
         self._outbox: list[RoundReport] = []
         self._sequence = 0
         self._fenced = False
@@ -153,6 +160,7 @@ class Tierer:
         with self._lock:
             self._sequence += 1
             self._report_dead()
+            self._give_up_stalled()
             reports = list(self._outbox)
             running = [running_round.assignment for running_round in self._running.values()]
             wants = not stopping and self._free_slots() > 0
@@ -186,6 +194,28 @@ class Tierer:
                 with _lines_of(running.assignment):
                     log.error("a round was lost")
                 self._outbox.append(RoundReport(running.assignment, RoundOutcome(RoundState.FAILED, error=error)))
+
+    def _give_up_stalled(self) -> None:
+        """Reports rounds as failed whose splits rest for too long. Called under the lock.
+
+        Their threads are left alone, since nothing ends a read that hangs. Should it end after all, the round begins no commit; a process
+        that dies in between has the round end with its tierer, and a report whose answer is lost is sent again.
+        """
+        after_ms = self._options.stalled_after_ms
+        if after_ms <= 0:
+            return
+        self._given_up = [thread for thread in self._given_up if thread.is_alive()]
+        for round_id, running in list(self._running.items()):
+            if len(self._given_up) >= GIVEN_UP_ROUNDS:
+                return
+            outcome = running.runner.give_up(after_ms)
+            if outcome is not None:
+                del self._running[round_id]
+                self._given_up.append(running.thread)
+                self._outbox.append(RoundReport(running.assignment, outcome))
+                with _lines_of(running.assignment):
+                    _log_end(outcome)
+                self._watch.round_ended(running.assignment, outcome, self._world.clock.monotonic_ms() - running.started_ms)
 
     def _settle(self, request: pb.LakeTieringHeartbeatRequest, answer: pb.LakeTieringHeartbeatResponse, reports: list[RoundReport]) -> None:
         """Takes in an answer: removes the reports that it answers, and cancels the rounds that it refuses."""
@@ -227,7 +257,7 @@ class Tierer:
         """Starts the round's thread. Called under the lock, since a heartbeat lists the rounds whose threads are alive."""
         runner = RoundRunner(self._world, assignment)
         thread = threading.Thread(target=self._run_round, args=(runner, assignment), name=f"round-{assignment.round_id}", daemon=True)
-        self._running[assignment.round_id] = _RunningRound(assignment, runner, thread)
+        self._running[assignment.round_id] = _RunningRound(assignment, runner, thread, self._world.clock.monotonic_ms())
         with _lines_of(assignment):
             log.debug("round started")
         thread.start()
@@ -243,15 +273,18 @@ class Tierer:
             except BaseException as error:
                 outcome = replace(outcome, error=as_lakeward_error(error))
             finally:
-                self._ended(assignment, outcome)
-                _log_end(outcome)
-                self._watch.round_ended(assignment, outcome, self._world.clock.monotonic_ms() - started_ms)
+                if self._ended(assignment, outcome):
+                    _log_end(outcome)
+                    self._watch.round_ended(assignment, outcome, self._world.clock.monotonic_ms() - started_ms)
 
-    def _ended(self, assignment: Assignment, outcome: RoundOutcome) -> None:
+    def _ended(self, assignment: Assignment, outcome: RoundOutcome) -> bool:
+        """Leaves the report; False if the round was reported before it ended, and is nobody's any more."""
         with self._lock:
-            self._running.pop(assignment.round_id, None)
+            if self._running.pop(assignment.round_id, None) is None:
+                return False
             self._outbox.append(RoundReport(assignment, outcome, tierer_stopped=self._stopping.is_set()))
         self._wake.set()
+        return True
 
     def _give_back(self) -> None:
         """After a stop: cancels rounds that are not granted, lets the others end within the grace, and sends a last heartbeat."""

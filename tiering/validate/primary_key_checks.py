@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tiering.counts import counted
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
+from tiering.validate.clean.footers import OURS_COLUMN
 from tiering.validate.elsewhere import report_elsewhere
-from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
+from tiering.validate.engine import Engine
+from tiering.validate.key_scopes import KeyScope, key_scopes
 from tiering.validate.lake_view import quoted
 from tiering.validate.primary_key_proof import QuickProof
 from tiering.validate.report import Report
@@ -19,93 +22,109 @@ from tiering.validate.subject import Stretch
 
 _DELETED = int(ChangeType.DELETE)
 
+UNNAMED = "not in the log, or of a former partition of that name: files that somebody wrote anew do not tell"
+
 
 def gather(engine: Engine, stretches: tuple[Stretch, ...], level: Level) -> QuickProof:
-    """The quick proof of the table; the checks of a bucket ask it first."""
-    return QuickProof(engine, level)
+    """The quick proof of the table; the checks of a scope ask it first."""
+    return QuickProof(engine, key_scopes(engine, stretches), level)
 
 
 def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...], proof: QuickProof) -> None:
-    """Checks that a bucket has as many rows as the log has keys whose newest change is no delete."""
-    counted = dict(proof.counted)
-    for stretch in stretches:
-        rows = counted.pop(stretch.place, 0)
-        if proof.holds(stretch):
-            report.add("rows", stretch.name, True, rows, rows)
-            continue
-        _fold(engine, stretch)
-        [(live,)] = engine.rows(f"SELECT count(*) FROM newest WHERE __change <> {_DELETED}")
-        [(older,)] = engine.rows(
-            f"SELECT count(*) FROM {_lake(engine)} AS l WHERE {_untouched(engine, stretch)}", place_parameters(stretch)
-        )
-        report.add("rows", stretch.name, rows == live + older, live + older, rows, None)
-        if older:
-            text = f"{older} rows were last changed before offset {stretch.held[0]}, where the log begins: taken as they are"
-            report.add("rows", stretch.name, None, None, older, text)
-    report_elsewhere(report, counted, engine.table.bucket_count)
+    """Checks that a scope has as many rows as the log has keys whose newest change is no delete."""
+    left = dict(proof.counted)
+    for scope in proof.scopes:
+        rows = sum(left.pop(place) for place in list(left) if scope.has(*place))
+        if not scope.members:
+            report.add("rows", scope.name, None, None, rows, "the marker names no such partition: one that was dropped, or somebody's own")
+        elif proof.holds(scope):
+            report.add("rows", scope.name, True, rows, rows)
+        else:
+            _count_rows(engine, report, scope, rows)
+    report_elsewhere(report, left, engine.table.bucket_count)
+
+
+def _count_rows(engine: Engine, report: Report, scope: KeyScope, rows: int) -> None:
+    _fold(engine, scope)
+    [(live,)] = engine.rows(f"SELECT count(*) FROM newest WHERE __change <> {_DELETED}")
+    [(older, unnamed)] = engine.rows(
+        f"SELECT count(*), count(*) FILTER (NOT l.{OURS_COLUMN}) FROM {_lake(engine, scope)} AS l WHERE {_untouched(engine, scope)}",
+        scope.parameters,
+    )
+    report.add("rows", scope.name, rows == live + older, live + older, rows, None)
+    cut = scope.log_start
+    if older and cut:
+        text = f"{older} rows were last changed before offset {cut}, where the log begins: taken as they are"
+        report.add("rows", scope.name, None, None, older, text)
+    elif unnamed:
+        report.add("rows", scope.name, None, None, unnamed, f"{counted(unnamed, 'row')} {UNNAMED}")
 
 
 def check_offsets(engine: Engine, report: Report, stretches: tuple[Stretch, ...], proof: QuickProof) -> None:
     """Checks that no key has two rows, and that no row was changed beyond the marker."""
-    for stretch in stretches:
-        details = None if proof.holds(stretch) else _wrong_keys(engine, stretch)
-        report.add("keys", stretch.name, details is None, "each key once", None, details)
+    for scope in proof.scopes:
+        if scope.members:
+            details = None if proof.holds(scope) else _wrong_keys(engine, scope)
+            report.add("keys", scope.name, details is None, "each key once", None, details)
 
 
-def _wrong_keys(engine: Engine, stretch: Stretch) -> str | None:
+def _wrong_keys(engine: Engine, scope: KeyScope) -> str | None:
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     texts = ", ".join(f"CAST({quoted(key)} AS VARCHAR)" for key in engine.table.primary_key)
-    mine = f"FROM lake WHERE {IN_BUCKET}"
+    mine = f"FROM lake WHERE {scope.condition}"
     twice = f"SELECT {texts}, count(*) {mine} GROUP BY {keys} HAVING count(*) > 1 ORDER BY {keys} LIMIT 1"
-    for *key, times in engine.rows(twice, place_parameters(stretch)):
-        return f"bucket {stretch.name}: key {_key(key)} is there {times} times"
-    [(beyond,)] = engine.rows(f"SELECT min({OFFSET_COLUMN}) {mine} AND {OFFSET_COLUMN} >= {stretch.tiered}", place_parameters(stretch))
-    return None if beyond is None else f"bucket {stretch.name}: offset {beyond} lies beyond {stretch.tiered}"
+    for *key, times in engine.rows(twice, scope.parameters):
+        return f"{_place(scope)}: key {_key(key)} is there {times} times"
+    if scope.bucket is None:
+        return None  # its rows tell no offsets
+    tiered = scope.members[0].tiered
+    [(beyond,)] = engine.rows(f"SELECT min({OFFSET_COLUMN}) {mine} AND {OFFSET_COLUMN} >= {tiered}", scope.parameters)
+    return None if beyond is None else f"{_place(scope)}: offset {beyond} lies beyond {tiered}"
 
 
 def check_rows(engine: Engine, report: Report, stretches: tuple[Stretch, ...], proof: QuickProof) -> None:
     """Checks that each row equals the newest change of its key, and that each key that was not deleted has a row."""
-    for stretch in stretches:
+    for scope in proof.scopes:
         details = None
-        if not proof.holds(stretch):
-            _fold(engine, stretch)
-            details = _first_difference(engine, stretch)
-        report.add("values", stretch.name, details is None, "the newest change of each key", None, details)
+        if not scope.members:
+            continue
+        if not proof.holds(scope):
+            _fold(engine, scope)
+            details = _first_difference(engine, scope)
+        report.add("values", scope.name, details is None, "the newest change of each key", None, details)
 
 
-def _fold(engine: Engine, stretch: Stretch) -> None:
+def _fold(engine: Engine, scope: KeyScope) -> None:
     """Creates the table `newest`: offset, time, change type and hash of the user's columns of each key's newest change in the log."""
-    start, stop = stretch.held
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     values = {"__time": TIMESTAMP_COLUMN, "__change": CHANGE_TYPE_COLUMN, "__digest": engine.hash_of(*engine.own_columns)}
     newest = ", ".join(f"arg_max({value}, {OFFSET_COLUMN}) AS {name}" for name, value in values.items())
-    with engine.log(stretch, start, stop, [*engine.own_columns, OFFSET_COLUMN, TIMESTAMP_COLUMN, CHANGE_TYPE_COLUMN]) as log:
-        engine.rows(
-            f"CREATE OR REPLACE TEMP TABLE newest AS SELECT {keys}, max({OFFSET_COLUMN}) AS __at, {newest} FROM {log} "
-            f"WHERE {CHANGE_TYPE_COLUMN} <> {int(ChangeType.UPDATE_BEFORE)} GROUP BY {keys}"
-        )
+    into = "CREATE OR REPLACE TEMP TABLE newest AS"
+    for stretch in scope.members:
+        start, stop = stretch.held
+        with engine.log(stretch, start, stop, [*engine.own_columns, OFFSET_COLUMN, TIMESTAMP_COLUMN, CHANGE_TYPE_COLUMN]) as log:
+            engine.rows(
+                f"{into} SELECT {keys}, max({OFFSET_COLUMN}) AS __at, {newest} FROM {log} "
+                f"WHERE {CHANGE_TYPE_COLUMN} <> {int(ChangeType.UPDATE_BEFORE)} GROUP BY {keys}"
+            )
+        into = "INSERT INTO newest"
 
 
-def _first_difference(engine: Engine, stretch: Stretch) -> str | None:
+def _first_difference(engine: Engine, scope: KeyScope) -> str | None:
     keys = ", ".join(f"CAST(coalesce(n.{quoted(key)}, l.{quoted(key)}) AS VARCHAR)" for key in engine.table.primary_key)
     join = " AND ".join(f"n.{quoted(key)} = l.{quoted(key)}" for key in engine.table.primary_key)
-    # A row from a KV snapshot has neither offset nor time of its change.
-    from_snapshot = f"(l.__at = {SNAPSHOT_OFFSET} AND (n.__at < {stretch.start} OR {stretch.start} = 0))"
-    same = f"(l.__digest = n.__digest AND ({from_snapshot} OR (l.__at = n.__at AND l.__time = n.__time)))"
-    if not engine.layout.has_row_offsets:
-        same = "(l.__digest = n.__digest)"
     dead = f"(n.__change = {_DELETED} AND l.__digest IS NOT NULL)"
-    other = f"(n.__change <> {_DELETED} AND {same} IS NOT TRUE)"
-    unheard = f"(n.__change IS NULL AND {_is_older(engine, stretch)} IS NOT TRUE)"
+    other = f"(n.__change <> {_DELETED} AND {_is_same(engine, scope)} IS NOT TRUE)"
+    unheard = f"(n.__change IS NULL AND {_is_older(engine, scope)} IS NOT TRUE)"
     differences = engine.rows(
         f"SELECT {keys}, n.__at, l.__at, n.__change = {_DELETED}, l.__digest IS NULL, l.__digest = n.__digest FROM newest AS n "
-        f"FULL JOIN {_lake(engine)} AS l ON {join} WHERE {dead} OR {other} OR {unheard} ORDER BY coalesce(n.__at, l.__at) LIMIT 1",
-        place_parameters(stretch),
+        f"FULL JOIN {_lake(engine, scope)} AS l ON {join} WHERE {dead} OR {other} OR {unheard} ORDER BY coalesce(n.__at, l.__at) LIMIT 1",
+        scope.parameters,
     )
     if not differences:
         return None
     *key, at, in_lake, is_deleted, is_missing, same_values = differences[0]
-    where = f"bucket {stretch.name}: key {_key(key)}"
+    where = f"{_place(scope)}: key {_key(key)}"
     if not engine.layout.has_row_offsets:
         return _difference_in_values(where, at, is_deleted, is_missing)
     if at is None:
@@ -119,6 +138,16 @@ def _first_difference(engine: Engine, stretch: Stretch) -> str | None:
     return f"{where}, last changed at offset {at}, has {'another offset or time' if same_values else 'other values'} in the lake"
 
 
+def _is_same(engine: Engine, scope: KeyScope) -> str:
+    """SQL that is true for a row `l` of the lake that is the change `n`."""
+    if not engine.layout.has_row_offsets:
+        return "(l.__digest = n.__digest)"
+    start = scope.members[0].start
+    # A row from a KV snapshot has neither offset nor time of its change.
+    from_snapshot = f"(l.__at = {SNAPSHOT_OFFSET} AND (n.__at < {start} OR {start} = 0))"
+    return f"(l.__digest = n.__digest AND ({from_snapshot} OR (l.__at = n.__at AND l.__time = n.__time)))"
+
+
 def _difference_in_values(where: str, at: int | None, is_deleted: bool, is_missing: bool) -> str:
     """Of a row that tells no offset."""
     if at is None:
@@ -130,30 +159,37 @@ def _difference_in_values(where: str, at: int | None, is_deleted: bool, is_missi
     return f"{where}, last changed at offset {at}, has other values in the lake"
 
 
-def _lake(engine: Engine) -> str:
+def _lake(engine: Engine, scope: KeyScope) -> str:
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     digest = engine.hash_of(*engine.own_columns)
-    time = TIMESTAMP_COLUMN if engine.layout.has_row_offsets else "NULL"
-    return f"(SELECT {keys}, {OFFSET_COLUMN} AS __at, {time} AS __time, {digest} AS __digest FROM lake WHERE {IN_BUCKET})"
+    time, ours = (TIMESTAMP_COLUMN, "TRUE") if engine.layout.has_row_offsets else ("NULL", OURS_COLUMN)
+    columns = f"{keys}, {OFFSET_COLUMN} AS __at, {time} AS __time, {digest} AS __digest, {ours} AS {OURS_COLUMN}"
+    return f"(SELECT {columns} FROM lake WHERE {scope.condition})"
 
 
-def _is_older(engine: Engine, stretch: Stretch) -> str:
-    """SQL that is true for a row whose change the log need not hold any more. In a clean table that may be any row of a log that was cut.
+def _is_older(engine: Engine, scope: KeyScope) -> str:
+    """SQL that is true for a row whose change the log need not hold any more.
 
     A log that reaches back to its start holds all changes, except those of rows from a KV snapshot in a partition: these may belong to
-    a former partition of that name.
+    a former partition of that name. In a clean table any row may be older than a log that was cut, and of a former partition what lies
+    in a file that somebody else wrote.
     """
-    low = stretch.held[0]
+    low = scope.log_start
     if not engine.layout.has_row_offsets:
-        return str(low > 0)
+        return f"({low > 0} OR ({bool(scope.place)} AND NOT l.{OURS_COLUMN}))"
     if low == 0:
-        return f"({bool(stretch.place[0] and stretch.start)} AND l.__at = {SNAPSHOT_OFFSET})"
+        return f"({bool(scope.place and scope.members[0].start)} AND l.__at = {SNAPSHOT_OFFSET})"
     return f"(l.__at = {SNAPSHOT_OFFSET} OR l.__at < {low})"
 
 
-def _untouched(engine: Engine, stretch: Stretch) -> str:
+def _untouched(engine: Engine, scope: KeyScope) -> str:
     join = " AND ".join(f"n.{quoted(key)} = l.{quoted(key)}" for key in engine.table.primary_key)
-    return f"{_is_older(engine, stretch)} AND NOT EXISTS (SELECT 1 FROM newest AS n WHERE {join})"
+    return f"{_is_older(engine, scope)} AND NOT EXISTS (SELECT 1 FROM newest AS n WHERE {join})"
+
+
+def _place(scope: KeyScope) -> str:
+    """For people."""
+    return f"bucket {scope.name}" if scope.bucket is not None else f"partition {scope.place}" if scope.place else "table"
 
 
 def _key(values: list[Any]) -> str:

@@ -1,4 +1,4 @@
-"""The quick proof of a primary-key bucket: the lake has as many rows as keys live by the log, with the same checksum.
+"""The quick proof of a scope (`key_scopes`), mostly a bucket: the lake has as many rows as keys live by the log, with the same checksum.
 
 Where the proof holds, the rows are the newest changes of their keys, each once, and no check looks further. Where it does not hold (a
 difference, rows from a KV snapshot, rows older than the log), it proves nothing, and the checks look closer. It reads in any order and in
@@ -7,11 +7,12 @@ a stream: only the keys of a bucket are in memory, or in DuckDB's temporary fold
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tiering.model.tables import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType
 from tiering.validate.engine import Engine
+from tiering.validate.key_scopes import KeyScope
 from tiering.validate.lake_view import PLACE_COLUMN, quoted
 from tiering.validate.results import Level
 from tiering.validate.subject import Stretch
@@ -24,35 +25,42 @@ class _Side:
     lowest_offset: int | None = None
 
 
-class QuickProof:
-    """Proves buckets of one table at one level: by their rows alone, by keys and offsets, or by all columns."""
+def _total(sides: Sequence[_Side]) -> tuple[int, int]:
+    return sum(side.rows for side in sides), sum(side.digest for side in sides)
 
-    def __init__(self, engine: Engine, level: Level) -> None:
+
+class QuickProof:
+    """Proves `scopes` of one table at one level: by their rows alone, by keys and offsets, or by all columns."""
+
+    def __init__(self, engine: Engine, scopes: Sequence[KeyScope], level: Level) -> None:
         self._engine = engine
+        self.scopes = scopes
         self._columns: list[str] = []
         if level.depth >= Level.OFFSETS.depth:
             self._columns = [*engine.table.primary_key, *([OFFSET_COLUMN] if engine.layout.has_row_offsets else [])]
         if level.depth >= Level.ROWS.depth:
             self._columns = engine.columns
         self._lake = self._read_lake()
-        self._proved: dict[tuple[str, int], bool] = {}
+        self._proved: dict[tuple[str, int | None], bool] = {}
 
     @property
     def counted(self) -> Mapping[tuple[str, int | None], int]:
         """Rows of the lake by place."""
         return {place: side.rows for place, side in self._lake.items()}
 
-    def holds(self, stretch: Stretch) -> bool:
-        """True if the bucket is proved right at this level; False says only that it is not proved."""
-        if stretch.place not in self._proved:
-            self._proved[stretch.place] = self._compare(stretch, self._lake.get(stretch.place, _Side()))
-        return self._proved[stretch.place]
+    def holds(self, scope: KeyScope) -> bool:
+        """True if the scope is proved right at this level; False says only that it is not proved."""
+        place = (scope.place, scope.bucket)
+        if place not in self._proved:
+            self._proved[place] = self._compare(scope, [side for place, side in self._lake.items() if scope.has(*place)])
+        return self._proved[place]
 
-    def _compare(self, stretch: Stretch, lake: _Side) -> bool:
-        if lake.lowest_offset is not None and lake.lowest_offset < stretch.held[0]:
+    def _compare(self, scope: KeyScope, lake: Sequence[_Side]) -> bool:
+        lowest = min((side.lowest_offset for side in lake if side.lowest_offset is not None), default=None)
+        if lowest is not None and lowest < scope.log_start:
             return False  # the log need not be read for that
-        log = self._read_log(stretch)
-        return (lake.rows, lake.digest) == (log.rows, log.digest)
+        log = [self._read_log(stretch) for stretch in scope.members]
+        return _total(lake) == _total(log)
 
     def _digest(self) -> str:
         return self._engine.hash_of(*self._columns) if self._columns else "0::UBIGINT"

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyiceberg.types import StringType
 
 from support.flink.flink_on_iceberg import FlinkOnIceberg, share
+from support.lake_kinds.kinds import ICEBERG, LAKE_KINDS, LakeKind
+from support.lake_kinds.ways_out import LOG, RECONCILE, RENAME, RENAME_BY_HAND, RETIER, SET_SNAPSHOT, cases_of, hinted_of
 from support.lakes import broken_lakes as broken
 from support.lakes.broken_lakes import Source, first_round_failed_behind_its_plan, tiered
 from support.lakes.hostile_lake import metadata_file, point_catalog
@@ -33,48 +34,8 @@ from tiering.lake.registry import local_lake_properties
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo, TablePath
 
-RETIER, ADOPT, DEDUPLICATE = (f"CALL fluss.sys.reconcile_lake('sales.orders', '{action}')" for action in ("retier", "adopt", "deduplicate"))
-RENAME = "ALTER TABLE lake.sales.orders RENAME TO orders_former_"
-SET_SNAPSHOT = "CALL lake.system.set_current_snapshot('sales.orders', "
-RETRY = "CALL fluss.sys.retry_tiering('sales.orders')"
-LOG, KEYS = False, True
-
-Case = tuple[type[errors.LakewardError], Callable[[Source], None], bool, tuple[str, ...]]
-"""The class, what brings it about, the kind of table, and how the statements begin that follow one another."""
-
-LAKE_CASES: tuple[Case, ...] = (
-    (errors.LakeTableReplaced, broken.lost, LOG, (RETIER,)),
-    (errors.LakeTableReplaced, broken.lost, KEYS, (RETIER,)),
-    (errors.LakeTableReplaced, broken.recreated_with_its_rows, LOG, (RETIER,)),
-    (errors.LakeTableReplaced, broken.lost_and_the_log_cut, KEYS, (RETIER,)),
-    (errors.LakeTableReplaced, broken.of_another_table, LOG, (RENAME, RETIER)),
-    (errors.LakeRolledBack, broken.rolled_back, LOG, (RETIER,)),
-    (errors.LakeRolledBack, broken.rolled_back_below_a_compaction, KEYS, (RETIER,)),
-    (errors.LakeRolledBack, broken.rolled_back_and_the_log_cut, LOG, (SET_SNAPSHOT,)),
-    (errors.LakeRolledBack, broken.rolled_back_and_the_log_cut, KEYS, (SET_SNAPSHOT,)),
-    (errors.MarkerLost, broken.tag_removed, LOG, (RETIER,)),
-    (errors.MarkerLost, broken.tag_removed_from_an_emptied_table, KEYS, (RETIER,)),
-    (errors.RecordAheadOfLake, broken.restored_from_a_backup, LOG, (RETIER,)),
-    (errors.RecordAheadOfLake, broken.tag_moved_back, KEYS, (RETIER,)),
-    (errors.MarkerCorrupt, broken.tag_on_a_snapshot_without_marker, LOG, (RETIER,)),
-    (errors.MarkerCorrupt, broken.marker_unreadable, LOG, (RENAME, RETIER)),
-    (errors.HistoryExpired, broken.history_expired, LOG, (RETIER,)),
-    (errors.HistoryExpired, broken.history_expired, KEYS, (RETIER,)),
-    (errors.TableMismatch, broken.source_made_anew, LOG, (RENAME,)),
-    (errors.TableMismatch, broken.source_made_anew, KEYS, (RENAME,)),
-    (errors.ForeignTiering, broken.foreign_tiering, LOG, (ADOPT,)),
-    (errors.ForeignTiering, broken.foreign_tiering, KEYS, (RETIER,)),
-    (errors.ForeignTiering, broken.foreign_tiering_that_cannot_be_read, LOG, (RENAME, RETIER)),
-    (errors.LogTruncated, broken.log_cut_beyond_the_lake, KEYS, (RENAME, RETIER)),
-)
-
-NOTHING: tuple[tuple[type[errors.LakewardError], Callable[[Source], None], bool, str], ...] = (
-    (errors.LakeTableReplaced, broken.lost_and_the_log_cut, LOG, "'retier') leaves 36 records out of the lake."),
-    (errors.LogTruncated, broken.log_cut_beyond_the_lake, LOG, "'accept') leaves 12 records out of the lake."),
-    (errors.LogBehindLake, broken.cluster_restored_from_a_copy, LOG, "bring its newest state back"),
-    (errors.LogBehindLake, broken.cluster_restored_from_a_copy, KEYS, "bring its newest state back"),
-    (errors.LakeTableReplaced, broken.of_another_cluster, LOG, "Put the former lake table back in its place"),
-)
+DROP_NOTE = "ALTER TABLE lake.sales.orders DROP COLUMN note"
+DEDUPLICATE, RETRY = RECONCILE.format("deduplicate"), "CALL fluss.sys.retry_tiering('sales.orders')"
 
 
 def flink_doubled(world: LakeWorld, table: TableInfo) -> None:
@@ -96,9 +57,10 @@ def flink_left_a_gap(world: LakeWorld, table: TableInfo) -> None:
     late.append().tell()
 
 
-FLINK_CASES: tuple[tuple[type[errors.LakewardError], Callable[[LakeWorld, TableInfo], None], str], ...] = (
-    (errors.ForeignTieringOverlap, flink_doubled, DEDUPLICATE),
-    (errors.ForeignTieringGap, flink_left_a_gap, RETIER),
+FLINK_CASES: tuple[tuple[type[errors.LakewardError], Callable[[LakeWorld, TableInfo], None], str, str], ...] = (
+    (errors.ForeignTieringOverlap, flink_doubled, "system-columns", DEDUPLICATE),
+    (errors.ForeignTieringGap, flink_left_a_gap, "system-columns", RETIER),
+    (errors.ForeignTieringUnproved, flink_doubled, "clean", SET_SNAPSHOT),
 )
 
 OF_THEIR_OWN = {
@@ -109,8 +71,10 @@ OF_THEIR_OWN = {
 }
 
 
-def name_of(value: object) -> str | None:
-    return getattr(value, "__name__", None) or {LOG: "log", KEYS: "primary-key"}.get(value) if isinstance(value, bool | Callable) else ""  # type: ignore[arg-type,call-overload]
+def name_of(value: object) -> str:
+    if isinstance(value, bool):
+        return "primary-key" if value else "log"
+    return value.name if isinstance(value, LakeKind) else getattr(value, "__name__", "")
 
 
 def prove_healthy(source: Source) -> None:
@@ -123,70 +87,111 @@ def prove_healthy(source: Source) -> None:
     assert source.in_lake() == sorted(source.rows.items())
 
 
-@pytest.mark.parametrize(("kind", "break_it", "keys", "statements"), LAKE_CASES, ids=name_of)
+@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
+    """One of each kind of lake."""
+    world = LakeWorld(tmp_path, kind=request.param)
+    yield world
+    world.close()
+
+
+def hint_of(source: Source) -> str:
+    [status] = source.world.coordinator.view().table_statuses()
+    return status.error_hint or ""
+
+
+def take_steps(source: Source, steps: Sequence[str]) -> None:
+    """Each is what is named, in turn; or what the hint says where nothing can be named, done by hand. Then nothing more is."""
+    world = source.world
+    for step in steps:
+        statement = next_action(world.coordinator, source.info)
+        if step is RENAME_BY_HAND:
+            assert statement is None
+            assert step in hint_of(source)
+            world.by_hand.rename(source.info.path, "former")
+        else:
+            assert statement is not None
+            assert statement.startswith(step)
+            run(world, statement)
+    assert next_action(world.coordinator, source.info) is None
+
+
+def run(world: LakeWorld, statement: str) -> None:
+    call(world.coordinator, statement) if ".sys." in statement else in_lake(world)(statement)
+
+
+MENDED = [(kind, *case) for kind in LAKE_KINDS for case in cases_of(kind)]
+WITHOUT = [(kind, *case) for kind in LAKE_KINDS for case in hinted_of(kind)]
+
+
+@pytest.mark.parametrize(("lake_kind", "kind", "break_it", "keys", "steps"), MENDED, ids=name_of)
 def test_what_is_named_makes_the_table_healthy(
-    tmp_path: Path, kind: type[errors.LakewardError], break_it: Callable[[Source], None], keys: bool, statements: tuple[str, ...]
+    tmp_path: Path,
+    lake_kind: LakeKind,
+    kind: type[errors.LakewardError],
+    break_it: Callable[[Source], None],
+    keys: bool,
+    steps: tuple[str, ...],
 ) -> None:
-    world = LakeWorld(tmp_path)
+    world = LakeWorld(tmp_path, kind=lake_kind)
     source = tiered(world, keys, False)
     break_it(source)
     outcome = source.tier()
     assert outcome.error is not None
     assert outcome.error.error_class == kind.__name__
-    ran = follow(world.coordinator, source.info, in_lake(world))
-    assert len(ran) == len(statements)
-    for statement, expected in zip(ran, statements, strict=True):
-        assert statement.startswith(expected)
+    take_steps(source, steps)
     prove_healthy(source)
     world.close()
 
 
-@pytest.mark.parametrize(("kind", "break_it", "keys", "hint"), NOTHING, ids=name_of)
+@pytest.mark.parametrize(("lake_kind", "kind", "break_it", "keys", "hint"), WITHOUT, ids=name_of)
 def test_nothing_is_named_where_every_way_leaves_rows_out(
-    tmp_path: Path, kind: type[errors.LakewardError], break_it: Callable[[Source], None], keys: bool, hint: str
+    tmp_path: Path,
+    lake_kind: LakeKind,
+    kind: type[errors.LakewardError],
+    break_it: Callable[[Source], None],
+    keys: bool,
+    hint: str,
 ) -> None:
-    world = LakeWorld(tmp_path)
+    world = LakeWorld(tmp_path, kind=lake_kind)
     source = tiered(world, keys, False)
     break_it(source)
     outcome = source.tier()
     assert outcome.error is not None
     assert outcome.error.error_class == kind.__name__
     assert next_action(world.coordinator, source.info) is None
-    [status] = world.coordinator.view().table_statuses()
-    assert hint in (status.error_hint or "")
+    assert hint in hint_of(source)
     world.close()
 
 
-@pytest.mark.parametrize(("kind", "break_it", "statement"), FLINK_CASES, ids=name_of)
+@pytest.mark.parametrize(("kind", "break_it", "layout", "statement"), FLINK_CASES, ids=name_of)
 def test_what_another_service_did_is_repaired(
-    tmp_path: Path, kind: type[errors.LakewardError], break_it: Callable[[LakeWorld, TableInfo], None], statement: str
+    tmp_path: Path, kind: type[errors.LakewardError], break_it: Callable[[LakeWorld, TableInfo], None], layout: str, statement: str
 ) -> None:
     world = LakeWorld(tmp_path)
     share(world)
-    table = world.table("orders")
+    table = world.table("orders", datalake_layout=layout)
     world.append(table, 0, 50)
     world.tier(table)
     break_it(world, table)
     outcome = world.tier(table)
     assert outcome.error is not None
     assert outcome.error.error_class == kind.__name__
-    assert follow(world.coordinator, table, in_lake(world)) == [statement]
+    [ran] = follow(world.coordinator, table, in_lake(world))
+    assert ran.startswith(statement)
     assert world.tier(table).error is None
     world.assert_exact(table)
     world.close()
 
 
-def test_an_untracked_lake_table_gets_another_name(tmp_path: Path) -> None:
-    world = LakeWorld(tmp_path)
+def test_an_untracked_lake_table_gets_another_name(world: LakeWorld) -> None:
     source = first_round_failed_behind_its_plan(world, LOG, False)
     broken.untracked_after_a_failed_first_round(source)
     outcome = source.tier()
     assert outcome.error is not None
     assert outcome.error.error_class == errors.UntrackedLakeTable.__name__
-    ran = follow(world.coordinator, source.info, in_lake(world))
-    assert [statement.startswith(expected) for statement, expected in zip(ran, (RENAME, RETIER), strict=True)] == [True, True]
+    take_steps(source, (RENAME if names_renamings(world) else RENAME_BY_HAND, RETIER))
     prove_healthy(source)
-    world.close()
 
 
 def test_a_source_that_is_made_anew_again_and_again_gives_each_former_lake_table_a_name_of_its_own(tmp_path: Path) -> None:
@@ -200,6 +205,11 @@ def test_a_source_that_is_made_anew_again_and_again_gives_each_former_lake_table
         prove_healthy(source)
         assert len(world.iceberg_catalog().list_tables("sales")) == 1 + times
     world.close()
+
+
+def names_renamings(world: LakeWorld) -> bool:
+    """Whether Spark has the lake's catalog, and that renames tables."""
+    return world.lake_format == "iceberg"
 
 
 class FoldersAsNames(IcebergLake):
@@ -262,20 +272,18 @@ def test_a_damaged_segment_is_put_back_and_then_tried_again(tmp_path: Path) -> N
     world.close()
 
 
-def test_a_lake_table_that_was_mended_by_hand_goes_on_by_itself(tmp_path: Path) -> None:
+def test_a_lake_table_that_was_mended_by_hand_goes_on_by_itself(world: LakeWorld) -> None:
     """Put back under its name; nothing is named, and nobody calls anything."""
-    world = LakeWorld(tmp_path)
     source = tiered(world, LOG, False)
     broken.renamed(source)
     source.tier()
     assert next_action(world.coordinator, source.info) == RETIER
     world.restart()
-    world.iceberg_catalog().rename_table("sales.former", "sales.orders")
+    world.by_hand.rename(TablePath("sales", "former"), "orders")
     assert next_action(world.coordinator, source.info) is None
     assert world.record(source.info).state == "Pending"
     assert "LAKE_MENDED" in [event.event_type for event in world.store.events()]  # type: ignore[attr-defined]
     prove_healthy(source)
-    world.close()
 
 
 def test_of_two_clusters_with_one_lake_none_takes_the_table_of_the_other_away(tmp_path: Path) -> None:
@@ -341,17 +349,29 @@ def test_a_hint_says_how_many_rows_a_choice_leaves_out(tmp_path: Path) -> None:
 
 
 def add_note(source: Source) -> None:
-    with source.world.iceberg(source.info).update_schema() as update:
-        update.add_column("note", StringType())
+    source.world.by_hand.add_text_column(source.info.path, "note")
 
 
-def test_a_column_that_somebody_filled_is_dropped_by_nobody_but_him(tmp_path: Path) -> None:
-    world = LakeWorld(tmp_path)
+def test_a_column_that_somebody_added_is_named_and_without_it_the_table_goes_on(world: LakeWorld) -> None:
+    source = tiered(world, LOG, False)
+    add_note(source)
+    outcome = source.tier()
+    assert outcome.error is not None
+    assert outcome.error.error_class == errors.SchemaDrift.__name__
+    assert next_action(world.coordinator, source.info) == (DROP_NOTE if world.lake_format == "iceberg" else None)
+    assert "Mend the lake table" in hint_of(source)
+    world.by_hand.drop_column(source.info.path, "note")
+    assert next_action(world.coordinator, source.info) is None
+    assert world.record(source.info).state == "Pending"
+    prove_healthy(source)
+
+
+@pytest.mark.parametrize("world", [ICEBERG], indirect=True)
+def test_a_column_that_somebody_filled_is_dropped_by_nobody_but_him(world: LakeWorld) -> None:
     source = tiered(world, LOG, False)
     add_note(source)
     source.tier()
-    drop = "ALTER TABLE lake.sales.orders DROP COLUMN note"
-    assert next_action(world.coordinator, source.info) == drop, "it is empty"
+    assert next_action(world.coordinator, source.info) == DROP_NOTE, "it is empty"
     lake_table = world.iceberg(source.info)
     rows = lake_table.scan().to_arrow()
     notes = pa.array(["look at this", *[None] * (rows.num_rows - 1)], pa.string())
@@ -359,12 +379,9 @@ def test_a_column_that_somebody_filled_is_dropped_by_nobody_but_him(tmp_path: Pa
     statement = next_action(world.coordinator, source.info)
     assert statement is not None
     assert statement.startswith(RENAME), "his notes stay under another name, and every row comes again"
-    [status] = world.coordinator.view().table_statuses()
-    assert status.error_hint is not None
-    assert status.error_hint.endswith("ALTER TABLE <lake catalog>.sales.orders DROP COLUMN note loses the values of 1 row.")
+    assert hint_of(source).endswith("ALTER TABLE <lake catalog>.sales.orders DROP COLUMN note loses the values of 1 row.")
     assert len(follow(world.coordinator, source.info, in_lake(world))) == 2
     prove_healthy(source)
-    world.close()
 
 
 def test_of_a_drifted_table_that_was_rolled_back_the_drift_is_mended_first(tmp_path: Path) -> None:
@@ -381,8 +398,7 @@ def test_of_a_drifted_table_that_was_rolled_back_the_drift_is_mended_first(tmp_p
         assert "First ALTER TABLE <lake catalog>.sales.orders DROP COLUMN note (which" in (refusal.value.hint or "")
     assert world.view(source.info).head == head
     assert next_action(world.coordinator, source.info) == "ALTER TABLE lake.sales.orders DROP COLUMN note"
-    with world.iceberg(source.info).update_schema() as update:
-        update.delete_column("note")
+    world.by_hand.drop_column(source.info.path, "note")
     assert follow(world.coordinator, source.info, in_lake(world)) == [RETIER]
     prove_healthy(source)
     world.close()
@@ -455,7 +471,7 @@ def every_class(root: type[errors.LakewardError] = errors.LakewardError) -> list
 
 
 def test_every_class_has_a_proof_or_a_sentence_why_no_statement_can_help() -> None:
-    proved = {kind for kind, *_ in LAKE_CASES} | {kind for kind, *_ in FLINK_CASES} | set(OF_THEIR_OWN)
+    proved = {kind for kind, *_ in cases_of(ICEBERG)} | {kind for kind, *_ in FLINK_CASES} | set(OF_THEIR_OWN)
     for kind in every_class():
         assert bool(kind.next_action) != bool(kind.no_statement), kind
         assert (kind in proved) == bool(kind.next_action), kind

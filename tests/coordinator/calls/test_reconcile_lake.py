@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from support.background import tick
+from support.lake_kinds.kinds import ICEBERG, LakeKind
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering import crash_points, errors
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
@@ -27,8 +28,8 @@ from tiering.round.steps import actions as act
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
+    lake_world = LakeWorld(tmp_path, kind=getattr(request, "param", None))
     yield lake_world
     lake_world.close()
 
@@ -66,7 +67,7 @@ def run_due(world: LakeWorld, table: TableInfo) -> None:
 
 
 def ids(world: LakeWorld, table: TableInfo) -> list[int]:
-    return sorted(world.iceberg(table).scan(selected_fields=("id",)).to_arrow()["id"].to_pylist())
+    return sorted(world.by_hand.rows(table.path)["id"].to_pylist())
 
 
 def test_retier_after_a_rollback_brings_the_rows_back(world: LakeWorld) -> None:
@@ -226,14 +227,20 @@ class Killed(BaseException):
     """Passes every handler, as the end of the process does."""
 
 
-@pytest.mark.parametrize("key", [None, "k"], ids=["without a key", "with a key"])
-@pytest.mark.parametrize("action", ["retier", "accept"])
+CALLS: list[tuple[LakeKind, str, str | None]] = [
+    *((ICEBERG, action, key) for action in ("retier", "accept") for key in (None, "k")),
+]
+
+
+@pytest.mark.parametrize(
+    ("world", "action", "key"), CALLS, indirect=["world"], ids=[f"{kind.name}, {action}, {key}" for kind, action, key in CALLS]
+)
 @pytest.mark.parametrize("point", crash_points.IN_RECONCILE)
 def test_wherever_a_reconciliation_dies_the_same_call_goes_on(
     world: LakeWorld, monkeypatch: pytest.MonkeyPatch, point: str, action: str, key: str | None
 ) -> None:
     table = tiered(world)
-    world.lake._open().drop_table(str(table.path))
+    world.by_hand.drop(table.path)
     parked(world, table, errors.LakeTableReplaced)
 
     def kill(reached: str) -> None:

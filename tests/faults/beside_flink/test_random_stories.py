@@ -6,6 +6,7 @@ import pytest
 
 from support.flink.random_story import RandomStory
 from support.flink.reused_ids_lake import ReusedIdsLake
+from support.lakes.clean_memory_lake import CleanMemoryLake
 from support.lakes.shared_memory_lake import SharedMemoryLake
 
 STEPS = 150
@@ -25,3 +26,16 @@ def test_whatever_comes_between_every_row_is_there_once_in_the_end(block: int, k
     assert {"SUCCEEDED", "EMPTY", "FAILED", "flink", "flink failed", "killed", "expired", "cut", "rolled back"} <= outcomes
     if not keyed:
         assert {"ForeignTieringOverlap", "deduplicate"} <= outcomes  # else the other service was no danger
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["log", "primary-key"])
+def test_clean_tables_are_never_adopted_wrongly(keyed: bool) -> None:
+    outcomes: set[str] = set()
+    for seed in range(40):
+        story = RandomStory(seed, keyed=keyed, lake=CleanMemoryLake)
+        for _ in range(STEPS):
+            story.step()
+        story.heal()
+        outcomes |= set(story.outcomes) | set(story.happened)
+    assert {"SUCCEEDED", "EMPTY", "FAILED", "flink", "flink failed", "killed", "ForeignTieringUnproved"} <= outcomes
+    assert ("retier" if keyed else "went back") in outcomes

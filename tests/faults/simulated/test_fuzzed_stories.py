@@ -10,25 +10,27 @@ from pathlib import Path
 
 import pytest
 
+from support.lake_kinds.kinds import ICEBERG, LakeKind
 from support.worlds.fuzzed_stories import Story
 
-STORIES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "6"))
-"""A second or two each."""
+STORIES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "4"))
+"""Of each kind of lake; a second or two each."""
 FIRST = int(os.environ.get("LAKEWARD_FUZZ_SEED", "1"))
 STEPS = 25
 
 
 @pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # of somebody's compaction with pyiceberg
+@pytest.mark.parametrize("kind", [ICEBERG], ids=lambda kind: kind.name)
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + STORIES))
-def test_whatever_happens_hints_heal_and_no_row_is_lost(tmp_path: Path, seed: int) -> None:
-    story = Story(tmp_path, seed)
+def test_whatever_happens_hints_heal_and_no_row_is_lost(tmp_path: Path, seed: int, kind: LakeKind) -> None:
+    story = Story(tmp_path, seed, kind)
     try:
         story.tell(STEPS)
         story.heal()
         story.prove()
         story.end_of_all()
     except BaseException as failure:
-        failure.add_note("\n".join([f"story {seed}:", *story.log]))
+        failure.add_note("\n".join([f"story {seed} of {kind.name}:", *story.log]))
         raise
     finally:
         story.close()

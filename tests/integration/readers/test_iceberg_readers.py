@@ -11,6 +11,7 @@ from pyiceberg.expressions import EqualTo
 from pyspark.sql import SparkSession
 
 from support.readers.cases import Case, all_cases
+from support.readers.environment import TEST_SECONDS
 from support.readers.iceberg_readers import ICEBERG_LIMITS, iceberg_readers
 from support.readers.matrix import Cell, matrix
 from support.readers.page import INTRODUCTION, PAGE, section, sections
@@ -20,6 +21,7 @@ from support.values.every_type import CASES, ROWS
 from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.errors import UnsupportedType
 
+pytestmark = pytest.mark.timeout(TEST_SECONDS)
 READERS = ("pyiceberg", "spark", "duckdb", "datafusion", "polars", "daft")
 
 

@@ -1,4 +1,4 @@
-"""Paimon tables as rounds leave them, read by pypaimon and pypaimon-rust: each answer is right."""
+"""Paimon tables as rounds leave them, read by every engine that we can have: each answer is right."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
+from support.readers.environment import TEST_SECONDS
 from support.readers.matrix import Cell, difference_of
 from support.readers.page import PAGE, paimon_cells, section, sections
 from support.readers.source_tables import LAYOUTS
+
+READERS = ("pypaimon", "paimon-java", "duckdb", "pypaimon-rust")
+pytestmark = pytest.mark.timeout(TEST_SECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +21,7 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Cell]:
     return paimon_cells(tmp_path_factory.mktemp("paimon-readers"))
 
 
-@pytest.mark.parametrize("reader", ["pypaimon", "pypaimon-rust"])
+@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("layout", LAYOUTS["paimon"])
 def test_a_reader_has_the_right_rows_or_a_named_limit(cells: Sequence[Cell], layout: str, reader: str) -> None:
     of_reader = [cell for cell in cells if (cell.case.layout, cell.reader.name) == (layout, reader)]
@@ -26,6 +30,7 @@ def test_a_reader_has_the_right_rows_or_a_named_limit(cells: Sequence[Cell], lay
 
 
 def test_the_page_is_made_of_these_results(cells: Sequence[Cell]) -> None:
+    assert {cell.reader.name for cell in cells} == set(READERS)
     _, of_format = sections(PAGE.read_text())
     assert of_format["Paimon"] == section("Paimon", cells), "PYTHONPATH=tests .venv/bin/python -m support.readers.page writes it anew"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.lake_kinds.kinds import PAIMON
 from support.lakes.paimon_kit import PaimonKit
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import wait_for
@@ -38,7 +39,7 @@ def test_rounds_on_executors_are_exact_and_a_corrupted_segment_is_named(deployme
     deployment.wait_tiered(ORDERS, 120)
     deployment.assert_exact(ORDERS, 2 * COUNT)
 
-    deployment.create(PARTS, lake_format="paimon")
+    deployment.create(PARTS, kind=PAIMON)
     deployment.append(PARTS, 0, COUNT, pieces=9)
     deployment.wait_tiered(PARTS, 120)
     rows = PaimonKit(deployment.data.root).read(PARTS)

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pypaimon import Schema
@@ -13,7 +14,7 @@ from pypaimon.schema.table_schema import TableSchema
 from pypaimon.write.row_key_extractor import FixedBucketRowKeyExtractor
 
 from tiering.errors import UnsupportedType
-from tiering.lake.paimon.writing.bucket_hash import bucket_ids_of
+from tiering.lake.paimon.writing.bucket_hash import _shortest, bucket_ids_of
 
 TEXTS = ["", "a", "seven77", "eight888", "a text of many letters", "größer", "x" * 100]
 KEYS: dict[str, Any] = {
@@ -26,6 +27,18 @@ KEYS: dict[str, Any] = {
     "binary": pa.array([text.encode() for text in TEXTS], pa.binary()),
     "decimal": pa.array([Decimal("0.00"), Decimal("-1.25"), Decimal("99999999.99"), *[Decimal("7.50")] * 4], pa.decimal128(10, 2)),
     "timestamp": pa.array([datetime(1970, 1, 1), datetime(2024, 2, 29, 12, 30, 1, 5000), *[datetime(1, 1, 1)] * 5], pa.timestamp("ms")),
+    "long_decimal": pa.array(
+        [Decimal(text) for text in ("0", "-1", "1e-18", "127e-18", "128e-18", "-129e-18", "-99999999999999999999.5")]
+    ).cast(pa.decimal128(38, 18)),
+    "fine_timestamp": pa.array(
+        [
+            datetime(1970, 1, 1),
+            datetime(1969, 12, 31, 23, 59, 59, 999_999),
+            datetime(2024, 2, 29, 12, 30, 1, 5),
+            *[datetime(9999, 12, 31)] * 4,
+        ],
+        pa.timestamp("us"),
+    ),
 }
 
 
@@ -45,6 +58,12 @@ def test_a_key_of_each_type(name: str) -> None:
 def test_several_keys_and_slices() -> None:
     columns = {name: column.slice(1, 5) for name, column in KEYS.items()}
     assert bucket_ids_of(list(columns.values()), 1_000).tolist() == buckets_of_paimon(columns, 1_000)
+
+
+def test_a_long_decimal_has_the_bytes_that_java_gives_it() -> None:
+    """pypaimon has one more of -128, and so looks for that row in another bucket."""
+    lengths, data = _shortest(np.frombuffer((-128).to_bytes(16, "big", signed=True), np.uint8).reshape(1, 16))
+    assert (lengths.tolist(), data.tobytes()) == ([1], b"\x80" + bytes(15))
 
 
 def test_a_type_that_is_no_key_is_named() -> None:

@@ -10,10 +10,13 @@ import pyarrow as pa
 import pytest
 
 from support.background import tick
+from support.lakes.paimon_kit import overwrite
 from support.worlds.paimon_world import PaimonWorld
+from support.worlds.validated import check, faults
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
+from tiering.lake.layouts import Layout
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TablePath
 from tiering.round.steps import actions as act
@@ -26,8 +29,9 @@ def world(tmp_path: Path) -> Iterator[PaimonWorld]:
     deployment.close()
 
 
-def test_rounds_go_on_where_the_last_one_ended(world: PaimonWorld) -> None:
-    table = world.log_table("orders")
+@pytest.mark.parametrize("layout", Layout)
+def test_rounds_go_on_where_the_last_one_ended(world: PaimonWorld, layout: Layout) -> None:
+    table = world.log_table("orders", datalake_layout=layout)
     for start in (0, 100, 200):
         world.append(table, start, 100)
         assert world.tier(table).state is RoundState.SUCCEEDED
@@ -37,8 +41,9 @@ def test_rounds_go_on_where_the_last_one_ended(world: PaimonWorld) -> None:
     assert world.view(table).head == 3
 
 
-def test_a_lost_ack_and_a_foreign_commit_double_nothing(world: PaimonWorld) -> None:
-    table = world.log_table("orders")
+@pytest.mark.parametrize("layout", Layout)
+def test_a_lost_ack_and_a_foreign_commit_double_nothing(world: PaimonWorld, layout: Layout) -> None:
+    table = world.log_table("orders", datalake_layout=layout)
     world.append(table, 0, 100)
     world.due()
     world.transport.lose_acks = True
@@ -70,8 +75,9 @@ def test_bucket_keys_go_where_paimon_looks_for_them(world: PaimonWorld) -> None:
         assert world.kit.read(table, id=number, text=f"row {number % 7}").num_rows == 1
 
 
-def test_a_primary_key_table_follows_its_changes(world: PaimonWorld) -> None:
-    table = world.primary_key_table("customers", datalake_format="paimon")
+@pytest.mark.parametrize("layout", Layout)
+def test_a_primary_key_table_follows_its_changes(world: PaimonWorld, layout: Layout) -> None:
+    table = world.keyed_table("customers", datalake_layout=layout)
     truth: dict[int, str] = {}
     for number in range(3):
         rows = {key: f"{number}-{key}" for key in range(number * 5, number * 5 + 20)}
@@ -87,8 +93,26 @@ def test_a_primary_key_table_follows_its_changes(world: PaimonWorld) -> None:
         assert lake.num_rows == len(truth)
 
 
-def test_a_roll_back_is_named_and_retier_mends_it(world: PaimonWorld) -> None:
-    table = world.log_table("orders")
+@pytest.mark.parametrize("layout", Layout)
+def test_files_written_anew_in_the_moment_of_a_commit_are_built_upon(world: PaimonWorld, layout: Layout) -> None:
+    """The changes are written again, with sequence numbers that follow, under the very same marker."""
+    table = world.keyed_table("customers", buckets=1, datalake_layout=layout)
+    for number in range(3):
+        rows = pa.table({"id": range(5 * number, 5 * number + 9), "text": [f"round {number}"] * 9}, schema=table.schema)
+        world.storage.upsert(table.path, rows, "w", number)
+        world.due()
+        world.clock.advance(600)
+        stepped = world.begin(table).advance_to(act.CommitLake)
+        if number:
+            overwrite(world.kit, table, pa.concat_tables([world.kit.read(table)] * 2))  # twice, so that its numbers are higher
+        assert stepped.end().state is RoundState.SUCCEEDED
+        assert not faults(check(world, table))
+    assert sorted(world.kit.read(table)["id"].to_pylist()) == list(range(19))
+
+
+@pytest.mark.parametrize("layout", Layout)
+def test_a_roll_back_is_named_and_retier_mends_it(world: PaimonWorld, layout: Layout) -> None:
+    table = world.log_table("orders", datalake_layout=layout)
     for start in (0, 100):
         world.append(table, start, 100)
         world.tier(table)
@@ -99,3 +123,4 @@ def test_a_roll_back_is_named_and_retier_mends_it(world: PaimonWorld) -> None:
     asyncio.run(world.coordinator.control.perform(ReconcileLake(table.path, "retier", caller="alice")))
     world.tier(table)
     assert world.offsets(table) == world.whole(table)
+    assert not faults(check(world, table))

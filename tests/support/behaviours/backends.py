@@ -11,12 +11,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
-
-import pyarrow as pa
+from typing import Any, Protocol
 
 from support.behaviours.fluss_database import FlussDatabase
 from support.behaviours.lacks import Lack
+from support.lake_kinds.by_hand import LakeByHand, lake_by_hand
+from support.lake_kinds.kinds import ICEBERG, LAKE_KINDS, LakeKind
 from tiering.clock import Clock, RandomIds, SystemClock
 from tiering.cluster.base import ClusterOwner
 from tiering.cluster.capabilities import TableOptionSetting
@@ -26,13 +26,12 @@ from tiering.cluster.fluss.writing.writer import FlussWriter, fluss_writer
 from tiering.cluster.writable import TableSpec, WritableCluster
 from tiering.lake.base import Lake
 from tiering.lake.fluss.options import PREFIX, lake_of_fluss
-from tiering.lake.iceberg.catalogs.opening import open_catalog
-from tiering.lake.layouts import LAYOUT_OPTION, Layout
 from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.model.tables import TableInfo, TablePath
 
 EMBEDDED, FLUSS, FLUSS_WITH_ITS_LAKE = "embedded", "fluss", "fluss with its lake plugin"
-EMBEDDED_CLEAN = "embedded, clean layout"
+OTHER_KINDS: Mapping[str, LakeKind] = {f"{EMBEDDED}, {kind.name}": kind for kind in LAKE_KINDS if kind != ICEBERG}
+"""Backends on the embedded cluster whose lake tables are of another kind."""
 _LACKS_OF_FLUSS = frozenset(
     {
         Lack.KV_SNAPSHOT_ON_DEMAND,
@@ -47,7 +46,7 @@ _LACKS_OF_FLUSS = frozenset(
 )
 LACKS: Mapping[str, frozenset[Lack]] = {
     EMBEDDED: frozenset(),
-    EMBEDDED_CLEAN: frozenset(),
+    **dict.fromkeys(OTHER_KINDS, frozenset()),
     FLUSS: _LACKS_OF_FLUSS,
     FLUSS_WITH_ITS_LAKE: _LACKS_OF_FLUSS | {Lack.ADDED_COLUMNS, Lack.LAKE_ENABLED_AGAIN, Lack.NAME_USED_AGAIN},
 }
@@ -68,6 +67,8 @@ class Backend:
     name: str
     stories = ENOUGH_STORIES
     """How many are told."""
+    kind = ICEBERG
+    """Of its lake tables."""
     table_properties: Mapping[str, str] = MappingProxyType({})
     """Of every table whose log and KV snapshots the story alone may change."""
 
@@ -94,14 +95,25 @@ class Backend:
         return local_lake_properties(folder)
 
     def open_lake(self, folder: Path) -> Lake:
-        return open_lake("iceberg", self.lake_properties(folder))
+        return open_lake(self.kind.format, self.lake_properties(folder))
 
-    def read_lake(self, folder: Path, path: TablePath) -> pa.Table:
-        """A lake table, as anybody else reads it."""
-        return open_catalog(self.lake_properties(folder)).load_table((path.database_name, path.table_name)).scan().to_arrow()
+    def by_hand(self, folder: Path) -> LakeByHand:
+        """The lake, as anybody else reads and changes it."""
+        return lake_by_hand(self.kind.format, self.lake_properties(folder))
 
     def forget(self, database: str) -> None:
         """The story has ended."""
+
+
+class TablesOfAKind(EmbeddedStorage):
+    """Makes tables whose lake tables are of one kind."""
+
+    def __init__(self, *arguments: Any, kind: LakeKind, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._kind = kind
+
+    def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
+        return super().create_table(path, replace(spec, properties={**self._kind.options, **spec.properties}), ignore_if_exists)
 
 
 class EmbeddedBackend(Backend):
@@ -112,28 +124,18 @@ class EmbeddedBackend(Backend):
 
     def open_cluster(self, folder: Path, database: str, clock: Clock | None = None, lake: Lake | None = None) -> OwnedCluster:
         check = {} if lake is None else {"check_lake": lake.check_schema}
-        return EmbeddedStorage(folder / "cluster", clock or SystemClock(), RandomIds(), **check)
+        return TablesOfAKind(folder / "cluster", clock or SystemClock(), RandomIds(), **check, kind=self.kind)
 
 
-class CleanTables(EmbeddedStorage):
-    """Makes tables with the layout clean, but for those that it refuses."""
+class OtherKindBackend(EmbeddedBackend):
+    """The same, with lake tables of another kind."""
 
-    def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
-        keys = spec.bucket_keys or [name for name in spec.primary_key if name not in spec.partition_keys]
-        layout = Layout.SYSTEM_COLUMNS if spec.primary_key and len(keys) > 1 else Layout.CLEAN
-        return super().create_table(path, replace(spec, properties={LAYOUT_OPTION: layout, **spec.properties}), ignore_if_exists)
-
-
-class EmbeddedCleanBackend(EmbeddedBackend):
-    """The same, with lake tables that have the columns of their source alone."""
-
-    name = EMBEDDED_CLEAN
     stories = 6
-    """What rounds do is the same; only files, footers and the marker differ."""
+    """What rounds do is the same; only files, commits, footers and the marker differ."""
 
-    def open_cluster(self, folder: Path, database: str, clock: Clock | None = None, lake: Lake | None = None) -> OwnedCluster:
-        check = {} if lake is None else {"check_lake": lake.check_schema}
-        return CleanTables(folder / "cluster", clock or SystemClock(), RandomIds(), **check)
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name, self.kind = name, OTHER_KINDS[name]
 
 
 @dataclass

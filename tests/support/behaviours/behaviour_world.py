@@ -198,7 +198,7 @@ class TieredTable:
 
     def assert_lake_holds(self, expected: Sequence[Row]) -> None:
         """Exactly these rows, each once."""
-        lake_rows = self.backend.read_lake(self.folder, self.path)
+        lake_rows = self.backend.by_hand(self.folder).rows(self.path)
         names = [name for name in lake_rows.column_names if name != "__timestamp"]
         assert _counted(lake_rows.select(names).to_pylist(), names) == _counted(expected, names)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.catalog import Catalog
 
 from support.background import tick
 from support.behaviours.backends import Backend, OwnedCluster
@@ -21,7 +20,7 @@ from support.values.plain_rows import plain_rows
 from support.worlds.lake_world import FRESHNESS_S, InlineDeployment
 from tiering.cluster.capabilities import KvSnapshotsOnDemand
 from tiering.cluster.writable import TableSpec
-from tiering.lake.iceberg.catalogs.opening import open_catalog
+from tiering.lake.registry import open_lake
 from tiering.model.rounds import RoundState
 from tiering.model.tables import SYSTEM_COLUMNS, TableInfo, TablePath
 from tiering.round.steps import actions as act
@@ -38,7 +37,10 @@ class Deployment(InlineDeployment):
     """One story's: its database, its lake, its coordinator and the one tierer."""
 
     def __init__(self, folder: Path, backend: Backend) -> None:
+        self.lake_format = backend.kind.format
         super().__init__(backend.lake_properties(folder))
+        self.by_hand = backend.by_hand(folder)
+        """The lake, as users see and change it."""
         self.clock.wall = datetime.now(UTC)  # a cluster that runs by itself has no other
         self.backend = backend
         self.database = backend.new_database()
@@ -55,8 +57,8 @@ class Deployment(InlineDeployment):
         super().close()
         self.backend.forget(self.database)
 
-    def iceberg_catalog(self) -> Catalog:
-        return open_catalog(self.lake_properties)
+    def _open_lake(self) -> Any:
+        return open_lake(self.lake_format, self.lake_properties)
 
     def make(
         self,
@@ -113,11 +115,6 @@ class StoryTable:
     def info(self) -> TableInfo:
         """As the cluster describes it now."""
         return self.deployment.cluster.table(self.path)
-
-    @property
-    def in_lake(self) -> Any:
-        """The lake table, as a user loads it."""
-        return self.deployment.iceberg(self.info)
 
     def append(self, rows: Sequence[Row]) -> None:
         """Rows of a log table."""
@@ -178,7 +175,7 @@ class StoryTable:
 
     def lake_rows(self) -> pa.Table:
         """What the lake table has now, without Lakeward's columns."""
-        rows = self.in_lake.scan().to_arrow()
+        rows = self.deployment.by_hand.rows(self.path)
         return rows.select([name for name in rows.column_names if name not in SYSTEM_COLUMNS])
 
     def check(self) -> None:

@@ -6,18 +6,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlparse
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.transforms import BucketTransform
 
 from support.lakes.lake_kit import CLUSTER_ID, CREATED, LakeKit, PreparedRound
 from tiering.lake.base import Committable, LakeView, WriteResult, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.schema.types import iceberg_type
+from tiering.lake.layouts import wanted_layout
 from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.proof.bucket_proof import advanced
+from tiering.library_guards.bucket_hash import combined_bucket_ids
 from tiering.model.tables import SNAPSHOT_OFFSET, BucketKey, ChangeType, TableInfo, TablePath, TableType
 
 PRIMARY_KEY_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string()), pa.field("small", pa.int16())])
+
+CITIES = ("Bern", "Lyon", "Oslo")
+TWO_KEYS_SCHEMA = pa.schema(
+    [pa.field("id", pa.int64(), nullable=False), pa.field("city", pa.string(), nullable=False), pa.field("name", pa.string())]
+)
+PARTITIONED_SCHEMA = pa.schema([*TWO_KEYS_SCHEMA, pa.field("region", pa.string(), nullable=False)])
+REGIONS = {"north": 11, "south": 12}
 
 Row = dict[str, Any]
 
@@ -99,7 +111,8 @@ class PrimaryKeyTable:
         results = [self.write(lake, view, round_id, key, starts[key], stop, bases.get(key, b"")) for key, stop in stops.items()]
         after = {**before, **{key: TieredRange(0, stop) for key, stop in stops.items()}}
         base_round = None if view.marker is None else view.marker.round_id
-        marker = Marker(CLUSTER_ID, self.info.table_id, view.table_uuid, round_id, 1, base_round, after)
+        proofs = advanced({} if view.marker is None else view.marker.proofs, before, after, results, round_id)
+        marker = Marker(CLUSTER_ID, self.info.table_id, view.table_uuid, round_id, 1, base_round, after, proofs=proofs)
         factory = lake.tiering_factory(self.info)
         return PreparedRound(self.info, factory, Committable(round_id, tuple(results)), view, marker)
 
@@ -162,8 +175,9 @@ class PrimaryKeyTable:
                 if change.kind is ChangeType.DELETE:
                     rows_by_key.pop(key)
                 elif change.kind is not ChangeType.UPDATE_BEFORE:
-                    whole = {name: change.row.get(name) for name in self.info.schema.names}
-                    rows_by_key[key] = {**whole, "__bucket": bucket.bucket_id, "__offset": offset, "__timestamp": _time(offset)}
+                    rows_by_key[key] = {name: change.row.get(name) for name in self.info.schema.names}
+                    if wanted_layout(self.info.properties).has_row_offsets:
+                        rows_by_key[key] |= {"__bucket": bucket.bucket_id, "__offset": offset, "__timestamp": _time(offset)}
         return [rows_by_key[key] for key in sorted(rows_by_key)]
 
     def in_lake(self) -> list[Row]:
@@ -193,6 +207,9 @@ class PrimaryKeyTable:
         return tuple(row[name] for name in self.info.primary_key)
 
     def _hashed(self, row: Row) -> tuple[BucketKey, str | None]:
+        if len(self.info.primary_key) > 1:
+            columns = [pa.array([row[name]], self.info.schema.field(name).type) for name in self.info.primary_key]
+            return BucketKey(None, int(combined_bucket_ids(columns, self.info.bucket_count)[0])), None
         (key,) = self.info.primary_key
         kind = self.info.schema.field(key).type
         transform = BucketTransform(self.info.bucket_count).pyarrow_transform(iceberg_type(key, kind, lambda: 0))
@@ -208,3 +225,57 @@ def with_columns(table: PrimaryKeyTable, *fields: pa.Field[Any]) -> None:
 
 def _time(offset: int) -> datetime:
     return datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=offset)
+
+
+class TwoKeysTable(PrimaryKeyTable):
+    """A clean table with two bucket keys, (id, city): its buckets share partition values.
+
+    With `is_partitioned` the region is part of the key, and the table partitioned by it.
+    """
+
+    def __init__(self, kit: LakeKit, name: str = "places", bucket_count: int = 2, *, is_partitioned: bool = False) -> None:
+        clean = {"table.datalake.layout": "clean"}
+        if is_partitioned:
+            info = primary_key_info(
+                name, PARTITIONED_SCHEMA, ("id", "city", "region"), bucket_count, partition_keys=("region",), properties=clean
+            )
+        else:
+            info = primary_key_info(name, TWO_KEYS_SCHEMA, ("id", "city"), bucket_count, properties=clean)
+        super().__init__(kit, info, lambda row: (self.bucket_of(row), row.get("region")))
+
+    def rows(self, count: int, start: int = 0, name: str = "name") -> list[Row]:
+        """Rows whose city and region follow from their id."""
+        rows: list[Row] = [{"id": number, "city": CITIES[number % 3], "name": f"{name} {number}"} for number in range(start, start + count)]
+        if self.info.partition_keys:
+            rows = [{**row, "region": list(REGIONS)[row["id"] % 2]} for row in rows]
+        return rows
+
+    def rows_of(self, bucket_id: int, count: int, start: int = 0, name: str = "name") -> list[Row]:
+        """The first of `rows` that are of a bucket, in whichever partition."""
+        rows = self.rows(count * 20, start, name)
+        return [row for row in rows if self.bucket_of(row).bucket_id == bucket_id][:count]
+
+    def bucket_of(self, row: Row) -> BucketKey:
+        columns = [pa.array([row["id"]], pa.int64()), pa.array([row["city"]])]
+        partition_id = REGIONS[row["region"]] if self.info.partition_keys else None
+        return BucketKey(partition_id, int(combined_bucket_ids(columns, self.info.bucket_count)[0]))
+
+    def compact(self) -> None:
+        """A user writes all rows anew, those of several buckets to one file."""
+        loaded = self.kit.catalog().load_table(str(self.info.path))
+        loaded.overwrite(loaded.scan().to_arrow())
+
+    def files(self, content: int = 0) -> list[dict[str, Any]]:
+        """Live files of the head: 0 = data, 1 = position deletes."""
+        entries = self.kit.catalog().load_table(str(self.info.path)).inspect.files().to_pylist()
+        return [entry for entry in entries if entry["content"] == content]
+
+    def footers(self, content: int = 0) -> list[dict[str, str]]:
+        """Of `files`, what is ours in them."""
+        return [footer_of(entry["file_path"]) for entry in self.files(content)]
+
+
+def footer_of(location: str) -> dict[str, str]:
+    """The keys of ours in a file's footer."""
+    metadata = pq.read_metadata(urlparse(location).path).metadata or {}
+    return {key.decode(): value.decode() for key, value in metadata.items() if key.startswith(b"lakeward.")}

@@ -37,6 +37,7 @@ class SharedReader:
         if rows:
             columns = {
                 "id": [record[1] for _, record in rows],
+                "value": [offset for offset, _ in rows],
                 "__bucket": [self.split.bucket.bucket_id] * len(rows),
                 "__offset": [offset for offset, _ in rows],
                 "__timestamp": [WHEN] * len(rows),

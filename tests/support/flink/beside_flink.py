@@ -13,6 +13,7 @@ from support.background import tick
 from support.clusters.memory_cluster import log_table
 from support.clusters.shared_cluster import Record, SharedMemoryCluster
 from support.flink.flink_committer import FlinkCommitter
+from support.lakes.clean_memory_lake import CLEAN_SCHEMA
 from support.lakes.shared_memory_lake import SharedMemoryLake
 from support.worlds.leases import DirectLeaseCalls, keeper
 from support.worlds.memory_store import MemoryStore
@@ -38,6 +39,7 @@ LOG_TABLE = replace(log_table(buckets=1), freshness_ms=FRESHNESS_MS)
 KEY_TABLE = replace(
     LOG_TABLE, table_type=TableType.PRIMARY_KEY, primary_key=("id",), schema=pa.schema([pa.field("id", pa.int64(), nullable=False)])
 )
+CLEAN_LOG_TABLE, CLEAN_KEY_TABLE = (replace(table, schema=CLEAN_SCHEMA) for table in (LOG_TABLE, KEY_TABLE))
 INSERT, BEFORE, AFTER, DELETE = ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER, ChangeType.DELETE
 
 

@@ -22,6 +22,7 @@ from support.worlds.validated import local
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager
 from tiering.lake.iceberg.reading.view import TAG
+from tiering.lake.iceberg.schema.layout import layout_of_schema
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TableType
 
 GONE = (ChangeType.UPDATE_BEFORE, ChangeType.DELETE)
@@ -32,11 +33,12 @@ class FlinkFiles:
 
     def __init__(self, table: TableInfo, loaded: Table, view: LakeView) -> None:
         self._table, self._loaded, self._view = table, loaded, view
+        self._layout = layout_of_schema(loaded.schema())
 
     def commit(self, changes: Mapping[BucketKey, pa.Table], properties: dict[str, str]) -> int:
         """Changes as a split reader gives them, by bucket; the id of the new snapshot."""
         if self._table.table_type is TableType.LOG:
-            lake_schema = self._table.lake_schema()
+            lake_schema = self._layout.lake_schema(self._table)
             rows = pa.concat_tables(changes.values()).select(lake_schema.names).cast(lake_schema)
             self._loaded.append(rows, snapshot_properties=properties)
         else:
@@ -56,7 +58,7 @@ class FlinkFiles:
                     old.append(index)
             else:
                 written[key] = index
-        rows = changes.select(self._table.lake_schema().names)
+        rows = changes.select(self._layout.lake_schema(self._table).names)
         places = [index for index, kind in enumerate(kinds) if kind not in GONE]
         data = rows.take(places) if places else rows.slice(0, 0)
         living = set(written.values())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,6 +34,9 @@ class FlinkOnIceberg:
         self._world, self._table = world, table
         self.starts: dict[BucketKey, int] = {}
         self.ends: dict[BucketKey, int] = {}
+        self.spoil: Callable[[pa.Table], pa.Table] = lambda rows: rows
+        """Is done to the changes of each bucket before they are written."""
+        self.offsets_file = Path()
 
     def plan(self, stop: int | None = None) -> FlinkOnIceberg:
         recorded = self._world.storage.lake_snapshot(self._table)
@@ -43,9 +47,9 @@ class FlinkOnIceberg:
 
     def append(self) -> FlinkOnIceberg:
         """On whatever the head is by now."""
-        properties = {"commit-user": FLUSS_COMMIT_USER, "fluss-offsets": self._offsets_file()}
+        properties = {"commit-user": FLUSS_COMMIT_USER, "fluss-offsets": self._write_offsets()}
         files = FlinkFiles(self._table, self._world.iceberg(self._table), self._world.view(self._table))
-        files.commit({bucket: self._changes(bucket) for bucket in self.ends}, properties)
+        files.commit({bucket: self.spoil(self._changes(bucket)) for bucket in self.ends}, properties)
         return self
 
     def tell(self) -> FlinkOnIceberg:
@@ -60,10 +64,10 @@ class FlinkOnIceberg:
         batches = self._world.storage.reader(self._table, split).read() if stop > start else ()
         return pa.Table.from_batches(list(batches), schema=self._table.read_schema())
 
-    def _offsets_file(self) -> str:
+    def _write_offsets(self) -> str:
         folder = Path(local(self._world.iceberg(self._table).location())) / "lake" / "sales" / "metadata"
         folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"{uuid.uuid4()}.offsets"
+        self.offsets_file = file = folder / f"{uuid.uuid4()}.offsets"
         offsets = [self.ends.get(BucketKey(None, number), -1) for number in range(self._table.bucket_count)]
         file.write_text(json.dumps({"version": 1, "table_id": self._table.table_id, "bucket_offsets": offsets}))
         return f"file://{file}"

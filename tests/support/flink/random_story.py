@@ -14,8 +14,22 @@ from collections.abc import Callable
 
 from support.background import tick
 from support.clusters.shared_cluster import Record
-from support.flink.beside_flink import AFTER, B0, BEFORE, DELETE, FRESHNESS_MS, INSERT, KEY_TABLE, LOG_TABLE, BesideFlink, appended
+from support.flink.beside_flink import (
+    AFTER,
+    B0,
+    BEFORE,
+    CLEAN_KEY_TABLE,
+    CLEAN_LOG_TABLE,
+    DELETE,
+    FRESHNESS_MS,
+    INSERT,
+    KEY_TABLE,
+    LOG_TABLE,
+    BesideFlink,
+    appended,
+)
 from support.flink.flink_committer import FlinkCommitter, FlinkFailed
+from support.lakes.clean_memory_lake import CleanMemoryLake
 from support.lakes.shared_memory_lake import SharedMemoryLake
 from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
 from tiering.errors import CannotReconcile, CommitOutcomeUnknown
@@ -28,6 +42,7 @@ from tiering.round.steps.actions import RoundOutcome
 LAKE_FAULTS = ("ok", "ok", "ok", "ok", "answer lost", "lost", "late")
 KEYS = 12
 INCARNATIONS = 2
+_FORMER_HEAD = re.compile(r"(?:main branch on|rolled back: the) snapshot (\d+)")
 _NAMED_ACTION = re.compile(r"sys\.reconcile_lake\('[^']*', '(\w+)'\)")
 
 
@@ -37,11 +52,13 @@ class RandomStory:
     def __init__(self, seed: int, *, keyed: bool, lake: type[SharedMemoryLake] = SharedMemoryLake) -> None:
         self.random = random.Random(seed)
         self.keyed = keyed
-        self.world = BesideFlink(KEY_TABLE if keyed else LOG_TABLE, [], lake)
+        self.is_clean = issubclass(lake, CleanMemoryLake)
+        tables = (CLEAN_LOG_TABLE, CLEAN_KEY_TABLE) if self.is_clean else (LOG_TABLE, KEY_TABLE)
+        self.world = BesideFlink(tables[keyed], [], lake)
         self.world.cluster.takes_kv_snapshots = keyed
         self.world.lake.faults = lambda: self.random.choice(LAKE_FAULTS) if self.faulty else "ok"
         self.faulty = True
-        self.rolls_back = self.random.random() < 0.4
+        self.rolls_back = self.random.random() < 0.4 and not self.is_clean
         """Either a user rolls back, or retention cuts the log: with both, rows can be lost for good."""
         self.happened: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()
@@ -53,6 +70,9 @@ class RandomStory:
         """Whether Fluss has assigned the table to us."""
         self.write()
         self.world.lake.ensure_table(self.world.info)
+        if self.is_clean:  # so that there is a state of ours to which a user can go back
+            self.world.cluster.write(0, *self.records(2), *([] if keyed else appended(1)))
+            self.run_ours()
 
     def step(self) -> None:
         things: dict[Callable[[], None], int] = {
@@ -61,8 +81,8 @@ class RandomStory:
             self.ours: 40,
             self.world.lake.deliver_late: 4,
             self.compact: 2,
-            self.roll_back if self.rolls_back else self.cut: 1,
-            self.expire: 1,
+            self.roll_back if self.rolls_back else self.cut: 0 if self.is_clean and not self.keyed else 1,
+            self.expire: 0 if self.is_clean else 1,
             self.mend: 6,
             self.kill: 1,
             self.lapse: 1,
@@ -191,15 +211,33 @@ class RandomStory:
         reasons = {
             "ForeignTieringOverlap": doubled,
             "ForeignTieringGap": bool(self.happened["rolled back"] or self.happened["cut"]),
-            "LakeRolledBack": bool(self.happened["rolled back"]),
-            "RecordAheadOfLake": bool(self.happened["rolled back"]),
+            "LakeRolledBack": bool(self.happened["rolled back"] or self.happened["went back"]),
+            "RecordAheadOfLake": bool(self.happened["rolled back"] or self.happened["went back"]),
             "HistoryExpired": bool(self.happened["expired"]),
             "LogTruncated": bool(self.happened["cut"]),
             "UntrackedLakeTable": bool(self.happened["expired"]),
             "MarkerLost": bool(self.happened["expired"] or (self.world.lake.ids_come_again and self.happened["rolled back"])),
             "ForeignTiering": bool(self.happened["expired"]),
+            "ForeignTieringUnproved": self.is_clean and (self.keyed or not self.is_as_stated()),
         }
         assert reasons.get(error.error_class), f"{error.error_class}: {error}"
+
+    def is_as_stated(self) -> bool:
+        """Whether the lake has each row of a log table once up to the end that Flink's newest snapshots state, and none behind it."""
+        lake, records = self.world.lake, self.world.cluster.records[B0]
+        files = (self.world.cluster.files.get(path, {}) for path in lake.offsets_path.values())
+        stated = max((offsets.get(B0, 0) for offsets in files), default=0)
+        expected = {(B0, offset): 1 for offset, record in enumerate(records[:stated]) if record is not None}
+        return lake.row_counts() == expected
+
+    def go_back(self, text: str) -> bool:
+        """A user sets the main branch on the snapshot that an error names."""
+        match = _FORMER_HEAD.search(text)
+        if match is not None:
+            self.world.lake.roll_back(int(match[1]))
+            retry_tiering(self.world.coordinator.call_parts, RetryTiering(self.world.info.path, caller="alice"))
+            self.happened["went back"] += 1
+        return match is not None
 
     def mend(self) -> None:
         """A user does what the error says; where that is refused, what the refusal says."""
@@ -207,6 +245,8 @@ class RandomStory:
         if record.state is not TableState.FAILED or record.error is None or record.error.retryable:
             return
         hint, tried = record.error.hint, {"adopt"}
+        if self.is_clean and not self.keyed and self.go_back(f"{record.error.message} {hint}"):
+            return
         for _ in range(4):
             actions = [action for action in _NAMED_ACTION.findall(hint) if action not in tried]
             if not actions:  # the log was cut while a round read it

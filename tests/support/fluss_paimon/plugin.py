@@ -1,8 +1,9 @@
-"""Fluss's own lake plugin for Paimon: its jars, fetched at set-up, and a cluster that has it."""
+"""Fluss's own lake plugin for Paimon: its jars, fetched by `make test` before all tests, and a cluster that has it."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from support.clusters.fluss_server import PROPERTIES
@@ -11,7 +12,6 @@ from support.repository import ROOT
 from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.jars import FLUSS_VERSION, ICEBERG_PLUGIN_JARS, plugins_folder, server_class_path
 from tiering.cli.maven_jars import MavenJar, fetch_jars
-from tiering.errors import SetupError
 
 JARS = (
     MavenJar(
@@ -28,15 +28,15 @@ _FOLDER = PLUGINS_FOLDER / "paimon"
 
 
 def paimon_plugins() -> Path:
-    """The folder for FLUSS_PLUGINS_DIR. Raises SetupError if a jar was not fetched."""
-    for path in (_FOLDER / jar.file_name for jar in JARS):
-        if not path.is_file():
-            raise SetupError(f"{path.name}, which a Fluss cluster of tests needs, is not in {path.parent}", hint="Run ./setup.sh.")
+    """The folder for FLUSS_PLUGINS_DIR. Fetches the jars that are not there; of two that do, the second waits. Raises SetupError."""
+    if not all((_FOLDER / jar.file_name).is_file() for jar in JARS):
+        fetch_jars(_FOLDER, JARS)
     for jar in _hadoop_jars():
         link = _FOLDER / jar.name
         if not link.exists():
             link.unlink(missing_ok=True)
-            link.symlink_to(jar)
+            with suppress(FileExistsError):  # another process was faster
+                link.symlink_to(jar)
     return PLUGINS_FOLDER
 
 
@@ -46,10 +46,15 @@ def paimon_settings(warehouse: Path) -> ClusterSettings:
     return ClusterSettings(paimon_plugins(), lake, lake_format="paimon", server_properties=PROPERTIES)
 
 
+def java_class_path() -> str:
+    """For `java -cp`: Paimon's Java library, Fluss's plugin and server, and what they need. Fetches what is missing. Raises SetupError."""
+    paimon_plugins()
+    return ":".join([server_class_path(), *(str(_FOLDER / jar.file_name) for jar in JARS), *map(str, _hadoop_jars())])
+
+
 def tiering_class_path() -> str:
-    """For `java -cp`: FlussPaimonTiering and all that it calls. Compiles it if need be. Raises SetupError if a jar was not fetched."""
-    paths = [*(_FOLDER / jar.file_name for jar in JARS), *_hadoop_jars()]
-    libraries = ":".join([server_class_path(), *map(str, paths)])
+    """The same with FlussPaimonTiering, which is compiled if need be. Raises SetupError."""
+    libraries = java_class_path()
     return f"{libraries}:{compiled_jar(HOME / 'src', libraries, HOME / 'target' / 'fluss-paimon-tiering.jar')}"
 
 
@@ -59,7 +64,5 @@ def _hadoop_jars() -> list[Path]:
 
 
 if __name__ == "__main__":
-    fetch_jars(_FOLDER, JARS)
-    paimon_plugins()
     tiering_class_path()
     sys.exit(0)

@@ -1,4 +1,7 @@
-"""A real HDFS on this machine for tests: a name node and a data node in one JVM, on free ports. Its jars are fetched at set-up."""
+"""A real HDFS on this machine for tests: a name node and a data node in one JVM, on free ports.
+
+`make test` fetches its jars before all tests; who finds none fetches them.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +38,18 @@ _MAIN = "org.apache.hadoop.test.MiniDFSClusterManager"
 
 
 def class_path() -> str:
-    """For `java -cp`: the rest is what a Fluss server and its plugin for Iceberg have. Raises SetupError if a jar was not fetched."""
+    """For `java -cp`: the rest is what a Fluss server and its plugin for Iceberg have. Fetches the jars that are not there.
+
+    Raises SetupError if that fails, or a jar of the server was not fetched.
+    """
+    if not all((FOLDER / jar.file_name).is_file() for jar in JARS):
+        fetch_jars(FOLDER, JARS)
     plugin = [plugins_folder() / "iceberg" / jar.file_name for jar in ICEBERG_PLUGIN_JARS if jar.group != "org.apache.fluss"]
     server = [server_folder() / jar.file_name for jar in SERVER_JARS if jar.group != "org.apache.fluss"]
-    paths = [*(FOLDER / jar.file_name for jar in JARS), *plugin, *server]
-    for path in paths:
+    for path in (*plugin, *server):
         if not path.is_file():
             raise SetupError(f"{path.name}, which an HDFS for tests needs, is not in {path.parent}", hint="Run ./setup.sh.")
-    return ":".join(map(str, paths))
+    return ":".join(str(path) for path in (*(FOLDER / jar.file_name for jar in JARS), *plugin, *server))
 
 
 @contextmanager
@@ -71,5 +78,5 @@ def _port(process: JavaProcess, details: Path) -> int:
 
 
 if __name__ == "__main__":
-    fetch_jars(FOLDER, JARS)
+    class_path()
     sys.exit(0)

@@ -6,7 +6,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Collection
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -77,7 +77,7 @@ class Source:
 
     def in_lake(self) -> list[tuple[int, str]]:
         """What readers see, but for what somebody else added."""
-        rows = self.world.iceberg(self.info).scan(selected_fields=("id", "text")).to_arrow()
+        rows = self.world.by_hand.rows(self.info.path)
         pairs = zip(rows["id"].to_pylist(), rows["text"].to_pylist(), strict=True)
         return sorted(pair for pair in pairs if pair[0] not in self.foreign)
 
@@ -110,34 +110,34 @@ def tiered(world: LakeWorld, has_primary_key: bool, partitioned: bool) -> Source
     return source
 
 
-def _catalog(source: Source) -> Any:
-    return source.world.iceberg_catalog()
-
-
 def _snapshots(source: Source) -> list[int]:
-    return [snapshot.snapshot_id for snapshot in source.world.iceberg(source.info).metadata.snapshots]
+    return source.world.by_hand.snapshots(source.info.path)
 
 
 def _compact(source: Source) -> None:
-    loaded = source.world.iceberg(source.info)
-    loaded.overwrite(loaded.scan().to_arrow())
+    source.world.by_hand.rewrite(source.info.path)
 
 
 def _add_foreign_row(source: Source, offset: int = 9_000, **summary: str) -> None:
     """A row of somebody else, in the place and shape of ours."""
-    loaded = source.world.iceberg(source.info)
-    schema = loaded.schema().as_arrow()
     row = {"id": offset, "region": "us", "text": "by hand", "__bucket": 0, "__offset": offset, "__timestamp": datetime.now(UTC)}
     source.foreign.add(offset)
-    loaded.append(pa.Table.from_pylist([row], schema=schema), snapshot_properties=summary)
+    source.world.by_hand.append(source.info.path, pa.Table.from_pylist([row]), summary)
+
+
+def _name_newest(source: Source) -> None:
+    """The tag of an Iceberg table moves to the newest snapshot. In Paimon that is the newest tiering commit if it says so itself."""
+    if source.world.lake_format == "iceberg":
+        tag_removed(source)
+        source.world.iceberg(source.info).manage_snapshots().create_tag(_snapshots(source)[-1], TAG).commit()
 
 
 def lost(source: Source) -> None:
-    _catalog(source).drop_table(str(source.info.path))
+    source.world.by_hand.drop(source.info.path)
 
 
 def renamed(source: Source) -> None:
-    _catalog(source).rename_table(str(source.info.path), "sales.former")
+    source.world.by_hand.rename(source.info.path, "former")
 
 
 def recreated_empty(source: Source) -> None:
@@ -146,13 +146,13 @@ def recreated_empty(source: Source) -> None:
 
 
 def recreated_with_its_rows(source: Source) -> None:
-    rows = source.world.iceberg(source.info).scan().to_arrow()
+    rows = source.world.by_hand.rows(source.info.path)
     recreated_empty(source)
-    source.world.iceberg(source.info).append(rows)
+    source.world.by_hand.append(source.info.path, rows, {})
 
 
 def rolled_back(source: Source) -> None:
-    source.world.iceberg(source.info).manage_snapshots().rollback_to_snapshot(_snapshots(source)[0]).commit()
+    source.world.by_hand.roll_back(source.info.path, _snapshots(source)[0])
 
 
 def rolled_back_below_a_compaction(source: Source) -> None:
@@ -166,7 +166,7 @@ def tag_removed(source: Source) -> None:
 
 def tag_removed_from_an_emptied_table(source: Source) -> None:
     tag_removed(source)
-    source.world.iceberg(source.info).delete()
+    source.world.by_hand.empty(source.info.path)
 
 
 def tag_moved_back(source: Source) -> None:
@@ -176,14 +176,12 @@ def tag_moved_back(source: Source) -> None:
 
 def tag_on_a_snapshot_without_marker(source: Source) -> None:
     _compact(source)
-    tag_removed(source)
-    source.world.iceberg(source.info).manage_snapshots().create_tag(_snapshots(source)[-1], TAG).commit()
+    _name_newest(source)
 
 
 def marker_unreadable(source: Source) -> None:
     _add_foreign_row(source, **{ROUND_ID_KEY: "damaged", PLAIN_KEY: "{"})
-    tag_removed(source)
-    source.world.iceberg(source.info).manage_snapshots().create_tag(_snapshots(source)[-1], TAG).commit()
+    _name_newest(source)
 
 
 def restored_from_a_backup(source: Source) -> None:
@@ -197,9 +195,10 @@ def restored_from_a_backup(source: Source) -> None:
 
 
 def history_expired(source: Source) -> None:
+    """Of an Iceberg table the tag keeps the newest tiering commit."""
     _compact(source)
     _compact(source)
-    source.world.iceberg(source.info).maintenance.expire_snapshots().older_than(datetime.now(UTC) + timedelta(days=1)).commit()
+    source.world.by_hand.expire(source.info.path)
 
 
 def _another_owners(source: Source, cluster_id: str, table_id: int) -> None:
@@ -340,5 +339,10 @@ def first_round_failed_behind_its_plan(world: LakeWorld, has_primary_key: bool, 
 def untracked_after_a_failed_first_round(source: Source) -> None:
     _add_foreign_row(source)
 
+
+IN_ICEBERG_ALONE: frozenset[State] = frozenset(
+    {tag_removed, tag_removed_from_an_emptied_table, tag_moved_back, tag_on_a_snapshot_without_marker, restored_from_a_backup}
+)
+"""Paimon tables have no tag of ours; one that is restored from a backup is one that was rolled back."""
 
 FIRST_STATES: tuple[State, ...] = (lost, renamed, recreated_empty, untracked_after_a_failed_first_round)

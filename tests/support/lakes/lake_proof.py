@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
-from tiering.lake.iceberg.catalogs.opening import open_catalog
+from support.lake_kinds.by_hand import lake_by_hand
 from tiering.lake.marker import Marker
 from tiering.lake.registry import open_lake
 from tiering.model.tables import BucketKey, TablePath
@@ -17,9 +16,7 @@ from tiering.model.tables import BucketKey, TablePath
 
 def lake_rows(lake_properties: Mapping[str, str], path: TablePath) -> pa.Table:
     """All rows of the lake table's head."""
-    is_hadoop = lake_properties.get("type") == "hadoop"  # of which pyiceberg has no catalog
-    catalog = open_catalog(lake_properties) if is_hadoop else load_catalog("lake", **dict(lake_properties))
-    return catalog.load_table((path.database_name, path.table_name)).scan().to_arrow()
+    return lake_by_hand("iceberg", lake_properties).rows(path)
 
 
 def places_by_footers(table: Table) -> list[tuple[int, int]]:
@@ -42,11 +39,9 @@ def places_in_files(locations: Iterable[str]) -> list[tuple[int, int]]:
 
 def rewrite_by_hand(lake_properties: Mapping[str, str], path: TablePath) -> int:
     """A user's compaction with pyiceberg: the same rows in files of its own. Returns the new head."""
-    table = load_catalog("lake", **dict(lake_properties)).load_table((path.database_name, path.table_name))
-    table.overwrite(table.scan().to_arrow())
-    head = table.current_snapshot()
-    assert head is not None
-    return head.snapshot_id
+    by_hand = lake_by_hand("iceberg", lake_properties)
+    by_hand.rewrite(path)
+    return by_hand.head(path)
 
 
 def marker_of(lake_properties: Mapping[str, str], path: TablePath) -> Marker | None:
@@ -55,26 +50,29 @@ def marker_of(lake_properties: Mapping[str, str], path: TablePath) -> Marker | N
     return None if view is None else view.marker
 
 
-def assert_every_offset_once(lake_properties: Mapping[str, str], path: TablePath, ends: Mapping[int, int]) -> pa.Table:
+def assert_every_offset_once(
+    lake_properties: Mapping[str, str], path: TablePath, ends: Mapping[int, int], lake_format: str = "iceberg"
+) -> pa.Table:
     """Each bucket's offsets are 0 .. end-1, none missing, none doubled; commits form a chain. Returns the rows."""
-    rows = lake_rows(lake_properties, path)
+    by_hand = lake_by_hand(lake_format, lake_properties)
+    rows = by_hand.rows(path)
     by_bucket: dict[int, list[int]] = {bucket: [] for bucket in ends}
     if "__offset" in rows.column_names:
         places = list(zip(rows["__bucket"].to_pylist(), rows["__offset"].to_pylist(), strict=True))
     else:
-        places = places_by_footers(load_catalog("lake", **dict(lake_properties)).load_table((path.database_name, path.table_name)))
+        places = places_in_files(map(str, by_hand.data_files(path)))
         assert len(places) == rows.num_rows
     for bucket, offset in places:
         by_bucket[bucket].append(offset)
     for bucket, end in ends.items():
         assert sorted(by_bucket[bucket]) == list(range(end)), f"bucket {bucket} of {path}"
-    assert_chain(lake_properties, path)
+    assert_chain(lake_properties, path, lake_format)
     return rows
 
 
-def assert_chain(lake_properties: Mapping[str, str], path: TablePath) -> None:
+def assert_chain(lake_properties: Mapping[str, str], path: TablePath, lake_format: str = "iceberg") -> None:
     """Every round id is in one snapshot at most, and each marker's base is the marker before it."""
-    view = open_lake("iceberg", dict(lake_properties)).view(path)
+    view = open_lake(lake_format, dict(lake_properties)).view(path)
     assert view is not None
     rounds = [snapshot.round_id for snapshot in view.snapshots.values() if snapshot.round_id is not None]
     assert len(rounds) == len(set(rounds))

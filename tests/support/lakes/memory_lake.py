@@ -143,6 +143,10 @@ class MemoryLake:
         """A user gives the table another name. Its files stay where they are: in the one folder of this lake."""
         self.tables[other] = self.tables.pop(path)
 
+    def files_of(self, committable: Committable) -> set[str]:
+        """What a commit of it will name."""
+        return {file for *_, file in ranges_of(committable)}
+
     def new_id(self) -> int:
         """The next number; also names snapshots."""
         return next(self._ids)

@@ -6,17 +6,17 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from support.clusters.embedded import scan_all
+from support.readers.paimon_java import JavaReader
 from support.readers.questions import Condition, Question
 from support.readers.source_tables import LAYOUTS, Row, SourceTable, Tables, TieredWorld
 from support.values.every_type import CASES, LATER, LATER_VALUES
+from tiering.lake.file_lists import ReadableLake
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN
 
 SYSTEM_COLUMNS = (BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN)
@@ -24,7 +24,7 @@ TYPES, ENCODINGS, TABLES, DELETES, CONDITIONS, VERSIONS = (
     "Types, with NULL and the values at their edges",
     "Encodings of Parquet",
     "Tables",
-    "Primary-key tables: rows that position deletes hide",
+    "Primary-key tables after updates and deletes",
     "Conditions, by which readers leave files out",
     "Earlier snapshots",
 )
@@ -173,20 +173,20 @@ def encodings(tables: Tables) -> Story:
         [{"id": n, **{name: None if n % 10 == 4 else value(n) for name, (_, value) in columns.items()}} for n in range(ENCODED_ROWS)]
     )
     yield
-    titles = {
-        "DELTA_BINARY_PACKED": ("integers", "timestamps", "dates"),
-        "BYTE_STREAM_SPLIT": ("doubles", "floats"),
-        "RLE_DICTIONARY": ("strings that repeat", "bytes that repeat", "decimals that repeat"),
-        "PLAIN": ("strings", "decimals", "booleans", "a list"),
-    }
-    named = [(encoding, title) for encoding, kinds in titles.items() for title in kinds]
+    titles = [
+        ("DELTA_BINARY_PACKED", ("integers", "timestamps", "dates")),
+        ("BYTE_STREAM_SPLIT" if table.world.lake_format == "iceberg" else "PLAIN", ("doubles", "floats")),
+        ("RLE_DICTIONARY", ("strings that repeat", "bytes that repeat", "decimals that repeat")),
+        ("PLAIN", ("strings", "decimals", "booleans", "a list")),
+    ]
+    named = [(encoding, title) for encoding, kinds in titles for title in kinds]
     return [_encoded(table, name, encoding, f"`{encoding}`, zstd: {title}") for name, (encoding, title) in zip(columns, named, strict=True)]
 
 
 def _encoded(table: SourceTable, column: str, encoding: str, title: str) -> Case:
     """A case of a column that is written so, which is looked up in the file."""
-    (file,) = [task.file.file_path for task in table.world.iceberg(table.info).scan().plan_files()]
-    group = pq.read_metadata(Path(urlparse(file).path)).row_group(0)
+    (file,) = _data_files(table)
+    group = pq.read_metadata(file).row_group(0)
     chunks = [group.column(number) for number in range(group.num_columns)]
     [chunk] = [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] == column]
     plain = {"PLAIN", "RLE"}  # levels, and booleans
@@ -194,6 +194,13 @@ def _encoded(table: SourceTable, column: str, encoding: str, title: str) -> Case
     assert encoding != "PLAIN" or set(chunk.encodings) <= plain, (column, chunk.encodings)
     assert chunk.compression == "ZSTD"
     return case_of(ENCODINGS, title, table, columns=[column])
+
+
+def _data_files(table: SourceTable) -> list[str]:
+    """Where the live data files of a table are."""
+    lake = table.world.lake
+    assert isinstance(lake, ReadableLake)
+    return [file.path for file in lake.file_lists(table.world.view(table.info), None).data]
 
 
 # --- log tables
@@ -227,7 +234,7 @@ def bucket_keys(tables: Tables) -> Story:
         yield
     row = [row for row in table.rows if row["id"] == 510]
     return [
-        case_of(TABLES, "log table with a bucket key (`bucket[4](id)`)", table),
+        case_of(TABLES, "log table with a bucket key", table),
         case_of(CONDITIONS, "the bucket key of a log table", table, row, condition=Condition("id", 510)),
     ]
 
@@ -259,7 +266,7 @@ def primary_keys(tables: Tables) -> Story:
     table.upsert(texts(*range(0, KEYS, 36), 5, KEYS, word="newest"))
     table.delete(texts(KEYS, 12))
     yield
-    assert _deletes(table)
+    assert table.world.lake_format != "iceberg" or _deletes(table)
     changed = [row for row in table.rows if row["id"] == 36]
     return [
         case_of(TABLES, "primary-key table, first round", fresh),
@@ -274,12 +281,9 @@ def primary_keys(tables: Tables) -> Story:
 def rewritten(tables: Tables) -> Story:
     """So many rows die in a round that the bucket is written anew."""
     table = tables.make("rewritten", TEXTS, 1, primary_key=("id",))
-    gone = tables.make("gone", TEXTS, primary_key=("id",))
     table.upsert(texts(*range(100)))
-    gone.upsert(texts(*range(20)))
     yield
     table.upsert(texts(*range(10), word="newer"))
-    gone.delete(texts(*range(20)))
     yield
     assert _deletes(table)
     table.upsert(texts(*range(80), word="newest"))
@@ -287,10 +291,33 @@ def rewritten(tables: Tables) -> Story:
     assert not _deletes(table)
     table.delete(texts(7))
     yield
-    return [
-        case_of(DELETES, "a bucket that was written anew, and a delete after it", table),
-        case_of(DELETES, "every row deleted", gone, []),
-    ]
+    return [case_of(DELETES, "a bucket that was written anew, and a delete after it", table)]
+
+
+def all_deleted(tables: Tables) -> Story:
+    table = tables.make("gone", TEXTS, primary_key=("id",))
+    table.upsert(texts(*range(20)))
+    yield
+    table.delete(texts(*range(20)))
+    yield
+    return [case_of(DELETES, "every row deleted", table, [])]
+
+
+def compacted(tables: Tables) -> Story:
+    """The round after a compaction puts its changes above files that Paimon wrote."""
+    table = tables.make("compacted", TEXTS, primary_key=("id",))
+    table.upsert(texts(*range(300)))
+    yield
+    table.upsert(texts(*range(0, 300, 4), word="newer"))
+    table.delete(texts(*range(2, 300, 20)))
+    yield
+    JavaReader(tables.world.warehouse).compact(table.name, buckets=2)
+    assert len(_data_files(table)) == 2
+    table.upsert(texts(*range(0, 300, 8), 2, word="newest"))
+    table.delete(texts(4, 5))
+    yield
+    assert len(_data_files(table)) == 4
+    return [case_of(DELETES, "files that Paimon's Java compacted, and changes after it", table)]
 
 
 def row_groups(tables: Tables) -> Story:
@@ -301,8 +328,7 @@ def row_groups(tables: Tables) -> Story:
     table.upsert([{**row, "ballast": None} for row in texts(0, 12, 50, 65, 66, word="newer")])
     table.delete(texts(1, 66, 69))
     yield
-    files = {task.file.file_path for task in table.world.iceberg(table.info).scan().plan_files()}
-    assert max(pq.read_metadata(Path(urlparse(file).path)).num_row_groups for file in files) > 1
+    assert max(pq.read_metadata(file).num_row_groups for file in _data_files(table)) > 1
     assert _deletes(table)
     return [case_of(DELETES, "files of several row groups", table, columns=["text"])]
 
@@ -358,9 +384,11 @@ def primary_key_partitions(tables: Tables) -> Story:
 
 
 def two_keys(tables: Tables) -> Story:
-    table = tables.make("pairs", PLACES, 3, primary_key=("id", "region"))
+    bucket_keys = ("id",) if tables.layout == "clean" else ("id", "region")
+    table = tables.make("pairs", PLACES, 3, primary_key=("id", "region"), bucket_keys=bucket_keys)
     yield from _changed_places(table)
-    return [case_of(DELETES, "a key of two columns (`identity(__bucket)` with system columns)", table)]
+    title = "a key of two columns, one of them the bucket key" if tables.layout == "clean" else "a key of two columns, both bucket keys"
+    return [case_of(DELETES, title, table)]
 
 
 # --- columns that came later, tables without rows
@@ -423,20 +451,24 @@ def no_keys(tables: Tables) -> Story:
     return [case_of(TABLES, "primary-key table without a snapshot", table)]
 
 
-LOG_STORIES = (every_type, log_tables, log_partitions, log_columns, names, no_rows)
+STORIES_OF_ALL = (
+    every_type,
+    encodings,
+    log_tables,
+    bucket_keys,
+    log_partitions,
+    log_columns,
+    names,
+    no_rows,
+    primary_keys,
+    all_deleted,
+    primary_key_partitions,
+    two_keys,
+    primary_key_columns,
+    no_keys,
+)
 STORIES: Mapping[str, Sequence[Callable[[Tables], Story]]] = {
-    "iceberg": (
-        *LOG_STORIES,
-        encodings,
-        bucket_keys,
-        primary_keys,
-        rewritten,
-        row_groups,
-        primary_key_partitions,
-        two_keys,
-        primary_key_columns,
-        no_keys,
-    ),
-    "paimon": LOG_STORIES,
+    "iceberg": (*STORIES_OF_ALL, rewritten, row_groups),
+    "paimon": (*STORIES_OF_ALL, compacted),
 }
-"""By the format of the lake: its log tables with bucket keys are not tiered to Paimon, nor its primary-key tables."""
+"""By the format of the lake."""

@@ -1,58 +1,99 @@
-"""A Python environment of their own for readers that want other versions than the project has. It is made at set-up.
+"""A Python environment of their own for readers that want other versions than the project has. `make test` makes it before all tests.
 
 It is `.venv/readers`, from the pinned requirements beside this file; packages that the project has too are in the project's version
-there, so that uv's cache has them already.
+there, so that uv's cache has them already. A test that finds none makes it, which takes minutes on a machine without that cache.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from support.repository import ROOT
 from tiering.errors import SetupError
 
-FOLDER = ROOT / ".venv" / "readers"
-REQUIREMENTS = Path(__file__).with_name("requirements.lock")
-_STAMP = FOLDER / ".lakeward-packages"
+INSTALL_SECONDS = 1_500
+"""For all downloads."""
+TEST_SECONDS = INSTALL_SECONDS + 300
+"""For a test that may have to make it first."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """`folder`: where it is; `requirements`: a file of pinned requirements, with hashes."""
+
+    folder: Path
+    requirements: Path
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter, once it is made."""
+        return self.folder / "bin" / "python"
+
+    def make(self) -> bool:
+        """Makes it if it is not there, or outdated, or an interrupted one; whether it did. Of two that do, the second waits.
+
+        Raises SetupError.
+        """
+        if self._is_made():
+            return False
+        with self.requirements.open() as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            if self._is_made():
+                return False
+            print("setup: installing other readers of lake tables for tests", file=sys.stderr)
+            self._install()
+        return True
+
+    def _install(self) -> None:
+        uv = Path(sys.executable).with_name("uv")
+        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            _run(uv, "venv", "-q", "--python", sys.executable, self.folder)
+            install = (uv, "pip", "install", "-q", "--compile-bytecode", "--python", self.python)
+            _run(*install, "--require-hashes", "-r", self.requirements)
+        except (OSError, subprocess.SubprocessError) as error:
+            output = getattr(error, "stderr", None) or error
+            raise SetupError(
+                f"the environment of the other readers of lake tables could not be made in {self.folder}: {str(output).strip()[-1_000:]}",
+                hint="Run `make test-setup` where a package index can be reached.",
+            ) from error
+        self._stamp.write_text(self._requirements_hash())
+
+    @property
+    def _stamp(self) -> Path:
+        return self.folder / ".lakeward-packages"
+
+    def _is_made(self) -> bool:
+        return self._stamp.is_file() and self._stamp.read_text() == self._requirements_hash()
+
+    def _requirements_hash(self) -> str:
+        return hashlib.sha256(self.requirements.read_bytes()).hexdigest()
+
+
+def _run(*command: str | Path) -> None:
+    subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True, timeout=INSTALL_SECONDS)
+
+
+READERS = Environment(ROOT / ".venv" / "readers", Path(__file__).with_name("requirements.lock"))
 
 
 def python() -> Path:
-    """The environment's interpreter. Raises SetupError if it was not made, or from other requirements."""
-    if not _is_made():
-        raise SetupError("the environment of the other readers of lake tables is missing or outdated", hint="Run ./setup.sh.")
-    return FOLDER / "bin" / "python"
+    """The interpreter of the readers' environment, which is made if need be. Raises SetupError."""
+    READERS.make()
+    return READERS.python
 
 
 def pin(package: str) -> str:
     """The version of one of its packages."""
-    pins = [line.split()[0] for line in REQUIREMENTS.read_text().splitlines() if "==" in line and not line.startswith(" ")]
+    pins = [line.split()[0] for line in READERS.requirements.read_text().splitlines() if "==" in line and not line.startswith(" ")]
     return dict(pin.split("==") for pin in pins)[package]
 
 
-def make() -> None:
-    """Makes it if it is not there; an interrupted one is made anew."""
-    if _is_made():
-        return
-    print("setup: installing other readers of lake tables for tests", file=sys.stderr)
-    uv = Path(sys.executable).with_name("uv")
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    subprocess.run([uv, "venv", "-q", "--python", sys.executable, FOLDER], check=True)
-    install = [uv, "pip", "install", "-q", "--compile-bytecode", "--python", FOLDER / "bin" / "python"]
-    subprocess.run([*install, "--require-hashes", "-r", REQUIREMENTS], check=True)
-    _STAMP.write_text(_requirements_hash())
-
-
-def _is_made() -> bool:
-    return _STAMP.is_file() and _STAMP.read_text() == _requirements_hash()
-
-
-def _requirements_hash() -> str:
-    return hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
-
-
 if __name__ == "__main__":
-    make()
+    READERS.make()

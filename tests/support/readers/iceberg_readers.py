@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import metadata
-from typing import Any
 
-import duckdb
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo
@@ -14,15 +12,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 
 from support.readers import environment
+from support.readers.duckdb_reader import duckdb_reader
 from support.readers.kinds import OutsideReader, OwnReader
 from support.readers.matrix import Limit, sorted_rows
 from support.readers.questions import Answer, Question, Reader
 from tiering.cli.spark.jars import ICEBERG_RUNTIME
-from tiering.lake.duckdb_rows import LakeColumns, live_rows, quoted
-from tiering.lake.file_lists import FIELD_ID_KEY
 from tiering.lake.iceberg.catalogs.opening import CATALOG_NAME
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.model.tables import TablePath
 
 
 def _reads_null_as_empty(answer: Answer, expected: pa.Table) -> bool:
@@ -40,13 +36,12 @@ ICEBERG_LIMITS = (
 
 def iceberg_readers(properties: Mapping[str, str], spark: SparkSession) -> list[Reader]:
     """Every reader of the lake with these properties of its catalog, which `spark` has as the catalog `lake`; in the page's order."""
-    lake = IcebergLake(dict(properties))
     spark_title = f"Spark {spark.version}, Iceberg {ICEBERG_RUNTIME.version}"
     datafusion_title = f"DataFusion {environment.pin('datafusion')}, iceberg-rust {environment.pin('pyiceberg-core')}"
     return [
         OwnReader("pyiceberg", f"pyiceberg {metadata.version('pyiceberg')}", lambda question: by_pyiceberg(properties, question)),
         OwnReader("spark", spark_title, SparkReader(spark).read),
-        OwnReader("duckdb", f"DuckDB {duckdb.__version__}", lambda question: by_duckdb(lake, question)),
+        duckdb_reader(IcebergLake(dict(properties))),
         OutsideReader("datafusion", datafusion_title, properties),
         OutsideReader("polars", f"Polars {environment.pin('polars')}", properties),
         OutsideReader("daft", f"Daft {environment.pin('daft')}", properties),
@@ -83,28 +78,3 @@ class SparkReader:
             except Exception:
                 return rows.select(columns).toArrow()
         return self._whole[place].select(columns)
-
-
-def by_duckdb(lake: IcebergLake, question: Question) -> pa.Table:
-    """From the file lists, as `lakeward sql --engine duckdb` reads; DuckDB's extension for Iceberg takes no part."""
-    path = TablePath(*question.table.split("."))
-    view = lake.view(path)
-    assert view is not None
-    columns, files = lake.columns(view), lake.file_lists(view, question.snapshot_id)
-    if not files.data:
-        return columns.empty_table().select(list(question.columns))
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-
-        def run(sql: str, parameters: Mapping[str, object]) -> list[tuple[Any, ...]]:
-            return connection.execute(sql, parameters).fetchall()
-
-        connection.register("no_rows", columns.empty_table())
-        types = {name: kind for name, kind, *_ in run("DESCRIBE SELECT * FROM no_rows", {})}
-        field_ids = {field.name: int((field.metadata or {})[FIELD_ID_KEY]) for field in columns}
-        live = live_rows(run, files, LakeColumns(types, field_ids), path)
-        shown = ", ".join(f"{live.expressions[name]} AS {quoted(name)}" for name in columns.names)
-        picked = f"SELECT {', '.join(map(quoted, question.columns))} FROM (SELECT {shown} FROM {live.relation})"
-        if question.condition is None:
-            return connection.sql(picked).to_arrow_table()
-        return connection.sql(f"{picked} WHERE {quoted(question.condition.column)} = ?", params=[question.condition.value]).to_arrow_table()

@@ -1,9 +1,13 @@
-"""docs/readers.md, from the matrix. `PYTHONPATH=tests .venv/bin/python -m support.readers.page` writes it anew."""
+"""docs/readers.md, from the matrix. `PYTHONPATH=tests .venv/bin/python -m support.readers.page` writes it anew.
+
+`Iceberg` or `Paimon` behind it: that part alone, and the introduction.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +17,7 @@ import structlog
 from support.readers.cases import all_cases
 from support.readers.iceberg_readers import ICEBERG_LIMITS, iceberg_readers
 from support.readers.matrix import Cell, Limit, matrix
-from support.readers.paimon_readers import paimon_readers
+from support.readers.paimon_readers import PAIMON_LIMITS, paimon_readers
 from support.readers.source_tables import TieredWorld
 from support.repository import ROOT
 from support.running.spark_sessions import spark_session
@@ -31,12 +35,15 @@ columns, types and rows with those that the source holds. The page is written fr
 |---|---|---|---|
 | pyiceberg | `catalog.load_table("db.t").scan()` | pyiceberg | PyArrow |
 | Spark | `SELECT * FROM lake.db.t`, with what `lakeward spark-conf --lake` prints | Iceberg's Java library | its vectorised reader |
-| DuckDB | `lakeward sql --engine duckdb`; DuckDB's own extension takes no part | Lakeward's lists of files and deletes | DuckDB |
+| DuckDB | `lakeward sql --engine duckdb`; DuckDB's extensions for lakes take no part | Lakeward | DuckDB |
 | DataFusion | `context.register_table("t", catalog.load_table("db.t"))` with `pyiceberg-core` | iceberg-rust | iceberg-rust |
 | Polars | `polars.scan_iceberg(table, reader_override="native")` | pyiceberg | Polars |
 | Daft | `daft.read_iceberg(table)` | pyiceberg | Daft |
+| Paimon (Java) | `catalog.getTable(...).newReadBuilder()`, with Paimon's Java library | Paimon | Paimon |
 | pypaimon | `catalog.get_table("db.t").new_read_builder()` | pypaimon | PyArrow |
 | pypaimon-rust | `PaimonCatalog({"warehouse": ...}).get_table("db.t").new_read_builder()` | paimon-rust | paimon-rust |
+
+Lakeward hands DuckDB the lists of files and deletes, and merges the keys of Paimon tables in SQL.
 
 DataFusion takes no number of a snapshot: an earlier one is read through the metadata file of that time (`StaticTable.from_metadata`).
 
@@ -44,9 +51,9 @@ Not in any lake table, and refused by name where a table is tiered: TIME, BINARY
 """
 
 
-def page(matrices: Mapping[str, Sequence[Cell]]) -> str:
-    """The page of the matrices, by the format of the lake."""
-    return "\n".join([INTRODUCTION, *(section(lake_format, cells) for lake_format, cells in matrices.items())])
+def page(of_format: Mapping[str, str]) -> str:
+    """The page of these parts, by the format of the lake."""
+    return "\n".join([INTRODUCTION, *(of_format[lake_format] for lake_format in CELLS)])
 
 
 def section(lake_format: str, cells: Sequence[Cell]) -> str:
@@ -103,16 +110,23 @@ def iceberg_cells(folder: Path) -> list[Cell]:
 
 def paimon_cells(folder: Path) -> list[Cell]:
     world = TieredWorld(folder, "paimon")
-    cells = matrix(all_cases(world), paimon_readers(world.lake_properties["warehouse"].removeprefix("file://")), ())
+    cells = matrix(all_cases(world), paimon_readers(world.warehouse), PAIMON_LIMITS)
     world.close()
     return cells
 
 
-def main() -> None:
+CELLS: Mapping[str, Callable[[Path], list[Cell]]] = {"Iceberg": iceberg_cells, "Paimon": paimon_cells}
+"""By the format of the lake, in the page's order."""
+
+
+def main(formats: Sequence[str]) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    with TemporaryDirectory() as iceberg, TemporaryDirectory() as paimon:
-        PAGE.write_text(page({"Iceberg": iceberg_cells(Path(iceberg)), "Paimon": paimon_cells(Path(paimon))}))
+    _, of_format = sections(PAGE.read_text())
+    for lake_format in formats or CELLS:
+        with TemporaryDirectory() as folder:
+            of_format = {**of_format, lake_format: section(lake_format, CELLS[lake_format](Path(folder)))}
+    PAGE.write_text(page(of_format))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

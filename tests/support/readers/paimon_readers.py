@@ -1,21 +1,45 @@
-"""The readers of Paimon tables: one of this environment, and one of their own."""
+"""The readers of Paimon tables: of this environment, of a JVM, and of the readers' own environment."""
 
 from __future__ import annotations
 
 from importlib import metadata
+from pathlib import Path
 
 import pyarrow as pa
 from pypaimon import CatalogFactory
 
 from support.readers import environment
+from support.readers.duckdb_reader import duckdb_reader
 from support.readers.kinds import OutsideReader, OwnReader
-from support.readers.questions import Question, Reader
+from support.readers.matrix import Limit, difference_of
+from support.readers.paimon_java import JavaReader
+from support.readers.questions import Answer, Question, Reader
+from tiering.lake.paimon.lake import PaimonLake
+
+
+def _has_microseconds(answer: Answer, expected: pa.Table) -> bool:
+    wider = {pa.timestamp("ms", "UTC"): pa.timestamp("us", "UTC")}
+    return (
+        difference_of(answer, expected.cast(pa.schema([field.with_type(wider.get(field.type, field.type)) for field in expected.schema])))
+        is None
+    )
+
+
+PAIMON_LIMITS = (
+    Limit(
+        "duckdb",
+        "DuckDB's TIMESTAMP WITH TIME ZONE has microseconds, and the column `__timestamp` milliseconds: the moments are the same.",
+        _has_microseconds,
+    ),
+)
 
 
 def paimon_readers(warehouse: str) -> list[Reader]:
     """Every reader of the Paimon tables in a folder, in the page's order."""
     return [
         OwnReader("pypaimon", f"pypaimon {metadata.version('pypaimon')}", lambda question: by_pypaimon(warehouse, question)),
+        JavaReader(warehouse),
+        duckdb_reader(PaimonLake(Path(warehouse))),
         OutsideReader("pypaimon-rust", f"pypaimon-rust {environment.pin('pypaimon-rust')}", {"warehouse": warehouse}),
     ]
 

@@ -13,14 +13,15 @@ from support.background import tick
 from support.worlds.lake_world import FRESHNESS_S, LakeWorld
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
+from tiering.lake.layouts import LAYOUT_OPTION, Layout
 from tiering.lake.registry import open_lake
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TIMESTAMP_COLUMN, TableInfo, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 LAYOUTS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
-    "iceberg": {"system-columns": {}},
-    "paimon": {"system-columns": {"table.datalake.format": "paimon"}},
+    "iceberg": {layout: {LAYOUT_OPTION: layout} for layout in (Layout.SYSTEM_COLUMNS, Layout.CLEAN)},
+    "paimon": {Layout.SYSTEM_COLUMNS: {LAYOUT_OPTION: Layout.SYSTEM_COLUMNS, "table.datalake.format": "paimon"}},
 }
 """By the format of the lake its tables' layouts, each with the table options that choose it."""
 
@@ -76,7 +77,9 @@ class SourceTable:
         """
         if self.world.lake_format == "iceberg":
             return self.world.lake.columns(self.world.view(self.info))
-        columns = self.info.lake_schema()
+        columns = Layout(self.layout).lake_schema(self.info)
+        if TIMESTAMP_COLUMN not in columns.names:
+            return columns
         return columns.set(columns.get_field_index(TIMESTAMP_COLUMN), pa.field(TIMESTAMP_COLUMN, pa.timestamp("ms", "UTC")))
 
     def _key(self, row: Row) -> tuple[Any, ...]:
@@ -111,6 +114,11 @@ class TieredWorld(LakeWorld):
             self._assignment = answer
             outcome = self.begin(self._tables[answer.tiering_table.table_id]).end()
             assert outcome.state in (RoundState.SUCCEEDED, RoundState.EMPTY), outcome
+
+    @property
+    def warehouse(self) -> str:
+        """The lake's folder."""
+        return self.lake_properties["warehouse"].removeprefix("file://")
 
     def _request_table(self, table: TableInfo) -> pb.LakeTieringHeartbeatResponse:
         assert self._assignment is not None

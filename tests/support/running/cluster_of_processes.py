@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from support.lake_kinds.by_hand import LakeByHand, lake_by_hand
+from support.lake_kinds.kinds import ICEBERG, LakeKind
 from support.lakes.lake_proof import assert_every_offset_once
 from support.running.processes import Process, wait_for
 from tiering import crash_points
@@ -18,9 +20,8 @@ from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
-from tiering.lake.layouts import DEFAULT_LAYOUT, LAYOUT_OPTION, Layout
 from tiering.model.status import TableStatus
-from tiering.model.tables import DEFAULT_LAKE_FORMAT, TablePath
+from tiering.model.tables import TablePath
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 SERVICE_TIMEOUT_MS = 3_000
@@ -92,14 +93,13 @@ class Deployment:
         freshness: str = "1 s",
         schema: pa.Schema = SCHEMA,
         buckets: int = BUCKETS,
-        layout: Layout = DEFAULT_LAYOUT,
-        lake_format: str = DEFAULT_LAKE_FORMAT,
+        kind: LakeKind = ICEBERG,
     ) -> None:
         """A lake-enabled log table."""
         with self.cluster() as cluster:
             cluster.create_database(path.database_name, ignore_if_exists=True)
             properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness}
-            properties |= {LAYOUT_OPTION: layout.value, "table.datalake.format": lake_format}
+            properties |= kind.options
             cluster.create_table(path, TableSpec(schema, buckets, properties=properties))
 
     def drop(self, path: TablePath) -> None:
@@ -134,11 +134,16 @@ class Deployment:
 
         return wait_for(f"{path} is tiered", probe, seconds)
 
+    def by_hand(self, kind: LakeKind) -> LakeByHand:
+        """The lake of these tables, as users see and change it."""
+        return lake_by_hand(kind.format, self.data.lake_properties)
+
     def assert_exact(self, path: TablePath, count: int, lake_properties: Mapping[str, str] | None = None) -> None:
         """The lake has every offset of the log once, and exactly the rows `0 .. count-1`."""
         with self.cluster() as cluster:
-            ends = {bucket.bucket_id: log.log_end for bucket, log in cluster.offsets(cluster.table(path)).items()}
-        offsets = assert_every_offset_once(lake_properties or self.data.lake_properties, path, ends)
+            table = cluster.table(path)
+            ends = {bucket.bucket_id: log.log_end for bucket, log in cluster.offsets(table).items()}
+        offsets = assert_every_offset_once(lake_properties or self.data.lake_properties, path, ends, table.lake_format)
         assert sorted(offsets["id"].to_pylist()) == list(range(count))
 
     def close(self) -> None:

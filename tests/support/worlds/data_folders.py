@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from support.background import tick
+from support.lake_kinds.kinds import LakeKind
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
 from tiering.cluster.embedded.rpc.writer import LogWriter
@@ -21,9 +22,9 @@ FLIGHTS_ROWS = 1_000
 class FolderWorld(LakeWorld):
     """A LakeWorld whose store is in the folder, as `lakeward up` has it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, kind: LakeKind | None = None) -> None:
         self.folder: DataFolder = open_data_folder(root)
-        super().__init__(self.folder.root, SqlStore(self.folder.store_url))
+        super().__init__(self.folder.root, SqlStore(self.folder.store_url), kind)
 
     def close(self) -> None:
         super().close()

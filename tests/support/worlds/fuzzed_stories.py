@@ -1,6 +1,6 @@
 """Stories of a small deployment, drawn from a seed: tables, rows, rounds, CALLs, deaths and damage in any order, and a model of the rows.
 
-Everything is real but the processes: embedded cluster, coordinator over SQLite, rounds, Iceberg lake. `Story.heal` then does what the
+Everything is real but the processes: embedded cluster, coordinator over SQLite, rounds, lake. `Story.heal` then does what the
 printed hints say until nothing is left to do; `Story.prove` compares.
 """
 
@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.table import Table
 
 from support.background import tick
+from support.lake_kinds.kinds import LakeKind
 from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import FRESHNESS_S, SteppedRound
 from support.worlds.leases import keeper
@@ -76,9 +78,9 @@ class Model:
 class Story:
     """One of them. Steps are methods; `log` tells what was done."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, kind: LakeKind) -> None:
         self.rng = random.Random(seed)
-        self.world = FolderWorld(folder)
+        self.world = FolderWorld(folder, kind)
         self.world.storage.create_database("sales")
         self.models: dict[str, Model] = {}
         self.abandoned: list[SteppedRound] = []
@@ -136,6 +138,7 @@ class Story:
             "table.datalake.enabled": "true" if rng.random() < 0.8 else "false",
             "table.datalake.freshness": f"{FRESHNESS_S} s",
             "table.kv.snapshot.interval": "365 d",
+            **self.world.lake_options,
         }
         if not has_primary_key:
             del properties["table.kv.snapshot.interval"]
@@ -320,22 +323,21 @@ class Story:
     # what others do in the lake
 
     def damage(self) -> str | None:
-        path, catalog = self.pick().info.path, self.world.iceberg_catalog()
-        if not catalog.table_exists(str(path)):
+        path, by_hand = self.pick().info.path, self.world.by_hand
+        if not by_hand.exists(path):
             return None
         action = self.rng.choice(("drop", "rename", "roll back", "untag", "compact"))
-        table = catalog.load_table(str(path))
+        line = by_hand.line(path)
         if action == "drop":
-            catalog.drop_table(str(path))
+            by_hand.drop(path)
         elif action == "rename":
-            catalog.rename_table(str(path), f"sales.former-{next(self._numbers)}")
-        elif action == "untag" and table.metadata.refs.keys() - {"main"}:
-            (tag,) = table.metadata.refs.keys() - {"main"}
-            table.manage_snapshots().remove_tag(tag).commit()
-        elif action == "compact" and table.current_snapshot() is not None:
-            table.overwrite(table.scan().to_arrow())
-        elif action == "roll back" and len(table.history()) > 1:
-            table.manage_snapshots().rollback_to_snapshot(table.history()[-2].snapshot_id).commit()
+            by_hand.rename(path, f"former-{next(self._numbers)}")
+        elif action == "untag" and self.world.lake_format == "iceberg":
+            _untag(self.world.iceberg_catalog().load_table(str(path)))
+        elif action == "compact" and line:
+            by_hand.rewrite(path)
+        elif action == "roll back" and len(line) > 1:
+            by_hand.roll_back(path, line[-2])
         return f"{action} {path}"
 
     # the end
@@ -382,9 +384,9 @@ class Story:
             assert hinted_call is not None, f"{path}: nothing to do in {hint!r}"
             assert hinted_call["table"] == str(path)
             rename = _RENAME.search(hint)
-            table_is_there = self.world.iceberg_catalog().table_exists(str(path))
+            table_is_there = self.world.by_hand.exists(path)
             if rename is not None and rename.start() < hinted_call.start() and table_is_there:
-                self.world.iceberg_catalog().rename_table(str(path), f"sales.former-{next(self._numbers)}")
+                self.world.by_hand.rename(path, f"former-{next(self._numbers)}")
             answer = self.attempt(
                 f"follow {hinted_call['action']}", lambda hinted_call=hinted_call: _run(self._reconcile(path, hinted_call["action"]))
             )  # type: ignore[misc]
@@ -401,7 +403,7 @@ class Story:
             if view is None or view.head is None:
                 assert not model.rows, f"{model.info.path}: no lake table"
                 continue
-            lake = self.world.iceberg(model.info).scan(selected_fields=("id", "region", "text")).to_arrow().to_pylist()
+            lake = self.world.by_hand.rows(model.info.path).to_pylist()
             held = Counter((row["id"], row["region"], row["text"]) for row in lake)
             expected = Counter(model.rows.values())
             if not model.left_out:
@@ -418,6 +420,11 @@ class Story:
         before = [(status.table_name, status.status) for status in self.world.coordinator.view().table_statuses()]
         self.world.restart()
         assert [(status.table_name, status.status) for status in self.world.coordinator.view().table_statuses()] == before
+
+
+def _untag(table: Table) -> None:
+    for tag in table.metadata.refs.keys() - {"main"}:
+        table.manage_snapshots().remove_tag(tag).commit()
 
 
 def _columns() -> pa.Schema:

@@ -12,6 +12,8 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
 from support.background import tick
+from support.lake_kinds.by_hand import LakeByHand, lake_by_hand
+from support.lake_kinds.kinds import LakeKind
 from support.lakes.lake_proof import assert_every_offset_once
 from support.worlds.coordinator_world import HandClock
 from support.worlds.leases import DirectLeaseCalls, keeper
@@ -30,7 +32,7 @@ from tiering.coordinator.tierers.leases import Leases
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import Marker
-from tiering.lake.registry import local_lake_properties
+from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets, TableInfo, TablePath
 from tiering.round.messages import RoundReport, ack_to_pb, plan_to_pb, progress_to_pb, proposed_commit_to_pb, report_answer, report_to_pb
@@ -213,12 +215,22 @@ class InlineDeployment:
 
 
 class LakeWorld(InlineDeployment):
-    """On the embedded cluster, with tables of SCHEMA."""
+    """On the embedded cluster, with tables of SCHEMA. `kind`: of their lake tables, where that is what a test is about."""
 
-    def __init__(self, folder: Path, store: Store | None = None) -> None:
+    def __init__(self, folder: Path, store: Store | None = None, kind: LakeKind | None = None) -> None:
+        self.lake_format = "iceberg" if kind is None else kind.format
+        self.lake_options: Mapping[str, str] = {} if kind is None else kind.options
         super().__init__(local_lake_properties(folder), store)
         self.storage = self._open_cluster(folder / "cluster")
         self.coordinator = self._start()
+
+    def _open_lake(self) -> Any:
+        return open_lake(self.lake_format, self.lake_properties)
+
+    @property
+    def by_hand(self) -> LakeByHand:
+        """The lake, as a user's other programs see and change it."""
+        return lake_by_hand(self.lake_format, self.lake_properties)
 
     def _open_cluster(self, folder: Path) -> EmbeddedStorage:
         return EmbeddedStorage(folder, self.clock, RandomIds(), self.lake.check_schema)
@@ -233,15 +245,21 @@ class LakeWorld(InlineDeployment):
         self.coordinator = self._start()
 
     def table(
-        self, name: str, buckets: int = 2, partition_keys: tuple[str, ...] = (), schema: pa.Schema = SCHEMA, **options: str
+        self,
+        name: str,
+        buckets: int = 2,
+        partition_keys: tuple[str, ...] = (),
+        schema: pa.Schema = SCHEMA,
+        bucket_keys: tuple[str, ...] = (),
+        **options: str,
     ) -> TableInfo:
         """A new lake-enabled log table. An option `log_ttl` is `table.log.ttl`."""
         path = TablePath("sales", name)
         self.storage.create_database(path.database_name, ignore_if_exists=True)
-        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s"}
+        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s", **self.lake_options}
         properties |= {f"table.{name.replace('_', '.')}": value for name, value in options.items()}
         more: dict[str, Any] = {"partition_keys": partition_keys} if partition_keys else {}
-        table = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, **more))
+        table = self.storage.create_table(path, TableSpec(schema, buckets, bucket_keys, properties=properties, **more))
         tick(self.coordinator)
         return table
 
@@ -257,7 +275,7 @@ class LakeWorld(InlineDeployment):
         """A new lake-enabled primary-key table. An option `log_ttl` is `table.log.ttl`."""
         path = TablePath("sales", name)
         self.storage.create_database(path.database_name, ignore_if_exists=True)
-        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s"}
+        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s", **self.lake_options}
         properties |= {f"table.{name.replace('_', '.')}": value for name, value in options.items()}
         more: dict[str, Any] = {"partition_keys": partition_keys} if partition_keys else {}
         table = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, primary_key=key, **more))

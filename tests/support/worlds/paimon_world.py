@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from support.background import tick
+from support.lakes.lake_proof import places_in_files
 from support.lakes.paimon_kit import PaimonKit
 from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import FRESHNESS_S
@@ -47,8 +48,11 @@ class PaimonWorld(FolderWorld):
         return table
 
     def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
-        """As pypaimon reads them; each once."""
+        """As pypaimon reads them; each once. Those of a clean table by the footers of the files that pypaimon would read."""
         rows = self.kit.read(table)
+        if "__offset" not in rows.column_names:
+            splits = self.kit.by_pypaimon(table).new_read_builder().new_scan().plan().splits()
+            return sorted(places_in_files(file.file_path for split in splits for file in split.files))
         return sorted(zip(rows["__bucket"].to_pylist(), rows["__offset"].to_pylist(), strict=True))
 
     def whole(self, table: TableInfo) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from support.background import tick
 from support.clusters.memory_cluster import MemoryCluster, log_table
-from support.lakes.memory_lake import MemoryTable, Range, ranges_of
+from support.lakes.memory_lake import MemoryTable
 from support.lakes.swept_lake import SweptMemoryLake
 from support.worlds.leases import keeper
 from support.worlds.memory_store import MemoryStore
@@ -213,7 +213,7 @@ class Simulation:
         for path in self.lake.tables:
             assert not self.lake.missing(path), f"a snapshot of {path} or a late commit lacks its files"
         for tierer in self.tierers:
-            lacks = {file for *_, file in self._may_still_commit(tierer)} - self.lake.files.keys()
+            lacks = self._may_still_commit(tierer) - self.lake.files.keys()
             assert not lacks, f"the suspended {tierer.tierer_id} lacks {lacks}"
         table = self.lake.tables.get(TABLE.path)
         if table is None or table.head is None:
@@ -251,10 +251,10 @@ class Simulation:
         uuid = self.coordinator.table_records.all()[TABLE.table_id].lake.table_uuid
         assert uuid is None or uuid in {table.uuid for table in self.lake.tables.values()}, f"{uuid} is no lake table"
 
-    def _may_still_commit(self, tierer: SimulatedTierer) -> tuple[Range, ...]:
-        """What a tierer will name in its commit, if it is granted one or still can be, and the lake would take it."""
+    def _may_still_commit(self, tierer: SimulatedTierer) -> set[str]:
+        """The files that a tierer will name in its commit, if it is granted one or still can be, and the lake would take it."""
         if tierer.running is None:
-            return ()
+            return set()
         assignment, runner = tierer.running
         state = runner._state
         record = self.coordinator.table_records.get(TABLE.table_id)
@@ -263,10 +263,10 @@ class Simulation:
         tiered = None if table is None else self.lake.tiered(table)
         uuid = None if table is None else table.uuid
         if state.committable is None or not (runner.granted or owns) or base is None or state.failure is not None:
-            return ()
+            return set()
         if (base.table_uuid, base.tiered) != (uuid, tiered):
-            return ()
-        return ranges_of(state.committable)
+            return set()
+        return self.lake.files_of(state.committable)
 
     def _check_rows(self, table: MemoryTable) -> None:
         assert table.head is not None

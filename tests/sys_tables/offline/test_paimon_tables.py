@@ -13,6 +13,7 @@ from support.worlds.paimon_world import PaimonWorld
 from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
+from tiering.lake.layouts import Layout
 from tiering.model.tables import TableInfo
 
 
@@ -46,9 +47,10 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
     here.close()
 
 
-def test_a_log_table_is_read_with_columns_that_were_added_and_its_size_is_known(opened: Opened) -> None:
+@pytest.mark.parametrize("layout", Layout)
+def test_a_log_table_is_read_with_columns_that_were_added_and_its_size_is_known(opened: Opened, layout: Layout) -> None:
     world = opened.world
-    table = world.log_table("orders")
+    table = world.log_table("orders", datalake_layout=layout)
     world.append(table, 0, 100)
     world.tier(table)
     assert opened.rows("SELECT count(*), sum(id) FROM fluss.sales.orders") == [(100, 4_950)]
@@ -65,11 +67,12 @@ def test_a_log_table_is_read_with_columns_that_were_added_and_its_size_is_known(
     assert opened.rows("SELECT lake_format, lake_location FROM sys.tables") == [("paimon", str(world.kit.folder(table)))]
 
 
-def test_a_primary_key_table_is_read_merged(opened: Opened) -> None:
+@pytest.mark.parametrize("layout", Layout)
+def test_a_primary_key_table_is_read_merged(opened: Opened, layout: Layout) -> None:
     world = opened.world
     keys_only = pa.schema([pa.field("day", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False)])
     columns = keys_only.append(pa.field("n", pa.int32()))
-    table = world.create("visits", TableSpec(columns, 3, primary_key=("day", "id"), partition_keys=("day",)))
+    table = world.create("visits", TableSpec(columns, 3, primary_key=("day", "id"), partition_keys=("day",)), datalake_layout=layout)
     for number in range(4):
         keys = [(day, key) for day in ("mon", "tue") for key in range(number * 3, number * 3 + 9)]
         rows = {"day": [day for day, _ in keys], "id": [key for _, key in keys], "n": [number] * len(keys)}

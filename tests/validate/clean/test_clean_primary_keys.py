@@ -9,7 +9,6 @@ import pytest
 
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.worlds.validated import check, data_files, faults, read, replace_column, rewrite, untold
-from tiering.errors import InvalidArgument
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.validate.results import Level
 
@@ -121,10 +120,3 @@ def test_rows_of_a_kv_snapshot_and_a_log_that_was_cut(world: LakeWorld) -> None:
     replace_column(oldest, "text", ["wrong", *read(oldest)["text"].to_pylist()[1:]])
     # The log does not have that row's change any more; the footer of its file still tells.
     assert faults(check(world, planes)) == [("checksums", "table", f"the file {oldest} has other rows than were written to it")]
-
-
-def test_several_bucket_keys_are_refused_with_a_way_out(world: LakeWorld) -> None:
-    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("city", pa.string(), nullable=False)])
-    with pytest.raises(InvalidArgument, match="its buckets would share files") as refusal:
-        world.primary_key_table("places", schema=schema, key=("id", "city"), datalake_layout="clean")
-    assert refusal.value.hint == "Choose one bucket key, or table.datalake.layout = system-columns."

@@ -12,6 +12,7 @@ from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, re
 from tiering.cli.terminal.logs import LogFormat, configure_logging
 from tiering.cli.terminal.options import (
     DEFAULT_SLOTS,
+    DEFAULT_STALLED_AFTER,
     DEFAULT_URI,
     ConfOption,
     LogFormatOption,
@@ -20,8 +21,10 @@ from tiering.cli.terminal.options import (
     MetricsHostOption,
     MetricsPortOption,
     SlotsOption,
+    StalledAfterOption,
     UriOption,
     read_pairs,
+    read_stalled_after,
 )
 from tiering.files.private_files import keep_files_private
 from tiering.lake.catalog_properties import lake_environment
@@ -38,6 +41,7 @@ def tierer(
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
     slots: SlotsOption = DEFAULT_SLOTS,
+    stalled_after: StalledAfterOption = DEFAULT_STALLED_AFTER,
     fluss_conf: FlussConfOption = None,
     tierer_id: Annotated[str | None, typer.Option(help="Its name in the system tables; made up by default.")] = None,
     metrics_port: MetricsPortOption = None,
@@ -63,4 +67,5 @@ def tierer(
     os.environ.update(lake_environment({} if lake is None else lake.properties))
     read_storage(fluss_conf)
     properties, monitoring = read_pairs(conf or [], "--conf"), MonitoringSettings(metrics_port, metrics_host)
-    run_tierer(TiererSettings(uri, master, slots, tierer_id, properties, parent_pid, monitoring, insecure))
+    stalled_ms = read_stalled_after(stalled_after)
+    run_tierer(TiererSettings(uri, master, slots, tierer_id, properties, parent_pid, monitoring, insecure, stalled_ms))

@@ -8,7 +8,16 @@ import typer
 
 from tiering.cli.terminal.lake_options import OTHER_OPTIONS
 from tiering.cli.terminal.option_groups import with_options
-from tiering.cli.terminal.options import DEFAULT_SLOTS, ConfOption, MasterOption, SlotsOption, TiererMetricsPortOption
+from tiering.cli.terminal.options import (
+    DEFAULT_SLOTS,
+    DEFAULT_STALLED_AFTER,
+    ConfOption,
+    MasterOption,
+    SlotsOption,
+    StalledAfterOption,
+    TiererMetricsPortOption,
+    read_stalled_after,
+)
 from tiering.cli.terminal.service_options import ServiceOptions
 
 
@@ -24,6 +33,7 @@ def up(
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
     slots: SlotsOption = DEFAULT_SLOTS,
+    stalled_after: StalledAfterOption = DEFAULT_STALLED_AFTER,
     tierer_metrics_port: TiererMetricsPortOption = None,
 ) -> None:
     """Run everything on this machine: coordinator, tierer and embedded cluster on one data folder.
@@ -35,5 +45,6 @@ def up(
     # Here and not above: the other commands, and their help, do without what it needs.
     from tiering.cli.processes.up import UpSettings, serve_up
 
-    settings = options.begin(context)
-    asyncio.run(serve_up(UpSettings(settings, master, slots, conf or [], options.log_level, options.log_format, tierer_metrics_port)))
+    stalled_ms, settings = read_stalled_after(stalled_after), options.begin(context)
+    log_level, log_format = options.log_level, options.log_format
+    asyncio.run(serve_up(UpSettings(settings, master, slots, conf or [], log_level, log_format, tierer_metrics_port, stalled_ms)))

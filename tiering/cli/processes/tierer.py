@@ -56,6 +56,7 @@ class TiererSettings:
     monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
     insecure: bool = False
     """Metrics may be served off loopback."""
+    stalled_after_ms: int = TiererOptions.stalled_after_ms
 
 
 def run_tierer(settings: TiererSettings) -> None:
@@ -86,6 +87,7 @@ def run_tierer(settings: TiererSettings) -> None:
         incarnation=incarnation,
         slots=settings.slots,
         service_timeout_ms=config.service_timeout_ms,
+        stalled_after_ms=settings.stalled_after_ms,
     )
     tierer = Tierer(world, options)
     with monitoring(settings.monitoring, registry, lambda: None, metrics.not_ready):

@@ -40,6 +40,8 @@ class UpSettings:
     log_level: str
     log_format: LogFormat = LogFormat.CONSOLE
     tierer_metrics_port: int | None = None
+    stalled_after_ms: int = 0
+    """0 = rounds are never given up."""
 
 
 async def serve_up(settings: UpSettings) -> None:
@@ -123,7 +125,7 @@ async def _tierer_status(settings: UpSettings, uri: str) -> int | str:
 async def _start_tierer(settings: UpSettings, uri: str) -> asyncio.subprocess.Process:
     command = module_command("tiering.cli.main", "tierer", "--uri", uri, "--master", settings.master)
     command += ["--slots", str(settings.slots), "--log-level", settings.log_level, "--log-format", settings.log_format.value]
-    command += ["--parent-pid", str(os.getpid())]
+    command += ["--stalled-after", f"{settings.stalled_after_ms} ms", "--parent-pid", str(os.getpid())]
     if settings.tierer_metrics_port is not None:
         command += ["--metrics-port", str(settings.tierer_metrics_port), "--metrics-host", settings.coordinator.monitoring.host]
         command += ["--insecure"] if settings.coordinator.insecure else []

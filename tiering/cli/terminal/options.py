@@ -14,6 +14,7 @@ from tiering.cli.spark.properties import LakeJars
 from tiering.cli.terminal.completion import table_names
 from tiering.cli.terminal.logs import LogFormat
 from tiering.cli.terminal.output import OutputFormat
+from tiering.durations import parse_duration_ms
 from tiering.errors import InvalidArgument
 from tiering.wire.channel import DEFAULT_PORT
 
@@ -26,6 +27,10 @@ _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 DEFAULT_SLOTS = 4
 """Tables of a tierer at a time: a CALL need not wait for a long round of another table."""
+
+DEFAULT_STALLED_AFTER = "30 min"
+"""Far longer than a split rests that works: what a bucket's rows were folded to is written in one go, without a report."""
+LEAST_STALLED_AFTER_MS = 60_000
 
 UriOption = Annotated[
     str, typer.Option("--uri", envvar="LAKEWARD_URI", help="The service: host:port; of IPv6 [::1]:port.", show_default=True)
@@ -76,6 +81,9 @@ LakePropertyOption = Annotated[
 MasterOption = Annotated[str, typer.Option(help="Spark master of the tierer: local[N], spark://..., yarn, k8s://...")]
 ConfOption = Annotated[list[str] | None, typer.Option("--conf", help="NAME=VALUE for the tierer's Spark; repeat it.")]
 SlotsOption = Annotated[int, typer.Option(min=1, help="Tables the tierer moves at a time.")]
+StalledAfterOption = Annotated[
+    str, typer.Option("--stalled-after", help="A round whose splits make no progress for so long is given up: '30 min'; 0: never.")
+]
 
 LakeJarsOption = Annotated[
     LakeJars,
@@ -92,6 +100,16 @@ def parse_moment(text: str | None, option: str) -> datetime | None:
     except ValueError:
         raise InvalidArgument(f"{option} {text[:60]!r} is no moment", hint="Write it as 2026-03-01T08:00:00Z.") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def read_stalled_after(text: str) -> int:
+    """The milliseconds of `--stalled-after`, 0 = never. Raises InvalidArgument, also for less than a busy round may rest."""
+    milliseconds = parse_duration_ms(text, "--stalled-after")
+    if 0 < milliseconds < LEAST_STALLED_AFTER_MS:
+        raise InvalidArgument(
+            f"--stalled-after {text!r} is less than a minute", hint="A split of a busy round may rest for seconds; 0: never."
+        )
+    return milliseconds
 
 
 def read_pairs(pairs: Iterable[str], option: str) -> dict[str, str]:

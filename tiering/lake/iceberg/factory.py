@@ -25,8 +25,8 @@ from tiering.lake.iceberg.catalogs.locations import AllowedLocations
 from tiering.lake.iceberg.commit.committer import IcebergCommitter
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.writer import BucketPlace, PrimaryKeyWriter
-from tiering.lake.iceberg.schema.layout import layout_of_schema
-from tiering.lake.iceberg.schema.partition_values import partition_path, partition_values
+from tiering.lake.iceberg.schema.layout import bucket_keys, layout_of_schema
+from tiering.lake.iceberg.schema.partition_values import file_place, partition_path
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder
 from tiering.lake.iceberg.writing.row_places import row_places
 from tiering.lake.iceberg.writing.writer import FileTarget, IcebergWriter, RowFiles
@@ -95,7 +95,8 @@ class IcebergTieringFactory:
                 f"the lake table {context.table.path} is {state.table_uuid}; this round was planned for {context.lake_table_uuid}",
                 table_path=context.table.path,
             )
-        values = partition_values(context.table, context.bucket, context.partition_name, state.schema)
+        place = file_place(context.table, context.bucket, context.partition_name, state.schema)
+        values = place.partition
         key, default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
         target = FileTarget(
             lake_table_uuid=state.table_uuid,
@@ -111,10 +112,11 @@ class IcebergTieringFactory:
         builder = DataFileBuilder(state.schema, dict(state.properties), state.spec.spec_id, values)
         provenance = None if layout_of_schema(state.schema).has_row_offsets else Provenance(context)
         files = RowFiles(context, state.schema, target, io, locations, builder, provenance)
-        places = row_places(state.schema, state.spec, values)
         if context.table.table_type is TableType.LOG:
-            return IcebergWriter(context, files, RowGuard(context, places))
-        return PrimaryKeyWriter(context, BucketPlace(state.schema, values, io, builder), files, ChangeGuard(context, places))
+            return IcebergWriter(context, files, RowGuard(context, row_places(state.schema, state.spec, values)))
+        combined = () if place.bucket is None else bucket_keys(context.table)
+        places = row_places(state.schema, state.spec, values, context.table.bucket_count, combined)
+        return PrimaryKeyWriter(context, BucketPlace(state.schema, place, io, builder), files, ChangeGuard(context, places))
 
     def create_committer(self) -> IcebergCommitter:
         """Only in the process that made the factory: InvalidArgument elsewhere."""

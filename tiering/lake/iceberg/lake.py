@@ -19,7 +19,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeFormat, LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
-from tiering.lake.foreign import ForeignSnapshot
+from tiering.lake.foreign import CleanRows, ForeignSnapshot
 from tiering.lake.iceberg.catalogs.bounded import WHOM
 from tiering.lake.iceberg.catalogs.locations import new_location
 from tiering.lake.iceberg.catalogs.opening import CATALOG_NAME as CATALOG_NAME
@@ -29,7 +29,9 @@ from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.primary_key.bucket_files import encode_bucket_files, live_bucket_files
 from tiering.lake.iceberg.reading.added_rows import foreign_snapshot
+from tiering.lake.iceberg.reading.clean_rows import clean_rows
 from tiering.lake.iceberg.reading.column_values import values_of
+from tiering.lake.iceberg.reading.file_footers import FileBuckets
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.reading.stored_files import delete_file, live_files, stored_files
 from tiering.lake.iceberg.reading.survey import foreign_offsets, row_offsets, survey_of
@@ -37,7 +39,7 @@ from tiering.lake.iceberg.reading.view import view_of
 from tiering.lake.iceberg.schema.drift import check_drift
 from tiering.lake.iceberg.schema.evolve import send_new_columns
 from tiering.lake.iceberg.schema.layout import TableLayout, table_layout
-from tiering.lake.iceberg.schema.partition_values import partition_values
+from tiering.lake.iceberg.schema.partition_values import file_place
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
@@ -64,6 +66,7 @@ class IcebergLake:
         self._catalog: Catalog | None = None
         self._states: dict[TablePath, TableState] = {}
         self._sent = SentRounds()
+        self._file_buckets = FileBuckets()
         self._opening = AnswerDeadlines(WHOM)
 
     @property
@@ -96,6 +99,12 @@ class IcebergLake:
     def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
         """See `ForeignCommits.foreign_snapshot`."""
         return foreign_snapshot(table, view, snapshot_id, partitions)
+
+    def clean_rows(
+        self, table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]
+    ) -> Sequence[CleanRows]:
+        """See `CleanForeignCommits.clean_rows`."""
+        return clean_rows(table, view, snapshot_ids, partitions)
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
         """See `LakeMaintenance.foreign_offsets`."""
@@ -183,9 +192,9 @@ class IcebergLake:
         loaded = cast(Table, view.handle)
         if view.head is None:
             return {}
-        places = {partition_values(table, bucket, name, loaded.schema()): bucket for bucket, name in buckets.items()}
-        by_partition = live_bucket_files(loaded, view.path, view.head, places.keys())
-        return {places[partition]: encode_bucket_files(base) for partition, base in by_partition.items()}
+        places = {file_place(table, bucket, name, loaded.schema()): bucket for bucket, name in buckets.items()}
+        standing = live_bucket_files(loaded, view.path, view.head, places.keys(), self._file_buckets)
+        return {places[place]: encode_bucket_files(base) for place, base in standing.items()}
 
     def tiering_factory(self, table: TableInfo) -> IcebergTieringFactory:
         """For the lake table as `ensure_table` found it last; raises LakeTableReplaced if there is none."""

@@ -114,6 +114,16 @@ class PaimonLake:
         """See `ColumnCheck.new_columns`."""
         return [column.name for column in check_drift(table, cast(LoadedTable, view.handle).schema)]
 
+    @property
+    def renames_tables(self) -> bool:
+        """See `DriftCheck.renames_tables`. Spark has no catalog with these tables, and a table's name is that of its folder."""
+        return False
+
+    def check_fit(self, table: TableInfo) -> None:
+        """See `DriftCheck.check_fit`."""
+        if (loaded := self._load(table.path)) is not None:
+            check_drift(table, loaded.schema)
+
     def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
         """See `ReadableLake.file_lists`."""
         return file_lists(view, snapshot_id)

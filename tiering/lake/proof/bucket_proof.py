@@ -77,6 +77,16 @@ def chain_link(before: str, round_id: str, tiered: int, rows: int, checksum: int
 Proofs = Mapping[BucketKey, BucketProof]
 
 
+def standing(proofs: Proofs, marked: Mapping[BucketKey, Range], ranges: Mapping[BucketKey, Range]) -> dict[BucketKey, BucketProof]:
+    """Those of `proofs`, made with the ranges `marked`, of buckets that go on from there. Where another service moved an end, the next
+    round begins a new proof: the chain links rounds of ours alone, and what others wrote was proved against the log when it was adopted."""
+    return {
+        bucket: proof
+        for bucket, proof in proofs.items()
+        if bucket in marked and bucket in ranges and marked[bucket].tiered == ranges[bucket].tiered
+    }
+
+
 def advanced(
     proofs: Proofs, before: Mapping[BucketKey, Range], after: Mapping[BucketKey, Range], results: Iterable[Written], round_id: str
 ) -> dict[BucketKey, BucketProof]:

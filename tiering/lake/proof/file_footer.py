@@ -1,4 +1,6 @@
-"""What a data file of a clean lake table says of its rows, in its footer: Parquet key-value metadata, ASCII. Version 1.
+"""What a file of a clean lake table says of its rows, in its footer: Parquet key-value metadata, ASCII. Version 1.
+
+Position-delete files of primary-key tables have it, too; their rows are paths and positions.
 
 lakeward.footer    1
 lakeward.table     <table id>/<uuid of the lake table>

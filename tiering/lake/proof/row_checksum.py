@@ -16,6 +16,7 @@ Nothing is hashed by row in Python: all of it is arithmetic on Arrow's buffers, 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from typing import Any, cast
@@ -61,17 +62,25 @@ _STORED_AS: dict[pa.DataType, type[np.generic]] = {
 def row_checksum(rows: pa.Table | pa.RecordBatch) -> int:
     """The checksum of `rows`, from 0 to 2^64 - 1; that of two batches together is the sum of theirs, modulo 2^64."""
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    return sum(int(block.sum(dtype=np.uint64)) for block in _hashed_blocks(table)) % MODULUS
+
+
+def row_hashes(rows: pa.RecordBatch) -> Words:
+    """What each of `rows` adds to their checksum."""
+    return np.concatenate([np.zeros(0, np.uint64), *(block.copy() for block in _hashed_blocks(pa.Table.from_batches([rows])))])
+
+
+def _hashed_blocks(table: pa.Table) -> Iterator[Words]:
+    """The hashes of consecutive rows. Each block takes the memory of the one before."""
     seeds = [_seed(name) for name in table.column_names]
     sums, words, spare = np.empty((3, min(BLOCK_ROWS, table.num_rows)), np.uint64)
-    total = 0
     for first in range(0, table.num_rows, BLOCK_ROWS):
         for block in table.slice(first, BLOCK_ROWS).combine_chunks().to_batches():
             count = block.num_rows
             sums[:count] = _STEP
             for column, seed in zip(block.columns, seeds, strict=True):
                 sums[:count] += _hashes(column, seed, words[:count], spare[:count])
-            total += int(_mixed(sums[:count], spare[:count]).sum(dtype=np.uint64))
-    return total % MODULUS
+            yield _mixed(sums[:count], spare[:count])
 
 
 @cache

@@ -33,8 +33,8 @@ def check_committable(committable: Committable, base: LakeView, marker: Marker) 
         )
     if committable.round_id != marker.round_id:
         raise _disagree(marker, f"the files are those of round {committable.round_id}")
-    before, base_proofs = base.ranges, {} if base.marker is None else base.marker.proofs
-    proofs = advanced(base_proofs, before, marker.buckets, committable.results, marker.round_id)
+    before = base.ranges
+    proofs = advanced(base.proofs, before, marker.buckets, committable.results, marker.round_id)
     for bucket, results in _by_bucket(committable.results).items():
         after = marker.buckets.get(bucket)
         if after is None and all(not result.records and result.starting_offset == result.reached_offset for result in results):

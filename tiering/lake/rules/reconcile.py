@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tiering.errors import CannotReconcile
+from tiering.errors import CannotReconcile, ForeignTieringUnproved, RecordAheadOfLake
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
@@ -83,6 +83,34 @@ def check_own(survey: LakeSurvey, known: KnownLake) -> None:
                 f"this is table {known.table_id} of cluster {known.cluster_id}",
                 table_path=survey.view.path,
             )
+
+
+def unproved_problem(situation: Situation) -> ForeignTieringUnproved | None:
+    """What keeps rows of another service in a clean lake table from being adopted, if that is what is wrong."""
+    problem = None if situation.walk is None else situation.walk.problem
+    return problem if isinstance(problem, ForeignTieringUnproved) else None
+
+
+def check_unproved(situation: Situation, action: ReconcileAction) -> None:
+    """Passes if `action` may go on although rows of another service, which tell no offsets, were not proved.
+
+    `adopt` may where the log is not kept any more, so that nothing says that they are wrong, and `retier` of a primary-key table, whose
+    buckets begin anew. Raises CannotReconcile.
+    """
+    problem = unproved_problem(situation)
+    adopts = action is ReconcileAction.ADOPT and problem is not None and "log_lacks" in problem.ids
+    begins_anew = action is ReconcileAction.RETIER and situation.table_type is TableType.PRIMARY_KEY
+    if problem is not None and not adopts and not begins_anew:
+        raise CannotReconcile(problem.message, hint=problem.hint, table_path=situation.survey.view.path)
+
+
+def walked_ranges(situation: Situation) -> Ranges | None:
+    """Where a log table goes on of which only the cluster's record is wrong, for it is ahead; None if that is not so. For rows that tell no
+    offsets, which were compared with the log when they were adopted."""
+    walk = situation.walk
+    if walk is None or not isinstance(walk.problem, RecordAheadOfLake) or not walk.ranges:
+        return None
+    return _in_log(situation, dict(walk.ranges))
 
 
 def in_log(ranges: Mapping[BucketKey, TieredRange], log: Log) -> bool:
@@ -169,6 +197,8 @@ def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ran
         if walk is not None and walk.problem is None:
             at = walk.ranges.get(bucket)
         begins_anew = bucket in situation.replaceable
+        if not begins_anew and (unproved := unproved_problem(situation)) is not None:
+            raise CannotReconcile(f"{unproved.message}; there is no KV snapshot of bucket {bucket} to begin anew with", bucket=bucket)
         if begins_anew and (is_dirty or at is None or at.tiered < bounds.log_start):
             continue
         if max(recorded.get(bucket, 0), 0 if at is None else at.tiered) > bounds.log_end:

@@ -10,26 +10,24 @@ the cluster's record is judged: after a check it is to name the newest tiering s
     back, of a snapshot or a file of       somebody else's snapshot would race with who made it
     offsets that is gone
 
-Bounds decide for files that a foreign tiering snapshot added, and never for those that are merely live.
+Bounds decide for files that a foreign tiering snapshot added, and never for those that are merely live. Rows of a clean layout have none:
+what all of the snapshots added is compared with the log at once (`clean_comparison`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tiering.errors import ForeignTiering, LakeRolledBack, PermanentTieringError, RecordAheadOfLake
 from tiering.lake.base import LakeSnapshot, LakeView
-from tiering.lake.foreign import ForeignSnapshot, ForeignWalk, LogRows, SharedRecords
+from tiering.lake.foreign import ForeignReaders, ForeignWalk, SharedRecords
 from tiering.lake.marker import TieredRange
+from tiering.lake.rules.clean_comparison import CleanStretch, compared_ends, highest
 from tiering.lake.rules.foreign_walk import RunningEnds
 from tiering.lake.rules.hints import reconcile_call, tier_call
 from tiering.lake.rules.history import check_newest_round, expired, is_foreign_tiering, rolled_back
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, Offsets, TableType
-
-SnapshotReader = Callable[[int], ForeignSnapshot]
-"""What a foreign tiering snapshot added, by its id."""
 
 _FIRST_SEQUENCE_NUMBER = 1
 """Of a table's first snapshot (Iceberg spec, "Sequence Numbers"): a branch that begins with it is whole."""
@@ -44,11 +42,11 @@ class _Stretch:
     moved_back: frozenset[BucketKey]
     is_whole: bool = True
     """False: nothing of ours was met, and older snapshots are gone."""
+    begins_at: int | None = None
+    """The snapshot behind which it begins; None = at the table's first one, or there is none any more."""
 
 
-def walked(
-    view: LakeView, records: SharedRecords, passed_head: int | None, table_type: TableType, read: SnapshotReader, log_rows: LogRows
-) -> LakeView:
+def walked(view: LakeView, records: SharedRecords, passed_head: int | None, table_type: TableType, readers: ForeignReaders) -> LakeView:
     """`view` with the walk of what another tiering service did; as it is if nothing tells that somebody tiered it."""
     marked = view.tiered is not None and view.tiered in view.snapshots and view.marker is not None
     foreign = any(is_foreign_tiering(snapshot) for snapshot in view.snapshots.values())
@@ -57,7 +55,7 @@ def walked(
         return view  # what is wrong with it, if anything is, the base check says
     try:
         stretch = _stretch(view, records, passed_head)
-        walk = _walk(view, records, table_type, stretch, read, log_rows)
+        walk = _walk(view, records, table_type, stretch, readers)
     except PermanentTieringError as problem:
         return replace(view, foreign=ForeignWalk({}, problem=problem))
     return replace(view, foreign=walk)
@@ -81,9 +79,9 @@ def _stretch(view: LakeView, records: SharedRecords, passed_head: int | None) ->
         visited.add(current)
         if current == tiered:
             _check_passed_head(view, records, remembered, passed_head)
-            return _Stretch(tuple(reversed(since)), ranges, frozenset())
+            return _Stretch(tuple(reversed(since)), ranges, frozenset(), begins_at=current)
         if view.identity_of(current) == passed_head and remembered is not None:
-            return _Stretch(tuple(reversed(since)), _remembered_ranges(ranges, remembered), records.moved_back)
+            return _Stretch(tuple(reversed(since)), _remembered_ranges(ranges, remembered), records.moved_back, begins_at=current)
         snapshot = view.snapshots.get(current)
         if snapshot is None:
             break
@@ -126,9 +124,7 @@ def _former_head(view: LakeView, passed_head: int | None) -> str:
     return "the snapshot that was its head" if again else f"the snapshot {passed_head}"
 
 
-def _walk(
-    view: LakeView, records: SharedRecords, table_type: TableType, stretch: _Stretch, read: SnapshotReader, log_rows: LogRows
-) -> ForeignWalk:
+def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch: _Stretch, readers: ForeignReaders) -> ForeignWalk:
     foreign = [snapshot for snapshot in stretch.snapshots if is_foreign_tiering(snapshot)]
     newest = foreign[-1].snapshot_id if foreign else _newest_before(view, stretch)
     recorded: Offsets = records.cluster.offsets if records.cluster is not None and records.cluster.lake_snapshot_id == newest else {}
@@ -137,15 +133,21 @@ def _walk(
     newest_added: int | None = None
     if not stretch.is_whole:
         raise _never_seen(view, foreign)
-    ends = RunningEnds(view, table_type, stretch.ranges, stretch.moved_back, log_rows)
-    for snapshot in foreign:
-        contents = read(snapshot.snapshot_id)
-        ends.take(contents, certain if snapshot.snapshot_id == newest else {})
-        if contents.added and not contents.is_rewrite:
+    ends = RunningEnds(view, table_type, stretch.ranges, stretch.moved_back, readers.log_rows)
+    looks = [readers.snapshot(snapshot.snapshot_id) for snapshot in foreign]
+    for snapshot, contents in zip(foreign, looks, strict=True):
+        if not contents.has_clean_rows:
+            ends.take(contents, certain if snapshot.snapshot_id == newest else {})
+        if contents.adds_rows:
             newest_added = snapshot.identity
+    if untold := [contents.snapshot_id for contents in looks if contents.adds_rows and contents.has_clean_rows]:
+        stated = highest([*(contents.offsets for contents in looks), certain])
+        clean = CleanStretch(view, table_type, stretch.begins_at, ends.ranges, stated)
+        ends.ranges.update(compared_ends(clean, readers.clean_rows(untold), readers.log_sums))
+        ends.pass_row_less(stated)
     beyond = ends.pass_row_less(recorded)
     if beyond and table_type is TableType.LOG:
-        raise _record_ahead(view, newest, beyond, ends.ranges)
+        return ForeignWalk(dict(ends.ranges), newest, problem=_record_ahead(view, newest, beyond, ends.ranges))
     walk = ForeignWalk(dict(ends.ranges), newest, newest_added, frozenset(ends.moved_back | ends.left_out))
     return _with_telling(view, records, walk)
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tiering.lake.base import WriterInitContext
-from tiering.lake.proof.file_footer import FileFooter, Run, sum_of, without
+from tiering.lake.proof.file_footer import FileFooter, Run, encode_footer, sum_of, without
 from tiering.lake.proof.row_checksum import row_checksum
 
 
@@ -49,20 +49,28 @@ class Provenance:
 
     def end_file(self) -> FileFooter:
         """The footer of the file that was open; the next row begins another."""
+        runs = () if self.changes is not None else _part(self._runs, self._in_files, self._rows)
+        footer = self._footer(self._rows, self._of_file, runs)
+        self._in_files += self._rows
+        self._rows = self._of_file = 0
+        return footer
+
+    def footer_of_deletes(self, deletes: pa.Table) -> dict[str, str]:
+        """The footer of a position-delete file with these rows."""
+        return encode_footer(self._footer(deletes.num_rows, row_checksum(deletes), ()))
+
+    def _footer(self, rows: int, checksum: int, runs: tuple[Run, ...]) -> FileFooter:
         context = self._context
-        footer = FileFooter(
+        return FileFooter(
             table_id=context.table.table_id,
             lake_table_uuid=context.lake_table_uuid,
             round_id=context.round_id,
             bucket=context.bucket,
-            rows=self._rows,
-            checksum=self._of_file,
-            runs=() if self.changes is not None else _part(self._runs, self._in_files, self._rows),
+            rows=rows,
+            checksum=checksum,
+            runs=runs,
             changes=self.changes,
         )
-        self._in_files += self._rows
-        self._rows = self._of_file = 0
-        return footer
 
     def without_rows(self, start: int, stop: int) -> tuple[Run, ...]:
         """Those offsets of a log table's split `[start, stop)` that have no row."""

@@ -56,7 +56,7 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
             base_round_id=None if base.marker is None else base.marker.round_id,
             buckets=buckets,
             traces=kept_traces(buckets, state.traces),
-            proofs=advanced({} if base.marker is None else base.marker.proofs, base.ranges, buckets, prefix.kept, round_id),
+            proofs=advanced({} if base.view is None else base.view.proofs, base.ranges, buckets, prefix.kept, round_id),
         ),
         committable=Committable(round_id, prefix.kept),
         whole=proposed.offsets == plan.stops,

@@ -7,9 +7,12 @@ somebody wrote files anew, totals are compared (`ledger`). Of a primary-key tabl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
+from tiering.cluster.shared_lake import log_rows
 from tiering.lake.file_lists import ReadableLake
+from tiering.lake.proof.file_footer import Run, runs_text, without
 from tiering.lake.proof.row_checksum import MODULUS, row_checksum
 from tiering.model.tables import BUCKET_COLUMN, TableType
 from tiering.validate import log_checks, primary_key_checks
@@ -55,7 +58,7 @@ def _set_former_apart(engine: Engine, report: Report) -> None:
 def _check_log(lake: ReadableLake, engine: Engine, subject: Subject, report: Report, level: Level) -> None:
     scopes = rewritten_scopes(engine)
     proofs = {} if subject.marker is None else subject.marker.proofs
-    whole = tuple(stretch for stretch in subject.stretches if not _in_any(scopes, *stretch.place))
+    whole = tuple(_with_gaps(engine, subject, report, stretch) for stretch in subject.stretches if not _in_any(scopes, *stretch.place))
     blocks = {place: rows for place, rows in log_checks.gather(engine, whole, level).items() if not _in_any(scopes, *place)}
     log_checks.check_counts(engine, report, whole, blocks)
     if level.depth >= Level.OFFSETS.depth:
@@ -69,6 +72,25 @@ def _check_log(lake: ReadableLake, engine: Engine, subject: Subject, report: Rep
         check_scope(engine, report, scope, members, proofs, level, has_former_rows)
 
 
+def _with_gaps(engine: Engine, subject: Subject, report: Report, stretch: Stretch) -> Stretch:
+    """`stretch` with those ranges without rows that the marker does not name: from before its proof began, as where another tiering
+    service moved an end. The log tells them; where it is not kept any more nothing does."""
+    proof = None if subject.marker is None else subject.marker.proofs.get(stretch.bucket)
+    since = stretch.tiered if proof is None else proof.since
+    runs = [*_runs(engine, stretch), *stretch.empty]
+    rows_in = log_rows(subject.source, subject.table)
+    gaps = {run: rows_in(stretch.bucket, *run) for run in without(stretch.start, since, runs)}
+    if untold := [run for run, has_rows in gaps.items() if has_rows is None]:
+        text = f"no file has the offsets {runs_text(untold)}, and the log does not hold them any more: they may have been without rows"
+        report.add("cover", stretch.name, None, None, None, text)
+    return replace(stretch, empty=(*stretch.empty, *(run for run, has_rows in gaps.items() if not has_rows)))
+
+
+def _runs(engine: Engine, stretch: Stretch) -> list[Run]:
+    footers = (facts.footer for facts in engine.footers)
+    return [run for footer in footers if footer is not None and footer.bucket == stretch.bucket for run in footer.runs]
+
+
 def _in_any(scopes: Sequence[Scope], place: str, bucket: int | None) -> bool:
     return any(scope.has(place, bucket) for scope in scopes)
 
@@ -76,9 +98,11 @@ def _in_any(scopes: Sequence[Scope], place: str, bucket: int | None) -> bool:
 def _check_cover(engine: Engine, subject: Subject, report: Report, whole: Sequence[Stretch]) -> None:
     """From footers and the marker alone."""
     proofs = {} if subject.marker is None else subject.marker.proofs
+    covered = {stretch.bucket: stretch for stretch in whole}
     for stretch in subject.stretches:
         footers = [facts.footer for facts in engine.footers if facts.footer is not None and facts.footer.bucket == stretch.bucket]
-        if stretch in whole:
+        if stretch.bucket in covered:
+            stretch = covered[stretch.bucket]
             problem = cover_problem(stretch, footers, proofs.get(stretch.bucket))
             report.add("cover", stretch.name, problem is None, f"[{stretch.start}, {stretch.tiered}) each once", None, problem)
         elif (problem := overlap_problem(stretch, footers)) is not None:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from tiering.lake.file_lists import ReadableLake
 from tiering.lake.marker import Marker
 from tiering.lake.proof.bucket_proof import BucketProof, Proofs, chain_link
+from tiering.lake.proof.change_sums import RowSum
 from tiering.lake.proof.file_footer import sum_of
 from tiering.lake.proof.row_checksum import row_checksum
+from tiering.lake.rules.history import is_foreign_tiering
 from tiering.model.tables import BUCKET_COLUMN
 from tiering.validate.clean.footers import OURS_COLUMN
 from tiering.validate.engine import Engine
@@ -72,7 +74,10 @@ def check_scope(
     where, parameters = _rows_of(scope)
     [(rows,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {where}", parameters)
     if not members or not all(_is_counted(stretch, proof) for stretch, proof in zip(members, known, strict=True)):
-        report.add("rows", scope.name, None, None, rows, "somebody wrote files of it anew, and the marker does not count all of its rows")
+        if level.depth >= Level.ROWS.depth and members and all(stretch.readable == (stretch.start, stretch.tiered) for stretch in members):
+            _compare_with_log(engine, report, scope, members, rows)
+            return
+        report.add("rows", scope.name, None, None, rows, "somebody else wrote files of it, and the marker does not count all of its rows")
         return
     expected = sum(proof.rows for proof in known if proof is not None)
     difference = count_details(expected, rows)
@@ -83,10 +88,26 @@ def check_scope(
     details = BY_LEDGER if difference is None else f"{difference}; {BY_LEDGER}"
     report.add("rows", scope.name, rows == expected, expected, rows, details)
     if level.depth >= Level.ROWS.depth:
-        own = ", ".join(quoted(name) for name in engine.own_columns)
-        in_lake = sum_of(row_checksum(batch) for batch in engine.batches(f"SELECT {own} FROM lake WHERE {where}", parameters))
         in_marker = sum_of(proof.checksum for proof in known if proof is not None)
-        _compare_checksums(engine, report, scope, members, (in_lake, in_marker))
+        _compare_checksums(engine, report, scope, members, (_checksum_of_lake(engine, scope), in_marker))
+
+
+def _compare_with_log(engine: Engine, report: Report, scope: Scope, members: list[Stretch], rows: int) -> None:
+    """Where the marker does not count all rows, such as those of another tiering service, and the log holds all of them."""
+    in_log = sum((_sum_of_log(engine, stretch) for stretch in members), RowSum())
+    in_lake = _checksum_of_lake(engine, scope)
+    text = "by the log alone: somebody else wrote files of it, and the marker does not count all of its rows"
+    report.add("rows", scope.name, rows == in_log.rows, in_log.rows, rows, text)
+    report.add("values", scope.name, in_lake == in_log.checksum, f"{in_log.checksum:016x}", f"{in_lake:016x}", text)
+
+
+def _sum_of_log(engine: Engine, stretch: Stretch) -> RowSum:
+    return sum((RowSum(batch.num_rows, row_checksum(batch)) for batch in engine.log_batches(stretch)), RowSum())
+
+
+def _checksum_of_lake(engine: Engine, scope: Scope) -> int:
+    own, (where, parameters) = ", ".join(quoted(name) for name in engine.own_columns), _rows_of(scope)
+    return sum_of(row_checksum(batch) for batch in engine.batches(f"SELECT {own} FROM lake WHERE {where}", parameters))
 
 
 def _is_counted(stretch: Stretch, proof: BucketProof | None) -> bool:
@@ -100,7 +121,7 @@ def _compare_checksums(engine: Engine, report: Report, scope: Scope, members: li
         text = "by the ledger of rounds alone: the log does not hold all of these rows any more"
         report.add("values", scope.name, in_lake == in_marker, f"{in_marker:016x}", f"{in_lake:016x}", text)
         return
-    in_log = sum_of(row_checksum(batch) for stretch in members for batch in engine.log_batches(stretch))
+    in_log = sum_of(_sum_of_log(engine, stretch).checksum for stretch in members)
     if in_log != in_marker:
         text = f"the marker's checksum is {in_marker:016x}: it is not that of the rows in the log"
     else:
@@ -130,12 +151,16 @@ def chain_problem(lake: ReadableLake, subject: Subject) -> tuple[int, str | None
 
 
 def may_have_former_rows(lake: ReadableLake, subject: Subject) -> bool:
-    """Whether rows of a dropped partition may be in the lake: some marker names one, or markers do not reach back to its first snapshot."""
+    """Whether rows of a dropped partition may be in the lake: some marker names one, or markers do not reach back to its first snapshot,
+    or another tiering service, whose partitions no marker names, took part."""
+    snapshots = subject.view.snapshots.values()
+    if any(is_foreign_tiering(snapshot) for snapshot in snapshots):
+        return True
     living = {stretch.bucket.partition_id for stretch in subject.stretches}
     markers, marker = _markers(lake, subject), subject.marker
     while marker is not None and living.issuperset(bucket.partition_id for bucket in marker.buckets):
         if marker.base_round_id is None:
-            firsts = {snapshot.round_id for snapshot in subject.view.snapshots.values() if snapshot.parent_id is None}
+            firsts = {snapshot.round_id for snapshot in snapshots if snapshot.parent_id is None}
             return marker.round_id not in firsts
         marker = markers.pop(marker.base_round_id, None)
     return True
@@ -153,7 +178,8 @@ def _link_problem(before: Proofs, marker: Marker, others: Iterable[Marker]) -> s
         reached = marker.buckets.get(bucket)
         if reached is None or proof == before.get(bucket):
             continue
-        former = before[bucket].chain if bucket in before else ""
+        goes_on = bucket in before and before[bucket].since == proof.since  # else it begins behind rows of another service
+        former = before[bucket].chain if goes_on else ""
         if proof.chain == chain_link(former, marker.round_id, reached.tiered, proof.rows, proof.checksum, proof.empty):
             continue
         if all(other.proofs.get(bucket) != proof for other in others):  # else a reconciliation went back to where that one stood

@@ -5,8 +5,7 @@
   partition value `bucket(n, key)` of the lake table.
 - `paimon`: bucket keys of a table whose lake format is Paimon; Paimon's hash of all of them (`lake.paimon.writing.bucket_hash`), so that
   the bucket id equals the bucket of the lake table.
-- `combined-v1`: several bucket keys. With `h(k)` = Iceberg's bucket transform of column k with N = 2147483647, fold the keys
-  in order from acc = 0: `acc = (31 * acc + h(k)) mod 2147483647`; the bucket is `acc mod n`.
+- `combined-v1`: several bucket keys; Iceberg's hashes of them, folded (`library_guards.bucket_hash.combined_bucket_ids`).
 
 The name of the formula is stored with the table: a later formula gets a new name, and old tables keep theirs.
 """
@@ -22,10 +21,7 @@ import pyarrow as pa
 
 from tiering.cluster.embedded.metadata.key_columns import KeyRole, check_key_columns
 from tiering.lake.paimon.writing.bucket_hash import bucket_ids_of as paimon_bucket_ids
-from tiering.library_guards.bucket_hash import bucket_ids_of
-
-_COMBINED_MODULUS = 2_147_483_647
-_COMBINED_FACTOR = 31
+from tiering.library_guards.bucket_hash import bucket_ids_of, combined_bucket_ids
 
 
 class Bucketing(StrEnum):
@@ -65,7 +61,4 @@ def bucket_ids(batch: pa.RecordBatch, bucketing: Bucketing, bucket_keys: Sequenc
         return paimon_bucket_ids([batch.column(name) for name in bucket_keys], bucket_count)
     if bucketing is Bucketing.ICEBERG:
         return bucket_ids_of(batch.column(bucket_keys[0]), bucket_count)
-    combined = np.zeros(batch.num_rows, dtype=np.int64)
-    for name in bucket_keys:
-        combined = (combined * _COMBINED_FACTOR + bucket_ids_of(batch.column(name), _COMBINED_MODULUS)) % _COMBINED_MODULUS
-    return (combined % bucket_count).astype(np.int32)
+    return combined_bucket_ids([batch.column(name) for name in bucket_keys], bucket_count)

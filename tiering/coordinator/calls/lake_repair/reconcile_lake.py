@@ -40,6 +40,7 @@ from tiering.lake.rules.reconcile import (
     adoptable,
     adopted,
     check_own,
+    check_unproved,
     emptied,
     in_log,
     is_same,
@@ -47,6 +48,8 @@ from tiering.lake.rules.reconcile import (
     newest_foreign,
     records_left_out,
     retiered,
+    unproved_problem,
+    walked_ranges,
 )
 from tiering.lake.rules.row_repair import check_not_doubled, deduplicated, retiered_rows
 from tiering.model.call_results import ReconcileResult
@@ -262,18 +265,19 @@ class Reconciler:
     def _decide_on(self, action: ReconcileAction, inspection: Inspection) -> _Decision:
         situation = inspection.situation
         check_own(situation.survey, situation.known)
+        check_unproved(situation, action)
         is_log, is_shared = situation.table_type is TableType.LOG, situation.known.shared is not None
         if action is ReconcileAction.DEDUPLICATE:
             return self._deduplicated(inspection)
-        rows = self._held(inspection) if is_shared and is_log and action is not ReconcileAction.RETIER else None
+        tells_offsets = unproved_problem(situation) is None
+        rows = self._held(inspection) if is_shared and is_log and tells_offsets and action is not ReconcileAction.RETIER else None
         if rows is not None:
             check_not_doubled(situation, rows)
         match action:
             case ReconcileAction.ACCEPT:
                 ranges = accepted(situation, rows)
             case ReconcileAction.RETIER if is_shared and is_log:
-                repair = retiered_rows(situation, self._held(inspection), log_rows(self._cluster, inspection.info))
-                return _Decision(repair.ranges, repair.left_out, repair.removal)
+                return self._retiered_rows(inspection)
             case ReconcileAction.RETIER:
                 held = self._held(inspection)
                 ranges = retiered(situation, held)
@@ -314,6 +318,17 @@ class Reconciler:
                 stated_by_it = self._care(inspection.record).foreign_offsets(view, foreign.snapshot_id)
                 stated = {BucketKey(*place): offset for place, offset in stated_by_it.offsets.items()}
         repair = deduplicated(situation, self._held(inspection), stated, log_rows(self._cluster, info))
+        return _Decision(repair.ranges, repair.left_out, repair.removal)
+
+    def _retiered_rows(self, inspection: Inspection) -> _Decision:
+        situation = inspection.situation
+        try:
+            held = self._held(inspection)
+        except errors.SchemaDrift:  # rows tell no offsets
+            if (ranges := walked_ranges(situation)) is None:
+                raise
+            return _Decision(ranges, 0)
+        repair = retiered_rows(situation, held, log_rows(self._cluster, inspection.info))
         return _Decision(repair.ranges, repair.left_out, repair.removal)
 
     def _held(self, inspection: Inspection) -> RowOffsets:

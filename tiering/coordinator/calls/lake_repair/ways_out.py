@@ -27,7 +27,7 @@ from tiering.counts import counted
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import ColumnValues, DriftCheck, LakeSurvey
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.lake.rules.hints import is_empty, reconcile_call
+from tiering.lake.rules.hints import is_empty, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import ReconcileAction, records_left_out, retiered
 from tiering.pace import Rest, no_rest
 
@@ -35,7 +35,7 @@ _log = structlog.get_logger(__name__)
 
 _MENDED = WayOut(Way.RETRY)
 _NOTHING_HELPS = WayOut(Way.NONE)
-_SERVICES = (errors.ForeignTiering, errors.ForeignTieringOverlap, errors.ForeignTieringGap)
+_SERVICES = (errors.ForeignTiering, errors.ForeignTieringOverlap, errors.ForeignTieringGap, errors.ForeignTieringUnproved)
 _AFTER_SERVICES = (ReconcileAction.ADOPT, ReconcileAction.DEDUPLICATE, ReconcileAction.RETIER)
 _ELSE = (ReconcileAction.RETIER, ReconcileAction.DEDUPLICATE, ReconcileAction.ADOPT)
 
@@ -176,8 +176,13 @@ class WaysOut:
         return self._with_new_table(inspection, f"{choices} {statement} loses the values {of_rows}.".strip())
 
     def _renaming(self, inspection: Inspection, choices: str) -> WayOut:
-        lake = self._parts.lakes.of(inspection.record.lake_format)
-        return WayOut(Way.RENAME_TABLE if isinstance(lake, DriftCheck) and lake.renames_tables else Way.NONE, choices=choices)
+        """The lake table gets another name: by a statement, or where Spark has none for it, by hand, as the hint says."""
+        lake, path = self._parts.lakes.of(inspection.record.lake_format), inspection.info.path
+        if isinstance(lake, DriftCheck) and lake.renames_tables:
+            return WayOut(Way.RENAME_TABLE, choices=choices)
+        error, advice = inspection.record.error, new_table_hint(path)
+        is_said = error is not None and advice in error.hint
+        return WayOut(Way.NONE, choices=choices if is_said else f"Or: {advice} {choices}".strip())
 
     def _record(self, looked_at: TableRecord, way_out: WayOut) -> None:
         records = self._parts.table_records
@@ -219,8 +224,12 @@ def _lost_by_cluster(inspection: Inspection) -> bool:
 
 
 def _former_head(view: LakeView | None, problem: errors.PermanentTieringError | None) -> str | None:
-    """The snapshot on which the main branch of a table that was rolled back can be set again."""
-    if view is None or view.set_head_command is None or not isinstance(problem, errors.LakeRolledBack):
+    """The snapshot on which the main branch can be set again: of a table that was rolled back, or before what another service wrote."""
+    if view is None or view.set_head_command is None:
+        return None
+    if isinstance(problem, errors.ForeignTieringUnproved):
+        return None if "log_lacks" in problem.ids else problem.ids.get("lake_snapshot_id")
+    if not isinstance(problem, errors.LakeRolledBack):
         return None
     snapshot = view.tiered
     rounds = [row for row in view.snapshots.values() if row.round_id is not None]

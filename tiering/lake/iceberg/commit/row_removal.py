@@ -7,12 +7,13 @@ A bucket's offsets are held in memory while it is looked at: some 17 bytes a row
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
@@ -20,14 +21,17 @@ from tiering.errors import CannotReconcile
 from tiering.lake.base import LakeView, WriteResult
 from tiering.lake.iceberg.catalogs.file_io import io_of, locations_of
 from tiering.lake.iceberg.errors import lake_errors
-from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, PartitionValue, live_bucket_files
+from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, live_bucket_files
 from tiering.lake.iceberg.primary_key.parquet_files import column_name, open_parquet
-from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
+from tiering.lake.iceberg.primary_key.position_deletes import FooterOfDeletes, dead_rows, write_deletes
+from tiering.lake.iceberg.primary_key.shared_files import rows_of_bucket
 from tiering.lake.iceberg.schema.drift import drift
-from tiering.lake.iceberg.schema.layout import layout_of_schema
-from tiering.lake.iceberg.schema.partition_values import partition_path, partition_values
+from tiering.lake.iceberg.schema.layout import bucket_keys, layout_of_schema
+from tiering.lake.iceberg.schema.partition_values import FilePlace, file_place, partition_path
 from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilder, FilesPayload, encode_files
 from tiering.lake.maintenance import Removal
+from tiering.lake.proof.file_footer import FileFooter, encode_footer
+from tiering.lake.proof.row_checksum import row_checksum
 from tiering.lake.writing.keys import Mask
 from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo, TableType
 
@@ -38,7 +42,7 @@ _HINT = "Rewrite them (in Spark: CALL <lake catalog>.system.rewrite_data_files),
 @dataclass(frozen=True)
 class _Bucket:
     key: BucketKey
-    values: PartitionValue
+    place: FilePlace
     files: BucketFiles
 
 
@@ -55,7 +59,7 @@ def remove_rows(table: TableInfo, view: LakeView, round_id: str, removal: Remova
     with lake_errors(f"remove rows from the lake table {view.path}", table_path=view.path):
         for bucket in _buckets(table, view, loaded, removal):
             if bucket.key in removal.emptied:
-                results.append(_emptied(bucket, view, loaded))
+                results.append(_emptied(table, bucket, view, loaded, round_id))
                 continue
             dying = _dying(table, loaded, bucket, removal.ceilings.get(bucket.key))
             if dying:
@@ -67,11 +71,11 @@ def _buckets(table: TableInfo, view: LakeView, loaded: Table, removal: Removal) 
     """Those in which files stand."""
     if view.head is None:
         return
-    places = {partition_values(table, key, name, loaded.schema()): key for key, (name, _) in removal.places.items()}
-    for values, files in live_bucket_files(loaded, view.path, view.head, places.keys()).items():
-        if files.equality_deletes and places[values] not in removal.emptied:
-            raise drift(view.path, None, f"has equality deletes in bucket {places[values]}: which rows are dead is not known here", _HINT)
-        yield _Bucket(places[values], values, files)
+    places = {file_place(table, key, name, loaded.schema()): key for key, (name, _) in removal.places.items()}
+    for place, files in live_bucket_files(loaded, view.path, view.head, places.keys()).items():
+        if files.equality_deletes and places[place] not in removal.emptied:
+            raise drift(view.path, None, f"has equality deletes in bucket {places[place]}: which rows are dead is not known here", _HINT)
+        yield _Bucket(places[place], place, files)
 
 
 def _dying(table: TableInfo, loaded: Table, bucket: _Bucket, ceiling: int | None) -> dict[str, Mask]:
@@ -104,20 +108,47 @@ def _offsets(table: TableInfo, loaded: Table, bucket: _Bucket, number: int) -> n
 
 
 def _deleted(bucket: _Bucket, dying: dict[str, Mask], view: LakeView, loaded: Table, round_id: str) -> WriteResult:
-    metadata = loaded.metadata
-    builder = DataFileBuilder(loaded.schema(), dict(metadata.properties), metadata.default_spec_id, bucket.values)
-    folder = partition_path(bucket.values, metadata.spec(), loaded.schema())
-    name = f"{folder}/lakeward-{round_id}-{uuid.uuid4()}-{bucket.key.bucket_id}-00000.parquet"
-    location = locations_of(loaded.location(), dict(metadata.properties)).new_data_location(name)
-    file = write_deletes(cast(Any, io_of(loaded)), location, dying, builder)
     rows = sum(int(mask.sum()) for mask in dying.values())
-    return _result(bucket, (file,), rows, view, loaded, None)
+    return _result(bucket, (_delete_file(bucket, dying, loaded, round_id),), rows, view, loaded, None)
 
 
-def _emptied(bucket: _Bucket, view: LakeView, loaded: Table) -> WriteResult:
-    """All files of the bucket go, data and deletes."""
-    change = BucketChange(bucket.values, bucket.files.snapshot_id, bucket.files.digest(), rewritten=True)
-    return _result(bucket, (), sum(file.records for file in bucket.files.data), view, loaded, change)
+def _delete_file(
+    bucket: _Bucket, dying: Mapping[str, Mask], loaded: Table, round_id: str, footer_of: FooterOfDeletes | None = None
+) -> DataFile:
+    metadata, values = loaded.metadata, bucket.place.partition
+    builder = DataFileBuilder(loaded.schema(), dict(metadata.properties), metadata.default_spec_id, values)
+    folder = partition_path(values, metadata.spec(), loaded.schema())
+    name = f"{folder}{'/' if folder else ''}lakeward-{round_id}-{uuid.uuid4()}-{bucket.key.bucket_id}-00000.parquet"
+    location = locations_of(loaded.location(), dict(metadata.properties)).new_data_location(name)
+    return write_deletes(cast(Any, io_of(loaded)), location, dying, builder, footer_of)
+
+
+def _emptied(table: TableInfo, bucket: _Bucket, view: LakeView, loaded: Table, round_id: str) -> WriteResult:
+    """All files of the bucket go, data and deletes; of those that have rows of other buckets, too, its rows go by position."""
+    place, files, own = bucket.place, bucket.files, bucket.files.own
+    if place.bucket is None:
+        change = BucketChange(place.partition, files.snapshot_id, files.digest(), rewritten=True)
+        return _result(bucket, (), sum(file.records for file in files.data), view, loaded, change)
+    keys = [loaded.schema().find_field(name) for name in bucket_keys(table)]
+    shared = [file for file in files.data if file.location in files.shared]
+    io: Any = io_of(loaded)
+    dead, _ = dead_rows(io, shared, [file for file in files.deletes if file.location in files.shared])
+    dying = rows_of_bucket(io, shared, keys, table.bucket_count, place.bucket)
+    dying = {path: mask & ~dead[path] if path in dead else mask for path, mask in dying.items()}
+    dying = {path: mask for path, mask in dying.items() if mask.any()}
+    added = (_delete_file(bucket, dying, loaded, round_id, _footer_of(table, bucket, view, round_id)),) if dying else ()
+    obsolete = tuple(file.location for file in (*own.data, *own.deletes))
+    change = BucketChange(place.partition, files.snapshot_id, files.digest(), True, obsolete, place.bucket)
+    rows = sum(file.records for file in own.data) + sum(int(mask.sum()) for mask in dying.values())
+    return _result(bucket, added, rows, view, loaded, change)
+
+
+def _footer_of(table: TableInfo, bucket: _Bucket, view: LakeView, round_id: str) -> FooterOfDeletes:
+    def footer(deletes: pa.Table) -> dict[str, str]:
+        rows, checksum = deletes.num_rows, row_checksum(deletes)
+        return encode_footer(FileFooter(table.table_id, view.table_uuid, round_id, bucket.key, rows, checksum, changes=(0, 0)))
+
+    return footer
 
 
 def _result(

@@ -27,8 +27,9 @@ from pyiceberg.table.update import (
 
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.commit.manifests import AVRO_COMPRESSION, ManifestMaker, merge_small
-from tiering.lake.iceberg.primary_key.bucket_files import PartitionValue, partition_of
+from tiering.lake.iceberg.primary_key.bucket_files import partition_of
 from tiering.lake.iceberg.reading.view import TAG, summary_of
+from tiering.lake.iceberg.schema.partition_values import PartitionValue
 
 FOR_EVER_MS = 2**63 - 1
 """Iceberg's own way to say that a reference never expires."""
@@ -47,7 +48,7 @@ class StagedSnapshot:
 @dataclass(frozen=True)
 class FileChanges:
     """Files to add, of one partition spec, and those to remove, as far as they are live: all, data and deletes, of the partitions
-    `replaced` of that spec, and the delete files `obsolete`."""
+    `replaced` of that spec, and the files `obsolete`."""
 
     added: Sequence[DataFile]
     spec_id: int

@@ -1,7 +1,10 @@
 """What stands in the buckets of a primary-key table: the live files of their partitions at one head of the lake table.
 
 The driver reads them from the head's manifests (Iceberg spec, "Scan Planning"). They travel to a bucket's writer as zstd-compressed
-JSON, version 1; no bytes = nothing stands there. Before the commit it is checked that the head is still what the writers took it for.
+JSON, version 2; no bytes = nothing stands there. Before the commit it is checked that the head is still what the writers took it for.
+
+Where buckets share a partition value (a clean table with several bucket keys) the footers of files tell whose they are. A file that
+somebody else wrote, such as a compaction, may hold rows of any bucket: it stands in all of them, and none of them removes it.
 """
 
 from __future__ import annotations
@@ -9,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import zstandard
@@ -20,13 +23,13 @@ from pyiceberg.table import Table
 from tiering.errors import BaseMoved, RoundFailed
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.errors import lake_errors
+from tiering.lake.iceberg.reading.file_footers import FileBuckets
 from tiering.lake.iceberg.schema.drift import drift
+from tiering.lake.iceberg.schema.partition_values import FilePlace, PartitionValue
 from tiering.lake.iceberg.writing.data_files import BucketChange
 from tiering.model.tables import TablePath
 
-VERSION = 1
-
-PartitionValue = tuple[int | str, ...]
+VERSION = 2
 
 _HINT = (
     "Rewrite them (in Spark: CALL <lake catalog>.system.rewrite_data_files), then CALL sys.tier_table. The rows stay in the log until then."
@@ -44,12 +47,20 @@ class LiveFile:
 
 @dataclass(frozen=True)
 class BucketFiles:
-    """The live files of one partition value at a snapshot. Equality deletes are those of others: they are only counted."""
+    """The live files of one bucket at a snapshot. Equality deletes are those of others: they are only counted."""
 
     snapshot_id: int | None
     data: tuple[LiveFile, ...] = ()
     deletes: tuple[LiveFile, ...] = ()
     equality_deletes: tuple[LiveFile, ...] = ()
+    shared: frozenset[str] = frozenset()
+    """Locations of those that may hold, or delete, rows of other buckets, too."""
+
+    @property
+    def own(self) -> BucketFiles:
+        """The same without the data and position-delete files that are shared."""
+        data, deletes = (tuple(file for file in files if file.location not in self.shared) for files in (self.data, self.deletes))
+        return replace(self, data=data, deletes=deletes, shared=frozenset())
 
     def data_digest(self) -> str:
         """A digest of the data files' locations: it changes if a data file comes or goes."""
@@ -68,6 +79,7 @@ def encode_bucket_files(files: BucketFiles) -> bytes:
     document: dict[str, Any] = {"version": VERSION, "snapshot_id": files.snapshot_id}
     for name in ("data", "deletes", "equality_deletes"):
         document[name] = [(file.location, file.records, file.size_bytes) for file in getattr(files, name)]
+    document["shared"] = sorted(files.shared)
     return zstandard.ZstdCompressor().compress(json.dumps(document, separators=(",", ":")).encode())
 
 
@@ -82,7 +94,7 @@ def decode_bucket_files(data: bytes) -> BucketFiles:
     if document["version"] != VERSION:
         raise ValueError(f"the files of a bucket have version {document['version']!r}; this Lakeward reads version {VERSION}")
     rows, deletes, equality = (tuple(LiveFile(*file) for file in document[name]) for name in ("data", "deletes", "equality_deletes"))
-    return BucketFiles(document["snapshot_id"], rows, deletes, equality)
+    return BucketFiles(document["snapshot_id"], rows, deletes, equality, frozenset(document["shared"]))
 
 
 def _digest(files: Iterable[LiveFile]) -> str:
@@ -90,16 +102,20 @@ def _digest(files: Iterable[LiveFile]) -> str:
 
 
 def live_bucket_files(
-    table: Table, path: TablePath, snapshot_id: int, wanted: Collection[PartitionValue]
-) -> dict[PartitionValue, BucketFiles]:
-    """What stands in the `wanted` partitions of the table's current spec; those in which nothing does are left out.
+    table: Table, path: TablePath, snapshot_id: int, wanted: Collection[FilePlace], file_buckets: FileBuckets | None = None
+) -> dict[FilePlace, BucketFiles]:
+    """What stands in the `wanted` places of the table's current spec; those in which nothing does are left out.
 
-    Raises SchemaDrift for a file that cannot be looked into: of another partition spec, or not Parquet. LakeUnavailable.
+    `file_buckets` spares footers that were read before. Raises SchemaDrift for a file that cannot be looked into: of another partition
+    spec, or not Parquet. LakeUnavailable.
     """
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
-    by_partition: dict[PartitionValue, dict[DataFileContent, list[LiveFile]]] = defaultdict(lambda: defaultdict(list))
     if snapshot is None:
         return {}
+    places: dict[PartitionValue, list[FilePlace]] = defaultdict(list)
+    for place in wanted:
+        places[place.partition].append(place)
+    by_partition: dict[PartitionValue, list[DataFile]] = defaultdict(list)
     with lake_errors(f"read the manifests of {path}", table_path=path):
         for manifest in snapshot.manifests(table.io):
             if not (manifest.has_added_files() or manifest.has_existing_files()):
@@ -109,9 +125,26 @@ def live_bucket_files(
             for entry in manifest.fetch_manifest_entry(table.io):
                 file = entry.data_file
                 partition = partition_of(file)
-                if partition in wanted:
-                    by_partition[partition][file.content].append(_standing(path, file))
-    return {partition: _base(snapshot_id, files) for partition, files in by_partition.items()}
+                if partition in places:
+                    by_partition[partition].append(_checked(path, file))
+    standing: dict[FilePlace, BucketFiles] = {}
+    with lake_errors(f"read the footers of {path}", table_path=path):
+        for partition, files in by_partition.items():
+            is_shared = any(place.bucket is not None for place in places[partition])
+            buckets = _buckets_of(table, files, file_buckets or FileBuckets()) if is_shared else {}
+            for place in places[partition]:
+                mine = [file for file in files if place.bucket is None or buckets[file.file_path] in (None, place.bucket)]
+                if mine:
+                    shared = frozenset(path for path, bucket in buckets.items() if bucket is None)
+                    standing[place] = _base(snapshot_id, mine, shared)
+    return standing
+
+
+def _buckets_of(table: Table, files: Sequence[DataFile], file_buckets: FileBuckets) -> Mapping[str, int | None]:
+    """By location. Equality deletes are those of others: whatever bucket their rows are of."""
+    of_others = {file.file_path: None for file in files if file.content is DataFileContent.EQUALITY_DELETES}
+    others = [file for file in files if file.file_path not in of_others]
+    return {**file_buckets.of(table.io, str(table.metadata.table_uuid), others), **of_others}
 
 
 def partition_of(file: DataFile) -> PartitionValue:
@@ -119,35 +152,37 @@ def partition_of(file: DataFile) -> PartitionValue:
     return tuple(file.partition[index] for index in range(len(file.partition)))
 
 
-def _standing(path: TablePath, file: DataFile) -> LiveFile:
+def _checked(path: TablePath, file: DataFile) -> DataFile:
     if file.file_format is not FileFormat.PARQUET and file.content is not DataFileContent.EQUALITY_DELETES:
         raise drift(
             path, None, f"holds the {file.file_format.value} file {file.file_path}; the rows of a key are looked up in Parquet", _HINT
         )
-    return LiveFile(file.file_path, file.record_count, file.file_size_in_bytes)
+    return file
 
 
-def _base(snapshot_id: int, files: dict[DataFileContent, list[LiveFile]]) -> BucketFiles:
+def _base(snapshot_id: int, files: Sequence[DataFile], shared: frozenset[str]) -> BucketFiles:
     # By location: deletes are written in the order of the paths that they name.
+    in_order = sorted(files, key=lambda file: file.file_path)
     data, deletes, equality = (
-        tuple(sorted(files[content], key=lambda file: file.location))
+        tuple(LiveFile(file.file_path, file.record_count, file.file_size_in_bytes) for file in in_order if file.content is content)
         for content in (DataFileContent.DATA, DataFileContent.POSITION_DELETES, DataFileContent.EQUALITY_DELETES)
     )
-    return BucketFiles(snapshot_id, data, deletes, equality)
+    return BucketFiles(snapshot_id, data, deletes, equality, shared)
 
 
 def replaced_partitions(changes: Sequence[BucketChange], base: LakeView, table: Table) -> frozenset[PartitionValue]:
-    """The partitions of which all files are replaced, at `base`'s head.
+    """The partitions of which all files are replaced, at `base`'s head. A bucket that shares its partition value names its files instead
+    (`BucketChange.obsolete`).
 
     Raises BaseMoved if a foreign commit added or removed data files of a bucket since its rows were looked up, or delete files of one
     that is rewritten: a row would be doubled, stay although it was deleted, or come back. SchemaDrift, LakeUnavailable.
     """
     _check_once(changes, base)
-    stale = {change.partition for change in changes if change.base_snapshot_id != base.head}
+    stale = {change.place for change in changes if change.base_snapshot_id != base.head}
     now = live_bucket_files(table, base.path, base.head, stale) if stale and base.head is not None else {}
     for change in changes:
-        if change.partition in stale:
-            present = now.get(change.partition, NOTHING)
+        if change.place in stale:
+            present = now.get(change.place, NOTHING)
             if change.base_files != (present.digest() if change.rewritten else present.data_digest()):
                 raise BaseMoved(
                     f"files of the partition {change.partition} of the lake table {base.path} were replaced between snapshot "
@@ -155,12 +190,12 @@ def replaced_partitions(changes: Sequence[BucketChange], base: LakeView, table: 
                     table_path=base.path,
                     lake_snapshot_id=base.head,
                 )
-    return frozenset(change.partition for change in changes if change.rewritten)
+    return frozenset(change.partition for change in changes if change.rewritten and change.bucket is None)
 
 
 def _check_once(changes: Sequence[BucketChange], base: LakeView) -> None:
     """Raises RoundFailed if a bucket had two writers: they do not see each other's rows."""
-    if len({change.partition for change in changes}) < len(changes):
+    if len({change.place for change in changes}) < len(changes):
         raise RoundFailed(
             f"two writers changed the same bucket of {base.path} in one round",
             cause_class="InconsistentRound",

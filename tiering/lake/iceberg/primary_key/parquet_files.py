@@ -41,14 +41,15 @@ def open_parquet(io: FileIO, file: LiveFile) -> Iterator[pq.ParquetFile]:
         yield parquet
 
 
-def key_rows(parquet: pq.ParquetFile, number: int, keys: Sequence[NestedField], bounds: Bounds) -> Iterator[KeyRows]:
-    """The keys of file number `number`, without the row groups in which no key can lie within `bounds` (of each key column)."""
+def key_rows(parquet: pq.ParquetFile, number: int, keys: Sequence[NestedField], bounds: Bounds | None) -> Iterator[KeyRows]:
+    """The keys of file number `number`, without the row groups in which no key can lie within `bounds` (of each key column). None = any
+    key."""
     columns = [_column(parquet, key) for key in keys]
     types = [arrow_type(key.field_type) for key in keys]
     first = 0
     for group in range(parquet.metadata.num_row_groups):
         following = first + parquet.metadata.row_group(group).num_rows
-        if _may_hold(parquet, group, columns, types, bounds):
+        if bounds is None or _may_hold(parquet, group, columns, types, bounds):
             for batch in parquet.iter_batches(KEY_BATCH_ROWS, row_groups=[group], columns=columns, use_threads=False):
                 arrays = [_as(batch.column(name), kind) for name, kind in zip(columns, types, strict=True)]
                 yield KeyRows(number, first, arrays)

@@ -6,7 +6,7 @@ many files as the bucket has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -29,9 +29,14 @@ _FIELDS: list[pa.Field[Any]] = [
 ]
 _SCHEMA = pa.schema(_FIELDS)
 
+FooterOfDeletes = Callable[[pa.Table], dict[str, str]]
+"""Makes the footer of a file with these rows."""
 
-def write_deletes(io: FileIO, location: str, dying: Mapping[str, Mask], builder: DataFileBuilder) -> DataFile:
-    """Writes the rows of `dying` (by data file; at least one row) as a position-delete file."""
+
+def write_deletes(
+    io: FileIO, location: str, dying: Mapping[str, Mask], builder: DataFileBuilder, footer_of: FooterOfDeletes | None = None
+) -> DataFile:
+    """Writes the rows of `dying` (by data file; at least one row) as a position-delete file, in a clean table with a footer."""
     paths = sorted(path for path, mask in dying.items() if mask.any())
     positions = [np.flatnonzero(dying[path]) for path in paths]
     codes = np.repeat(np.arange(len(paths), dtype=np.int32), [len(rows) for rows in positions])
@@ -48,6 +53,8 @@ def write_deletes(io: FileIO, location: str, dying: Mapping[str, Mask], builder:
             store_schema=False,
         ) as writer:
             writer.write_table(table)
+            if footer_of is not None:
+                writer.add_key_value_metadata(cast(Any, footer_of(table)))
         size = stream.tell()
     return builder.build_deletes(location, size, DeleteBounds(len(deleted), paths[0], paths[-1], int(deleted.min()), int(deleted.max())))
 

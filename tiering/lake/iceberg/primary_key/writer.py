@@ -2,14 +2,15 @@
 
 A round of a bucket has one writer. Changes are kept aside (`Spool`) until all are known, since only the last one of a key counts;
 then the keys of the bucket's live data files are read once, and nothing else of them. A bucket with too many dead rows or small
-files is written anew instead (`rewrite_rule`). Memory is bounded by a few row groups, some bytes for each row that stands in the
-bucket and for each change; keys beyond a million are compared by DuckDB within its own limit.
+files is written anew instead (`rewrite_rule`). Files that hold rows of other buckets, too, are never removed: rows in them die by
+position. Memory is bounded by a few row groups, some bytes for each row that stands in the bucket's files and for each change; keys
+beyond a million are compared by DuckDB within its own limit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, decode_bu
 from tiering.lake.iceberg.primary_key.parquet_files import key_rows, open_parquet, whole_rows
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
 from tiering.lake.iceberg.primary_key.rewrite_rule import are_deletes_merged, is_to_be_rewritten
+from tiering.lake.iceberg.primary_key.shared_files import rows_of_bucket
+from tiering.lake.iceberg.schema.layout import bucket_keys
+from tiering.lake.iceberg.schema.partition_values import FilePlace
 from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilder, encode_files
 from tiering.lake.iceberg.writing.writer import RowFiles
 from tiering.lake.proof.file_footer import sum_of
@@ -40,12 +44,22 @@ from tiering.model.tables import CHANGE_TYPE_COLUMN, CHANGE_TYPE_FIELD, ChangeTy
 
 @dataclass(frozen=True)
 class BucketPlace:
-    """Where a writer's bucket is: the lake's schema, its partition value, and what reaches its files."""
+    """Where a writer's bucket is: the lake's schema, the place of its files, and what reaches them."""
 
     schema: Schema
-    partition: tuple[int | str, ...]
+    place: FilePlace
     io: FileIO
     builder: DataFileBuilder
+
+
+@dataclass(frozen=True)
+class _Dead:
+    """The rows that are dead already, by data file. `by_own`: those that delete files of the bucket alone name."""
+
+    rows: Mapping[str, Mask] = field(default_factory=dict)
+    by_own: Mapping[str, Mask] = field(default_factory=dict)
+    left_over: bool = False
+    """Whether the bucket's own delete files say more than that."""
 
 
 class PrimaryKeyWriter:
@@ -85,19 +99,19 @@ class PrimaryKeyWriter:
             last = last_of_each_key(self._spool.rows, self._spool.batches([key.name for key in self._keys]))
             upserts = last & (self._change_types() != ChangeType.DELETE)
             replaced = self._context.replaces and bool(base.data or base.equality_deletes)
-            looks_at_rows = last.any() and not replaced
-            dead, left_over = dead_rows(self._place.io, base.data, base.deletes) if looks_at_rows else ({}, False)
-            dying = {} if replaced else self._dying(base, dead, self._changed(last))
+            looks_at_rows = bool(base.shared if replaced else last.any())
+            dead = self._dead(base) if looks_at_rows else _Dead()
+            dying = self._dying_with_bucket(base, dead) if replaced else self._dying(base, dead.rows, self._changed(last))
             deletes, added = _count(dying), int(upserts.sum())
-            rewritten = is_to_be_rewritten(base, _count(dead) + deletes, added) if looks_at_rows else replaced
+            rewritten = replaced or (looks_at_rows and self._is_to_be_rewritten(base.own, _union(dead.rows, dying), added))
             if rewritten and not replaced:
-                self._add_living(base, _union(dead, dying))
+                self._add_living(base.own, _union(dead.rows, dying))
             self._add_upserts(upserts)
             checksum = self._checksum_of(upserts) if rewritten and not replaced else None
-            merged = not rewritten and are_deletes_merged(base, deletes, left_over=left_over)
+            merged = not rewritten and are_deletes_merged(base.own, deletes, left_over=dead.left_over)
             files = self._files.close()
-            if not rewritten:
-                files = (*files, *self._delete_files(_union(dead, dying) if merged else dying))
+            going = _union(dead.by_own, dying) if merged or rewritten else dying
+            files = (*files, *self._delete_files({path: going[path] for path in going if path in base.shared} if rewritten else going))
         self._spool.close()
         if self._files.provenance is not None and checksum is None:
             checksum = self._files.provenance.checksum
@@ -126,6 +140,24 @@ class PrimaryKeyWriter:
         names = [key.name for key in self._keys]
         types = tuple(self._files.schema.field(name).type for name in names)
         return ChangedKeys(tuple(names), types, int(last.sum()), lambda: _kept(self._spool.batches(names), last))
+
+    def _dead(self, base: BucketFiles) -> _Dead:
+        own = base.own.deletes
+        by_own, left_over = dead_rows(self._place.io, base.data, own)
+        by_others, _ = dead_rows(self._place.io, base.data, [file for file in base.deletes if file not in own])
+        return _Dead(_union(by_others, by_own), by_own, left_over)
+
+    @staticmethod
+    def _is_to_be_rewritten(own: BucketFiles, gone: Mapping[str, Mask], added: int) -> bool:
+        return is_to_be_rewritten(own, sum(int(gone[file.location].sum()) for file in own.data if file.location in gone), added)
+
+    def _dying_with_bucket(self, base: BucketFiles, dead: _Dead) -> dict[str, Mask]:
+        """All rows of the bucket that live in files with rows of others."""
+        table, place = self._context.table, self._place
+        keys = [place.schema.find_field(name) for name in bucket_keys(table)]
+        shared = [file for file in base.data if file.location in base.shared]
+        dying = rows_of_bucket(place.io, shared, keys, table.bucket_count, self._context.bucket.bucket_id)
+        return {path: mask & ~dead.rows[path] if path in dead.rows else mask for path, mask in dying.items()}
 
     def _dying(self, base: BucketFiles, dead: Mapping[str, Mask], changed: ChangedKeys) -> dict[str, Mask]:
         """By data file, the rows that live and have a changed key."""
@@ -170,12 +202,16 @@ class PrimaryKeyWriter:
     def _delete_files(self, dying: Mapping[str, Mask]) -> tuple[DataFile, ...]:
         if not _count(dying):
             return ()
-        return (write_deletes(self._place.io, self._files.new_location(), dying, self._place.builder),)
+        footer_of = None if self._files.provenance is None else self._files.provenance.footer_of_deletes
+        return (write_deletes(self._place.io, self._files.new_location(), dying, self._place.builder, footer_of),)
 
     def _change(self, base: BucketFiles, rewritten: bool, merged: bool) -> BucketChange:
-        digest = base.digest() if rewritten else base.data_digest()
-        obsolete = tuple(file.location for file in base.deletes) if merged else ()
-        return BucketChange(self._place.partition, base.snapshot_id, digest, rewritten, obsolete)
+        digest, place = base.digest() if rewritten else base.data_digest(), self._place.place
+        removed = base.own.deletes if merged else ()
+        if rewritten and place.bucket is not None:
+            removed = (*base.own.data, *base.own.deletes)
+        obsolete = tuple(file.location for file in removed)
+        return BucketChange(place.partition, base.snapshot_id, digest, rewritten, obsolete, place.bucket)
 
     def _payload(self, files: tuple[DataFile, ...], change: BucketChange | None) -> bytes:
         return encode_files(replace(self._files.payload(files), change=change))

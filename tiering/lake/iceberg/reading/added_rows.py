@@ -2,6 +2,7 @@
 
 They come from the bounds of `__bucket` and `__offset` in the manifests that the snapshot wrote (Iceberg spec, "Manifests"), or from the
 file's rows where it has no bounds, or those of several buckets. Equality-delete files count: Fluss writes whole old rows into them.
+What rows of a clean layout are worth is told by `clean_rows`.
 """
 
 from __future__ import annotations
@@ -30,11 +31,6 @@ from tiering.lake.iceberg.schema.partition_values import partition_values
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, TableType
 
 _BATCH_ROWS = 1 << 18
-_UNTOLD = "and its layout is clean: this version cannot tell which offsets they have"
-_CLEAN_HINT = (
-    "Let one service alone tier the table, or make it with table.datalake.layout = system-columns. Nothing was lost: the log keeps what "
-    "was not tiered."
-)
 
 
 @dataclass(frozen=True)
@@ -51,20 +47,23 @@ def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partiti
     """See `ForeignCommits.foreign_snapshot`."""
     loaded = cast(Table, view.handle)
     with lake_errors(f"read what snapshot {snapshot_id} added to {view.path}", table_path=view.path):
-        added, removed = _changed_files(loaded, snapshot_id)
-        if added and not layout_of_schema(loaded.schema()).has_row_offsets and not _is_rewrite(table, loaded, snapshot_id, added, removed):
-            raise drift(table.path, None, f"was given rows by another tiering service (snapshot {snapshot_id}), {_UNTOLD}", _CLEAN_HINT)
-        ids = _partition_ids(table, loaded, partitions)
+        added, removed = changed_files(loaded, snapshot_id)
+        is_rewrite = _is_rewrite(table, loaded, snapshot_id, added, removed)
+        stated = _stated_offsets(table, view, snapshot_id)
+        if not layout_of_schema(loaded.schema()).has_row_offsets:
+            return ForeignSnapshot(snapshot_id, {}, stated, is_rewrite, has_clean_rows=bool(added or removed))
+        ids = partition_ids(table, loaded, partitions)
         rows: dict[BucketKey, AddedRows] = {}
         for file in added:
+            if file.content is DataFileContent.POSITION_DELETES:
+                continue  # they name rows of this very snapshot
             values = tuple(file.partition[index] for index in range(len(table.partition_keys)))
             if table.partition_keys and values not in ids:
                 continue  # of a partition that is gone
             for piece in _pieces(table, loaded, file):
                 key = BucketKey(ids[values] if table.partition_keys else None, piece.bucket_id)
                 rows[key] = _together(rows.get(key), piece)
-    is_rewrite = _is_rewrite(table, loaded, snapshot_id, added, removed)
-    return ForeignSnapshot(snapshot_id, rows, _stated_offsets(table, view, snapshot_id), is_rewrite)
+    return ForeignSnapshot(snapshot_id, rows, stated, is_rewrite)
 
 
 def _is_rewrite(table: TableInfo, loaded: Table, snapshot_id: int, added: Sequence[DataFile], removed: Sequence[DataFile]) -> bool:
@@ -74,8 +73,8 @@ def _is_rewrite(table: TableInfo, loaded: Table, snapshot_id: int, added: Sequen
     return replaces and _adds_nothing(table, added, removed)
 
 
-def _changed_files(loaded: Table, snapshot_id: int) -> tuple[list[DataFile], list[DataFile]]:
-    """Files with rows that the snapshot added, and data files that it removed."""
+def changed_files(loaded: Table, snapshot_id: int) -> tuple[list[DataFile], list[DataFile]]:
+    """Files that the snapshot added, those of deletes included, and data files that it removed."""
     snapshot = loaded.metadata.snapshot_by_id(snapshot_id)
     added: list[DataFile] = []
     removed: list[DataFile] = []
@@ -83,7 +82,7 @@ def _changed_files(loaded: Table, snapshot_id: int) -> tuple[list[DataFile], lis
         if manifest.added_snapshot_id != snapshot_id:
             continue
         for entry in manifest.fetch_manifest_entry(loaded.io, discard_deleted=False):
-            if entry.status is ManifestEntryStatus.ADDED and entry.data_file.content is not DataFileContent.POSITION_DELETES:
+            if entry.status is ManifestEntryStatus.ADDED:
                 added.append(entry.data_file)
             elif entry.status is ManifestEntryStatus.DELETED and entry.data_file.content is DataFileContent.DATA:
                 removed.append(entry.data_file)
@@ -97,7 +96,7 @@ def _adds_nothing(table: TableInfo, added: Iterable[DataFile], removed: Iterable
     return after == before if table.table_type is TableType.LOG else after <= before
 
 
-def _partition_ids(table: TableInfo, loaded: Table, partitions: Mapping[str, int]) -> dict[tuple[Any, ...], int]:
+def partition_ids(table: TableInfo, loaded: Table, partitions: Mapping[str, int]) -> dict[tuple[Any, ...], int]:
     """By the values of the partition columns, as files have them."""
     bucket, count = BucketKey(None, 0), len(table.partition_keys)
     return {partition_values(table, bucket, name, loaded.schema())[:count]: number for name, number in partitions.items()}

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
-from pyiceberg.io import FileIO
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table import Table
 
 from tiering.errors import SchemaDrift
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows
+from tiering.lake.iceberg.reading.file_footers import read_footer
 from tiering.lake.iceberg.schema.drift import drift
-from tiering.lake.proof.file_footer import FileFooter, decode_footer
 from tiering.lake.rules.hints import reconcile_call
 from tiering.model.tables import BucketKey, TablePath
 
@@ -45,19 +42,6 @@ def living_offsets(
         offsets = np.concatenate([np.zeros(0, np.int64), *(np.arange(start, stop) for start, stop in footer.runs)])
         alive = offsets[~dead[file.file_path]] if file.file_path in dead else offsets
         yield tuple(file.partition[index] for index in range(len(file.partition))), footer.bucket, alive
-
-
-def read_footer(io: FileIO, file: DataFile) -> FileFooter | None:
-    """What a data file says of its rows; None if it does not, or wrongly: then somebody else wrote it."""
-    if file.file_format is not FileFormat.PARQUET:
-        return None
-    with io.new_input(file.file_path).open() as stream:
-        metadata = pq.ParquetFile(cast(Any, stream)).metadata.metadata or {}
-    try:
-        footer = decode_footer({key.decode(errors="replace"): value.decode(errors="replace") for key, value in metadata.items()})
-    except ValueError:
-        return None
-    return footer if footer is not None and footer.rows == file.record_count and f"lakeward-{footer.round_id}-" in file.file_path else None
 
 
 def _live(file: DataFile) -> LiveFile:

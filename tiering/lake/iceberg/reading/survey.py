@@ -15,11 +15,11 @@ from tiering.errors import MarkerCorrupt
 from tiering.lake.base import FLUSS_OFFSETS_KEY, LakeView
 from tiering.lake.fluss.offsets_file import OFFSETS_LIMIT_BYTES, is_offsets_path, parse_offsets, unreadable
 from tiering.lake.iceberg.errors import lake_errors
-from tiering.lake.iceberg.primary_key.bucket_files import PartitionValue, live_bucket_files
+from tiering.lake.iceberg.primary_key.bucket_files import live_bucket_files
 from tiering.lake.iceberg.reading.footer_offsets import living_offsets
 from tiering.lake.iceberg.reading.view import marker_in, summary_of, view_of
 from tiering.lake.iceberg.schema.layout import layout_of_schema
-from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, partition_values
+from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, FilePlace, file_place, partition_values
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
@@ -96,16 +96,16 @@ def _offsets_by_footers(info: TableInfo, view: LakeView, head: int, partitions: 
 
 
 def _standing_places(info: TableInfo, view: LakeView, partitions: Collection[str]) -> list[Place]:
-    """The buckets in which data files stand."""
+    """The buckets in which data files stand: of a file that may hold rows of several buckets, all of them."""
     table = cast(Table, view.handle)
     names: Collection[str | None] = partitions if info.partition_keys else (None,)
-    places: dict[PartitionValue, Place] = {}
+    places: dict[FilePlace, Place] = {}
     for name in names:
         for bucket_id in range(info.bucket_count):
-            places[partition_values(info, BucketKey(None, bucket_id), name, table.schema())] = (name, bucket_id)
+            places[file_place(info, BucketKey(None, bucket_id), name, table.schema())] = (name, bucket_id)
     assert view.head is not None
     standing = live_bucket_files(table, info.path, view.head, places.keys())
-    return [places[partition] for partition, base in standing.items() if base.data]
+    return [places[place] for place, base in standing.items() if base.data]
 
 
 def _gather(offsets: RowOffsets, rows: pa.Table, info: TableInfo, partitions: Collection[str]) -> None:

@@ -22,7 +22,7 @@ from pyiceberg.types import BooleanType, DateType, DoubleType, FloatType, Intege
 
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
 from tiering.lake.iceberg.schema.types import iceberg_type
-from tiering.lake.layouts import LAYOUT_OPTION, Layout, layout_of, wanted_layout
+from tiering.lake.layouts import Layout, layout_of, wanted_layout
 from tiering.lake_table_options import PREFIX, lake_table_properties, public_options
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
 
@@ -66,7 +66,8 @@ def layout_of_table(metadata: TableMetadata) -> Layout:
 
 
 def has_bucket_in_partition(table: TableInfo, layout: Layout) -> bool:
-    """Whether the partition spec has the bucket, so that no two buckets' rows lie in one file."""
+    """Whether the partition spec has the bucket. Else all buckets of a partition share a partition value, and a file that somebody else
+    wrote may hold rows of several."""
     return layout.partitions_by_bucket or len(bucket_keys(table)) == 1
 
 
@@ -131,13 +132,6 @@ def _spec(table: TableInfo, schema: Schema, layout: Layout) -> PartitionSpec:
         columns.append((f"{keys[0]}_bucket", keys[0], BucketTransform(table.bucket_count)))
     elif layout.partitions_by_bucket:
         columns.append((BUCKET_COLUMN, BUCKET_COLUMN, IdentityTransform()))
-    elif table.table_type is TableType.PRIMARY_KEY:
-        raise InvalidArgument(
-            f"the primary-key table {table.path} has the bucket keys ({', '.join(keys)}): with the layout {layout} its buckets would share "
-            "files, and this version cannot tell the rows of one from those of others",
-            hint=f"Choose one bucket key, or {LAYOUT_OPTION} = {Layout.SYSTEM_COLUMNS}.",
-            table_path=table.path,
-        )
     ids = itertools.count(PARTITION_FIELD_ID_START)
     return PartitionSpec(*(PartitionField(schema.find_field(source).field_id, next(ids), how, name) for name, source, how in columns))
 

@@ -1,7 +1,8 @@
-"""The partition value of one split's files, and its path. Pure."""
+"""The partition value of one split's files, its path, and where the files of a bucket are found. Pure."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
 
 from pyiceberg.partitioning import PartitionSpec
@@ -18,8 +19,24 @@ VALUE_SEPARATOR = "$"
 _EPOCH = date(1970, 1, 1)
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
+PartitionValue = tuple[int | str, ...]
 
-def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | None, schema: Schema) -> tuple[int | str, ...]:
+
+@dataclass(frozen=True)
+class FilePlace:
+    """Where the files of a bucket are found: in `partition`, and if other buckets share that value, among them those of `bucket`."""
+
+    partition: PartitionValue
+    bucket: int | None = None
+
+
+def file_place(table: TableInfo, bucket: BucketKey, partition_name: str | None, schema: Schema) -> FilePlace:
+    """The place of a bucket's files. Raises InvalidData, as `partition_values`."""
+    shares = not has_bucket_in_partition(table, layout_of_schema(schema))
+    return FilePlace(partition_values(table, bucket, partition_name, schema), bucket.bucket_id if shares else None)
+
+
+def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | None, schema: Schema) -> PartitionValue:
     """The record of the lake's partition spec: the partition columns' values as Iceberg stores them, then the bucket id if it has it.
 
     Raises InvalidData if the partition's name does not hold one value for each partition column, written as Fluss does: a date
@@ -36,7 +53,7 @@ def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | 
     return (*values, bucket.bucket_id) if has_bucket_in_partition(table, layout_of_schema(schema)) else tuple(values)
 
 
-def partition_path(values: tuple[int | str, ...], spec: PartitionSpec, schema: Schema) -> str:
+def partition_path(values: PartitionValue, spec: PartitionSpec, schema: Schema) -> str:
     """The folder of a partition value, in Hive's way: `region=north/__bucket=3`, or "" for a table that is not partitioned."""
     return spec.partition_to_path(Record(*values), schema)
 

@@ -2,7 +2,7 @@
 
 The only module that uses helpers of pyiceberg outside of its documented API: statistics from Parquet metadata.
 
-Between processes a split's files travel as zstd-compressed JSON, version 3: some 600 bytes a file.
+Between processes a split's files travel as zstd-compressed JSON, version 4: some 600 bytes a file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType
 
-PAYLOAD_VERSION = 3
+from tiering.lake.iceberg.schema.partition_values import FilePlace, PartitionValue
+
+PAYLOAD_VERSION = 4
 UNSORTED = 0
 """Sort order id of the files: Fluss's writers say so too, though rows lie in the order of their offsets."""
 
@@ -46,16 +48,24 @@ _BOUNDS = ("lower_bounds", "upper_bounds")
 class BucketChange:
     """What a split of a primary-key table does to its bucket beside adding files, and the base that it was made for.
 
-    `base_files` is the digest of the files that stood in the partition `partition` at `base_snapshot_id` (None = there was none):
-    of the data files, or, if the bucket is `rewritten`, of data and delete files, all of which the new files replace.
+    `base_files` is the digest of the files that stood in the bucket's place at `base_snapshot_id` (None = there was none): of the data
+    files, or, if the bucket is `rewritten`, of data and delete files. The new files replace all of these, or, where others share the
+    partition value, those that are `obsolete`.
     """
 
-    partition: tuple[int | str, ...]
+    partition: PartitionValue
     base_snapshot_id: int | None
     base_files: str
     rewritten: bool
     obsolete: tuple[str, ...] = ()
-    """Position-delete files whose deletes the new one takes in."""
+    """Position-delete files whose deletes the new one takes in, and files of a rewritten bucket that shares its partition value."""
+    bucket: int | None = None
+    """Of `FilePlace`."""
+
+    @property
+    def place(self) -> FilePlace:
+        """Where the bucket's files are found."""
+        return FilePlace(self.partition, self.bucket)
 
 
 @dataclass(frozen=True)

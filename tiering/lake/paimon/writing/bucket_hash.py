@@ -2,7 +2,8 @@
 
 A BinaryRow of k fields (Paimon's `BinaryRow`, little-endian): a header with a bit a null, a multiple of 8 bytes; 8 bytes a field, which
 hold the value, or a text of up to 7 bytes with 0x80 + its length behind it, or position << 32 | length of a longer one; then the longer
-texts, each filled up to 8 bytes. The hash is murmur3 over its 32-bit words with the seed 42 (`MurmurHashUtils.hashBytesByWords`).
+texts, each filled up to 8 bytes. Decimals of more than 18 digits and times finer than milliseconds stand among the longer texts. The
+hash is murmur3 over its 32-bit words with the seed 42 (`MurmurHashUtils.hashBytesByWords`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ Words = npt.NDArray[np.uint32]
 _SEED = np.uint32(42)
 _FIELD_BYTES = 8
 _INLINE_BYTES = 7
+_DECIMAL_BYTES = 16
 _COMPACT_DIGITS = 18
 """Decimals of up to so many digits are a 64-bit integer."""
 
@@ -59,11 +61,19 @@ def _rows(
     header = ((len(columns) + 63 + 8) // 64) * 8
     fixed = header + _FIELD_BYTES * len(columns)
     first = lengths[chosen[0]] if len(chosen) else np.zeros(len(columns), np.int64)
+    wide = [_wide(column) for column in columns]
     filled = [_filled(int(length)) if length > _INLINE_BYTES else 0 for length in first]
+    filled = [size if values is None else values[1].shape[1] for size, values in zip(filled, wide, strict=True)]
     rows = np.zeros((len(chosen), fixed + sum(filled)), np.uint8)
     position = fixed
-    for number, (column, text) in enumerate(zip(columns, texts, strict=True)):
+    for number, (column, text, behind) in enumerate(zip(columns, texts, wide, strict=True)):
         at = header + _FIELD_BYTES * number
+        if behind is not None:
+            slots = (np.int64(position) << 32) | behind[0][chosen]
+            rows[:, at : at + _FIELD_BYTES] = slots.view(np.uint8).reshape(-1, _FIELD_BYTES)
+            rows[:, position : position + filled[number]] = behind[1][chosen]
+            position += filled[number]
+            continue
         if text is None:
             rows[:, at : at + _FIELD_BYTES] = _fixed(column)[chosen]
             continue
@@ -109,6 +119,33 @@ def _texts(column: pa.Array[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np
     _, offsets, data = column.buffers()
     ends = np.frombuffer(cast(Any, offsets), np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
     return ends[:-1], np.diff(ends), np.zeros(0, np.uint8) if data is None else np.frombuffer(cast(Any, data), np.uint8)
+
+
+def _wide(column: pa.Array[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]] | None:
+    """Of values that stand behind the fixed part whatever they are: the lower half of their slots, and their bytes; else None.
+
+    Times finer than milliseconds have the nanoseconds within their millisecond in the slot, long decimals the number of their bytes.
+    """
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.unit == "us":
+        micros = column.cast(pa.int64()).to_numpy()
+        millis = np.floor_divide(micros, 1_000)
+        return (micros - millis * 1_000) * 1_000, millis.view(np.uint8).reshape(-1, _FIELD_BYTES)
+    if pa.types.is_decimal128(kind) and kind.precision > _COMPACT_DIGITS:
+        first = _DECIMAL_BYTES * column.offset
+        data = np.frombuffer(cast(Any, column.buffers()[1]), np.uint8)[first : first + _DECIMAL_BYTES * len(column)]
+        return _shortest(data.reshape(-1, _DECIMAL_BYTES)[:, ::-1])
+    return None
+
+
+def _shortest(numbers: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Big-endian numbers without the bytes that only repeat their sign (Java's `BigInteger.toByteArray`): how many bytes, and those."""
+    sign = numbers[:, :1] >> 7
+    repeats = (numbers[:, :-1] == sign * np.uint8(255)) & (numbers[:, 1:] >> 7 == sign)
+    left_out = np.cumprod(repeats, axis=1, dtype=np.int64).sum(axis=1)
+    places = np.arange(_DECIMAL_BYTES) + left_out[:, None]
+    moved = np.take_along_axis(numbers, np.minimum(places, _DECIMAL_BYTES - 1), axis=1)
+    return _DECIMAL_BYTES - left_out, np.where(places < _DECIMAL_BYTES, moved, np.uint8(0))
 
 
 def _fixed(column: pa.Array[Any]) -> npt.NDArray[np.uint8]:

@@ -1,0 +1,120 @@
+"""Whether what another service added to a clean table is adopted: by sums made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from support.lakes.lake_views import PATH, view
+from tiering.errors import ForeignTieringUnproved
+from tiering.lake.foreign import CleanRows
+from tiering.lake.marker import TieredRange
+from tiering.lake.proof.change_sums import ChangeSums, RowSum
+from tiering.lake.rules.clean_comparison import CleanStretch, compared_ends, highest
+from tiering.model.tables import BucketKey, Offsets, TableType
+
+B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
+IN_P7 = BucketKey(7, 0)
+
+
+def rows(count: int, checksum: int = 0) -> ChangeSums:
+    return ChangeSums(RowSum(count, checksum), living=RowSum(count, checksum))
+
+
+def in_log(bucket: BucketKey, start: int, stop: int) -> ChangeSums | None:
+    """A log with a row at each offset from 10 to 99, whose hash is its offset."""
+    return None if start < 10 or stop > 100 else rows(stop - start, sum(range(start, stop)))
+
+
+def at(ranges: Mapping[BucketKey, TieredRange], stated: Offsets, kind: TableType = TableType.LOG) -> CleanStretch:
+    return CleanStretch(view(head=2), kind, 2, ranges, stated)
+
+
+def refusal(stretch: CleanStretch, *scopes: CleanRows) -> ForeignTieringUnproved:
+    with pytest.raises(ForeignTieringUnproved) as refused:
+        compared_ends(stretch, scopes, in_log)
+    return refused.value
+
+
+def test_a_bucket_moves_to_the_end_that_is_stated_if_the_rows_are_those_of_the_log() -> None:
+    scope = CleanRows(None, 0, in_log(B0, 50, 60) or rows(0))
+    assert compared_ends(at({B0: TieredRange(5, 50)}, {B0: 60}), [scope], in_log) == {B0: TieredRange(5, 60)}
+
+
+def test_buckets_that_share_files_are_compared_together() -> None:
+    sums = (in_log(B0, 50, 60) or rows(0)) + (in_log(B1, 20, 25) or rows(0))
+    ranges = {B0: TieredRange(0, 50), B1: TieredRange(0, 20), IN_P7: TieredRange(0, 30)}
+    moved = compared_ends(at(ranges, {B0: 60, B1: 25, IN_P7: 40}), [CleanRows(None, None, sums)], in_log)
+    assert moved == {B0: TieredRange(0, 60), B1: TieredRange(0, 25)}
+
+
+@pytest.mark.parametrize(
+    ("sums", "text"),
+    [
+        (rows(9), "bucket 0 was given rows that are not those of the log: 9 with the checksum 0000000000000000; the log has 10 with"),
+        (rows(10, 1), "was given rows that are not those of the log: 10 with the checksum 0000000000000001; the log has 10 with"),
+        (replace(rows(10, 545), deleted=RowSum(1, 0)), "was given deletes that are not those of the log: 1 with"),
+    ],
+)
+def test_what_differs_is_refused_and_the_offsets_are_named(sums: ChangeSums, text: str) -> None:
+    error = refusal(at({B0: TieredRange(0, 50)}, {B0: 60}), CleanRows(None, 0, sums))
+    assert text in error.message
+    assert "those of the offsets [50, 60) of bucket 0" in error.message
+    assert error.hint.startswith("Set the main branch on snapshot 2")
+    assert error.ids["lake_snapshot_id"] == "2"
+
+
+def test_living_rows_count_for_keys() -> None:
+    ranges = {B0: TieredRange(0, 50)}
+    sums = in_log(B0, 50, 60) or rows(0)
+    error = refusal(at(ranges, {B0: 60}, TableType.PRIMARY_KEY), CleanRows(None, 0, replace(sums, living=RowSum(9, 1))))
+    assert "was given living rows that are not those of the log: 9 with" in error.message
+    assert error.hint.startswith(f"CALL sys.reconcile_lake('{PATH}', 'retier')")
+
+
+def test_a_first_round_of_keys_is_judged_by_what_lives() -> None:
+    """It may have begun with a KV snapshot, which has no older rows."""
+    snapshot = ChangeSums(RowSum(3, 1), RowSum(), RowSum(90, sum(range(10, 100))))
+    stretch = at({}, {B0: 100}, TableType.PRIMARY_KEY)
+
+    def folded(bucket: BucketKey, start: int, stop: int) -> ChangeSums | None:
+        return in_log(bucket, max(start, 10), stop)
+
+    assert compared_ends(stretch, [CleanRows(None, 0, snapshot)], folded) == {B0: TieredRange(0, 100)}
+
+
+def test_rows_without_any_end_behind_ours_are_refused() -> None:
+    error = refusal(at({B0: TieredRange(0, 50)}, {B0: 50}), CleanRows(None, 0, rows(1, 1)))
+    assert "those of no offset, for it states none behind ours" in error.message
+
+
+def test_ends_that_nobody_states_are_refused() -> None:
+    error = refusal(at({B0: TieredRange(0, 50)}, {}), CleanRows(None, 0, rows(1, 1)))
+    assert "how far bucket 0 goes by now can be read nowhere" in error.message
+    [*_, text] = refusal(at({}, {}), CleanRows(7, None, rows(1, 1))).message.split(": ", 1)
+    assert text.startswith("how far the partition 7 goes")
+
+
+def test_a_log_that_does_not_hold_the_range_is_refused_and_a_word_may_adopt_it() -> None:
+    error = refusal(at({B0: TieredRange(0, 5)}, {B0: 60}), CleanRows(None, 0, rows(55)))
+    assert "which does not hold all of the offsets [5, 60) of bucket 0" in error.message
+    assert error.ids["log_lacks"] == "[5, 60) of bucket 0"
+    assert "'adopt')" in error.hint
+
+
+def test_what_no_round_does_is_refused() -> None:
+    error = refusal(at({B0: TieredRange(0, 50)}, {B0: 60}), CleanRows(None, 0, rows(10, 545), "it removed data files"))
+    assert error.message.endswith("it removed data files, which no round of it does")
+
+
+def test_without_a_former_snapshot_a_new_table_is_advised() -> None:
+    stretch = replace(at({}, {B0: 60}), begins_at=None)
+    assert refusal(stretch, CleanRows(None, 0, rows(1))).hint.startswith("Is it right all the same?")
+    stretch = replace(stretch, ranges={B0: TieredRange(0, 50)})
+    assert refusal(stretch, CleanRows(None, 0, rows(1))).hint.startswith("Rename or drop the lake table")
+
+
+def test_the_highest_of_what_is_stated_counts() -> None:
+    assert highest([{B0: 5, B1: 9}, {B0: 7}, {}]) == {B0: 7, B1: 9}

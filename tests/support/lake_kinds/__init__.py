@@ -1,0 +1,1 @@
+"""The kinds of lake tables, what users do to them by hand, and what mends each."""

@@ -1,0 +1,252 @@
+"""What a user does to a lake table beside Lakeward, in each format with its own means."""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlparse
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.table import Table
+from pyiceberg.types import StringType
+from pypaimon import CatalogFactory
+from pypaimon.schema.data_types import AtomicType
+from pypaimon.schema.schema_change import SchemaChange
+
+from tiering.lake.base import FLUSS_COMMIT_USER_KEY
+from tiering.lake.iceberg.catalogs.opening import open_catalog
+from tiering.model.tables import TablePath
+
+
+class LakeByHand(ABC):
+    """A lake as another program sees it. Nothing is remembered between calls."""
+
+    @abstractmethod
+    def tables(self, database: str) -> list[str]: ...
+
+    @abstractmethod
+    def rows(self, path: TablePath) -> pa.Table:
+        """What readers of the head see."""
+
+    @abstractmethod
+    def data_files(self, path: TablePath) -> list[Path]:
+        """Those that have these rows."""
+
+    @abstractmethod
+    def snapshots(self, path: TablePath) -> list[int]:
+        """In order of their commits."""
+
+    @abstractmethod
+    def line(self, path: TablePath) -> list[int]:
+        """Those that were the head, one after the other; the last one is."""
+
+    def head(self, path: TablePath) -> int:
+        """The newest of them."""
+        return self.snapshots(path)[-1]
+
+    @abstractmethod
+    def drop(self, path: TablePath) -> None: ...
+
+    @abstractmethod
+    def rename(self, path: TablePath, name: str) -> None:
+        """Another name in the same database."""
+
+    @abstractmethod
+    def append(self, path: TablePath, rows: pa.Table, properties: Mapping[str, str]) -> None:
+        """Rows of the table's columns, as far as it has them. `properties`: of the new snapshot."""
+
+    @abstractmethod
+    def empty(self, path: TablePath) -> None:
+        """A snapshot without any row."""
+
+    @abstractmethod
+    def rewrite(self, path: TablePath) -> None:
+        """The same rows in other files, without a property of ours: a compaction."""
+
+    @abstractmethod
+    def roll_back(self, path: TablePath, snapshot_id: int) -> None: ...
+
+    @abstractmethod
+    def expire(self, path: TablePath) -> None:
+        """All snapshots go that may: of Paimon's all but the head, whoever keeps them."""
+
+    @abstractmethod
+    def add_text_column(self, path: TablePath, name: str) -> None: ...
+
+    @abstractmethod
+    def drop_column(self, path: TablePath, name: str) -> None: ...
+
+    def exists(self, path: TablePath) -> bool:
+        return path.table_name in self.tables(path.database_name)
+
+
+class IcebergByHand(LakeByHand):
+    """By pyiceberg."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = dict(properties)
+
+    def _catalog(self) -> Catalog:
+        is_hadoop = self._properties.get("type") == "hadoop"  # of which pyiceberg has no catalog
+        return open_catalog(self._properties) if is_hadoop else load_catalog("lake", **self._properties)
+
+    def _load(self, path: TablePath) -> Table:
+        return self._catalog().load_table(str(path))
+
+    def tables(self, database: str) -> list[str]:
+        catalog = self._catalog()
+        return sorted(name for _, name in catalog.list_tables(database)) if catalog.namespace_exists(database) else []
+
+    def rows(self, path: TablePath) -> pa.Table:
+        return self._load(path).scan().to_arrow()
+
+    def data_files(self, path: TablePath) -> list[Path]:
+        return [Path(urlparse(task.file.file_path).path) for task in self._load(path).scan().plan_files()]
+
+    def snapshots(self, path: TablePath) -> list[int]:
+        return [snapshot.snapshot_id for snapshot in self._load(path).metadata.snapshots]
+
+    def line(self, path: TablePath) -> list[int]:
+        return [entry.snapshot_id for entry in self._load(path).history()]
+
+    def drop(self, path: TablePath) -> None:
+        self._catalog().drop_table(str(path))
+
+    def rename(self, path: TablePath, name: str) -> None:
+        self._catalog().rename_table(str(path), f"{path.database_name}.{name}")
+
+    def append(self, path: TablePath, rows: pa.Table, properties: Mapping[str, str]) -> None:
+        loaded = self._load(path)
+        loaded.append(_in_columns(rows, loaded.schema().as_arrow()), snapshot_properties=dict(properties))
+
+    def empty(self, path: TablePath) -> None:
+        self._load(path).delete()
+
+    def rewrite(self, path: TablePath) -> None:
+        loaded = self._load(path)
+        loaded.overwrite(loaded.scan().to_arrow())
+
+    def roll_back(self, path: TablePath, snapshot_id: int) -> None:
+        self._load(path).manage_snapshots().rollback_to_snapshot(snapshot_id).commit()
+
+    def expire(self, path: TablePath) -> None:
+        self._load(path).maintenance.expire_snapshots().older_than(datetime.now(UTC) + timedelta(days=1)).commit()
+
+    def add_text_column(self, path: TablePath, name: str) -> None:
+        with self._load(path).update_schema() as update:
+            update.add_column(name, StringType())
+
+    def drop_column(self, path: TablePath, name: str) -> None:
+        with self._load(path).update_schema() as update:
+            update.delete_column(name)
+
+
+class PaimonByHand(LakeByHand):
+    """By pypaimon, and by what Paimon's own commands do to the files of a table's folder."""
+
+    def __init__(self, warehouse: Path) -> None:
+        self._warehouse = warehouse
+
+    def _load(self, path: TablePath) -> Any:
+        return CatalogFactory.create({"warehouse": str(self._warehouse)}).get_table(str(path))
+
+    def folder(self, path: TablePath) -> Path:
+        return self._warehouse / f"{path.database_name}.db" / path.table_name
+
+    def tables(self, database: str) -> list[str]:
+        folder = self._warehouse / f"{database}.db"
+        return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+
+    def rows(self, path: TablePath) -> pa.Table:
+        builder = self._load(path).new_read_builder()
+        return cast(pa.Table, builder.new_read().to_arrow(builder.new_scan().plan().splits()))
+
+    def data_files(self, path: TablePath) -> list[Path]:
+        splits = self._load(path).new_read_builder().new_scan().plan().splits()
+        return [Path(urlparse(file.file_path).path) for split in splits for file in split.files]
+
+    def snapshots(self, path: TablePath) -> list[int]:
+        return sorted(int(file.name.rpartition("-")[2]) for file in (self.folder(path) / "snapshot").glob("snapshot-*"))
+
+    def line(self, path: TablePath) -> list[int]:
+        return self.snapshots(path)
+
+    def drop(self, path: TablePath) -> None:
+        CatalogFactory.create({"warehouse": str(self._warehouse)}).drop_table(str(path), False)
+
+    def rename(self, path: TablePath, name: str) -> None:
+        self.folder(path).rename(self.folder(path).with_name(name))
+
+    def append(self, path: TablePath, rows: pa.Table, properties: Mapping[str, str]) -> None:
+        self._write(path, rows, overwrite=False)
+        self._describe_head(path, properties)
+
+    def empty(self, path: TablePath) -> None:
+        self._load(path).new_batch_write_builder().new_commit().truncate_table()
+
+    def rewrite(self, path: TablePath) -> None:
+        self._write(path, self.rows(path), overwrite=True)
+
+    def roll_back(self, path: TablePath, snapshot_id: int) -> None:
+        """LATEST first, then the newer snapshots go; their ids come again."""
+        folder = self.folder(path) / "snapshot"
+        (folder / "LATEST").write_text(str(snapshot_id))
+        for newer in self.snapshots(path):
+            if newer > snapshot_id:
+                (folder / f"snapshot-{newer}").unlink()
+
+    def expire(self, path: TablePath) -> None:
+        self.expire_before(path, self.head(path))
+
+    def expire_before(self, path: TablePath, kept: int) -> None:
+        """The oldest go first, then EARLIEST is written."""
+        folder = self.folder(path) / "snapshot"
+        for snapshot_id in self.snapshots(path):
+            if snapshot_id < kept:
+                (folder / f"snapshot-{snapshot_id}").unlink()
+        (folder / "EARLIEST").write_text(str(kept))
+
+    def add_text_column(self, path: TablePath, name: str) -> None:
+        self._alter(path, SchemaChange.add_column(name, AtomicType("STRING")))
+
+    def drop_column(self, path: TablePath, name: str) -> None:
+        self._alter(path, SchemaChange.drop_column(name))
+
+    def _alter(self, path: TablePath, change: Any) -> None:
+        CatalogFactory.create({"warehouse": str(self._warehouse)}).alter_table(str(path), [change], False)
+
+    def _write(self, path: TablePath, rows: pa.Table, *, overwrite: bool) -> None:
+        table = self._load(path)
+        builder = table.new_batch_write_builder()
+        if overwrite:
+            builder = builder.overwrite()
+        write, commit = builder.new_write(), builder.new_commit()
+        write.write_arrow(_in_columns(rows, rows.schema if overwrite else self.rows(path).schema))
+        commit.commit(write.prepare_commit())
+        write.close()
+        commit.close()
+
+    def _describe_head(self, path: TablePath, properties: Mapping[str, str]) -> None:
+        """The head's snapshot file, made anew with these properties."""
+        file = self.folder(path) / "snapshot" / f"snapshot-{self.snapshots(path)[-1]}"
+        document = json.loads(file.read_text())
+        document["properties"] = {name: value for name, value in properties.items() if name != FLUSS_COMMIT_USER_KEY}
+        document["commitUser"] = properties.get(FLUSS_COMMIT_USER_KEY, document["commitUser"])
+        written = file.with_name("written")
+        written.write_text(json.dumps(document))
+        os.replace(written, file)
+
+
+def lake_by_hand(lake_format: str, properties: Mapping[str, str]) -> LakeByHand:
+    """The lake of these properties."""
+    return PaimonByHand(Path(urlparse(properties["warehouse"]).path)) if lake_format == "paimon" else IcebergByHand(properties)
+
+
+def _in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_pylist(rows.to_pylist(), schema=schema)

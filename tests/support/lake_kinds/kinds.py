@@ -1,0 +1,33 @@
+"""The kinds of lake tables that stories, crashes and simulations are told of: each format in each of its layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tiering.lake.layouts import LAYOUT_OPTION, Layout
+
+
+@dataclass(frozen=True)
+class LakeKind:
+    """A format, and how its tables lay out rows."""
+
+    format: str
+    layout: Layout
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """Of a source table whose lake table is to be of this kind."""
+        return {"table.datalake.format": self.format, LAYOUT_OPTION: self.layout.value}
+
+    @property
+    def name(self) -> str:
+        return f"{self.format}-{self.layout.value}"
+
+
+ICEBERG = LakeKind("iceberg", Layout.SYSTEM_COLUMNS)
+ICEBERG_CLEAN = LakeKind("iceberg", Layout.CLEAN)
+PAIMON = LakeKind("paimon", Layout.SYSTEM_COLUMNS)
+
+LAKE_KINDS = (ICEBERG, ICEBERG_CLEAN, PAIMON)
+"""All that are tiered to."""

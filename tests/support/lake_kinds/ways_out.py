@@ -1,0 +1,102 @@
+"""Which statements mend each broken lake table of each kind, and what the hint says where none does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from support.lake_kinds.kinds import LakeKind
+from support.lakes import broken_lakes as broken
+from support.lakes.broken_lakes import IN_ICEBERG_ALONE, Source
+from tiering import errors
+from tiering.lake.layouts import Layout
+
+RECONCILE = "CALL fluss.sys.reconcile_lake('sales.orders', '{}')"
+RETIER, ADOPT = RECONCILE.format("retier"), RECONCILE.format("adopt")
+RENAME = "ALTER TABLE lake.sales.orders RENAME TO orders_former_"
+SET_SNAPSHOT = "CALL lake.system.set_current_snapshot('sales.orders', "
+RENAME_BY_HAND = "Rename or drop the lake table sales.orders in the lake's catalog, then CALL sys.reconcile_lake('sales.orders', 'retier')"
+"""No statement: what the hint says of a lake whose catalog Spark does not have, or which renames no tables."""
+LOG, KEYS = False, True
+
+State = Callable[[Source], None]
+Case = tuple[type[errors.LakewardError], State, bool, tuple[str, ...]]
+"""The class, what brings it about, the kind of table, and how the statements begin that follow one another."""
+Hinted = tuple[type[errors.LakewardError], State, bool, str]
+"""The same of a state against which nothing is named, and what the hint says."""
+
+IN_ICEBERG: tuple[Case, ...] = (
+    (errors.LakeTableReplaced, broken.lost, LOG, (RETIER,)),
+    (errors.LakeTableReplaced, broken.lost, KEYS, (RETIER,)),
+    (errors.LakeTableReplaced, broken.recreated_with_its_rows, LOG, (RETIER,)),
+    (errors.LakeTableReplaced, broken.lost_and_the_log_cut, KEYS, (RETIER,)),
+    (errors.LakeTableReplaced, broken.of_another_table, LOG, (RENAME, RETIER)),
+    (errors.LakeRolledBack, broken.rolled_back, LOG, (RETIER,)),
+    (errors.LakeRolledBack, broken.rolled_back_below_a_compaction, KEYS, (RETIER,)),
+    (errors.LakeRolledBack, broken.rolled_back_and_the_log_cut, LOG, (SET_SNAPSHOT,)),
+    (errors.LakeRolledBack, broken.rolled_back_and_the_log_cut, KEYS, (SET_SNAPSHOT,)),
+    (errors.MarkerLost, broken.tag_removed, LOG, (RETIER,)),
+    (errors.MarkerLost, broken.tag_removed_from_an_emptied_table, KEYS, (RETIER,)),
+    (errors.RecordAheadOfLake, broken.restored_from_a_backup, LOG, (RETIER,)),
+    (errors.RecordAheadOfLake, broken.tag_moved_back, KEYS, (RETIER,)),
+    (errors.MarkerCorrupt, broken.tag_on_a_snapshot_without_marker, LOG, (RETIER,)),
+    (errors.MarkerCorrupt, broken.marker_unreadable, LOG, (RENAME, RETIER)),
+    (errors.HistoryExpired, broken.history_expired, LOG, (RETIER,)),
+    (errors.HistoryExpired, broken.history_expired, KEYS, (RETIER,)),
+    (errors.TableMismatch, broken.source_made_anew, LOG, (RENAME,)),
+    (errors.TableMismatch, broken.source_made_anew, KEYS, (RENAME,)),
+    (errors.ForeignTiering, broken.foreign_tiering, LOG, (ADOPT,)),
+    (errors.ForeignTiering, broken.foreign_tiering, KEYS, (RETIER,)),
+    (errors.ForeignTiering, broken.foreign_tiering_that_cannot_be_read, LOG, (RENAME, RETIER)),
+    (errors.LogTruncated, broken.log_cut_beyond_the_lake, KEYS, (RENAME, RETIER)),
+)
+
+_NOTHING: tuple[Hinted, ...] = (
+    (errors.LakeTableReplaced, broken.lost_and_the_log_cut, LOG, "'retier') leaves 36 records out of the lake."),
+    (errors.LogTruncated, broken.log_cut_beyond_the_lake, LOG, "'accept') leaves 12 records out of the lake."),
+    (errors.LogBehindLake, broken.cluster_restored_from_a_copy, LOG, "bring its newest state back"),
+    (errors.LogBehindLake, broken.cluster_restored_from_a_copy, KEYS, "bring its newest state back"),
+    (errors.LakeTableReplaced, broken.of_another_cluster, LOG, "Put the former lake table back in its place"),
+)
+
+_WITH_FILES_OF_OTHERS: frozenset[State] = frozenset(
+    {broken.recreated_with_its_rows, broken.history_expired, broken.tag_on_a_snapshot_without_marker, broken.foreign_tiering}
+)
+"""Of a clean log table: no footer tells the offsets of rows that somebody else wrote, so all of them are tiered anew."""
+
+
+_IN_PAIMON: dict[State, type[errors.LakewardError]] = {
+    broken.rolled_back: errors.RecordAheadOfLake,
+    broken.rolled_back_below_a_compaction: errors.RecordAheadOfLake,
+    broken.rolled_back_and_the_log_cut: errors.RecordAheadOfLake,
+    broken.history_expired: errors.MarkerLost,
+}
+"""Of a snapshot that was rolled back only the records tell, and what keeps one from expiry is a consumer, not a tag."""
+_NOTHING_IN_PAIMON: tuple[Hinted, ...] = (
+    (errors.RecordAheadOfLake, broken.rolled_back_and_the_log_cut, LOG, "'accept') leaves 24 records out of the lake."),
+)
+
+
+def cases_of(kind: LakeKind) -> tuple[Case, ...]:
+    """Those against which something helps."""
+    cases = [_without_offsets(case) for case in IN_ICEBERG] if kind.layout is Layout.CLEAN else list(IN_ICEBERG)
+    if kind.format != "paimon":
+        return tuple(cases)
+    without_help = {(state, keys) for _, state, keys, _ in _NOTHING_IN_PAIMON}
+    return tuple(_in_paimon(case) for case in cases if case[1] not in IN_ICEBERG_ALONE and case[1:3] not in without_help)
+
+
+def hinted_of(kind: LakeKind) -> tuple[Hinted, ...]:
+    """Those against which nothing is named."""
+    return (*_NOTHING, *_NOTHING_IN_PAIMON) if kind.format == "paimon" else _NOTHING
+
+
+def _without_offsets(case: Case) -> Case:
+    kind, state, keys, _ = case
+    return (kind, state, keys, (RENAME, RETIER)) if state in _WITH_FILES_OF_OTHERS and keys is LOG else case
+
+
+def _in_paimon(case: Case) -> Case:
+    kind, state, keys, statements = case
+    if SET_SNAPSHOT in statements:
+        statements = (RENAME, RETIER)  # no snapshot is left to go back to
+    return _IN_PAIMON.get(state, kind), state, keys, tuple(RENAME_BY_HAND if step is RENAME else step for step in statements)

@@ -1,0 +1,88 @@
+"""The shared lake in memory with a clean layout: rows tell no offsets, so what another tiering service added is summed.
+
+A row of its tables is its key and a value; the value is the offset of its change, so that no two changes leave the same row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from support.clusters.shared_cluster import Record, SharedMemoryCluster
+from support.lakes.shared_memory_lake import GONE, SharedMemoryLake
+from tiering.errors import SchemaDrift
+from tiering.lake.base import LakeView
+from tiering.lake.foreign import CleanRows, ForeignSnapshot
+from tiering.lake.layouts import Layout
+from tiering.lake.proof.change_sums import ChangeSums, RowSum, sum_of_hashes
+from tiering.lake.proof.row_checksum import row_hashes
+from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.model.tables import BucketKey, Offsets, TableInfo
+
+CLEAN_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("value", pa.int64())])
+
+
+class CleanMemoryLake(SharedMemoryLake):
+    """`clean_rows` sums what Flink's writer made of its ranges."""
+
+    layout = Layout.CLEAN
+
+    def __init__(self, cluster: SharedMemoryCluster) -> None:
+        super().__init__(cluster)
+        self._parts: dict[int, dict[BucketKey, list[tuple[int, Record]]]] = {}
+
+    def foreign_append(self, starts: Offsets, ends: Offsets, path: str) -> int:
+        snapshot_id = super().foreign_append(starts, ends, path)
+        parts = {bucket: (starts.get(bucket, 0), end) for bucket, end in ends.items()}
+        self._parts[snapshot_id] = {
+            bucket: list(enumerate(self._cluster.records[bucket][start:end], start)) for bucket, (start, end) in parts.items()
+        }
+        return snapshot_id
+
+    def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
+        snapshot = super().foreign_snapshot(table, view, snapshot_id, partitions)
+        return replace(snapshot, added={}, has_clean_rows=bool(snapshot.added))
+
+    def clean_rows(
+        self, table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]
+    ) -> Sequence[CleanRows]:
+        buckets = sorted({bucket for number in snapshot_ids for bucket in self._parts[number]}, key=BucketKey.sort_key)
+        return [
+            CleanRows(None, bucket.bucket_id, self._sums([self._parts[number][bucket] for number in snapshot_ids])) for bucket in buckets
+        ]
+
+    def _sums(self, rounds: list[list[tuple[int, Record]]]) -> ChangeSums:
+        written: list[tuple[int, int]] = []
+        deleted: list[int] = []
+        living: list[tuple[int, int]] = []
+        for part in rounds:
+            own: dict[int, int] = {}
+            by_key: set[int] = set()
+            for offset, record in part:
+                if record is None:
+                    continue
+                kind, key = record
+                if kind in GONE:
+                    deleted.append(key)
+                    if own.pop(key, None) is None:
+                        by_key.add(key)
+                else:
+                    written.append((key, offset))
+                    own[key] = offset
+            living = [row for row in living if row[0] not in by_key] + list(own.items())
+        keys = pa.record_batch({"id": pa.array(deleted, pa.int64())})
+        return ChangeSums(_rows(written), sum_of_hashes(row_hashes(keys)), _rows(living))
+
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+        """Footers tell them, which files of others do not have."""
+        foreign = [file for *_, file in self.rows(table.path) if not file.startswith("lakeward-")]
+        if foreign and self.is_log:
+            raise SchemaDrift(f"{foreign[0]} tells no offsets", hint="")
+        return super().row_offsets(table, view, partitions)
+
+
+def _rows(rows: list[tuple[int, int]]) -> RowSum:
+    columns = {"id": [key for key, _ in rows], "value": [offset for _, offset in rows]}
+    return sum_of_hashes(row_hashes(pa.RecordBatch.from_pydict(columns, schema=CLEAN_SCHEMA)))

@@ -1,0 +1,151 @@
+"""What snapshots of Fluss's own tiering added together to an Iceberg table of a clean layout, as sums (`tiering.lake.proof.change_sums`).
+
+All rows of the files that they added are read, a batch at a time, for nothing else tells which they are. Of a primary-key table deletes are
+applied as readers apply them (Iceberg spec, "Scan Planning"): those by position, and those by key to rows of older sequence numbers.
+Memory: of each file whose rows deletes name a byte a row, and 16 bytes a key of the equality deletes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+
+from tiering.lake.base import LakeView
+from tiering.lake.foreign import CleanRows
+from tiering.lake.iceberg.errors import lake_errors
+from tiering.lake.iceberg.primary_key.bucket_files import LiveFile, partition_of
+from tiering.lake.iceberg.primary_key.parquet_files import open_parquet, whole_rows
+from tiering.lake.iceberg.primary_key.position_deletes import dead_rows
+from tiering.lake.iceberg.reading.added_rows import changed_files, partition_ids
+from tiering.lake.iceberg.schema.drift import drift
+from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
+from tiering.lake.iceberg.schema.partition_values import PartitionValue
+from tiering.lake.proof.change_sums import ChangeSums, RowSum, sum_of_hashes
+from tiering.lake.proof.row_checksum import Words, row_hashes
+from tiering.model.tables import TableInfo
+
+REMOVES_FILES = "it removed data files without writing their rows anew"
+NAMES_OTHER_ROWS = "its deletes name rows that it did not write, or rows twice"
+
+
+@dataclass
+class _Files:
+    """What was added to one partition value, by content, each file with its sequence number."""
+
+    data: list[tuple[LiveFile, int]] = field(default_factory=list)
+    by_key: list[tuple[LiveFile, int]] = field(default_factory=list)
+    by_position: list[LiveFile] = field(default_factory=list)
+    removes: bool = False
+
+
+def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]) -> list[CleanRows]:
+    """See `CleanForeignCommits.clean_rows`."""
+    loaded = cast(Table, view.handle)
+    with lake_errors(f"read what another tiering service added to {view.path}", table_path=view.path):
+        ids, count = partition_ids(table, loaded, partitions), len(table.partition_keys)
+        has_bucket = has_bucket_in_partition(table, layout_of_schema(loaded.schema()))
+        scopes = []
+        for values, files in _by_partition(table, loaded, snapshot_ids).items():
+            if count and values[:count] not in ids:
+                continue  # of a partition that is gone
+            partition_id = ids[values[:count]] if count else None
+            sums, strange = _sums(table, loaded, files)
+            complaint = REMOVES_FILES if files.removes else NAMES_OTHER_ROWS if strange else ""
+            scopes.append(CleanRows(partition_id, cast(int, values[-1]) if has_bucket else None, sums, complaint))
+    return scopes
+
+
+def _by_partition(table: TableInfo, loaded: Table, snapshot_ids: Sequence[int]) -> dict[PartitionValue, _Files]:
+    """Raises SchemaDrift for a file that cannot be read."""
+    keys = {loaded.schema().find_field(name).field_id for name in table.primary_key}
+    files: dict[PartitionValue, _Files] = defaultdict(_Files)
+    for snapshot_id in snapshot_ids:
+        snapshot = loaded.metadata.snapshot_by_id(snapshot_id)
+        number = 0 if snapshot is None else snapshot.sequence_number or 0
+        added, removed = changed_files(loaded, snapshot_id)
+        for file in added:
+            _check_readable(table, loaded, file, keys)
+            live, scope = LiveFile(file.file_path, file.record_count, file.file_size_in_bytes), files[partition_of(file)]
+            if file.content is DataFileContent.POSITION_DELETES:
+                scope.by_position.append(live)
+            else:
+                (scope.data if file.content is DataFileContent.DATA else scope.by_key).append((live, number))
+        for file in removed:
+            files[partition_of(file)].removes = True
+    return files
+
+
+def _check_readable(table: TableInfo, loaded: Table, file: DataFile, keys: set[int]) -> None:
+    if file.file_format is not FileFormat.PARQUET or file.spec_id != loaded.spec().spec_id:
+        raise drift(
+            table.path,
+            None,
+            f"was given the file {file.file_path} by another tiering service, in another format or of another partition spec: it cannot be "
+            "compared with the log",
+        )
+    if file.content is DataFileContent.EQUALITY_DELETES and set(file.equality_ids or ()) != keys:
+        raise drift(
+            table.path, None, f"was given the equality deletes {file.file_path} by another tiering service, which are not by its key"
+        )
+
+
+def _sums(table: TableInfo, loaded: Table, files: _Files) -> tuple[ChangeSums, bool]:
+    """And whether deletes by position name rows of other files, or rows twice."""
+    schema, names = loaded.schema(), table.schema.names
+    dead, strange = dead_rows(loaded.io, (file for file, _ in files.data), files.by_position)
+    by_key = _keys(loaded, table, files.by_key)
+    sums = ChangeSums(deleted=by_key.sum)
+    for file, number in files.data:
+        gone, first = dead.get(file.location), 0
+        with open_parquet(loaded.io, file) as parquet:
+            for batch in whole_rows(parquet, schema):
+                hashes = row_hashes(batch.select(names))
+                named = np.zeros(len(hashes), bool) if gone is None else gone[first : first + len(hashes)]
+                keys = row_hashes(batch.select(list(table.primary_key))) if table.primary_key else np.zeros(0, np.uint64)
+                alive = ~named & ~by_key.names(keys, number) if len(keys) else ~named
+                killed = sum_of_hashes(keys[named]) if len(keys) else RowSum(int(named.sum()))
+                sums += ChangeSums(sum_of_hashes(hashes), killed, sum_of_hashes(hashes[alive]))
+                first += batch.num_rows
+    return sums, strange
+
+
+@dataclass(frozen=True)
+class _DeletedKeys:
+    """Hashes of distinct keys, in order, and the newest sequence number of a delete of each."""
+
+    keys: Words
+    numbers: npt.NDArray[np.int64]
+    sum: RowSum
+
+    def names(self, keys: Words, number: int) -> npt.NDArray[np.bool_]:
+        """Which rows with these keys, of a file with this sequence number, are dead."""
+        if not len(self.keys):
+            return np.zeros(len(keys), bool)
+        places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        dead: npt.NDArray[np.bool_] = (self.keys[places] == keys) & (self.numbers[places] > number)
+        return dead
+
+
+def _keys(loaded: Table, table: TableInfo, files: Iterable[tuple[LiveFile, int]]) -> _DeletedKeys:
+    """Of equality deletes, the newest file last. Files may have whole old rows, or keys alone."""
+    columns = Schema(*(loaded.schema().find_field(name) for name in table.primary_key))
+    keys, numbers, total = np.zeros(0, np.uint64), np.zeros(0, np.int64), RowSum()
+    for file, number in files:
+        if not table.primary_key:
+            total += RowSum(file.records)
+            continue
+        with open_parquet(loaded.io, file) as parquet:
+            hashes = np.concatenate([np.zeros(0, np.uint64), *(row_hashes(batch) for batch in whole_rows(parquet, columns))])
+        total += sum_of_hashes(hashes)
+        joined = np.concatenate([hashes, keys])
+        keys, first = np.unique(joined, return_index=True)  # the newest number of a key, for newer ones come first
+        numbers = np.concatenate([np.full(len(hashes), number, np.int64), numbers])[first]
+    return _DeletedKeys(keys, numbers, total)

@@ -1,0 +1,60 @@
+"""Footers of a clean table's files, read by Lakeward itself, and the buckets of files by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import Any, cast
+
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile, FileFormat
+
+from tiering.lake.proof.file_footer import FileFooter, decode_footer
+
+THREADS = 16
+REMEMBERED_FILES = 200_000
+"""Some 300 bytes each."""
+
+
+def read_footer(io: FileIO, file: DataFile) -> FileFooter | None:
+    """What a file says of its rows; None if it does not, or wrongly: then somebody else wrote it."""
+    if file.file_format is not FileFormat.PARQUET:
+        return None
+    with io.new_input(file.file_path).open() as stream:
+        metadata = pq.ParquetFile(cast(Any, stream)).metadata.metadata or {}
+    try:
+        footer = decode_footer({key.decode(errors="replace"): value.decode(errors="replace") for key, value in metadata.items()})
+    except ValueError:
+        return None
+    return footer if footer is not None and footer.rows == file.record_count and f"lakeward-{footer.round_id}-" in file.file_path else None
+
+
+class FileBuckets:
+    """Which bucket the rows of a file are of, or those that a position-delete file names: by its footer; None = of any bucket.
+
+    Files are remembered by location and size: a name of ours carries a random nonce and is never given to other rows. Safe to use from
+    several threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._known: dict[tuple[str, str, int], int | None] = {}
+
+    def of(self, io: FileIO, lake_table_uuid: str, files: Sequence[DataFile]) -> dict[str, int | None]:
+        """By location. Opens the files that are not known yet; raises what opening them raises."""
+        names = {file.file_path: (lake_table_uuid, file.file_path, file.file_size_in_bytes) for file in files}
+        with self._lock:
+            known = {path: self._known[name] for path, name in names.items() if name in self._known}
+        unknown = [file for file in files if file.file_path not in known]
+        with ThreadPoolExecutor(min(THREADS, len(unknown) or 1)) as pool:
+            for file, footer in zip(unknown, pool.map(lambda file: read_footer(io, file), unknown), strict=True):
+                is_ours = footer is not None and footer.lake_table_uuid == lake_table_uuid
+                known[file.file_path] = footer.bucket.bucket_id if footer is not None and is_ours else None
+        with self._lock:
+            for file in unknown:
+                self._known[names[file.file_path]] = known[file.file_path]
+            while len(self._known) > REMEMBERED_FILES:
+                del self._known[next(iter(self._known))]
+        return known
