@@ -128,7 +128,7 @@ def test_the_installed_wheel_runs_a_round_far_from_the_repository(installed: Pat
         return process.output()
 
     output_of("ingest", "travel.places", "places.csv", "--freshness", "1 h")
-    assert "SUCCEEDED" in output_of("tier", "travel.places")
+    assert "SUCCEEDED" in output_of("tier", "travel.places", "--format", "json")
     [status] = json.loads(output_of("status", "travel.places", "--format", "json"))
     assert (status["lake_records"], status["pending_records"]) == (ROWS, 0)
     properties = dict(line.split(maxsplit=1) for line in output_of("spark-conf").splitlines())

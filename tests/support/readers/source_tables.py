@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from support.background import tick
 from support.worlds.lake_world import FRESHNESS_S, LakeWorld
+from tiering.clock import RandomIds
 from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import TableSpec
 from tiering.lake.layouts import LAYOUT_OPTION, Layout
 from tiering.lake.registry import open_lake
@@ -21,7 +23,7 @@ from tiering.rpc.v1 import coordinator_pb2 as pb
 
 LAYOUTS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "iceberg": {layout: {LAYOUT_OPTION: layout} for layout in (Layout.SYSTEM_COLUMNS, Layout.CLEAN)},
-    "paimon": {Layout.SYSTEM_COLUMNS: {LAYOUT_OPTION: Layout.SYSTEM_COLUMNS, "table.datalake.format": "paimon"}},
+    "paimon": {layout: {LAYOUT_OPTION: layout, "table.datalake.format": "paimon"} for layout in (Layout.SYSTEM_COLUMNS, Layout.CLEAN)},
 }
 """By the format of the lake its tables' layouts, each with the table options that choose it."""
 
@@ -96,6 +98,9 @@ class TieredWorld(LakeWorld):
             self.lake = open_lake(lake_format, self.lake_properties)
         self._assignment: pb.LakeTieringHeartbeatResponse | None = None
         self._tables: dict[int, TableInfo] = {}
+
+    def _open_cluster(self, folder: Path) -> EmbeddedStorage:
+        return EmbeddedStorage(folder, self.clock, RandomIds(), lambda table: self.lake.check_schema(table))
 
     def make(self, layout: str, name: str, schema: pa.Schema, buckets: int, spec: Mapping[str, tuple[str, ...]]) -> SourceTable:
         """A new table that is tiered, in a database of its layout. `spec`: keys of `TableSpec`."""
