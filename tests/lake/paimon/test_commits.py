@@ -186,6 +186,22 @@ def test_the_newest_tiering_commit_is_kept_from_expiry_from_before_the_first_one
     assert kept() == 2
 
 
+def test_after_a_roll_back_the_base_of_a_round_is_kept_from_before_its_request_on(kit: PaimonKit) -> None:
+    table = kit.log_table()
+    consumer = kit.folder(table) / "consumer" / publishing.CONSUMER_FILE
+    for number in range(3):
+        kit.tier(table, f"r{number}", [number])
+    kit.roll_back(table, 1)
+    for number, content in enumerate(("3", '{"nextSnapshot": 3}', "not JSON")):
+        consumer.write_text(content)
+        prepared = kit.prepare(table, f"s{number}", {"id": [9], "name": ["x"]})
+        committer = prepared.factory.create_committer()
+        committer._publisher = lambda *request: (_ for _ in ()).throw(ConnectionError())  # type: ignore[attr-defined]
+        with pytest.raises(CommitOutcomeUnknown):
+            committer.commit(prepared.committable, prepared.base, prepared.marker)
+        assert json.loads(consumer.read_text()) == {"nextSnapshot": 1}
+
+
 def test_manifests_are_merged_in_a_rounds_own_commit(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifests, "MERGE_COUNT", 4)
     table = kit.log_table()

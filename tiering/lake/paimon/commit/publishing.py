@@ -59,7 +59,10 @@ def keep_from_expiry(base: LoadedTable, snapshot_id: int) -> None:
         folder.replace(CONSUMER, CONSUMER_FILE, json.dumps({"nextSnapshot": snapshot_id}).encode())
 
 
-def is_kept(base: LoadedTable) -> bool:
-    """Whether there is a consumer of ours."""
+def is_kept(base: LoadedTable, snapshot_id: int) -> bool:
+    """Whether there is a consumer of ours that keeps `snapshot_id`. After a roll-back it may keep newer ones alone."""
     with opened_table(base) as folder:
-        return folder.stamp(f"{CONSUMER}/{CONSUMER_FILE}") is not None
+        content = folder.read(f"{CONSUMER}/{CONSUMER_FILE}")
+    with suppress(ValueError, KeyError, TypeError):
+        return content is not None and int(json.loads(content)["nextSnapshot"]) <= snapshot_id
+    return False
