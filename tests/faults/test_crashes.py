@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LakeKind
+from support.lake_kinds.kinds import ICEBERG, LAKE_KINDS, PAIMON, LakeKind
 from support.running.cluster_of_processes import Deployment, wait_stopped, wake
 from support.running.processes import wait_for
 from tiering import crash_points
@@ -14,6 +14,7 @@ from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
 COUNT = 900
+OTHER_KINDS = [kind for kind in LAKE_KINDS if kind != ICEBERG]
 
 
 def name_of(value: str | LakeKind) -> str:
@@ -22,7 +23,7 @@ def name_of(value: str | LakeKind) -> str:
 
 @pytest.mark.parametrize(
     ("point", "kind"),
-    [*((point, ICEBERG) for point in crash_points.IN_ROUND), (crash_points.AFTER_LAKE_COMMIT, ICEBERG_CLEAN)],
+    [*((point, ICEBERG) for point in crash_points.IN_ROUND), *((crash_points.AFTER_LAKE_COMMIT, kind) for kind in OTHER_KINDS)],
     ids=name_of,
 )
 def test_a_tierer_killed_anywhere_in_its_round_leaves_every_offset_once(deployment: Deployment, point: str, kind: LakeKind) -> None:
@@ -39,7 +40,7 @@ def test_a_tierer_killed_anywhere_in_its_round_leaves_every_offset_once(deployme
 
 @pytest.mark.parametrize(
     ("point", "kind"),
-    [(crash_points.AFTER_FILES, ICEBERG), (crash_points.AFTER_FENCE, ICEBERG)],
+    [(crash_points.AFTER_FILES, ICEBERG), (crash_points.AFTER_FENCE, ICEBERG), (crash_points.AFTER_FENCE, PAIMON)],
     ids=name_of,
 )
 def test_a_tierer_that_slept_through_its_timeout_adds_nothing_when_it_wakes(deployment: Deployment, point: str, kind: LakeKind) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.lake_kinds.kinds import ICEBERG, LakeKind
+from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.running.cluster_of_processes import Deployment, wait_stopped, wake
 from tiering import crash_points
 from tiering.lake.registry import open_lake
@@ -28,7 +28,7 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
         deployment.close()
 
 
-@pytest.mark.parametrize("kind", [ICEBERG], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [kind for kind in LAKE_KINDS if kind.layout.has_row_offsets], ids=lambda kind: kind.name)
 def test_a_rewrite_under_a_stopped_tierer_is_built_upon_by_its_very_round(deployment: Deployment, kind: LakeKind) -> None:
     deployment.create(ORDERS, kind=kind)
     deployment.append(ORDERS, 0, COUNT)

@@ -42,6 +42,7 @@ world.begin(table).end()
 """The rounds of a tierer that is started again under its name, beside a coordinator that was."""
 SECONDS_BETWEEN = 1_000
 """After so long nobody waits for who died."""
+AROUND_THE_COMMIT = (crash_points.IN_SPLIT, crash_points.AFTER_FILES, crash_points.AFTER_FENCE, crash_points.AFTER_LAKE_COMMIT)
 EVERYWHERE = (
     *crash_points.IN_ROUND,
     crash_points.ACK_STORED,
@@ -50,6 +51,7 @@ EVERYWHERE = (
 )
 CASES: list[tuple[LakeKind, bool, Sequence[str]]] = [
     *((kind, False, EVERYWHERE) for kind in LAKE_KINDS if kind != ICEBERG),
+    *((kind, True, AROUND_THE_COMMIT) for kind in LAKE_KINDS),
 ]
 """Log tables in Iceberg: test_crashes, with processes of their own for each part."""
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from support.background import tick
-from support.lake_kinds.kinds import ICEBERG, LakeKind
+from support.lake_kinds.kinds import ICEBERG, LAKE_KINDS, LakeKind
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering import crash_points, errors
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
@@ -229,6 +229,7 @@ class Killed(BaseException):
 
 CALLS: list[tuple[LakeKind, str, str | None]] = [
     *((ICEBERG, action, key) for action in ("retier", "accept") for key in (None, "k")),
+    *((kind, "retier", "k") for kind in LAKE_KINDS if kind != ICEBERG),
 ]
 
 

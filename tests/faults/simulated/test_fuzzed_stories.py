@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.lake_kinds.kinds import ICEBERG, LakeKind
+from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.worlds.fuzzed_stories import Story
 
 STORIES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "4"))
@@ -20,7 +20,7 @@ STEPS = 25
 
 
 @pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # of somebody's compaction with pyiceberg
-@pytest.mark.parametrize("kind", [ICEBERG], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", LAKE_KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + STORIES))
 def test_whatever_happens_hints_heal_and_no_row_is_lost(tmp_path: Path, seed: int, kind: LakeKind) -> None:
     story = Story(tmp_path, seed, kind)

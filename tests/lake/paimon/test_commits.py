@@ -126,6 +126,30 @@ def test_a_commit_that_wakes_up_after_its_successors_expired_is_no_part_of_the_t
     assert sorted(kit.read(table)["id"].to_pylist()) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("in_between", [True, False], ids=["in the last instant", "long before"])
+def test_a_first_commit_that_comes_when_the_first_snapshots_expired_is_refused(
+    kit: PaimonKit, monkeypatch: pytest.MonkeyPatch, in_between: bool
+) -> None:
+    """Their names are free again; as the newest one the table would be back at its first round, and without what follows it."""
+    table = kit.log_table()
+    late = kit.prepare(table, "late", {"id": [0], "name": ["x"]})
+
+    def others() -> None:
+        for number in (1, 2, 3):
+            kit.tier(table, f"r{number}", [number])
+        kit.expire(table, 3)
+
+    if in_between:
+        between_check_and_link(monkeypatch, others)
+    else:
+        others()
+    with pytest.raises(CommitOutcomeUnknown):
+        late.commit()
+    view = kit.view(table)
+    assert (view.head, view.tiered) == (3, 3)
+    assert sorted(kit.read(table)["id"].to_pylist()) == [1, 2, 3]
+
+
 def test_a_reader_and_a_writer_of_others_go_on_after_a_round(kit: PaimonKit) -> None:
     table = kit.log_table()
     kit.tier(table, "r1", [1, 2])
@@ -160,6 +184,22 @@ def test_the_newest_tiering_commit_is_kept_from_expiry_from_before_the_first_one
     with pytest.raises(CommitOutcomeUnknown):
         stale.commit()
     assert kept() == 2
+
+
+def test_after_a_roll_back_the_base_of_a_round_is_kept_from_before_its_request_on(kit: PaimonKit) -> None:
+    table = kit.log_table()
+    consumer = kit.folder(table) / "consumer" / publishing.CONSUMER_FILE
+    for number in range(3):
+        kit.tier(table, f"r{number}", [number])
+    kit.roll_back(table, 1)
+    for number, content in enumerate(("3", '{"nextSnapshot": 3}', "not JSON")):
+        consumer.write_text(content)
+        prepared = kit.prepare(table, f"s{number}", {"id": [9], "name": ["x"]})
+        committer = prepared.factory.create_committer()
+        committer._publisher = lambda *request: (_ for _ in ()).throw(ConnectionError())  # type: ignore[attr-defined]
+        with pytest.raises(CommitOutcomeUnknown):
+            committer.commit(prepared.committable, prepared.base, prepared.marker)
+        assert json.loads(consumer.read_text()) == {"nextSnapshot": 1}
 
 
 def test_manifests_are_merged_in_a_rounds_own_commit(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from support.background import tick
 from support.clusters.memory_cluster import MemoryCluster, log_table
+from support.lake_kinds.simulated_paimon import SimulatedPaimonLake
 from support.lakes.memory_lake import MemoryTable
 from support.lakes.swept_lake import SweptMemoryLake
 from support.worlds.leases import keeper
@@ -89,7 +90,7 @@ class HurriedTaskRunner(InlineTaskRunner):
 class Simulation:
     """See the module. `step` does one random thing."""
 
-    def __init__(self, seed: int, tierers: int = 2, lake: SweptMemoryLake | None = None) -> None:
+    def __init__(self, seed: int, tierers: int = 2, lake: SweptMemoryLake | SimulatedPaimonLake | None = None) -> None:
         self.random = random.Random(seed)
         self.clock, self.ids = SimulatedClock(), SeededIds()
         self.cluster, self.lake, self.store = MemoryCluster(TABLE), lake or SweptMemoryLake(), MemoryStore()

@@ -247,3 +247,20 @@ def test_a_partition_that_was_made_anew_is_told_from_its_former_one_by_the_foote
     text = "30 rows are older than the partition's log: of a former partition of that name, taken as they are"
     assert untold(results) == [("rows", "d0/0", text)]
     assert [result.actual for result in results if result.check == "rows" and result.ok] == ["20"]
+
+
+def test_rows_too_many_in_a_partition_are_a_fault_unless_a_partition_was_dropped(world: LakeWorld) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("day", pa.string(), nullable=False)])
+    visits = world.table("visits", buckets=1, partition_keys=("day",), schema=schema, datalake_layout="clean")
+    for number in range(2):
+        world.storage.append(visits.path, pa.table({"id": range(20), "day": ["d0", "d1"] * 10}, schema=schema), "w", number)
+        world.tier(visits)
+    world.iceberg(visits).append(pa.table({"id": [7], "day": ["d0"]}, schema=schema))
+    assert faults(check(world, visits, Level.COUNTS)) == [("rows", "d0", f"1 row too many; {BY_LEDGER}")]
+    assert [(name, scope) for name, scope, _ in faults(check(world, visits))] == [("rows", "d0"), ("values", "d0")]
+    world.storage.drop_partition(visits.path, "d1")
+    tick(world.coordinator)
+    results = check(world, visits)
+    assert not faults(results)
+    text = "1 row too many, or of a former partition of that name: files that somebody wrote anew do not tell"
+    assert untold(results)[-1] == ("rows", "d0", text)

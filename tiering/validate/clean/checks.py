@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from tiering.cluster.shared_lake import log_rows
 from tiering.lake.file_lists import ReadableLake
@@ -17,7 +18,7 @@ from tiering.model.tables import BUCKET_COLUMN, TableType
 from tiering.validate import log_checks, primary_key_checks
 from tiering.validate.clean.cover import cover_problem, overlap_problem, runs_problem
 from tiering.validate.clean.footers import FileFacts
-from tiering.validate.clean.ledger import Scope, chain_problem, check_scope, rewritten_scopes
+from tiering.validate.clean.ledger import Scope, chain_problem, check_scope, may_have_former_rows, rewritten_scopes
 from tiering.validate.engine import IS_FORMER, Engine
 from tiering.validate.former import older_rows_text
 from tiering.validate.lake_view import PLACE_COLUMN, quoted, text_literal
@@ -36,7 +37,7 @@ def check_contents(lake: ReadableLake, engine: Engine, subject: Subject, report:
         rounds, problem = chain_problem(lake, subject)
         report.add("chain", "table", problem is None, None, None, problem or f"{rounds} rounds")
     if subject.table.table_type is TableType.LOG:
-        _check_log(engine, subject, report, level)
+        _check_log(lake, engine, subject, report, level)
     else:
         _check_primary_keys(engine, subject, report, level)
     if level.depth >= Level.ROWS.depth:
@@ -54,7 +55,7 @@ def _set_former_apart(engine: Engine, report: Report) -> None:
         engine.leave_former_out()
 
 
-def _check_log(engine: Engine, subject: Subject, report: Report, level: Level) -> None:
+def _check_log(lake: ReadableLake, engine: Engine, subject: Subject, report: Report, level: Level) -> None:
     scopes = rewritten_scopes(engine)
     proofs = {} if subject.marker is None else subject.marker.proofs
     whole = tuple(_with_gaps(engine, subject, report, stretch) for stretch in subject.stretches if not _in_any(scopes, *stretch.place))
@@ -65,8 +66,10 @@ def _check_log(engine: Engine, subject: Subject, report: Report, level: Level) -
         log_checks.check_offsets(engine, report, whole, blocks)
     if level.depth >= Level.ROWS.depth:
         log_checks.check_rows(engine, report, whole, blocks)
+    has_former_rows = cache(lambda: may_have_former_rows(lake, subject))  # markers are read once, and only if it matters
     for scope in scopes:
-        check_scope(engine, report, scope, [stretch for stretch in subject.stretches if scope.has(*stretch.place)], proofs, level)
+        members = [stretch for stretch in subject.stretches if scope.has(*stretch.place)]
+        check_scope(engine, report, scope, members, proofs, level, has_former_rows)
 
 
 def _with_gaps(engine: Engine, subject: Subject, report: Report, stretch: Stretch) -> Stretch:

@@ -6,7 +6,7 @@ the offsets of their rows, and of an unbucketed table not even the bucket: then 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tiering.lake.file_lists import ReadableLake
@@ -15,6 +15,7 @@ from tiering.lake.proof.bucket_proof import BucketProof, Proofs, chain_link
 from tiering.lake.proof.change_sums import RowSum
 from tiering.lake.proof.file_footer import sum_of
 from tiering.lake.proof.row_checksum import row_checksum
+from tiering.lake.rules.history import is_foreign_tiering
 from tiering.model.tables import BUCKET_COLUMN
 from tiering.validate.clean.footers import OURS_COLUMN
 from tiering.validate.engine import Engine
@@ -55,8 +56,19 @@ def rewritten_scopes(engine: Engine) -> list[Scope]:
     return sorted((scope for scope in scopes if scope.bucket is None or scope.place not in whole), key=lambda scope: scope.name)
 
 
-def check_scope(engine: Engine, report: Report, scope: Scope, members: Iterable[Stretch], proofs: Proofs, level: Level) -> None:
-    """Compares the scope's rows with what the marker counted, and at level rows with the log, as far as that is whole."""
+def check_scope(
+    engine: Engine,
+    report: Report,
+    scope: Scope,
+    members: Iterable[Stretch],
+    proofs: Proofs,
+    level: Level,
+    may_have_former_rows: Callable[[], bool],
+) -> None:
+    """Compares the scope's rows with what the marker counted, and at level rows with the log, as far as that is whole.
+
+    `may_have_former_rows`: whether there may have been another partition under the name of one that is there.
+    """
     members = list(members)
     known = [proofs.get(stretch.bucket) for stretch in members]
     where, parameters = _rows_of(scope)
@@ -69,7 +81,7 @@ def check_scope(engine: Engine, report: Report, scope: Scope, members: Iterable[
         return
     expected = sum(proof.rows for proof in known if proof is not None)
     difference = count_details(expected, rows)
-    if rows > expected and scope.place:
+    if rows > expected and scope.place and may_have_former_rows():
         more = f"{difference}, or of a former partition of that name: files that somebody wrote anew do not tell"
         report.add("rows", scope.name, None, expected, rows, more)
         return
@@ -125,13 +137,7 @@ def _rows_of(scope: Scope) -> tuple[str, Mapping[str, object]]:
 
 def chain_problem(lake: ReadableLake, subject: Subject) -> tuple[int, str | None]:
     """How many rounds were looked at, and what breaks the chain of their markers: as far back as snapshots are kept."""
-    markers: dict[str, Marker] = {}
-    newest_first = sorted(subject.view.snapshots.values(), key=lambda snapshot: -snapshot.sequence_number)
-    for snapshot in [snapshot for snapshot in newest_first if snapshot.round_id is not None][:LONGEST_CHAIN]:
-        marker = lake.marker_at(subject.view, snapshot.snapshot_id)
-        if marker is not None:
-            markers[marker.round_id] = marker
-    marker, rounds = subject.marker, 0
+    markers, marker, rounds = _markers(lake, subject), subject.marker, 0
     while marker is not None:
         rounds += 1
         base = marker.base_round_id
@@ -142,6 +148,29 @@ def chain_problem(lake: ReadableLake, subject: Subject) -> tuple[int, str | None
             return rounds, problem
         marker = None if base is None else markers.pop(base)
     return rounds, None
+
+
+def may_have_former_rows(lake: ReadableLake, subject: Subject) -> bool:
+    """Whether rows of a dropped partition may be in the lake: some marker names one, or markers do not reach back to its first snapshot,
+    or another tiering service, whose partitions no marker names, took part."""
+    snapshots = subject.view.snapshots.values()
+    if any(is_foreign_tiering(snapshot) for snapshot in snapshots):
+        return True
+    living = {stretch.bucket.partition_id for stretch in subject.stretches}
+    markers, marker = _markers(lake, subject), subject.marker
+    while marker is not None and living.issuperset(bucket.partition_id for bucket in marker.buckets):
+        if marker.base_round_id is None:
+            firsts = {snapshot.round_id for snapshot in snapshots if snapshot.parent_id is None}
+            return marker.round_id not in firsts
+        marker = markers.pop(marker.base_round_id, None)
+    return True
+
+
+def _markers(lake: ReadableLake, subject: Subject) -> dict[str, Marker]:
+    """By round, those of the newest snapshots that are kept."""
+    newest_first = sorted(subject.view.snapshots.values(), key=lambda snapshot: -snapshot.sequence_number)
+    written = [snapshot.snapshot_id for snapshot in newest_first if snapshot.round_id is not None][:LONGEST_CHAIN]
+    return {marker.round_id: marker for number in written if (marker := lake.marker_at(subject.view, number)) is not None}
 
 
 def _link_problem(before: Proofs, marker: Marker, others: Iterable[Marker]) -> str | None:

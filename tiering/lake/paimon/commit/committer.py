@@ -88,7 +88,7 @@ class PaimonCommitter:
     def _keep(self, loaded: LoadedTable, snapshot_id: int) -> None:
         """Keeps the newest tiering commit, or what may be the first, from expiry; before the request, so that it always is."""
         with lake_errors(f"keep the snapshots of {loaded.path} from expiry", table_path=loaded.path):
-            if not is_kept(loaded):
+            if not is_kept(loaded, snapshot_id):
                 keep_from_expiry(loaded, snapshot_id)
 
     def _stage(

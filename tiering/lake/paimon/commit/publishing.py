@@ -27,6 +27,8 @@ def publish(base: LoadedTable, snapshot_id: int, content: bytes) -> None:
     with opened_table(base) as folder:
         if not folder.is_in_place():
             raise RefusedCommit(f"the folder {base.root} was renamed or replaced")
+        if base.head is None and folder.numbers(SNAPSHOT):
+            raise RefusedCommit("the table got its first snapshot meanwhile")
         _check_head(folder, base)
         folder.create(SNAPSHOT, f"snapshot-{snapshot_id}", content)
         if folder.read(f"{SNAPSHOT}/snapshot-{snapshot_id}") != content:
@@ -37,15 +39,17 @@ def publish(base: LoadedTable, snapshot_id: int, content: bytes) -> None:
 
 
 def _check_head(folder: TableFolder, base: LoadedTable) -> None:
-    """The head of `base` is there as it was read, and did not expire."""
+    """The head of `base` is there as it was read, and did not expire; nor did the snapshot that comes first in a table without one.
+
+    Names of snapshots that expired are free again: a commit that comes so late would become the head by the hint LATEST.
+    """
     head = base.head
-    if head is None:
-        return
-    if folder.read(f"{SNAPSHOT}/snapshot-{head.snapshot_id}") != head.content:
+    if head is not None and folder.read(f"{SNAPSHOT}/snapshot-{head.snapshot_id}") != head.content:
         raise RefusedCommit(f"snapshot {head.snapshot_id} expired or was rolled back")
+    oldest = 1 if head is None else head.snapshot_id
     earliest = folder.read(f"{SNAPSHOT}/{EARLIEST}")
-    if earliest is not None and earliest.strip().isdigit() and int(earliest) > head.snapshot_id:
-        raise RefusedCommit(f"snapshot {head.snapshot_id} expired")
+    if earliest is not None and earliest.strip().isdigit() and int(earliest) > oldest:
+        raise RefusedCommit(f"snapshot {oldest} expired")
 
 
 def keep_from_expiry(base: LoadedTable, snapshot_id: int) -> None:
@@ -55,7 +59,10 @@ def keep_from_expiry(base: LoadedTable, snapshot_id: int) -> None:
         folder.replace(CONSUMER, CONSUMER_FILE, json.dumps({"nextSnapshot": snapshot_id}).encode())
 
 
-def is_kept(base: LoadedTable) -> bool:
-    """Whether there is a consumer of ours."""
+def is_kept(base: LoadedTable, snapshot_id: int) -> bool:
+    """Whether there is a consumer of ours that keeps `snapshot_id`. After a roll-back it may keep newer ones alone."""
     with opened_table(base) as folder:
-        return folder.stamp(f"{CONSUMER}/{CONSUMER_FILE}") is not None
+        content = folder.read(f"{CONSUMER}/{CONSUMER_FILE}")
+    with suppress(ValueError, KeyError, TypeError):
+        return content is not None and int(json.loads(content)["nextSnapshot"]) <= snapshot_id
+    return False
