@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.clusters.primary_key_table import PrimaryKeyTable, Row, TwoKeysTable, primary_key_info, with_columns
-from support.lakes.foreign_spark import RunningCompaction, StagedCompaction, compact, delete_by_equality
+from support.lakes.foreign.spark import RunningCompaction, StagedCompaction, compact, delete_by_equality
 from support.lakes.lake_kit import LakeKit
 from support.running.spark_sessions import spark_session
 from tiering.cli.spark.properties import lake_properties_for_spark

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.manifest import FileFormat
 
-from support.lakes.foreign_files import add_unpartitioned_spec, delete_at, delete_equal
+from support.lakes.foreign.files import add_unpartitioned_spec, delete_at, delete_equal
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.worlds.validated import check, data_files, faults, read
 from tiering.errors import InvalidArgument

@@ -94,11 +94,7 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
     recorded = source.lake_snapshot(table)  # before the lake: a round that lands in between leaves it behind, never ahead
     view = lake.view(path)
     if view is None or view.head is None:
-        raise InvalidArgument(
-            f"{path} was never tiered: it has no lake table{'' if view is None else ' with rows'}",
-            hint="Tier it first, for instance with CALL sys.tier_table.",
-            table_path=path,
-        )
+        raise _never_tiered(path, view)
     if not isinstance(lake, ReadableLake):
         raise InvalidArgument(f"files of {lake.format} lakes cannot be listed by this version", table_path=path)
     at = view.head if snapshot_id is None else snapshot_id
@@ -124,6 +120,14 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
     columns = lake.columns(view)
     subject = Subject(source, table, view, marker, files, layout_of(columns.names), has_times_in_milliseconds=_has_milliseconds(columns))
     return subject if marker is None else _with_stretches(subject, marker, logs, names)
+
+
+def _never_tiered(path: TablePath, view: LakeView | None) -> InvalidArgument:
+    return InvalidArgument(
+        f"{path} was never tiered: it has no lake table{'' if view is None else ' with rows'}",
+        hint="Tier it first, for instance with CALL sys.tier_table.",
+        table_path=path,
+    )
 
 
 def _has_milliseconds(columns: pa.Schema) -> bool:

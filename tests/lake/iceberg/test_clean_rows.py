@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 
-from support.lakes.foreign_tiering import appended, committed, written
+from support.lakes.foreign.tiering import appended, committed, written
 from support.lakes.lake_kit import COLUMNS, LakeKit, bucket
 from tiering.errors import SchemaDrift
 from tiering.lake.foreign import CleanRows

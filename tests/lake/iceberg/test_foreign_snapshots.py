@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyiceberg.manifest import DataFileContent
 
-from support.lakes.foreign_tiering import appended, committed, replaced, written
+from support.lakes.foreign.tiering import appended, committed, replaced, written
 from support.lakes.lake_kit import LakeKit, bucket
 from support.worlds.validated import local
 from tiering.lake.foreign import AddedRows, ForeignSnapshot

@@ -1,0 +1,1 @@
+"""What others do to lake tables: their files, their Spark, their tiering service."""
