@@ -75,15 +75,14 @@ def check_scope(
     [(rows,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {where}", parameters)
     if not members or not all(_is_counted(stretch, proof) for stretch, proof in zip(members, known, strict=True)):
         if level.depth >= Level.ROWS.depth and members and all(stretch.readable == (stretch.start, stretch.tiered) for stretch in members):
-            _compare_with_log(engine, report, scope, members, rows)
+            _compare_with_log(engine, report, scope, members, rows, may_have_former_rows)
             return
         report.add("rows", scope.name, None, None, rows, "somebody else wrote files of it, and the marker does not count all of its rows")
         return
     expected = sum(proof.rows for proof in known if proof is not None)
     difference = count_details(expected, rows)
     if rows > expected and scope.place and may_have_former_rows():
-        more = f"{difference}, or of a former partition of that name: files that somebody wrote anew do not tell"
-        report.add("rows", scope.name, None, expected, rows, more)
+        report.add("rows", scope.name, None, expected, rows, _too_many_or_former(expected, rows))
         return
     details = BY_LEDGER if difference is None else f"{difference}; {BY_LEDGER}"
     report.add("rows", scope.name, rows == expected, expected, rows, details)
@@ -92,13 +91,23 @@ def check_scope(
         _compare_checksums(engine, report, scope, members, (_checksum_of_lake(engine, scope), in_marker))
 
 
-def _compare_with_log(engine: Engine, report: Report, scope: Scope, members: list[Stretch], rows: int) -> None:
+def _compare_with_log(
+    engine: Engine, report: Report, scope: Scope, members: list[Stretch], rows: int, may_have_former_rows: Callable[[], bool]
+) -> None:
     """Where the marker does not count all rows, such as those of another tiering service, and the log holds all of them."""
     in_log = sum((_sum_of_log(engine, stretch) for stretch in members), RowSum())
+    if rows > in_log.rows and scope.place and may_have_former_rows():
+        report.add("rows", scope.name, None, in_log.rows, rows, _too_many_or_former(in_log.rows, rows))
+        return
     in_lake = _checksum_of_lake(engine, scope)
     text = "by the log alone: somebody else wrote files of it, and the marker does not count all of its rows"
     report.add("rows", scope.name, rows == in_log.rows, in_log.rows, rows, text)
     report.add("values", scope.name, in_lake == in_log.checksum, f"{in_log.checksum:016x}", f"{in_lake:016x}", text)
+
+
+def _too_many_or_former(expected: int, rows: int) -> str:
+    """For people."""
+    return f"{count_details(expected, rows)}, or of a former partition of that name: files that somebody wrote anew do not tell"
 
 
 def _sum_of_log(engine: Engine, stretch: Stretch) -> RowSum:
