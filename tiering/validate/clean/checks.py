@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cache
 
 from tiering.cluster.shared_lake import log_rows
+from tiering.counts import counted
 from tiering.lake.file_lists import ReadableLake
 from tiering.lake.proof.file_footer import Run, runs_text, without
 from tiering.lake.proof.row_checksum import MODULUS, row_checksum
@@ -35,7 +36,7 @@ def check_contents(lake: ReadableLake, engine: Engine, subject: Subject, report:
     _set_former_apart(engine, report)
     if level.depth >= Level.OFFSETS.depth:
         rounds, problem = chain_problem(lake, subject)
-        report.add("chain", "table", problem is None, None, None, problem or f"{rounds} rounds")
+        report.add("chain", "table", problem is None, None, None, problem or counted(rounds, "round"))
     if subject.table.table_type is TableType.LOG:
         _check_log(lake, engine, subject, report, level)
     else:
