@@ -128,6 +128,7 @@ def test_a_table_that_answers_is_looked_at_by_several_at_once(looks: LakeLooks, 
     async def crowd() -> None:
         answered = asyncio.ensure_future(looks.within(LONG_MS, at(1, lambda: str(first.wait(30)))))
         calls = [asyncio.ensure_future(looks.within(LONG_MS, at(1, lake.look))) for _ in range(TABLE_THREADS + 5)]
+        await until(lambda: 1 in looks._tables and len(looks._tables[1].waiting) == TABLE_THREADS + 5)
         first.set()
         await answered
         await until(lambda: lake.asking == TABLE_THREADS)
@@ -148,6 +149,7 @@ def test_a_table_whose_lake_did_not_answer_keeps_one_thread_for_those_that_follo
     async def crowd() -> None:
         answered = asyncio.ensure_future(looks.within(LONG_MS, at(1, unavailable)))
         calls = [asyncio.ensure_future(looks.within(LONG_MS, at(1, lake.look))) for _ in range(5)]
+        await until(lambda: 1 in looks._tables and len(looks._tables[1].waiting) == 5)
         first.set()
         with pytest.raises(LakeUnavailable, match="deadline"):
             await answered

@@ -28,6 +28,7 @@ class LakeKind:
 ICEBERG = LakeKind("iceberg", Layout.SYSTEM_COLUMNS)
 ICEBERG_CLEAN = LakeKind("iceberg", Layout.CLEAN)
 PAIMON = LakeKind("paimon", Layout.SYSTEM_COLUMNS)
+PAIMON_CLEAN = LakeKind("paimon", Layout.CLEAN)
 
-LAKE_KINDS = (ICEBERG, ICEBERG_CLEAN, PAIMON)
+LAKE_KINDS = (ICEBERG, ICEBERG_CLEAN, PAIMON, PAIMON_CLEAN)
 """All that are tiered to."""
