@@ -218,7 +218,8 @@ class LakeWorld(InlineDeployment):
     """On the embedded cluster, with tables of SCHEMA. `kind`: of their lake tables, where that is what a test is about."""
 
     def __init__(self, folder: Path, store: Store | None = None, kind: LakeKind | None = None) -> None:
-        self.lake_format = "iceberg" if kind is None else kind.format
+        if kind is not None:
+            self.lake_format = kind.format
         self.lake_options: Mapping[str, str] = {} if kind is None else kind.options
         super().__init__(local_lake_properties(folder), store)
         self.storage = self._open_cluster(folder / "cluster")
