@@ -98,7 +98,7 @@ def test_buckets_keys_and_partitions_are_as_in_fluss(tables: FlussTables, lake: 
 
 def test_fluss_puts_rows_into_the_buckets_of_paimon(fluss_on_paimon: LocalFlussCluster, tables: FlussTables, flink: FlinkTiering) -> None:
     rows = [{"id": number * 7_919, "region": f"region {'x' * (number % 20)}", "text": None} for number in range(40)]
-    for name, primary_key, bucket_keys in (("by_id", [], ["id"]), ("by_text", [], ["region"]), ("by_both", ["region", "id"], None)):
+    for name, primary_key, bucket_keys in (("buckets_by_id", [], ["id"]), ("buckets_by_text", [], ["region"]), ("buckets_by_both", ["region", "id"], None)):
         description = {} if bucket_keys is None else {"bucket_keys": bucket_keys}
         table = tables.create(name, SCHEMA, primary_key, buckets=5, properties=LAKE, **description)
         if primary_key:
@@ -158,18 +158,18 @@ def test_a_column_that_came_while_the_lake_was_off_keeps_it_off(tables: FlussTab
 def test_the_lake_table_outlives_its_table_and_is_taken_again_only_empty_and_alike(
     tables: FlussTables, lake: LakeTable, flink: FlinkTiering
 ) -> None:
-    tables.drop(tables.create("again", SCHEMA, properties=LAKE))
-    assert lake("again").schemas()
+    tables.drop(tables.create("outlived", SCHEMA, properties=LAKE))
+    assert lake("outlived").schemas()
     for other in ({"buckets": 1, "properties": {**LAKE, "table.datalake.freshness": "9s"}}, {"properties": LAKE, "bucket_keys": ["id"]}):
         with pytest.raises(FlussError, match="the table schema is not compatible"):
-            tables.create("again", SCHEMA, **other)
-    table = tables.create("again", SCHEMA, properties=LAKE)
+            tables.create("outlived", SCHEMA, **other)
+    table = tables.create("outlived", SCHEMA, properties=LAKE)
     flink.plan(tables, table)
     flink.write(0, [(0, "APPEND_ONLY", [1, "north", "x"])])
     flink.commit()
     tables.drop(table)
     with pytest.raises(FlussError, match="the table is not empty"):
-        tables.create("again", SCHEMA, properties=LAKE)
+        tables.create("outlived", SCHEMA, properties=LAKE)
 
 
 def _buckets(servers: str, table: TableInfo) -> dict[int, int]:
