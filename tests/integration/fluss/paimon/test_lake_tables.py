@@ -98,7 +98,7 @@ def test_buckets_keys_and_partitions_are_as_in_fluss(tables: FlussTables, lake: 
 
 def test_fluss_puts_rows_into_the_buckets_of_paimon(fluss_on_paimon: LocalFlussCluster, tables: FlussTables, flink: FlinkTiering) -> None:
     rows = [{"id": number * 7_919, "region": f"region {'x' * (number % 20)}", "text": None} for number in range(40)]
-    for name, primary_key, bucket_keys in (("buckets_by_id", [], ["id"]), ("buckets_by_text", [], ["region"]), ("buckets_by_both", ["region", "id"], None)):
+    for name, primary_key, bucket_keys in (("of_id", [], ["id"]), ("of_text", [], ["region"]), ("of_both", ["region", "id"], None)):
         description = {} if bucket_keys is None else {"bucket_keys": bucket_keys}
         table = tables.create(name, SCHEMA, primary_key, buckets=5, properties=LAKE, **description)
         if primary_key:
