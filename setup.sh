@@ -143,17 +143,17 @@ sys.exit(bool(missing_jars()))' || {
     say "fetching a Fluss server for tests and demo"
     .venv/bin/lakeward fetch-jars --fluss-server >/dev/null
   }
-  PYTHONPATH=tests .venv/bin/python -m support.clusters.fluss_plugin
+  PYTHONPATH=.:tests .venv/bin/python -m support.clusters.fluss_plugin
 }
 
 # Fluss's plugin for Paimon, with which a cluster of the tests makes its lake tables.
-ensure_fluss_paimon() { PYTHONPATH=tests .venv/bin/python -m support.fluss_paimon.plugin; }
+ensure_fluss_paimon() { PYTHONPATH=.:tests .venv/bin/python -m support.fluss_paimon.plugin; }
 
 # The HDFS of the tests.
-ensure_hdfs() { PYTHONPATH=tests .venv/bin/python -m support.hadoop.hdfs_server; }
+ensure_hdfs() { PYTHONPATH=.:tests .venv/bin/python -m support.hadoop.hdfs_server; }
 
 # Other readers of lake tables, which the tests compare: in an environment of their own.
-ensure_readers() { PYTHONPATH=tests .venv/bin/python -m support.readers.environment; }
+ensure_readers() { PYTHONPATH=.:tests .venv/bin/python -m support.readers.environment; }
 
 [ $# = 0 ] || [ "$*" = tests ] || die "usage: ./setup.sh [tests]"
 [ -n "${LAKEWARD_SETUP_ALONE:-}" ] || alone "$@"
