@@ -93,13 +93,13 @@ class Deployment:
         freshness: str = "1 s",
         schema: pa.Schema = SCHEMA,
         buckets: int = BUCKETS,
-        kind: LakeKind = ICEBERG,
+        kind: LakeKind | None = ICEBERG,
     ) -> None:
-        """A lake-enabled log table."""
+        """A lake-enabled log table; `kind` None = what the cluster makes of itself."""
         with self.cluster() as cluster:
             cluster.create_database(path.database_name, ignore_if_exists=True)
             properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness}
-            properties |= kind.options
+            properties |= {} if kind is None else kind.options
             cluster.create_table(path, TableSpec(schema, buckets, properties=properties))
 
     def drop(self, path: TablePath) -> None:

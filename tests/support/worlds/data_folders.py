@@ -13,6 +13,7 @@ from tiering.cli.processes.data_folder import DataFolder, open_data_folder
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.coordinator.memory.sql_store import SqlStore
+from tiering.lake.layouts import LAYOUT_OPTION
 from tiering.model.tables import TableInfo, TablePath
 
 FLIGHTS, PLANES, WEATHER = (TablePath("demo", name) for name in ("flights", "planes", "weather"))
@@ -32,9 +33,11 @@ class FolderWorld(LakeWorld):
 
 
 def create(world: LakeWorld, path: TablePath, buckets: int, **options: str) -> TableInfo:
-    """A log table; `lake` and `freshness` are options."""
+    """A log table; `lake`, `freshness` and `layout` are options."""
     world.storage.create_database(path.database_name, ignore_if_exists=True)
     properties = {"table.datalake.enabled": options.get("lake", "true"), "table.datalake.freshness": options.get("freshness", "1 s")}
+    if "layout" in options:
+        properties[LAYOUT_OPTION] = options["layout"]
     table = world.storage.create_table(path, TableSpec(SCHEMA, buckets, properties=properties))
     tick(world.coordinator)
     return table
@@ -51,7 +54,7 @@ def append(world: LakeWorld, path: TablePath, count: int, pieces: int) -> None:
 def make_example_folder(root: Path) -> DataFolder:
     """The setting of sql_examples/README.md, left alone: nothing runs on it any more."""
     world = FolderWorld(root)
-    flights = create(world, FLIGHTS, 4, freshness="5 min")
+    flights = create(world, FLIGHTS, 4, freshness="5 min", layout="system-columns")
     append(world, FLIGHTS, FLIGHTS_ROWS, 4)
     create(world, PLANES, 1, lake="false")
     world.clock.advance(301)

@@ -31,6 +31,7 @@ from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.tierers.leases import Leases
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.layouts import LAYOUT_OPTION, Layout
 from tiering.lake.marker import Marker
 from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.model.rounds import Assignment, Phase
@@ -220,7 +221,7 @@ class LakeWorld(InlineDeployment):
     def __init__(self, folder: Path, store: Store | None = None, kind: LakeKind | None = None) -> None:
         if kind is not None:
             self.lake_format = kind.format
-        self.lake_options: Mapping[str, str] = {} if kind is None else kind.options
+        self.lake_options: Mapping[str, str] = {LAYOUT_OPTION: Layout.SYSTEM_COLUMNS} if kind is None else kind.options
         super().__init__(local_lake_properties(folder), store)
         self.storage = self._open_cluster(folder / "cluster")
         self.coordinator = self._start()

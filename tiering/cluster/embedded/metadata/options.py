@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tiering.durations import format_duration, parse_duration_ms
 from tiering.errors import InvalidArgument
-from tiering.lake.layouts import DEFAULT_LAYOUT, LAYOUT_OPTION, wanted_layout
+from tiering.lake.layouts import LAYOUT_OPTION, Layout, wanted_layout
 from tiering.lake.registry import format_names, has_format
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX, check_table_options, check_text, option_named
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT
@@ -25,7 +25,7 @@ LAKE_FRESHNESS = "table.datalake.freshness"
 LAKE_FORMAT = "table.datalake.format"
 """Format of its lake table."""
 LAKE_LAYOUT = LAYOUT_OPTION
-"""How its lake table is made: `system-columns` or `clean`. One that is there keeps its own."""
+"""How its lake table is made: `system-columns` or `clean`. One that is there keeps its own, and tables of an older version have the first."""
 LAKE_ROUND_BYTES = ROUND_BYTES
 """So much waiting begins a round before the freshness is over, such as `256 mb`. `none`: only the freshness does."""
 LOG_TTL = "table.log.ttl"
@@ -38,7 +38,7 @@ DEFAULTS = {
     LAKE_ENABLED: "false",
     LAKE_FRESHNESS: format_duration(DEFAULT_FRESHNESS_MS),
     LAKE_FORMAT: DEFAULT_LAKE_FORMAT,
-    LAKE_LAYOUT: DEFAULT_LAYOUT.value,
+    LAKE_LAYOUT: Layout.CLEAN.value,
     LAKE_ROUND_BYTES: NO_LIMIT,
     LOG_TTL: FOR_EVER,
     KV_SNAPSHOT_INTERVAL: format_duration(DEFAULT_KV_SNAPSHOT_INTERVAL_MS),
@@ -66,6 +66,11 @@ class MaintenanceOptions:
 
     log_ttl_ms: int | None = None
     kv_snapshot_interval_ms: int = DEFAULT_KV_SNAPSHOT_INTERVAL_MS
+
+
+def with_layout(properties: Mapping[str, str]) -> dict[str, str]:
+    """The options of a new table, which always name its layout: tables that name none are from a version that knew one layout only."""
+    return {LAKE_LAYOUT: DEFAULTS[LAKE_LAYOUT], **properties}
 
 
 def check_new_options(properties: Mapping[str, str]) -> None:

@@ -24,7 +24,13 @@ from tiering.cluster.embedded.metadata.database import (
     segments,
     tables,
 )
-from tiering.cluster.embedded.metadata.options import check_option_name, parse_lake_options, parse_maintenance_options
+from tiering.cluster.embedded.metadata.options import (
+    LAKE_LAYOUT,
+    check_option_name,
+    parse_lake_options,
+    parse_maintenance_options,
+    with_layout,
+)
 from tiering.cluster.embedded.metadata.partitions import check_partition_keys, find_partition, insert_buckets
 from tiering.cluster.embedded.metadata.snapshot_rows import delete_where
 from tiering.cluster.embedded.metadata.types import storable_schema, with_columns
@@ -135,7 +141,7 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
             partition_keys=list(spec.partition_keys),
             primary_key=list(spec.primary_key),
             created_columns=len(schema),
-            properties=dict(spec.properties),
+            properties=with_layout(spec.properties),
             created_us=to_microseconds(now),
             lake_enabled_us=to_microseconds(now) if lake.enabled else None,
         )
@@ -166,6 +172,8 @@ def update_properties(connection: sa.Connection, path: TablePath, changes: Mappi
     check_table_options(set_properties)  # of an older version's table the others may be more than is allowed now: they have no effect
     kept = {name: value for name, value in info.properties.items() if name not in changes}
     properties = {**kept, **set_properties}
+    if LAKE_LAYOUT in info.properties:
+        properties = with_layout(properties)
     enabled = parse_lake_options(properties).enabled
     parse_maintenance_options(properties)
     since = (info.lake_enabled_at or now) if enabled else None
