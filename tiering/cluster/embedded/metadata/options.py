@@ -25,7 +25,7 @@ LAKE_FRESHNESS = "table.datalake.freshness"
 LAKE_FORMAT = "table.datalake.format"
 """Format of its lake table."""
 LAKE_LAYOUT = LAYOUT_OPTION
-"""How its lake table is made: `system-columns` or `clean`. One that is there keeps its own, and tables of an older version have the first."""
+"""How its lake table is made: `system-columns` or `clean`. One that is there keeps its own; tables of an older version have the first."""
 LAKE_ROUND_BYTES = ROUND_BYTES
 """So much waiting begins a round before the freshness is over, such as `256 mb`. `none`: only the freshness does."""
 LOG_TTL = "table.log.ttl"
