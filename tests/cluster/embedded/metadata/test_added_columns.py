@@ -29,7 +29,7 @@ def test_a_column_is_added_last_and_rows_from_before_have_null_in_it(cluster: Em
     altered_again = cluster.alter_table(PATH, {"x": "y"}, [NOTE])
     cluster.append(PATH, rows(3, tip=1.5, note="a"), "writer", 2)
 
-    assert altered == replace(altered_again, schema=pa.schema([*SCHEMA, TIP]), properties={}, added_columns=("tip",))
+    assert altered == replace(altered_again, schema=pa.schema([*SCHEMA, TIP]), properties=table.properties, added_columns=("tip",))
     assert (table.added_columns, altered_again.added_columns) == ((), ("tip", "note"))
     assert altered_again.schema == pa.schema([*SCHEMA, TIP, NOTE])
     assert altered_again.lake_schema().names == ["id", "city", "tip", "note", "__bucket", "__offset", "__timestamp"]

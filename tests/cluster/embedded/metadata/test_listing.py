@@ -36,7 +36,7 @@ def test_the_list_is_the_same_object_until_a_table_is_made_changed_or_dropped(st
     assert storage.tables() is kept
     storage.alter_table(PATH, {"note": "new"})
     altered = storage.tables()
-    assert [table.properties for table in altered] == [{"note": "new"}]
+    assert [table.properties for table in altered] == [{"table.datalake.layout": "clean", "note": "new"}]
     assert list(kept) == [first_table], "who holds the former list has it as it was"
     storage.alter_table(PATH, {}, [pa.field("more", pa.string())])
     assert storage.tables()[0].schema.names == [*SCHEMA.names, "more"]
@@ -107,7 +107,7 @@ def test_a_read_that_fails_forgets_nothing(storage: EmbeddedStorage, monkeypatch
     with pytest.raises(ClusterUnavailable):
         storage.tables()
     monkeypatch.undo()
-    assert storage.tables()[0].properties == {"note": "new"}
+    assert storage.tables()[0].properties == {"table.datalake.layout": "clean", "note": "new"}
 
 
 def test_a_change_while_the_list_is_read_is_in_the_next_one(storage: EmbeddedStorage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_a_change_while_the_list_is_read_is_in_the_next_one(storage: EmbeddedSto
         assert not writer.is_alive()
 
     storage.tables()
-    assert storage.tables()[0].properties == {"note": "second"}
+    assert storage.tables()[0].properties == {"table.datalake.layout": "clean", "note": "second"}
 
 
 def test_who_reads_the_folder_without_its_lock_sees_every_change(storage: EmbeddedStorage, tmp_path: Path) -> None:

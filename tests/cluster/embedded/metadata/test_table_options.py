@@ -66,7 +66,7 @@ def test_a_table_of_an_older_version_goes_on_without_such_options(tmp_path: Path
 
 def test_values_that_may_be_secrets_are_told_to_nobody(world: LakeWorld) -> None:
     options = {"table.datalake.enabled": "true", "iceberg.gc.enabled": "false", "comment": "Orders", "s3.secret-key": "topsecret"}
-    hidden = {**options, "s3.secret-key": "***"}
+    hidden = {"table.datalake.layout": "clean", **options, "s3.secret-key": "***"}
     with served(world.storage) as remote:
         answers = [remote.create_table(PATH, TableSpec(SCHEMA, 2, properties=options)), remote.table(PATH), *remote.tables()]
         answers.append(remote.alter_table(PATH, set_properties={"table.datalake.freshness": "3 s"}))

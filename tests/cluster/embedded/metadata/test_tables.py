@@ -32,7 +32,7 @@ def test_a_table_is_described_as_it_was_made(cluster: EmbeddedCluster, clock: Ma
     assert (table.path, table.schema, table.bucket_count, table.bucket_keys) == (PATH, SCHEMA, 3, ("id",))
     assert (table.lake_enabled, table.freshness_ms, table.lake_format) == (True, 30_000, "iceberg")
     assert table.created_at == table.lake_enabled_at == clock.time
-    assert table.properties == LAKE
+    assert table.properties == {**LAKE, "table.datalake.layout": "clean"}
 
 
 def test_databases_and_tables_are_listed_sorted(cluster: EmbeddedCluster) -> None:
@@ -227,7 +227,7 @@ def test_one_option_is_set_and_taken_back_to_its_default(cluster: EmbeddedCluste
     table = cluster.set_table_option(PATH, "table.datalake.freshness", None)
 
     assert table.freshness_ms == DEFAULT_FRESHNESS_MS
-    assert table.properties == {"comment": "kept", "table.datalake.enabled": "true"}
+    assert table.properties == {"comment": "kept", "table.datalake.enabled": "true", "table.datalake.layout": "clean"}
     assert table.lake_enabled_at == enabled_at
     assert cluster.set_table_option(PATH, "table.datalake.freshness", None) == table == cluster.table(PATH)
     assert not cluster.set_table_option(PATH, "table.datalake.enabled", None).lake_enabled
