@@ -1,0 +1,132 @@
+"""The faults that a simulated deployment meets, a line each, and a simulation that counts them as it injects them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from unittest.mock import patch
+
+from support.worlds.simulation import SERVICE_TIMEOUT_MS, SimulatedDeath, SimulatedTierer, Simulation
+
+STEPS = 300
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that goes wrong: `injected` says by which method of the simulation."""
+
+    name: str
+    description: str
+    injected: str
+
+
+FAULTS = (
+    Fault("message-lost", "A request to the coordinator or its answer, after the effect, gets lost.", "_lost"),
+    Fault("heartbeat-late", "A lost heartbeat arrives after later ones, at times of a process that is gone.", "_deliver_late_beat"),
+    Fault("commit-request-lost", "A commit request never reaches the lake.", "_lake_fault"),
+    Fault("commit-answer-lost", "A commit lands in the lake and its answer gets lost.", "_lake_fault"),
+    Fault("commit-request-late", "A commit request arrives after whatever else happened meanwhile.", "_lake_fault"),
+    Fault("tierer-killed", "A tierer dies, and another takes its place, at times under its name.", "_kill"),
+    Fault("tierer-fenced", "An operator takes a tierer out of service that lives on.", "_fence"),
+    Fault("tierers-asleep", "All tierers are silent for longer than the service timeout.", "_pass_time"),
+    Fault("round-cancelled", "An operator cancels the round that runs.", "_cancel"),
+    Fault("coordinator-restarted", "The coordinator ends, and another takes the store over.", "_restart_coordinator"),
+    Fault("reconciliation-died", "The coordinator dies after a reconciliation landed, before it is recorded.", "_dies"),
+    Fault("clock-ahead", "The wall clock is set years ahead.", "_set_the_clock"),
+    Fault("clock-back", "The wall clock is set years back.", "_set_the_clock"),
+    Fault("message-forged", "Somebody makes up a message in the name of the running round.", "_forge"),
+    Fault("lake-table-renamed", "A user renames the lake table, and another one comes in its place.", "_rename_lake_table"),
+)
+BY_COMMIT = {"lost": "commit-request-lost", "answer lost": "commit-answer-lost", "late": "commit-request-late"}
+
+
+class CountedSimulation(Simulation):
+    """`injected`: how often each fault really was, by name. `trace` is the same for the same seed, wherever it runs."""
+
+    def __init__(self, seed: int) -> None:
+        self.injected: Counter[str] = Counter()
+        super().__init__(seed, tierers=2 + seed % 2)
+
+    def trace(self) -> str:
+        """A digest of everything that the coordinator and the lake went through."""
+        events = [(event.occurred_at, event.event_type, event.round_id) for event in reversed(self.store.events(limit=1_000_000))]
+        lake = [(str(path), sorted(table.markers.items())) for path, table in sorted(self.lake.tables.items())]
+        return hashlib.sha256(repr((events, lake, sorted(self.outcomes.items()))).encode()).hexdigest()
+
+    def _lost(self) -> bool:
+        return self._count(super()._lost(), "message-lost")
+
+    def _lake_fault(self) -> str:
+        fault = super()._lake_fault()
+        self._count(fault in BY_COMMIT, BY_COMMIT.get(fault, ""))
+        return fault
+
+    def _deliver_late_beat(self) -> None:
+        self._count(bool(self.late_beats), "heartbeat-late")
+        super()._deliver_late_beat()
+
+    def _kill(self, tierer: SimulatedTierer) -> None:
+        self._count(self.faulty, "tierer-killed")
+        super()._kill(tierer)
+
+    def _fence(self, tierer: SimulatedTierer) -> None:
+        with self._growing("fenced by somebody", "tierer-fenced"):
+            super()._fence(tierer)
+
+    def _pass_time(self, milliseconds: int) -> None:
+        self._count(milliseconds > SERVICE_TIMEOUT_MS, "tierers-asleep")
+        super()._pass_time(milliseconds)
+
+    def _cancel(self) -> None:
+        with self._growing("cancelled", "round-cancelled"):
+            super()._cancel()
+
+    def _restart_coordinator(self) -> None:
+        self.injected["coordinator-restarted"] += 1
+        super()._restart_coordinator()
+
+    def _dies(self, *about: object) -> None:
+        try:
+            super()._dies(*about)
+        except SimulatedDeath:
+            self.injected["reconciliation-died"] += 1
+            raise
+
+    def _set_the_clock(self) -> None:
+        super()._set_the_clock()
+        self._count(self.clock.wall_offset_ms > 0, "clock-ahead")
+        self._count(self.clock.wall_offset_ms < 0, "clock-back")
+
+    def _forge(self) -> None:
+        with self._growing("forged", "message-forged"):
+            super()._forge()
+
+    def _rename_lake_table(self) -> None:
+        before = self.renamed
+        super()._rename_lake_table()
+        self._count(self.renamed > before, "lake-table-renamed")
+
+    def _count(self, happened: bool, name: str) -> bool:
+        self.injected[name] += happened
+        return happened
+
+    @contextmanager
+    def _growing(self, outcome: str, name: str) -> Iterator[None]:
+        """Counts the fault if there are more of the outcome afterwards."""
+        before = self.outcomes[outcome]
+        yield
+        self._count(self.outcomes[outcome] > before, name)
+
+
+def run_seed(seed: int) -> CountedSimulation:
+    """A whole story, healed at its end. Raises AssertionError if safety or liveness is lost."""
+    with patch("tiering.planning.plan_splits.SPLIT_BYTES", 24):
+        simulation = CountedSimulation(seed)
+        with patch("tiering.round.tasks.split_work.RandomIds", lambda: simulation.ids):
+            for _ in range(STEPS):
+                simulation.step()
+            simulation.heal()
+    return simulation

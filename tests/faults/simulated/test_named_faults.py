@@ -1,0 +1,41 @@
+"""Every named fault is really injected, and a seed reproduces a run exactly."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from faults.simulated.faults import FAULTS, CountedSimulation, run_seed
+
+TESTS = Path(__file__).parents[2]
+SEEDS = range(1_000, 1_040)
+"""Others than those of the other tests."""
+
+
+def test_each_named_fault_is_injected_and_every_table_heals() -> None:
+    injected: Counter[str] = Counter()
+    for seed in SEEDS:
+        injected += run_seed(seed).injected
+    assert injected.keys() == {fault.name for fault in FAULTS}
+
+
+def test_each_fault_has_a_name_of_its_own_and_a_method() -> None:
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
+    assert all(hasattr(CountedSimulation, fault.injected) for fault in FAULTS)
+
+
+def test_a_seed_reproduces_a_run_exactly() -> None:
+    """Also in another process, whose sets have another order."""
+    traces = {trace_of(seed="7", hash_seed=hash_seed) for hash_seed in ("1", "2")}
+    assert len(traces) == 1
+    assert trace_of(seed="8", hash_seed="1") not in traces
+
+
+def trace_of(seed: str, hash_seed: str) -> str:
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}"}
+    command = [sys.executable, "-m", "faults.simulated", "--seeds", "1", "--first", seed]
+    lines = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=120).stdout.splitlines()
+    return next(line for line in lines if line.startswith("trace "))
