@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -184,6 +186,21 @@ def test_a_lake_that_cannot_be_opened_is_found_without_its_secrets(tmp_path: Pat
     assert "unable to open database file" in finding.result
     assert "hush" not in finding.result
     assert not (tmp_path / "not").exists()
+
+
+def test_every_format_that_tables_have_is_opened_and_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    statuses = [table_status("a.b"), replace(table_status("a.c"), lake_format="paimon"), replace(table_status("a.d"), lake_format="paimon")]
+    assert service.formats_in_use("iceberg", statuses) == ["iceberg", "paimon"]
+    assert service.formats_in_use("paimon", []) == ["paimon"]
+    assert service.opened("paimon", {"warehouse": str(tmp_path)}).verdict is Verdict.OK
+    for name in [name for name in sys.modules if name.startswith("tiering.lake.paimon.")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pypaimon"] or ["pypaimon"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    finding = service.opened("paimon", {"warehouse": str(tmp_path)})
+    assert finding.verdict is Verdict.FAIL
+    assert "the package pypaimon" in finding.result
+    assert "pip install 'lakeward[paimon]'" in finding.mend
 
 
 def test_tables_that_fail_are_named_a_few_of_them() -> None:

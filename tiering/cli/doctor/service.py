@@ -12,7 +12,7 @@ from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.doctor.machine import PACKAGE
 from tiering.cli.processes.data_folder import read_data_folder
 from tiering.client import LakewardClient
-from tiering.errors import ServiceUnreachable
+from tiering.errors import InvalidArgument, ServiceUnreachable
 from tiering.lake.catalog_properties import public_uri
 from tiering.lake.registry import open_lake, properties_from_service
 from tiering.model.status import TableStatus
@@ -68,18 +68,17 @@ class Service:
             yield fail("port", f"another program listens on {port}", "Stop it, or choose another with `lakeward up --port`.")
 
     def lake(self, data: Path) -> Iterator[Finding]:
-        """Opens the lake's catalog as the service says, or that of the data folder. Raises what pyiceberg says."""
+        """Opens the lake as the service says, in each format that it or a table has, or the catalog of the data folder."""
         root = data.expanduser().resolve()
-        lake_format: str = DEFAULT_LAKE_FORMAT
-        properties: Mapping[str, str]
         if self.config is not None:
-            lake_format, properties = self.config.lake_format, properties_from_service(self.config.lake_format, self.config.lake_properties)
+            with LakewardClient(self.uri) as client:
+                formats = formats_in_use(self.config.lake_format, client.list_tiering_statuses())
+            for lake_format in formats:
+                yield opened(lake_format, properties_from_service(lake_format, self.config.lake_properties))
         elif (root / "lake-catalog.db").exists():
-            properties = read_data_folder(root).read_only_lake_properties
+            yield opened(DEFAULT_LAKE_FORMAT, read_data_folder(root).read_only_lake_properties)
         else:
             yield ok("lake", "nothing to open yet")
-            return
-        yield opened(lake_format, properties)
 
     def lake_properties(self) -> Mapping[str, str]:
         """As it tells everybody; none of a service that does not run."""
@@ -96,6 +95,11 @@ class Service:
             return of_tables(client.list_tiering_statuses())
 
 
+def formats_in_use(service_format: str, statuses: Sequence[TableStatus]) -> list[str]:
+    """That of the service, then those of tables that have another one, by name."""
+    return [service_format, *sorted({status.lake_format for status in statuses} - {service_format})]
+
+
 def of_tables(statuses: Sequence[TableStatus]) -> Finding:
     """Whether any fails, and which."""
     failing = [f"{status.database_name}.{status.table_name} ({status.error_class})" for status in statuses if status.last_error]
@@ -107,7 +111,7 @@ def of_tables(statuses: Sequence[TableStatus]) -> Finding:
 
 
 def opened(lake_format: str, properties: Mapping[str, str]) -> Finding:
-    """Whether the lake's catalog with these properties can be read from here."""
+    """Whether the lake's tables of this format can be found from here, by these properties."""
     remember_secrets(properties)
     where = public_uri(properties.get("warehouse") or properties.get("uri") or "the lake")
     try:
@@ -115,8 +119,10 @@ def opened(lake_format: str, properties: Mapping[str, str]) -> Finding:
     except Exception as error:
         mend = "See that this machine reaches it and has its credentials: `lakeward lake-conf` prints how it is opened."
         why = outside_text(str(error)).partition("\n")[0] or type(error).__name__
-        return fail("lake", f"{where} cannot be opened: {why}", mend)
-    return ok("lake", f"{where} opens, {len(databases)} database{'' if len(databases) == 1 else 's'}")
+        if isinstance(error, InvalidArgument) and error.hint:
+            mend = error.hint
+        return fail("lake", f"{where} cannot be opened as {lake_format}: {why}", mend)
+    return ok("lake", f"{where} opens as {lake_format}, {len(databases)} database{'' if len(databases) == 1 else 's'}")
 
 
 def _can_listen(host: str, port: int) -> bool:
