@@ -155,6 +155,9 @@ ensure_hdfs() { PYTHONPATH=.:tests .venv/bin/python -m support.hadoop.hdfs_serve
 # Other readers of lake tables, which the tests compare: in an environment of their own.
 ensure_readers() { PYTHONPATH=.:tests .venv/bin/python -m support.readers.environment; }
 
+# The program that checks histories of tierers for linearizability, and the Go toolchain that builds it.
+ensure_history_checker() { PYTHONPATH=.:tests .venv/bin/python -m support.histories.checker; }
+
 [ $# = 0 ] || [ "$*" = tests ] || die "usage: ./setup.sh [tests]"
 [ -n "${LAKEWARD_SETUP_ALONE:-}" ] || alone "$@"
 unset LAKEWARD_SETUP_ALONE
@@ -171,4 +174,5 @@ if [ "${1:-}" = tests ]; then
   ensure_fluss_paimon
   ensure_hdfs
   ensure_readers
+  ensure_history_checker
 fi

@@ -25,10 +25,11 @@ TEST_SECONDS = INSTALL_SECONDS + 300
 
 @dataclass(frozen=True)
 class Environment:
-    """`folder`: where it is; `requirements`: a file of pinned requirements, with hashes."""
+    """`folder`: where it is; `requirements`: a file of pinned requirements, with hashes; `purpose`: what is in it, in a sentence."""
 
     folder: Path
     requirements: Path
+    purpose: str = "other readers of lake tables"
 
     @property
     def python(self) -> Path:
@@ -46,7 +47,7 @@ class Environment:
             fcntl.flock(held, fcntl.LOCK_EX)
             if self._is_made():
                 return False
-            print("setup: installing other readers of lake tables for tests", file=sys.stderr)
+            print(f"setup: installing {self.purpose} for tests", file=sys.stderr)
             self._install()
         return True
 
@@ -60,7 +61,7 @@ class Environment:
         except (OSError, subprocess.SubprocessError) as error:
             output = getattr(error, "stderr", None) or error
             raise SetupError(
-                f"the environment of the other readers of lake tables could not be made in {self.folder}: {str(output).strip()[-1_000:]}",
+                f"the environment of {self.purpose} could not be made in {self.folder}: {str(output).strip()[-1_000:]}",
                 hint="Run `make test-setup` where a package index can be reached.",
             ) from error
         self._stamp.write_text(self._requirements_hash())

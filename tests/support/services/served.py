@@ -90,14 +90,14 @@ async def serving(world: World) -> AsyncIterator[Served]:
 
 
 @contextmanager
-def at_uri(world: World | InlineDeployment, *interceptors: grpc.aio.ServerInterceptor[Any, Any]) -> Iterator[str]:
-    """Serves from an event loop in a thread, for clients that block or are processes. Yields the uri."""
+def at_uri(world: World | InlineDeployment, *interceptors: grpc.aio.ServerInterceptor[Any, Any], port: int = 0) -> Iterator[str]:
+    """Serves from an event loop in a thread, for clients that block or are processes. Yields the uri. Port 0: any that is free."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 
     async def start() -> RunningServer:
-        return await serve(world.coordinator, "127.0.0.1", 0, interceptors=interceptors)
+        return await serve(world.coordinator, "127.0.0.1", port, interceptors=interceptors)
 
     server = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
     try:

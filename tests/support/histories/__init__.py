@@ -1,0 +1,1 @@
+"""Histories of what tierers ask and get, for a checker of linearizability."""
