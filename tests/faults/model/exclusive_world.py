@@ -1,0 +1,149 @@
+"""The states of the commit protocol where Lakeward alone tiers a table: everything that survives a step, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from faults.model.lake_states import Copy, Known, LakeTable, Mark, Row, Snapshot, Split, file_of
+from faults.model.rules import ALL_RULES, Rule
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much may happen. A world of a given size is finite; a search to its end is complete.
+
+    `users` and `faults` bound how often users act and something fails; the rest of what may go wrong, such as a request that
+    arrives late or never, is free. `user_actions`: which of them there are.
+    """
+
+    rounds: int = 2
+    users: int = 1
+    faults: int = 1
+    rows: int = 1
+    user_actions: frozenset[str] = frozenset(("compact", "expire", "roll back", "rename", "drop", "recreate", "cut", "sweep", "reconcile"))
+    fault_actions: frozenset[str] = frozenset(("time-out", "crash", "restart", "lost answer", "repeat", "stop early"))
+    begins_tiered: bool = True
+    """Whether two rounds were there before: the lake holds a row of each, and `rows` more are in the log."""
+    rules: frozenset[Rule] = field(default=ALL_RULES)
+
+    def has(self, rule: Rule) -> bool:
+        """Whether the rule holds."""
+        return rule in self.rules
+
+
+class Grant(NamedTuple):
+    """A row of the ledger. `landed`: the coordinator saw its round in the lake."""
+
+    round_id: int
+    tag: int | None
+    uuid: int
+    landed: bool = False
+
+
+class Record(NamedTuple):
+    """What the coordinator's store has on the table. `running` is the round that owns it, `error` a permanent one."""
+
+    table_id: int
+    epoch: int = 0
+    running: int | None = None
+    granted: bool = False
+    uuid: int | None = None
+    passed_head: int | None = None
+    copy: Copy | None = None
+    ledger: tuple[Grant, ...] = ()
+    ended: frozenset[int] = frozenset()
+    error: str = ""
+
+
+class Round(NamedTuple):
+    """A round in its tierer's process. `begin` is the offset at which its rows begin; `splits` are those that were written."""
+
+    id: int
+    known: Known
+    epoch: int
+    phase: str = "assigned"
+    base: LakeTable | None = None
+    begin: int = 0
+    splits: tuple[Split, ...] = ()
+    mark: Mark | None = None
+    sent: int = 0
+
+
+class Request(NamedTuple):
+    """A commit request on its way. `kind` is `round`, or the action of a reconciliation."""
+
+    kind: str
+    uuid: int
+    head: int | None
+    tag: int | None
+    splits: tuple[Split, ...]
+    mark: Mark
+
+
+class Telling(NamedTuple):
+    """An ack that is in the store, and of which the cluster is about to be told. Gone with the coordinator's process."""
+
+    copy: Copy
+    round_id: int
+
+
+class Sweep(NamedTuple):
+    """What a sweep has read before it looks at the lake table."""
+
+    record: Record
+    files: frozenset[str]
+
+
+class World(NamedTuple):
+    """See the module. `removed` are the rows that a user took out of the lake, and whose absence is no loss."""
+
+    table_id: int
+    log_start: int
+    log_end: int
+    lake: LakeTable | None
+    record: Record
+    files: frozenset[str]
+    users: int
+    faults: int
+    rounds_left: int
+    cluster: Copy | None = None
+    others: tuple[LakeTable, ...] = ()
+    rounds: tuple[Round, ...] = ()
+    requests: tuple[Request, ...] = ()
+    telling: Telling | None = None
+    sweep: Sweep | None = None
+    call: tuple[str, int] | None = None
+    removed: frozenset[Row] = frozenset()
+    next_round: int = 1
+    next_uuid: int = 1
+    next_file: int = 1
+    broken: str = ""
+
+    def with_round(self, before: Round, after: Round | None) -> World:
+        """Rounds are kept in order: which of the two tierers runs which makes no difference."""
+        rounds = [current for current in self.rounds if current is not before]
+        return self._replace(rounds=tuple(sorted([*rounds, *([] if after is None else [after])], key=lambda current: current.id)))
+
+    def known(self) -> Known:
+        """What the coordinator knows of the lake, and hands out with an assignment."""
+        record = self.record
+        return Known(record.table_id, record.uuid, record.passed_head, record.copy, self.cluster)
+
+    def round_of(self, round_id: int) -> Round | None:
+        """The live round of this id."""
+        return next((current for current in self.rounds if current.id == round_id), None)
+
+
+def initial(size: Size) -> World:
+    """A healthy table: nothing is tiered yet, or two rows are."""
+    if not size.begins_tiered:
+        return World(1, 0, size.rows, None, Record(1), frozenset(), size.users, size.faults, size.rounds)
+    marks = (Mark(1, 1, 1, 1, None, 0, 1), Mark(2, 1, 1, 2, 1, 0, 2))
+    files = frozenset((file_of(1), file_of(2)))
+    first, second = Snapshot(1, None, ((1, 0),), frozenset((file_of(1),)), marks[0]), Snapshot(2, 1, ((1, 0), (1, 1)), files, marks[1])
+    ledger, copy = (Grant(1, None, 1, True), Grant(2, 1, 1, True)), Copy(2, 2)
+    record = Record(1, 2, uuid=1, passed_head=2, copy=copy, ledger=ledger, ended=frozenset((1, 2)))
+    lake = LakeTable(1, 2, 2, (first, second), 3)
+    world = World(1, 0, 2 + size.rows, lake, record, files, size.users, size.faults, size.rounds, cluster=copy)
+    return world._replace(next_round=3, next_uuid=2)

@@ -1,0 +1,256 @@
+"""A lake table as a value, and what the product's own rules say of it.
+
+One table with one bucket, whose rows are offsets. Every call of `tiering.lake.rules` goes through here and is remembered: a search asks
+the same thing a million times.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from faults.model.rules import Rule
+
+from tiering.errors import CannotReconcile, LakewardError
+from tiering.lake.base import Committable, LakeSnapshot, LakeView, WriteResult
+from tiering.lake.maintenance import LakeSurvey
+from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.rules.base_check import Base, CommitOutcome, KnownLake, check_base, check_same_base, resolve_commit
+from tiering.lake.rules.commit_check import check_committable
+from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.lake.rules.reconcile import ReconcileAction, Situation, accepted, check_own, retiered
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey, BucketOffsets, TablePath, TableType
+from tiering.planning.contiguous_prefix import contiguous_prefix
+
+PATH = TablePath("sales", "orders")
+BUCKET = BucketKey(None, 0)
+CLUSTER = "cluster-1"
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+Row = tuple[int, int]
+"""Of which source table a row is, by its id, and its offset."""
+Split = tuple[int, int]
+"""Offsets `[start, stop)`."""
+
+
+class Mark(NamedTuple):
+    """The marker of a snapshot: rows `[start, tiered)` are in the lake."""
+
+    round_id: int
+    table_id: int
+    uuid: int
+    epoch: int
+    base: int | None
+    start: int
+    tiered: int
+
+
+class Snapshot(NamedTuple):
+    """`files` are the names of those that it needs."""
+
+    id: int
+    parent: int | None
+    rows: tuple[Row, ...]
+    files: frozenset[str]
+    mark: Mark | None
+
+
+class LakeTable(NamedTuple):
+    """Ids of snapshots grow with every commit, and are their sequence numbers. `tag` names the newest tiering commit."""
+
+    uuid: int
+    head: int | None = None
+    tag: int | None = None
+    snapshots: tuple[Snapshot, ...] = ()
+    next_id: int = 1
+
+    def snapshot(self, snapshot_id: int | None) -> Snapshot | None:
+        """The snapshot of this id, if it is still there."""
+        return next((snapshot for snapshot in self.snapshots if snapshot.id == snapshot_id), None)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """What a reader of the head sees."""
+        head = self.snapshot(self.head)
+        return () if head is None else head.rows
+
+    @property
+    def marker(self) -> Mark | None:
+        tagged = self.snapshot(self.tag)
+        return None if tagged is None else tagged.mark
+
+    @property
+    def files(self) -> frozenset[str]:
+        """All files that any snapshot needs."""
+        return frozenset[str]().union(*(snapshot.files for snapshot in self.snapshots))
+
+    @property
+    def is_rolled_back(self) -> bool:
+        """Whether the main branch goes back behind the newest tiering commit."""
+        current = self.head
+        while current is not None and current != self.tag and current > (self.tag or 0):
+            snapshot = self.snapshot(current)
+            if snapshot is None:
+                return False
+            current = snapshot.parent
+        return current != self.tag
+
+    def with_snapshot(self, rows: tuple[Row, ...], files: frozenset[str], mark: Mark | None) -> LakeTable:
+        """After a commit on the head; one with a marker moves the tag."""
+        added = Snapshot(self.next_id, self.head, rows, files, mark)
+        tag = self.tag if mark is None else added.id
+        return LakeTable(self.uuid, added.id, tag, (*self.snapshots, added), self.next_id + 1)
+
+    def trimmed(self) -> LakeTable:
+        """What a round keeps of its base."""
+        kept = tuple(
+            snapshot._replace(rows=(), files=frozenset(), parent=None)
+            for snapshot in self.snapshots
+            if snapshot.id in (self.head, self.tag)
+        )
+        return LakeTable(self.uuid, self.head, self.tag, kept, 0)
+
+
+class Copy(NamedTuple):
+    """What coordinator or cluster has on record of the lake."""
+
+    snapshot_id: int
+    tiered: int
+
+
+class Known(NamedTuple):
+    """What a base check knows beside the lake (`KnownLake`)."""
+
+    table_id: int
+    uuid: int | None
+    passed_head: int | None
+    own: Copy | None
+    cluster: Copy | None
+
+
+class Checked(NamedTuple):
+    """A base that passed. `ahead`: the lake has more than is recorded."""
+
+    lake: LakeTable | None
+    ahead: bool
+
+
+@cache
+def base_check(lake: LakeTable | None, known: Known, rules: frozenset[Rule]) -> Checked | str:
+    """`check_base`; the class of its error if it raises."""
+    try:
+        base = check_base(_view(lake, known.table_id, rules), _known(known))
+    except LakewardError as error:
+        return error.error_class
+    return Checked(None if lake is None else lake.trimmed(), base.ahead)
+
+
+@cache
+def same_base(base: LakeTable | None, again: LakeTable | None, known: Known, rules: frozenset[Rule]) -> Checked | str:
+    """`check_same_base`; the class of its error if it raises."""
+    view = _view(base, known.table_id, rules)
+    try:
+        check_same_base(Base(view, None if view is None else view.marker, False), _view(again, known.table_id, rules), _known(known))
+    except LakewardError as error:
+        return error.error_class
+    return Checked(None if again is None else again.trimmed(), False)
+
+
+@cache
+def resolved(lake: LakeTable | None, round_id: int, base: LakeTable) -> CommitOutcome:
+    """`resolve_commit`."""
+    view = _view(base, 0, frozenset(Rule))
+    return resolve_commit(_view(lake, 0, frozenset(Rule)), str(round_id), Base(view, None if view is None else view.marker, False)).outcome
+
+
+@cache
+def committed_splits(splits: tuple[Split, ...], begin: int, rules: frozenset[Rule]) -> tuple[tuple[Split, ...], int]:
+    """Which of the splits that were written a round commits, and the offset that its marker then names: `contiguous_prefix`."""
+    if Rule.PREFIX not in rules:
+        return splits, max(stop for _, stop in splits)
+    prefix = contiguous_prefix(_results(splits), {BUCKET: begin})
+    return tuple((result.starting_offset, result.reached_offset) for result in prefix.kept), prefix.reached[BUCKET]
+
+
+@cache
+def refused_at_last_gate(splits: tuple[Split, ...], base: LakeTable, mark: Mark) -> bool:
+    """Whether `check_committable` refuses what a round is about to send."""
+    view = _view(base, mark.table_id, frozenset(Rule))
+    assert view is not None
+    try:
+        check_committable(Committable(str(mark.round_id), _results(splits)), view, _marker(mark))
+    except LakewardError:
+        return True
+    return False
+
+
+@cache
+def reconciled(action: str, lake: LakeTable | None, known: Known, log: Split, rules: frozenset[Rule]) -> TieredRange | str | None:
+    """Where `retier` or `accept` lets tiering go on: a range, None for a bucket that begins anew, or the class of a refusal."""
+    view = _view(lake, known.table_id, rules)
+    empty = LakeView(PATH, "", None, None, None, {})
+    marks = [] if lake is None else [snapshot.mark for snapshot in lake.snapshots if snapshot.mark is not None]
+    survey = LakeSurvey(view or empty, _marker(marks[-1]) if marks else None, None if lake is None else _head_marker(lake))
+    bounds = {BUCKET: BucketOffsets(*log)}
+    situation = Situation(TableType.LOG, survey, _known(known), bounds, {BUCKET: (None, 0)})
+    held = RowOffsets()
+    if lake is not None:
+        held.add((None, 0), np.array([offset for _, offset in lake.rows], dtype=np.int64))
+    try:
+        check_own(survey, _known(known))
+        ranges = retiered(situation, held) if action == ReconcileAction.RETIER else accepted(situation)
+    except CannotReconcile as error:
+        return error.error_class
+    return ranges.get(BUCKET)
+
+
+def file_of(round_id: int) -> str:
+    """The name of the file that a round writes."""
+    return f"lakeward-{round_id}-n-0.parquet"
+
+
+def _head_marker(lake: LakeTable) -> Marker | None:
+    current = lake.snapshot(lake.head)
+    while current is not None:
+        if current.mark is not None:
+            return _marker(current.mark)
+        current = lake.snapshot(current.parent)
+    return None
+
+
+def _results(splits: tuple[Split, ...]) -> tuple[WriteResult, ...]:
+    return tuple(WriteResult(BUCKET, start, stop, stop - start, 1, 1, b"") for start, stop in splits)
+
+
+@cache
+def _known(known: Known) -> KnownLake:
+    copies = tuple(RecordedLakeSnapshot(copy.snapshot_id, {BUCKET: copy.tiered}) for copy in (known.own, known.cluster) if copy is not None)
+    uuid = None if known.uuid is None else f"lake-{known.uuid}"
+    return KnownLake(CLUSTER, known.table_id, uuid, known.passed_head, copies, path=PATH)
+
+
+def _marker(mark: Mark) -> Marker:
+    base = None if mark.base is None else str(mark.base)
+    ranges = {BUCKET: TieredRange(mark.start, mark.tiered)}
+    return Marker(CLUSTER, mark.table_id, f"lake-{mark.uuid}", str(mark.round_id), mark.epoch, base, ranges)
+
+
+@cache
+def _view(lake: LakeTable | None, table_id: int, rules: frozenset[Rule]) -> LakeView | None:
+    """As a format shows it. Without the identity in the marker, every marker looks as if it belonged here."""
+    if lake is None:
+        return None
+    mark = lake.marker
+    if mark is not None and Rule.IDENTITY not in rules:
+        mark = mark._replace(table_id=table_id, uuid=lake.uuid)
+    snapshots = {
+        snapshot.id: LakeSnapshot(
+            snapshot.id, snapshot.parent, snapshot.id, WHEN, "append", None, None if snapshot.mark is None else str(snapshot.mark.round_id)
+        )
+        for snapshot in lake.snapshots
+    }
+    marker = None if mark is None else _marker(mark)
+    return LakeView(PATH, f"lake-{lake.uuid}", lake.head, lake.tag, marker, snapshots, reference="tag lakeward-tiered")

@@ -1,0 +1,25 @@
+"""The rules of the commit protocol, as switches of the model: a search without one of them has to come to a violation."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Rule(Enum):
+    """Rules of DESIGN 6."""
+
+    FENCE = "a commit is granted to the round that owns the table, and to no other"
+    HEAD = "compare-and-set on the head"
+    TAG = "compare-and-set on the newest tiering commit"
+    UUID = "compare-and-set on the lake table's uuid"
+    IDENTITY = "the marker names cluster, table and lake table"
+    UNKNOWN = "after any error of a commit request its outcome is unknown"
+    KEEP_FILES = "nothing is deleted after a commit request was sent"
+    PREFIX = "only the contiguous prefix of a round is committed"
+    ADOPT = "what the lake has and the records lack is adopted"
+    ACKS = "an ack records the marker that the coordinator reads in the lake, whatever the round and its epoch say"
+    SWEEP_TAG = "files of a round that was granted on the present tag stay"
+    SWEEP_UUID = "files of a round that was granted for another lake table stay"
+
+
+ALL_RULES = frozenset(Rule)
