@@ -6,39 +6,56 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from unittest.mock import patch
 
+from support.worlds.faults import Fault
 from support.worlds.simulation import SERVICE_TIMEOUT_MS, SimulatedDeath, SimulatedTierer, Simulation
 
 STEPS = 300
 
 
-@dataclass(frozen=True)
-class Fault:
-    """Something that goes wrong: `injected` says by which method of the simulation."""
-
-    name: str
-    description: str
-    injected: str
+WEAKENED = "tests/faults/simulated/test_simulated_rounds.py::"
 
 
+def fault(name: str, description: str, handled_by: str, held_by: str) -> Fault:
+    """A fault of this simulator."""
+    return Fault(name, description, "simulator", handled_by, WEAKENED + held_by)
+
+
+SAFE = "test_no_fault_loses_or_doubles_an_offset"
 FAULTS = (
-    Fault("message-lost", "A request to the coordinator or its answer, after the effect, gets lost.", "_lost"),
-    Fault("heartbeat-late", "A lost heartbeat arrives after later ones, at times of a process that is gone.", "_deliver_late_beat"),
-    Fault("commit-request-lost", "A commit request never reaches the lake.", "_lake_fault"),
-    Fault("commit-answer-lost", "A commit lands in the lake and its answer gets lost.", "_lake_fault"),
-    Fault("commit-request-late", "A commit request arrives after whatever else happened meanwhile.", "_lake_fault"),
-    Fault("tierer-killed", "A tierer dies, and another takes its place, at times under its name.", "_kill"),
-    Fault("tierer-fenced", "An operator takes a tierer out of service that lives on.", "_fence"),
-    Fault("tierers-asleep", "All tierers are silent for longer than the service timeout.", "_pass_time"),
-    Fault("round-cancelled", "An operator cancels the round that runs.", "_cancel"),
-    Fault("coordinator-restarted", "The coordinator ends, and another takes the store over.", "_restart_coordinator"),
-    Fault("reconciliation-died", "The coordinator dies after a reconciliation landed, before it is recorded.", "_dies"),
-    Fault("clock-ahead", "The wall clock is set years ahead.", "_set_the_clock"),
-    Fault("clock-back", "The wall clock is set years back.", "_set_the_clock"),
-    Fault("message-forged", "Somebody makes up a message in the name of the running round.", "_forge"),
-    Fault("lake-table-renamed", "A user renames the lake table, and another one comes in its place.", "_rename_lake_table"),
+    fault("message-lost", "A request to the coordinator or its answer, after the effect, gets lost.", "repeats are harmless", SAFE),
+    fault(
+        "heartbeat-late", "A lost heartbeat arrives after later ones, at times of a process that is gone.", "sequence, incarnation", SAFE
+    ),
+    fault("commit-request-lost", "A commit request never reaches the lake.", "resolve_commit", SAFE),
+    fault("commit-answer-lost", "A commit lands in the lake and its answer gets lost.", "resolve_commit", SAFE),
+    fault(
+        "commit-request-late",
+        "A commit request arrives after whatever else happened meanwhile.",
+        "compare-and-set; is_granted_for",
+        "test_a_weaker_sweep_is_found_out[forgets_the_tag]",
+    ),
+    fault("tierer-killed", "A tierer dies, and another takes its place, at times under its name.", "round_lifecycle.expire", SAFE),
+    fault("tierer-fenced", "An operator takes a tierer out of service that lives on.", "fence_tierer", SAFE),
+    fault("tierers-asleep", "All tierers are silent for longer than the service timeout.", "round_lifecycle.expire", SAFE),
+    fault("round-cancelled", "An operator cancels the round that runs.", "cancel_tiering", SAFE),
+    fault("coordinator-restarted", "The coordinator ends, and another takes the store over.", "coordinator epoch", SAFE),
+    fault("reconciliation-died", "The coordinator dies after a reconciliation landed, before it is recorded.", "reconcile_lake", SAFE),
+    fault("clock-ahead", "The wall clock is set years ahead.", "deadlines on the monotonic clock", SAFE),
+    fault("clock-back", "The wall clock is set years back.", "deadlines on the monotonic clock", SAFE),
+    fault(
+        "message-forged",
+        "Somebody makes up a message in the name of the running round.",
+        "Commits.commit_lake_snapshot",
+        "test_a_coordinator_that_believes_what_it_is_told_is_found_out[believes_acks]",
+    ),
+    fault(
+        "lake-table-renamed",
+        "A user renames the lake table, and another one comes in its place.",
+        "is_granted_for",
+        "test_a_weaker_sweep_is_found_out[forgets_the_table]",
+    ),
 )
 BY_COMMIT = {"lost": "commit-request-lost", "answer lost": "commit-answer-lost", "late": "commit-request-late"}
 
