@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
-from support.worlds.fuzzed_stories import Story
+from support.worlds.stories.story import Story
 
 STORIES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "4"))
 """Of each kind of lake; a second or two each."""

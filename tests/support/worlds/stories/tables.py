@@ -1,0 +1,99 @@
+"""Steps of a story: tables and their rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from support.worlds.lake_world import FRESHNESS_S
+from support.worlds.stories.model import COLUMNS, NAMES, REGIONS, Model, Row
+from support.worlds.stories.parts import StoryParts
+from tiering.cluster.writable import TableSpec
+from tiering.model.tables import TablePath
+
+
+class TableSteps(StoryParts):
+    """What users do to source tables."""
+
+    def create(self) -> str | None:
+        free = [name for name in NAMES if name not in self.models]
+        if not free:
+            return None
+        name, rng = self.rng.choice(free), self.rng
+        has_primary_key, partitioned = rng.random() < 0.5, rng.random() < 0.5
+        partition_keys = ("region",) if partitioned else ()
+        properties = {
+            "table.datalake.enabled": "true" if rng.random() < 0.8 else "false",
+            "table.datalake.freshness": f"{FRESHNESS_S} s",
+            "table.kv.snapshot.interval": "365 d",
+            **self.world.lake_options,
+        }
+        if not has_primary_key:
+            del properties["table.kv.snapshot.interval"]
+        key = (*partition_keys, "id") if partitioned else ("id",)
+        spec = TableSpec(COLUMNS, rng.choice((1, 2)), (), properties, key if has_primary_key else (), partition_keys)
+        info = self.world.storage.create_table(TablePath("sales", name), spec)
+        self.models[name] = Model(info, has_primary_key, partitioned)
+        return f"{name} has_primary_key={has_primary_key} partitioned={partitioned} {properties['table.datalake.enabled']}"
+
+    def drop(self) -> str:
+        model = self.pick()
+        self.world.storage.drop_table(model.info.path)
+        del self.models[model.info.path.table_name]
+        return str(model.info.path)
+
+    def switch(self) -> str:
+        model = self.pick()
+        wanted = "false" if self.rng.random() < 0.4 else "true"
+        self.world.storage.alter_table(model.info.path, {"table.datalake.enabled": wanted})
+        return f"{model.info.path} {wanted}"
+
+    def add_column(self) -> str:
+        model = self.pick()
+        name = f"c{next(self.numbers)}"
+        self.world.storage.alter_table(model.info.path, {}, [pa.field(name, self.rng.choice((pa.int32(), pa.string())))])
+        return f"{model.info.path} {name}"
+
+    def drop_partition(self) -> str | None:
+        model = self.pick()
+        if not model.partitioned:
+            return None
+        region = self.rng.choice(REGIONS)
+        self.world.storage.drop_partition(model.info.path, region)
+        for place in [place for place in model.rows if place[0] == region]:
+            del model.rows[place]
+        return f"{model.info.path} {region}"
+
+    def write(self) -> str:
+        model, rng = self.pick(), self.rng
+        number = next(self.numbers)
+        ids = (
+            rng.sample(range(12), rng.randrange(1, 8)) if model.has_primary_key else range(number * 100, number * 100 + rng.randrange(1, 8))
+        )
+        rows = [(key, rng.choice(REGIONS), rng.choice((f"text {number}", None))) for key in ids]
+        table = pa.table(dict(zip(("id", "region", "text"), zip(*rows, strict=True), strict=True)), schema=COLUMNS)
+        storage = self.world.storage
+        (storage.upsert if model.has_primary_key else storage.append)(model.info.path, table, f"writer-{number}", 0)
+        for row in rows:
+            model.rows[self._place(model, row)] = row
+            model.former[row] += 1
+        return f"{model.info.path} {rows}"
+
+    def delete(self) -> str | None:
+        model, rng = self.pick(), self.rng
+        if not model.has_primary_key:
+            return None
+        places = [(rng.choice(REGIONS), key) for key in rng.sample(range(12), rng.randrange(1, 6))]
+        columns = {"region": [region for region, _ in places], "id": pa.array([key for _, key in places], pa.int64())}
+        keys = pa.table(columns if model.partitioned else {"id": columns["id"]})
+        keys = keys.cast(pa.schema([pa.field(name, keys.schema.field(name).type, nullable=False) for name in keys.schema.names]))
+        self.world.storage.delete(model.info.path, keys, f"writer-{next(self.numbers)}", 0)
+        for region, key in places:
+            model.rows.pop((region if model.partitioned else "", key), None)
+        return f"{model.info.path} {places}"
+
+    def _place(self, model: Model, row: Row) -> tuple[str, int]:
+        return (row[1] if model.partitioned or not model.has_primary_key else "", row[0])
+
+    def snapshot(self) -> str | None:
+        model = self.pick()
+        return f"{model.info.path} {len(self.world.storage.take_kv_snapshots(model.info.path))}" if model.has_primary_key else None
