@@ -12,6 +12,7 @@ import pytest
 
 from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.worlds.stories.story import Story
+from support.worlds.story_faults import FAULTS
 
 STORIES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "4"))
 """Of each kind of lake; a second or two each."""
@@ -23,7 +24,7 @@ STEPS = 25
 @pytest.mark.parametrize("kind", LAKE_KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + STORIES))
 def test_whatever_happens_hints_heal_and_no_row_is_lost(tmp_path: Path, seed: int, kind: LakeKind) -> None:
-    story = Story(tmp_path, seed, kind)
+    story = Story(tmp_path, seed, kind, FAULTS)
     try:
         story.tell(STEPS)
         story.heal()

@@ -12,10 +12,12 @@ from typing import Any, cast
 from urllib.parse import urlparse
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 from pyiceberg.types import StringType
-from pypaimon import CatalogFactory
+from pypaimon import CatalogFactory, Schema
 from pypaimon.schema.data_types import AtomicType
 from pypaimon.schema.schema_change import SchemaChange
 
@@ -82,6 +84,17 @@ class LakeByHand(ABC):
     @abstractmethod
     def drop_column(self, path: TablePath, name: str) -> None: ...
 
+    @abstractmethod
+    def rename_column(self, path: TablePath, name: str, renamed: str) -> None: ...
+
+    @abstractmethod
+    def create(self, path: TablePath, columns: pa.Schema) -> None:
+        """A table of somebody's own."""
+
+    @abstractmethod
+    def delete(self, path: TablePath, column: str, value: int) -> None:
+        """All rows that have that value."""
+
     def exists(self, path: TablePath) -> bool:
         return path.table_name in self.tables(path.database_name)
 
@@ -145,6 +158,18 @@ class IcebergByHand(LakeByHand):
     def drop_column(self, path: TablePath, name: str) -> None:
         with self._load(path).update_schema() as update:
             update.delete_column(name)
+
+    def rename_column(self, path: TablePath, name: str, renamed: str) -> None:
+        with self._load(path).update_schema() as update:
+            update.rename_column(name, renamed)
+
+    def create(self, path: TablePath, columns: pa.Schema) -> None:
+        catalog = self._catalog()
+        catalog.create_namespace_if_not_exists(path.database_name)
+        catalog.create_table(str(path), columns)
+
+    def delete(self, path: TablePath, column: str, value: int) -> None:
+        self._load(path).delete(EqualTo(column, value))
 
 
 class PaimonByHand(LakeByHand):
@@ -217,6 +242,18 @@ class PaimonByHand(LakeByHand):
 
     def drop_column(self, path: TablePath, name: str) -> None:
         self._alter(path, SchemaChange.drop_column(name))
+
+    def rename_column(self, path: TablePath, name: str, renamed: str) -> None:
+        self._alter(path, SchemaChange.rename_column(name, renamed))
+
+    def create(self, path: TablePath, columns: pa.Schema) -> None:
+        catalog = CatalogFactory.create({"warehouse": str(self._warehouse)})
+        catalog.create_database(path.database_name, True)
+        catalog.create_table(str(path), Schema.from_pyarrow_schema(columns), False)
+
+    def delete(self, path: TablePath, column: str, value: int) -> None:
+        rows = self.rows(path)
+        self._write(path, rows.filter(pc.not_equal(rows[column], value)), overwrite=True)
 
     def _alter(self, path: TablePath, change: Any) -> None:
         CatalogFactory.create({"warehouse": str(self._warehouse)}).alter_table(str(path), [change], False)

@@ -98,11 +98,11 @@ class StoredCluster:
         return self.list_kv_snapshots(table.table_id)
 
     def list_kv_snapshots(self, table_id: int) -> Mapping[BucketKey, KvSnapshot]:
-        """The newest KV snapshot of each bucket that has one. Raises UnknownTable."""
+        """The newest KV snapshot of each bucket that has one, without those that lost files. Raises UnknownTable."""
         with self.metadata.read() as connection:
             if not table_rows.table_exists(connection, table_id):
                 raise UnknownTable(f"the table with id {table_id} is gone", table_id=table_id)
-            return snapshot_rows.newest_snapshots(connection, table_id)
+            return snapshot_rows.newest_snapshots(connection, table_id, self._files_exist)
 
     def kv_snapshot(self, table_id: int, bucket: BucketKey, snapshot_id: int) -> StoredSnapshot | None:
         """One KV snapshot with its files; None = it is not there (any more)."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tiering.errors import RoundFailed
+from tiering.errors import LakewardError, RoundFailed
 from tiering.library_guards.duckdb_guard import lock
 
 Mask = npt.NDArray[np.bool_]
@@ -80,7 +80,7 @@ def last_of_each_key(rows: int, batches: Iterable[pa.RecordBatch]) -> Mask:
         return last
     first = next(numbered)
     reader = pa.RecordBatchReader.from_batches(first.schema, _chain(first, numbered))
-    with _duckdb() as connection:
+    with _duckdb() as (connection, _):
         connection.register("changes", reader)
         query = f"SELECT max(row) FROM changes GROUP BY {', '.join(first.schema.names[:-1])}"
         for batch in _read(connection, query):
@@ -116,9 +116,9 @@ def _rows_by_duckdb(changed: ChangedKeys, standing: Iterable[KeyRows]) -> Iterat
     fields = list(zip(names, changed.types, strict=True))
     probe = pa.schema([*fields, ("file", pa.int32()), ("position", pa.int64())])
     renamed = (pa.RecordBatch.from_arrays(batch.columns, names=names) for batch in changed.batches())
-    with _duckdb() as connection:
+    with _duckdb() as (connection, own):
         connection.register("changed", pa.RecordBatchReader.from_batches(pa.schema(fields), renamed))
-        connection.register("standing", pa.RecordBatchReader.from_batches(probe, (_probe(rows, probe) for rows in standing)))
+        connection.register("standing", pa.RecordBatchReader.from_batches(probe, own.passed_on(_probe(rows, probe) for rows in standing)))
         query = f"SELECT file, position FROM standing SEMI JOIN changed USING ({', '.join(names)})"
         for batch in _read(connection, query):
             files, positions = batch.column(0).to_numpy(), batch.column(1).to_numpy()
@@ -153,8 +153,23 @@ def _read(connection: duckdb.DuckDBPyConnection, query: str) -> pa.RecordBatchRe
     return reader
 
 
+class _OwnErrors:
+    """Errors of what DuckDB reads from us: it tells of them as its own, with our stack in the text."""
+
+    def __init__(self) -> None:
+        self.first: LakewardError | None = None
+
+    def passed_on(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except LakewardError as error:
+            self.first = self.first or error
+            raise
+
+
 @contextmanager
-def _duckdb() -> Iterator[duckdb.DuckDBPyConnection]:
+def _duckdb() -> Iterator[tuple[duckdb.DuckDBPyConnection, _OwnErrors]]:
+    own = _OwnErrors()
     with tempfile.TemporaryDirectory(prefix="lakeward-") as folder:
         try:
             config: dict[str, str | bool | int | float | list[str]] = {
@@ -165,8 +180,10 @@ def _duckdb() -> Iterator[duckdb.DuckDBPyConnection]:
             }
             with duckdb.connect(config=config) as connection:
                 lock(connection)
-                yield connection
+                yield connection, own
         except duckdb.Error as error:
+            if own.first is not None:
+                raise own.first from error
             raise RoundFailed(
                 f"the keys of a split could not be compared: {type(error).__name__}: {error}",
                 cause_class=type(error).__name__,

@@ -312,6 +312,22 @@ def test_a_snapshot_whose_files_are_lost_is_not_leased_and_a_lease_says_so(stora
     assert [held.available for held in lease.snapshots] == [False]
 
 
+def test_a_snapshot_that_lost_its_files_is_offered_to_nobody_and_taken_anew(storage: EmbeddedStorage) -> None:
+    """The one before it stands in, or the log does. Else rounds planned with it for ever (story 106 of paimon-system-columns)."""
+    table = make_table(storage, primary_key=("id",))
+    first, second = take_snapshots(storage, 2)
+    assert storage.kv_snapshots(table) == {ONLY: second}
+    files = snapshot_files(storage)
+    max(files, key=lambda file: file.stat().st_mtime_ns).unlink()
+    assert storage.kv_snapshots(table) == {ONLY: first}
+    third = storage.take_kv_snapshots(PATH)[ONLY]
+    assert third.log_offset == second.log_offset, "no row has changed since"
+    assert read(storage, table, ONLY, third).num_rows == 2
+    for file in snapshot_files(storage):
+        file.unlink()
+    assert storage.kv_snapshots(table) == {}
+
+
 def test_what_is_dropped_takes_its_snapshots_and_leases_along(storage: EmbeddedStorage) -> None:
     table = make_table(storage, schema=DAYS, primary_key=("day", "id"), partition_keys=("day",))
     storage.upsert(PATH, days((1, "n", "2024-01-01"), (2, "n", "2024-01-02")), "writer", 0)

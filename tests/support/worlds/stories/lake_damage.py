@@ -1,34 +1,136 @@
-"""Steps of a story: what others do to lake tables by hand."""
+"""Faults of a story: what others do to lake tables by hand, through the lake's catalog."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+import pyarrow as pa
 from pyiceberg.table import Table
 
+from support.worlds.stories.model import Model, Row
 from support.worlds.stories.parts import StoryParts
+
+FOREIGN_IDS = 1_000_000
+"""From here on: of rows that others wrote, and their offsets."""
 
 
 class LakeDamage(StoryParts):
-    """Lake tables that somebody changed beside Lakeward."""
+    """Each returns what it did, or None where there was nothing to do it to."""
 
-    def damage(self) -> str | None:
-        path, by_hand = self.pick().info.path, self.world.by_hand
-        if not by_hand.exists(path):
+    def lake_table(self, model: Model | None = None) -> Model | None:
+        """Some table that has a lake table which tools of others can read."""
+        model = model or self.pick()
+        return model if not self.lake_is_damaged and self.world.by_hand.exists(model.info.path) else None
+
+    @property
+    def lake_is_damaged(self) -> bool:
+        """Whether files of the lake are not what they were."""
+        return False
+
+    def plain_lake_table(self, model: Model | None = None) -> Model | None:
+        """One with the column `text`."""
+        model = self.lake_table(model)
+        return model if model is None or model.odd_values is None else None
+
+    def drop_lake_table(self) -> str | None:
+        if (model := self.lake_table()) is None:
             return None
-        action = self.rng.choice(("drop", "rename", "roll back", "untag", "compact"))
-        line = by_hand.line(path)
-        if action == "drop":
-            by_hand.drop(path)
-        elif action == "rename":
-            by_hand.rename(path, f"former-{next(self.numbers)}")
-        elif action == "untag" and self.world.lake_format == "iceberg":
-            _untag(self.world.iceberg_catalog().load_table(str(path)))
-        elif action == "compact" and line:
-            by_hand.rewrite(path)
-        elif action == "roll back" and len(line) > 1:
-            by_hand.roll_back(path, line[-2])
-        return f"{action} {path}"
+        self.world.by_hand.drop(model.info.path)
+        return f"{model.info.path}"
+
+    def rename_lake_table(self) -> str | None:
+        if (model := self.lake_table()) is None:
+            return None
+        self.world.by_hand.rename(model.info.path, f"former-{next(self.numbers)}")
+        return f"{model.info.path}"
+
+    def recreate_lake_table(self) -> str | None:
+        """By Lakeward of some other deployment: the same columns, no rows."""
+        if (model := self.lake_table()) is None:
+            return None
+        self.world.by_hand.drop(model.info.path)
+        self.world.lake.ensure_table(self.world.storage.table(model.info.path))
+        return f"{model.info.path}"
+
+    def replace_with_another_schema(self) -> str | None:
+        """Somebody needed the name for something else."""
+        if (model := self.lake_table()) is None:
+            return None
+        path, by_hand = model.info.path, self.world.by_hand
+        by_hand.drop(path)
+        by_hand.create(path, pa.schema([pa.field("word", pa.string())]))
+        return f"{path}"
+
+    def roll_back(self) -> str | None:
+        if (model := self.lake_table()) is None or len(line := self.world.by_hand.line(model.info.path)) < 2:
+            return None
+        self.world.by_hand.roll_back(model.info.path, line[-2])
+        return f"{model.info.path}"
+
+    def remove_tags(self) -> str | None:
+        if (model := self.lake_table()) is None or self.world.lake_format != "iceberg":
+            return None
+        table = self.world.iceberg_catalog().load_table(str(model.info.path))
+        return f"{model.info.path}" if _untag(table) else None
+
+    def expire(self) -> str | None:
+        if (model := self.lake_table()) is None or len(self.world.by_hand.snapshots(model.info.path)) < 2:
+            return None
+        self.world.by_hand.expire(model.info.path)
+        return f"{model.info.path}"
+
+    def expire_behind_a_compaction(self) -> str | None:
+        """The chain of parents between the head and the marker is cut."""
+        if self.compact() is None or self.compact() is None:
+            return None
+        return self.expire()
+
+    def compact(self, model: Model | None = None) -> str | None:
+        if (model := self.lake_table(model)) is None or not self.world.by_hand.line(model.info.path):
+            return None
+        self.world.by_hand.rewrite(model.info.path)
+        return f"{model.info.path}"
+
+    def append_by_hand(self, model: Model | None = None) -> str | None:
+        if (model := self.plain_lake_table(model)) is None:
+            return None
+        number = FOREIGN_IDS + next(self.numbers)
+        row: Row = (number, "us", "by hand")
+        system = {"__bucket": 0, "__offset": number, "__timestamp": datetime(2026, 1, 1, tzinfo=UTC)}
+        columns = dict(zip(("id", "region", "text"), row, strict=True)) | system
+        self.world.by_hand.append(model.info.path, pa.Table.from_pylist([columns]), {})
+        model.foreign[row] += 1
+        return f"{model.info.path} {row}"
+
+    def delete_by_hand(self, model: Model | None = None) -> str | None:
+        if (model := self.plain_lake_table(model)) is None or not self.world.by_hand.line(path := model.info.path):
+            return None
+        by_hand = self.world.by_hand
+        ids = by_hand.rows(path)["id"].to_pylist()
+        if not ids:
+            return None
+        victim = self.rng.choice(sorted(ids))
+        for row in by_hand.rows(path).to_pylist():
+            if row["id"] == victim:
+                model.removed[row["id"], row["region"], row["text"]] += 1
+        by_hand.delete(path, "id", victim)
+        return f"{path} {victim}"
+
+    def drop_lake_column(self) -> str | None:
+        if (model := self.plain_lake_table()) is None:
+            return None
+        self.world.by_hand.drop_column(model.info.path, "text")
+        return f"{model.info.path} text"
+
+    def rename_lake_column(self) -> str | None:
+        if (model := self.plain_lake_table()) is None:
+            return None
+        self.world.by_hand.rename_column(model.info.path, "text", "words")
+        return f"{model.info.path} text"
 
 
-def _untag(table: Table) -> None:
-    for tag in table.metadata.refs.keys() - {"main"}:
+def _untag(table: Table) -> bool:
+    tags = table.metadata.refs.keys() - {"main"}
+    for tag in tags:
         table.manage_snapshots().remove_tag(tag).commit()
+    return bool(tags)

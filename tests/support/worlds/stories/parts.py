@@ -15,6 +15,9 @@ from support.worlds.data_folders import FolderWorld
 from support.worlds.stories.model import Model
 from tiering import errors
 
+FORESEEN = {"LibraryPanic"}
+"""Classes of outside errors that tell all that can be told: nobody foresees a library's panic."""
+
 
 class StoryParts:
     """`log` tells what was done; `injected` counts faults by their names."""
@@ -46,9 +49,10 @@ class StoryParts:
         return result
 
     def judge(self, error: errors.LakewardError) -> None:
-        if not hasattr(errors, error.error_class):
+        """An error of a library is unclear, unless it was foreseen, and so is one that waits for somebody who is told nothing."""
+        if not hasattr(errors, error.error_class) and error.error_class not in FORESEEN and not error.hint:
             self.unclear.append(f"{error.error_class}: {error.message}")
-        if isinstance(error, errors.PermanentTieringError) and not error.hint:
+        if isinstance(error, errors.PermanentTieringError | errors.DataCorrupt) and not error.hint:
             self.unclear.append(f"no hint: {error.error_class}: {error.message}")
 
     def pick(self) -> Model:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from support.background import tick
 from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import FRESHNESS_S, SteppedRound
@@ -20,6 +22,16 @@ FRESH_ROWS = 0.7
 STOPS = (act.ReadLake, act.EnsureLakeTable, act.RecordPlan, act.RunSplits, act.BeginCommit, act.CommitLake, act.Ack)
 
 
+class RunningCluster:
+    """The cluster as it runs now: a tierer's client finds it again after a restart."""
+
+    def __init__(self, world: FolderWorld) -> None:
+        self._world = world
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._world.storage, name)
+
+
 class RoundSteps(TableSteps):
     """Rounds that end, that stop somewhere, and that come back. `abandoned`: those of tierers that are away."""
 
@@ -35,11 +47,15 @@ class RoundSteps(TableSteps):
         if self.rng.random() < 0.5:
             self.world.restart()
             return "coordinator"
+        self.restart_cluster()
+        return "cluster and coordinator"
+
+    def restart_cluster(self) -> None:
+        """Rounds that run reach the new one."""
         self.world.coordinator.close()
         self.world.storage.close()
         self.world.storage = _opened_again(self.world)
         self.world.coordinator = self.world._start()
-        return "cluster and coordinator"
 
     def begin(self) -> SteppedRound | None:
         """Whatever is due."""
@@ -49,8 +65,9 @@ class RoundSteps(TableSteps):
             return None
         assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
         inline = InlineTaskRunner()
+        cluster: Any = RunningCluster(world)
         parts = RoundWorld(
-            world.transport, world.storage, lambda _: world.lake, inline, inline, world.clock, RandomIds(), 1 << 40, keeper(world.transport)
+            world.transport, cluster, lambda _: world.lake, inline, inline, world.clock, RandomIds(), 1 << 40, keeper(world.transport)
         )
         return SteppedRound(world, assignment, RoundRunner(parts, assignment))
 

@@ -6,20 +6,48 @@ printed hints say until nothing is left to do; `Story.prove` compares.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from support.lake_kinds.kinds import LakeKind
+from support.worlds.faults import Fault
 from support.worlds.stories.healing import Healing
-from support.worlds.stories.lake_damage import LakeDamage
+
+DRAWS = 4
+"""Many faults need something that is not there."""
+
+Inject = Callable[["Story"], str | None]
 
 
-class Story(Healing, LakeDamage):
-    """One of them."""
+@dataclass(frozen=True)
+class StoryFault(Fault):
+    """`inject` makes it happen, and returns what happened; None where there was nothing that it could happen to."""
 
-    def __init__(self, folder: Path, seed: int, kind: LakeKind) -> None:
+    inject: Inject
+    formats: frozenset[str]
+    """Of the lakes that it can happen to."""
+
+
+class Story(Healing):
+    """One of them. `faults`: those that it may meet."""
+
+    def __init__(self, folder: Path, seed: int, kind: LakeKind, faults: Sequence[StoryFault] = ()) -> None:
         super().__init__(folder, seed, kind)
-        self.abandoned = []
+        self.abandoned, self.backup, self.store_backup = [], {}, None
+        self.faults = [fault for fault in faults if kind.format in fault.formats]
+
+    def meet_fault(self) -> None:
+        """Some fault that can happen now."""
+        any(self.inject(fault) for fault in self.rng.sample(self.faults, min(DRAWS, len(self.faults))))
+
+    def inject(self, fault: StoryFault) -> bool:
+        """Whether it could happen."""
+        happened = self.attempt(fault.name, lambda: fault.inject(self))
+        if not isinstance(happened, str):
+            return False
+        self.injected[fault.name] += 1
+        return True
 
     def tell(self, steps: int) -> None:
         """Draws and does so many."""
@@ -45,5 +73,5 @@ STEPS: dict[Callable[[Story], object], int] = {
     Story.abandon: 3,
     Story.come_back: 3,
     Story.call: 8,
-    Story.damage: 3,
+    Story.meet_fault: 16,
 }

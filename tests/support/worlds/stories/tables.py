@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+
 import pyarrow as pa
 
 from support.worlds.lake_world import FRESHNESS_S
 from support.worlds.stories.model import COLUMNS, NAMES, REGIONS, Model, Row
+from support.worlds.stories.odd_values import OddValues
 from support.worlds.stories.parts import StoryParts
 from tiering.cluster.writable import TableSpec
+from tiering.errors import InvalidData
 from tiering.model.tables import TablePath
+
+ODD = "odd"
+"""The table of odd values."""
 
 
 class TableSteps(StoryParts):
@@ -66,6 +74,8 @@ class TableSteps(StoryParts):
     def write(self) -> str:
         model, rng = self.pick(), self.rng
         number = next(self.numbers)
+        if model.odd_values is not None:
+            return self._write_odd_values(model, model.odd_values, number)
         ids = (
             rng.sample(range(12), rng.randrange(1, 8)) if model.has_primary_key else range(number * 100, number * 100 + rng.randrange(1, 8))
         )
@@ -80,7 +90,7 @@ class TableSteps(StoryParts):
 
     def delete(self) -> str | None:
         model, rng = self.pick(), self.rng
-        if not model.has_primary_key:
+        if not model.has_primary_key or model.odd_values is not None:
             return None
         places = [(rng.choice(REGIONS), key) for key in rng.sample(range(12), rng.randrange(1, 6))]
         columns = {"region": [region for region, _ in places], "id": pa.array([key for _, key in places], pa.int64())}
@@ -97,3 +107,29 @@ class TableSteps(StoryParts):
     def snapshot(self) -> str | None:
         model = self.pick()
         return f"{model.info.path} {len(self.world.storage.take_kv_snapshots(model.info.path))}" if model.has_primary_key else None
+
+    def write_odd_values(self, kind: Callable[[random.Random], OddValues]) -> str:
+        """Into a table of their own, which is made anew for each kind of them."""
+        if ODD in self.models:
+            self.world.storage.drop_table(self.models.pop(ODD).info.path)
+        values, has_primary_key = kind(self.rng), self.rng.random() < 0.5
+        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s", **self.world.lake_options}
+        bucket_keys = () if has_primary_key or self.rng.random() < 0.5 else (values.key,)
+        spec = TableSpec(values.schema, 2, bucket_keys, properties, (values.key,) if has_primary_key else ())
+        info = self.world.storage.create_table(TablePath("sales", ODD), spec)
+        model = self.models[ODD] = Model(info, has_primary_key, False, odd_values=values)
+        return self._write_odd_values(model, values, next(self.numbers))
+
+    def _write_odd_values(self, model: Model, values: OddValues, number: int) -> str:
+        count = self.rng.randrange(1, 6)
+        batch = values.rows(self.rng, count, range(number * 100, number * 100 + count))
+        storage, table = self.world.storage, pa.Table.from_batches([batch])
+        try:
+            (storage.upsert if model.has_primary_key else storage.append)(model.info.path, table, f"writer-{number}", 0)
+        except InvalidData as refusal:
+            return f"{model.info.path} refused: {refusal}"
+        keys = batch.schema.names.index(values.key)
+        for index, row in enumerate(model.rows_of(table)):
+            model.rows[(row[keys],) if model.has_primary_key else (number, index)] = row
+            model.former[row] += 1
+        return f"{model.info.path} {values.schema.names} {count} rows"

@@ -34,7 +34,7 @@ from tiering.cluster.embedded.kv.primary_keys import (
     last_of_each_key,
 )
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, standing_at, stopped, text_of
-from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, remove_files, write_snapshot_files
+from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, files_exist, remove_files, write_snapshot_files
 from tiering.cluster.embedded.kv.state import KvState, remove_state, state_file
 from tiering.cluster.embedded.log.appends import WriteKey
 from tiering.cluster.embedded.log.batches import fit_rows
@@ -210,17 +210,17 @@ class PrimaryKeyTables:
             _log.warning("kv_state_behind_its_log", table=str(table.path), error=str(error))
 
     def snapshot(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
-        """As `KvSnapshotsOnDemand.take_kv_snapshots`. Writers wait for one bucket at a time."""
+        """As `KvSnapshotsOnDemand.take_kv_snapshots`, also in the place of one that lost files. Writers wait for one bucket at a time."""
         with self._opened(path, refusal=SNAPSHOTS) as table:
             info, bounds = table.info, self._changes.offsets(table.info.table_id)
         with self._metadata.read() as connection:
-            newest = newest_snapshots(connection, info.table_id)
+            newest = newest_snapshots(connection, info.table_id, self._files_exist)
         for bucket, ends in bounds.items():
             if ends.log_end > (newest[bucket].log_offset if bucket in newest else 0):
                 with self._opened(path, info.table_id) as table:
                     self._snapshot_bucket(table.info, bucket)
         with self._metadata.read() as connection:
-            return newest_snapshots(connection, info.table_id)
+            return newest_snapshots(connection, info.table_id, self._files_exist)
 
     def _snapshot_bucket(self, table: TableInfo, bucket: BucketKey) -> None:
         bounds = self._changes.bounds(table.table_id, bucket)
@@ -327,6 +327,9 @@ class PrimaryKeyTables:
         self._refused.pop(table.table_id, None)
         place = {"table": str(table.path), "bucket": str(refused.bucket), "offset": record.offset}
         _log.error("bucket_stopped", **place, value=record.value, error=record.error)
+
+    def _files_exist(self, snapshot: StoredSnapshot) -> bool:
+        return files_exist(self._root, snapshot.files)
 
     def _snapshots(self, table_id: int, bucket: BucketKey) -> Sequence[StoredSnapshot]:
         with self._metadata.read() as connection:

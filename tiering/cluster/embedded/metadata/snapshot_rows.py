@@ -6,7 +6,7 @@ removed from the disk afterwards; a crash in between leaves files that are swept
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,12 +22,18 @@ RETAINED = 2
 """Per bucket: the newest, and the one that a reader who just asked may still hold."""
 
 
-def newest_snapshots(connection: sa.Connection, table_id: int) -> Mapping[BucketKey, KvSnapshot]:
-    """Returns the newest snapshot of each bucket that has one."""
-    mine = kv_snapshots.c.table_id == table_id
-    newest = sa.select(sa.func.max(kv_snapshots.c.snapshot_id)).where(mine).group_by(kv_snapshots.c.partition_id, kv_snapshots.c.bucket_id)
-    rows = connection.execute(sa.select(kv_snapshots).where(kv_snapshots.c.snapshot_id.in_(newest)))
-    return {bucket_key(row.partition_id, row.bucket_id): KvSnapshot(row.snapshot_id, row.log_offset) for row in rows}
+def newest_snapshots(
+    connection: sa.Connection, table_id: int, files_exist: Callable[[StoredSnapshot], bool]
+) -> Mapping[BucketKey, KvSnapshot]:
+    """Returns the newest snapshot of each bucket that has one whose files are there, in the order of their ids: whoever plans with another
+    one never gets to read."""
+    mine = sa.select(kv_snapshots).where(kv_snapshots.c.table_id == table_id).order_by(kv_snapshots.c.snapshot_id.desc())
+    newest: dict[BucketKey, KvSnapshot] = {}
+    for row in connection.execute(mine):
+        bucket = bucket_key(row.partition_id, row.bucket_id)
+        if bucket not in newest and files_exist(_stored(row)):
+            newest[bucket] = KvSnapshot(row.snapshot_id, row.log_offset)
+    return dict(reversed(newest.items()))
 
 
 def oldest_offsets(connection: sa.Connection, table_id: int) -> Mapping[BucketKey, int]:

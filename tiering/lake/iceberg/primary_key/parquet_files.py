@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +19,7 @@ from pyiceberg.types import NestedField
 from tiering.errors import DataCorrupt
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
 from tiering.lake.iceberg.primary_key.projection import find_field, nulls, projected
+from tiering.lake.iceberg.reading.lake_parquet import DAMAGED_HINT, LakeParquet, open_lake_file
 from tiering.lake.iceberg.schema.types import FIELD_ID_KEY, arrow_field, arrow_type
 from tiering.lake.writing.keys import KeyRows
 
@@ -29,14 +30,15 @@ Bounds = Sequence[tuple[Any, Any]]
 
 
 @contextmanager
-def open_parquet(io: FileIO, file: LiveFile) -> Iterator[pq.ParquetFile]:
+def open_parquet(io: FileIO, file: LiveFile) -> Iterator[LakeParquet]:
     """The open file. Raises DataCorrupt if it does not hold the rows that its manifest says: positions would be wrong."""
-    with io.new_input(file.location).open() as stream:
-        parquet = pq.ParquetFile(cast(Any, stream))
+    with open_lake_file(io, file.location) as stream:
+        parquet = LakeParquet(stream, file.location)
         if parquet.metadata.num_rows != file.records:
             raise DataCorrupt(
                 f"{file.location} has {parquet.metadata.num_rows} rows; the lake table says {file.records}",
-                hint="The file was changed after it was committed. Restore it.",
+                hint=DAMAGED_HINT,
+                lake_file=file.location,
             )
         yield parquet
 

@@ -17,6 +17,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile
 
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
+from tiering.lake.iceberg.reading.lake_parquet import LakeParquet, open_lake_file
 from tiering.lake.iceberg.schema.types import FIELD_ID_KEY
 from tiering.lake.iceberg.writing.data_files import PATH_FIELD_ID, POSITION_FIELD_ID, DataFileBuilder, DeleteBounds
 from tiering.lake.writing.keys import Mask
@@ -66,8 +67,8 @@ def dead_rows(io: FileIO, data: Iterable[LiveFile], deletes: Iterable[LiveFile])
     dead: dict[str, Mask] = {}
     named = 0
     for delete in deletes:
-        with io.new_input(delete.location).open() as stream:
-            for path, positions in _positions(pq.ParquetFile(cast(Any, stream), read_dictionary=["file_path"])):
+        with open_lake_file(io, delete.location) as stream:
+            for path, positions in _positions(LakeParquet(stream, delete.location, read_dictionary=["file_path"])):
                 named += len(positions)
                 if path in records:
                     mask = dead.setdefault(path, np.zeros(records[path], dtype=bool))

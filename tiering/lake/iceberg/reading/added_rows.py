@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import pyarrow.parquet as pq
 from pyiceberg.conversions import from_bytes
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntryStatus
 from pyiceberg.table import Table
@@ -24,6 +23,7 @@ from tiering.lake.base import LakeView
 from tiering.lake.foreign import AddedRows, ForeignSnapshot
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.parquet_files import column_name
+from tiering.lake.iceberg.reading.lake_parquet import LakeParquet, open_lake_file
 from tiering.lake.iceberg.reading.survey import foreign_offsets
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import layout_of_schema
@@ -108,8 +108,8 @@ def _pieces(table: TableInfo, loaded: Table, file: DataFile) -> Iterator[_Piece]
     if buckets is not None and offsets is not None and buckets[0] == buckets[1]:
         yield _Piece(buckets[0], offsets[0], offsets[1] + 1, file.record_count if is_data else 0)
         return
-    with loaded.io.new_input(file.file_path).open() as stream:
-        parquet = pq.ParquetFile(cast(Any, stream))
+    with open_lake_file(loaded.io, file.file_path) as stream:
+        parquet = LakeParquet(stream, file.file_path)
         names = [column_name(parquet, loaded.schema().find_field(name)) for name in (BUCKET_COLUMN, OFFSET_COLUMN)]
         if None in names:
             raise drift(table.path, None, f"was given the file {file.file_path} by another tiering service, which has no offsets")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import Any, cast
 
-import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, FileFormat
 
+from tiering.lake.iceberg.reading.lake_parquet import LakeParquet, open_lake_file
 from tiering.lake.proof.file_footer import FileFooter, decode_footer
 
 THREADS = 16
@@ -22,8 +21,8 @@ def read_footer(io: FileIO, file: DataFile) -> FileFooter | None:
     """What a file says of its rows; None if it does not, or wrongly: then somebody else wrote it."""
     if file.file_format is not FileFormat.PARQUET:
         return None
-    with io.new_input(file.file_path).open() as stream:
-        metadata = pq.ParquetFile(cast(Any, stream)).metadata.metadata or {}
+    with open_lake_file(io, file.file_path) as stream:
+        metadata = LakeParquet(stream, file.file_path).metadata.metadata or {}
     try:
         footer = decode_footer({key.decode(errors="replace"): value.decode(errors="replace") for key, value in metadata.items()})
     except ValueError:

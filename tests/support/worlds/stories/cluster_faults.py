@@ -1,0 +1,154 @@
+"""Faults of a story that come from the source, the coordinator's store and the clocks."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from datetime import timedelta
+from pathlib import Path
+
+from support.background import tick
+from support.worlds.lake_world import SteppedRound
+from support.worlds.stories.damaged_files import DamagedFiles
+from support.worlds.stories.model import Model
+from tiering.coordinator.memory.sql_store import SqlStore
+from tiering.round.steps import actions as act
+
+YEARS = 3_650
+
+
+class ClusterFaults(DamagedFiles):
+    """Each returns what it did, or None where there was nothing to do it to."""
+
+    store_backup: Path | None
+
+    def model_of(self, taken: SteppedRound) -> Model | None:
+        """None for a table that was dropped."""
+        return self.models.get(taken.assignment.path.table_name)
+
+    # what others do to the lake meanwhile
+
+    def compact_in_round(self) -> str | None:
+        return self.during_round(lambda taken: self._of_model(taken, "compact"))
+
+    def append_in_round(self) -> str | None:
+        return self.during_round(lambda taken: self._of_model(taken, "append"))
+
+    def delete_in_round(self) -> str | None:
+        return self.during_round(lambda taken: self._of_model(taken, "delete"))
+
+    def _of_model(self, taken: SteppedRound, action: str) -> str | None:
+        if (model := self.model_of(taken)) is None:
+            return None
+        return {"compact": self.compact, "append": self.append_by_hand, "delete": self.delete_by_hand}[action](model)
+
+    def compact_under_deletes(self) -> str | None:
+        """Between the look for the rows that change and the commit that names them."""
+        return self.during_round(lambda taken: self._of_model(taken, "compact"), (act.BeginCommit, act.CommitLake))
+
+    def clean_up_orphans(self) -> str | None:
+        """Somebody's clean-up takes files that no snapshot names yet."""
+
+        def clean(taken: SteppedRound) -> str | None:
+            folder = self.world.folder.root / "lake"
+            files = [file for file in folder.rglob(f"*{taken.assignment.round_id}*") if file.is_file()]
+            for file in files:
+                file.unlink()
+            return f"{len(files)} files" if files else None
+
+        return self.during_round(clean, (act.BeginCommit, act.CommitLake))
+
+    # the source
+
+    def add_column_in_round(self) -> str | None:
+        return self.during_round(lambda _: self.add_column())
+
+    def drop_partition_in_round(self) -> str | None:
+        """And rows come to one of that name."""
+
+        def drop(_: SteppedRound) -> str | None:
+            dropped = self.drop_partition()
+            self.attempt("write", self.write)
+            return dropped
+
+        return self.during_round(drop)
+
+    def recreate_in_round(self) -> str | None:
+        def recreate(_: SteppedRound) -> str:
+            dropped = self.drop()
+            self.create()
+            self.attempt("write", self.write)
+            return dropped
+
+        return self.during_round(recreate)
+
+    def switch_off_in_round(self) -> str | None:
+        def switch(taken: SteppedRound) -> str:
+            self.world.storage.alter_table(taken.assignment.path, {"table.datalake.enabled": "false"})
+            tick(self.world.coordinator)
+            return "switched off"
+
+        return self.during_round(switch)
+
+    def expire_leases(self) -> str | None:
+        """A round's KV snapshots are superseded while its leases have run out; then it reads."""
+
+        def expire(taken: SteppedRound) -> str | None:
+            model = self.model_of(taken)
+            if model is None or not model.has_primary_key:
+                return None
+            self.world.clock.advance(7 * 86_400)
+            self.attempt("write", self.write)
+            for _ in range(2):
+                self.world.storage.take_kv_snapshots(model.info.path)
+            self.world.storage.maintenance.run()
+            return "leases ran out"
+
+        return self.during_round(expire, (act.RunSplits,))
+
+    def lose_kv_state(self) -> str | None:
+        """The present rows, which the log has too."""
+        files = [file for file in (self.world.storage.root / "kv").rglob("*") if file.is_file()]
+        if not files:
+            return None
+        self.world.coordinator.close()
+        self.world.storage.close()
+        for file in files:
+            file.unlink(missing_ok=True)
+        self.world.reopen()
+        return f"{len(files)} files"
+
+    # store and clocks
+
+    def back_up_store(self) -> None:
+        """A copy of the coordinator's store as it is now."""
+        file = self._store_file()
+        self.store_backup = file.with_name("store-backup.db")
+        with sqlite3.connect(file) as source, sqlite3.connect(self.store_backup) as copy:
+            source.backup(copy)
+
+    def restore_store(self) -> str | None:
+        """The coordinator starts on the copy; lake and cluster have gone on."""
+        if self.store_backup is None:
+            self.back_up_store()
+            return None
+        self.world.coordinator.close()
+        self.world.store.close()
+        file = self._store_file()
+        for part in file.parent.glob(f"{file.name}*"):
+            part.unlink()
+        shutil.copy(self.store_backup, file)
+        self.world.store = SqlStore(self.world.folder.store_url)
+        self.world.coordinator = self.world._start()
+        return "store restored"
+
+    def _store_file(self) -> Path:
+        return self.world.folder.store_file
+
+    def set_clock(self, days: int) -> str:
+        """The wall clock alone; at times the coordinator starts again then."""
+        self.world.clock.wall += timedelta(days=days)
+        if self.rng.random() < 0.5:
+            self.world.restart()
+        tick(self.world.coordinator)
+        return f"{days} days"
