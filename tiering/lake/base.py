@@ -84,6 +84,8 @@ class LakeView:
     and only then. None = the format finds `tiered` among the snapshots themselves; a tag of its own may follow a commit later."""
     set_head_command: str | None = None
     """How a user sets the main branch on a former snapshot, for hints."""
+    is_head_set_in_spark: bool = False
+    """Whether that is `set_current_snapshot` of Iceberg's Spark catalog."""
     handle: object = field(default=None, compare=False, repr=False)
     foreign: ForeignWalk | None = None
     """What another tiering service did since `tiered`. None = none is expected, or nobody looked (`rules.shared_base`)."""

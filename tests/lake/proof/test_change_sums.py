@@ -66,12 +66,14 @@ CHANGES: tuple[Change, ...] = (
 def test_changes_are_folded(monkeypatch: pytest.MonkeyPatch, pending: int) -> None:
     monkeypatch.setattr(change_sums, "PENDING_ROWS", pending)
     whole = folded(KEYS, batch(KEYS, *CHANGES))
-    assert whole == ChangeSums(rows((1, "new"), (2, "two"), (3, "three"), (1, "newest")), keys(1, 2, 1), rows((3, "three"), (1, "newest")))
+    written, living = rows((1, "new"), (2, "two"), (3, "three"), (1, "newest")), rows((3, "three"), (1, "newest"))
+    assert whole == ChangeSums(written, keys(1, 2, 1), living, keys(2))
     assert folded(KEYS, *(batch(KEYS, change) for change in CHANGES)) == whole
 
 
 def test_a_key_that_ends_with_its_before_image_does_not_live() -> None:
-    assert folded(KEYS, batch(KEYS, *CHANGES[:-1])).living == rows((3, "three"))
+    sums = folded(KEYS, batch(KEYS, *CHANGES[:-1]))
+    assert (sums.living, sums.gone) == (rows((3, "three")), keys(1, 2))
 
 
 def test_rows_of_a_log_table_are_summed() -> None:
@@ -84,3 +86,8 @@ def test_hashes_of_rows_add_up_to_their_checksum() -> None:
     data = pa.RecordBatch.from_pydict({"id": range(40_000), "text": ["a", "b"] * 20_000}, schema=SCHEMA)
     assert sum_of_hashes(row_hashes(data)) == RowSum(40_000, row_checksum(data))
     assert len(row_hashes(data.slice(0, 0))) == 0
+
+
+def test_what_one_side_does_not_tell_both_together_do_not() -> None:
+    some = ChangeSums(RowSum(1, 2), None, RowSum(3, 4), RowSum(5, 6))
+    assert some + ChangeSums(None, RowSum(), RowSum(1, 1), RowSum(1, 1)) == ChangeSums(None, None, RowSum(4, 5), RowSum(6, 7))

@@ -106,7 +106,7 @@ def test_a_log_that_does_not_hold_the_range_is_refused_and_a_word_may_adopt_it()
 
 def test_what_no_round_does_is_refused() -> None:
     error = refusal(at({B0: TieredRange(0, 50)}, {B0: 60}), CleanRows(None, 0, rows(10, 545), "it removed data files"))
-    assert error.message.endswith("it removed data files, which no round of it does")
+    assert error.message.endswith("it removed data files, which no healthy round of it does")
 
 
 def test_without_a_former_snapshot_a_new_table_is_advised() -> None:

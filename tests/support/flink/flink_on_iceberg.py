@@ -1,4 +1,4 @@
-"""What Fluss's own tiering commits to a real Iceberg table, without a Fluss: the source is a `LakeWorld`'s embedded cluster.
+"""What Fluss's own tiering commits to a real lake table, without a Fluss: the source is a `LakeWorld`'s embedded cluster.
 
 That cluster says that it is shared with another service.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 
 from support.flink.flink_files import FlinkFiles
+from support.flink.flink_paimon_files import FlinkPaimonFiles
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import local
 from tiering.lake.base import FLUSS_COMMIT_USER
@@ -47,10 +48,12 @@ class FlinkOnIceberg:
 
     def append(self) -> FlinkOnIceberg:
         """On whatever the head is by now."""
-        properties = {"commit-user": FLUSS_COMMIT_USER, "fluss-offsets": self._write_offsets()}
-        files = FlinkFiles(self._table, self._world.iceberg(self._table), self._world.view(self._table))
-        files.commit({bucket: self.spoil(self._changes(bucket)) for bucket in self.ends}, properties)
+        self._commit({bucket: self.spoil(self._changes(bucket)) for bucket in self.ends}, self._write_offsets())
         return self
+
+    def _commit(self, changes: Mapping[BucketKey, pa.Table], offsets_path: str) -> None:
+        properties = {"commit-user": FLUSS_COMMIT_USER, "fluss-offsets": offsets_path}
+        FlinkFiles(self._table, self._world.iceberg(self._table), self._world.view(self._table)).commit(changes, properties)
 
     def tell(self) -> FlinkOnIceberg:
         head = self._world.view(self._table).head
@@ -65,9 +68,27 @@ class FlinkOnIceberg:
         return pa.Table.from_batches(list(batches), schema=self._table.read_schema())
 
     def _write_offsets(self) -> str:
-        folder = Path(local(self._world.iceberg(self._table).location())) / "lake" / "sales" / "metadata"
+        location = self._world.view(self._table).location
+        assert location is not None
+        folder = local(location) / "lake" / "sales" / "metadata"
         folder.mkdir(parents=True, exist_ok=True)
         self.offsets_file = file = folder / f"{uuid.uuid4()}.offsets"
         offsets = [self.ends.get(BucketKey(None, number), -1) for number in range(self._table.bucket_count)]
         file.write_text(json.dumps({"version": 1, "table_id": self._table.table_id, "bucket_offsets": offsets}))
         return f"file://{file}"
+
+
+class FlinkOnPaimon(FlinkOnIceberg):
+    """The same of a Paimon table. What it writes is as old as its plan: by then it took its sequence numbers."""
+
+    def plan(self, stop: int | None = None) -> FlinkOnIceberg:
+        self._files = FlinkPaimonFiles(self._table, self._world.view(self._table))
+        return super().plan(stop)
+
+    def _commit(self, changes: Mapping[BucketKey, pa.Table], offsets_path: str) -> None:
+        self._files.commit(self._world.view(self._table), changes, {"fluss-offsets": offsets_path})
+
+
+def flink_on(world: LakeWorld, table: TableInfo) -> FlinkOnIceberg:
+    """A round of the other service on a lake of the world's format."""
+    return FlinkOnPaimon(world, table) if world.lake_format == "paimon" else FlinkOnIceberg(world, table)

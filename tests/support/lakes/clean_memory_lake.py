@@ -73,7 +73,7 @@ class CleanMemoryLake(SharedMemoryLake):
                     own[key] = offset
             living = [row for row in living if row[0] not in by_key] + list(own.items())
         keys = pa.record_batch({"id": pa.array(deleted, pa.int64())})
-        return ChangeSums(_rows(written), sum_of_hashes(row_hashes(keys)), _rows(living))
+        return ChangeSums(_rows(written), sum_of_hashes(row_hashes(keys)), _rows(living), gone=None)
 
     def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
         """Footers tell them, which files of others do not have."""

@@ -15,7 +15,7 @@ from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.files.private_files import make_folders_like_their_parent
 from tiering.lake.base import LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
-from tiering.lake.foreign import ForeignSnapshot
+from tiering.lake.foreign import CleanRows, ForeignSnapshot
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
 from tiering.lake.marker import Marker
 from tiering.lake.paimon.commit.committer import PaimonCommitter
@@ -24,6 +24,7 @@ from tiering.lake.paimon.commit.row_removal import remove_rows
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.factory import PaimonTieringFactory, TableState
 from tiering.lake.paimon.reading.added_rows import foreign_offsets, foreign_snapshot
+from tiering.lake.paimon.reading.clean_rows import clean_rows
 from tiering.lake.paimon.reading.file_lists import columns, file_lists, marker_at
 from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, load_table, opened_table, table_root
 from tiering.lake.paimon.reading.sizes import SizeReader
@@ -93,6 +94,12 @@ class PaimonLake:
     def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
         """See `ForeignCommits.foreign_snapshot`."""
         return foreign_snapshot(table, view, snapshot_id, partitions)
+
+    def clean_rows(
+        self, table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]
+    ) -> Sequence[CleanRows]:
+        """See `CleanForeignCommits.clean_rows`."""
+        return clean_rows(table, view, snapshot_ids, partitions)
 
     def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
         """See `LakeMaintenance.stored_files`."""

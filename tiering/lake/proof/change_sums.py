@@ -1,18 +1,23 @@
 """What a range of a log is as sums that do not depend on order: of its rows, and of a primary-key table of its deletes and of what lives.
 
 Two sides are compared by them (`lake.rules.clean_comparison`): a range of the log, and what another tiering service added to a clean lake
-table for it. Fluss's own tiering (its Iceberg writer of 0.9.1 and 1.0, in Java) writes every row of an insert or an update, deletes by
-position what the same round wrote before, and by key what it did not; so over one round or over several
+table for it. A log has all four sums, over one round or over several:
 
-    written   rows of data files                                   = rows of inserts and updates
-    deleted   keys of equality deletes and of rows that position
-              deletes name                                         = keys of before-images and deletes
-    living    written rows that no delete names                    = the last row of each key whose last record is no delete
+    written   rows of inserts and updates
+    deleted   keys of before-images and deletes
+    living    the last row of each key whose last record is no delete
+    gone      each key whose last record is one
 
-The first two do not depend on where one round ended and the next one began. Together the three tell that exactly the rows of before the
-range died that the log says: what is deleted and was not written has to be a row of before, and no other key is named.
+In Iceberg Fluss's own tiering (its writer of 0.9.1 and 1.0, in Java) writes every row of an insert or an update, deletes by position what
+the same round wrote before, and by key what it did not. So `written` are the rows of data files, `deleted` the keys of equality deletes and
+of rows that position deletes name, `living` written rows that no delete names. These three tell that exactly the rows of before the range
+died that the log says: what is deleted and was not written has to be a row of before, and no other key is named.
 
-Rows, and keys, are summed as in `row_checksum`. Memory: 17 bytes a key that changed.
+In Paimon its data files have the last change of each key, a delete too: the newest of them are `living` and `gone`, which together are all
+that becomes of the table. Files of all changes beside them (`changelog-producer` = `input`) tell `written` and `deleted`.
+
+`written` and `deleted` do not depend on where one round ended and the next one began. Rows, and keys, are summed as in `row_checksum`.
+Memory: 17 bytes a key that changed.
 """
 
 from __future__ import annotations
@@ -50,14 +55,24 @@ class RowSum:
 
 @dataclass(frozen=True)
 class ChangeSums:
-    """See the module. Of a log table `living` is `written`, and nothing is deleted."""
+    """See the module. Of a log table `living` is `written`, and nothing is deleted. None = what was read does not tell it."""
 
-    written: RowSum = RowSum()
-    deleted: RowSum = RowSum()
+    written: RowSum | None = RowSum()
+    deleted: RowSum | None = RowSum()
     living: RowSum = RowSum()
+    gone: RowSum | None = RowSum()
 
     def __add__(self, other: ChangeSums) -> ChangeSums:
-        return ChangeSums(self.written + other.written, self.deleted + other.deleted, self.living + other.living)
+        return ChangeSums(
+            _together(self.written, other.written),
+            _together(self.deleted, other.deleted),
+            self.living + other.living,
+            _together(self.gone, other.gone),
+        )
+
+
+def _together(left: RowSum | None, right: RowSum | None) -> RowSum | None:
+    return None if left is None or right is None else left + right
 
 
 def sum_of_hashes(hashes: Words) -> RowSum:
@@ -73,7 +88,7 @@ class LogFold:
         self._key = list(table.primary_key)
         self._is_log = table.table_type is TableType.LOG
         self._sums = ChangeSums()
-        self._newest = _NewestRows()
+        self._newest = NewestRows()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Takes a batch with the columns of `TableInfo.read_schema`."""
@@ -89,10 +104,10 @@ class LogFold:
 
     def sums(self) -> ChangeSums:
         """Of all that was taken."""
-        return self._sums if self._is_log else self._sums + ChangeSums(living=self._newest.living())
+        return self._sums if self._is_log else self._sums + self._newest.sums()
 
 
-class _NewestRows:
+class NewestRows:
     """The newest record of each key: the hash of its row, and whether it lives."""
 
     def __init__(self) -> None:
@@ -100,14 +115,19 @@ class _NewestRows:
         self._pending = 0
 
     def add(self, keys: Words, rows: Words, alive: Flags) -> None:
+        """Takes records, by hashes of key and row, that are newer than all before, in their order."""
         self._parts.append((keys, rows, alive))
         self._pending += len(keys)
         if self._pending >= PENDING_ROWS:
             self._put_together()
 
-    def living(self) -> RowSum:
+    def sums(self) -> ChangeSums:
+        """What lives, and what is gone; nothing else."""
         self._put_together()
-        return RowSum() if not self._parts else sum_of_hashes(self._parts[0][1][self._parts[0][2]])
+        if not self._parts:
+            return ChangeSums()
+        [(keys, rows, alive)] = self._parts
+        return ChangeSums(living=sum_of_hashes(rows[alive]), gone=sum_of_hashes(keys[~alive]))
 
     def _put_together(self) -> None:
         if not self._parts:

@@ -18,7 +18,7 @@ from tiering.errors import ForeignTieringUnproved
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import CleanRows, LogSums
 from tiering.lake.marker import TieredRange
-from tiering.lake.proof.change_sums import ChangeSums
+from tiering.lake.proof.change_sums import ChangeSums, RowSum
 from tiering.lake.rules.hints import new_table_hint, reconcile_call, set_head_back, tier_call
 from tiering.model.tables import BucketKey, Offsets, TableType
 
@@ -53,7 +53,7 @@ def compared_ends(stretch: CleanStretch, rows: Sequence[CleanRows], log_sums: Lo
 
 def _compared(stretch: CleanStretch, scope: CleanRows, log_sums: LogSums) -> dict[BucketKey, TieredRange]:
     if scope.complaint:
-        raise _unproved(stretch, f"{scope.complaint}, which no round of it does")
+        raise _unproved(stretch, f"{scope.complaint}, which no healthy round of it does")
     members = sorted((bucket for bucket in {*stretch.ranges, *stretch.stated} if scope.has(bucket)), key=BucketKey.sort_key)
     if not any(bucket in stretch.stated for bucket in members):
         raise _unproved(stretch, f"how far {_name(scope)} goes by now can be read nowhere: its file of offsets is gone")
@@ -78,15 +78,22 @@ def _compared(stretch: CleanStretch, scope: CleanRows, log_sums: LogSums) -> dic
     return ends
 
 
+_Pair = tuple[str, RowSum | None, RowSum | None]
+"""What is compared, of the lake and of the log; None = its files do not tell."""
+
+
 def _difference(table_type: TableType, in_lake: ChangeSums, in_log: ChangeSums, *, is_first: bool) -> str | None:
     """What differs first, as the part of a sentence; None = nothing."""
-    pairs = [("rows", in_lake.written, in_log.written), ("deletes", in_lake.deleted, in_log.deleted)]
+    pairs: list[tuple[str, RowSum | None, RowSum | None]] = [
+        ("rows", in_lake.written, in_log.written),
+        ("deletes", in_lake.deleted, in_log.deleted),
+    ]
     if table_type is TableType.PRIMARY_KEY:
-        living = ("living rows", in_lake.living, in_log.living)
-        pairs = [living] if is_first else [*pairs, living]
-    for what_differs, lake, log in pairs:
-        if lake != log:
-            return f"was given {what_differs} that are not those of the log: {lake}; the log has {log}, those"
+        living: _Pair = ("living rows", in_lake.living, in_log.living)
+        pairs = [living] if is_first else [*pairs, living, ("deleted keys", in_lake.gone, in_log.gone)]
+    for difference, lake, log in pairs:
+        if lake is not None and lake != log:
+            return f"was given {difference} that are not those of the log: {lake}; the log has {log}, those"
     return None
 
 

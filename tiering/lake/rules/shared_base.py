@@ -141,7 +141,9 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
         if contents.adds_rows:
             newest_added = snapshot.identity
     if untold := [contents.snapshot_id for contents in looks if contents.adds_rows and contents.has_clean_rows]:
-        stated = highest([*(contents.offsets for contents in looks), certain])
+        # The log tells whether ends are those of the rows, so a record that may be of another snapshot does where nothing else is left.
+        record = certain if looks[-1].offsets else recorded
+        stated = highest([*(contents.offsets for contents in looks), record])
         clean = CleanStretch(view, table_type, stretch.begins_at, ends.ranges, stated)
         ends.ranges.update(compared_ends(clean, readers.clean_rows(untold), readers.log_sums))
         ends.pass_row_less(stated)

@@ -224,8 +224,9 @@ def _lost_by_cluster(inspection: Inspection) -> bool:
 
 
 def _former_head(view: LakeView | None, problem: errors.PermanentTieringError | None) -> str | None:
-    """The snapshot on which the main branch can be set again: of a table that was rolled back, or before what another service wrote."""
-    if view is None or view.set_head_command is None:
+    """The snapshot on which a statement sets the main branch again: of a table that was rolled back, or before what another service
+    wrote."""
+    if view is None or not view.is_head_set_in_spark:
         return None
     if isinstance(problem, errors.ForeignTieringUnproved):
         return None if "log_lacks" in problem.ids else problem.ids.get("lake_snapshot_id")

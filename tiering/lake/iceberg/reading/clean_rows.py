@@ -102,7 +102,7 @@ def _sums(table: TableInfo, loaded: Table, files: _Files) -> tuple[ChangeSums, b
     schema, names = loaded.schema(), table.schema.names
     dead, strange = dead_rows(loaded.io, (file for file, _ in files.data), files.by_position)
     by_key = _keys(loaded, table, files.by_key)
-    sums = ChangeSums(deleted=by_key.sum)
+    sums = ChangeSums(deleted=by_key.sum, gone=None)
     for file, number in files.data:
         gone, first = dead.get(file.location), 0
         with open_parquet(loaded.io, file) as parquet:

@@ -61,6 +61,7 @@ def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView
         location=redact(table.location()),
         reference=f"tag {TAG}",
         set_head_command=SET_HEAD_COMMAND,
+        is_head_set_in_spark=True,
         handle=table,
     )
 

@@ -2,6 +2,7 @@
 
 They come from the statistics of `__bucket` and `__offset` in the footers of the files that it added, or from the rows of a file that has
 none, or holds several buckets. Changelog files count: of a primary-key table a data file has the last change of each key alone.
+What rows of a clean layout are worth is told by `clean_rows`.
 """
 
 from __future__ import annotations
@@ -30,11 +31,6 @@ from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableI
 
 _BATCH_ROWS = 1 << 18
 _REMEMBERED_FILES = 10_000
-_UNTOLD = "and its layout is clean: this version cannot tell which offsets they have"
-_CLEAN_HINT = (
-    "Let one service alone tier the table, or make it with table.datalake.layout = system-columns. Nothing was lost: the log keeps what "
-    "was not tiered."
-)
 APPEND, COMPACT = "APPEND", "COMPACT"
 """Kinds of commits that Fluss's tiering makes."""
 
@@ -58,29 +54,35 @@ def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partiti
     with lake_errors(f"read what snapshot {snapshot_id} added to {view.path}", table_path=view.path):
         manifests = Manifests(loaded)
         changes = manifests.changes(snapshot)
-        is_rewrite = _is_rewrite(table, snapshot, changes)
-        if changes.added and not is_rewrite and not loaded.schema.layout.has_row_offsets:
-            raise drift(table.path, None, f"was given rows by another tiering service (snapshot {snapshot_id}), {_UNTOLD}", _CLEAN_HINT)
+        is_rewrite, stated = _is_rewrite(table, snapshot, changes), _stated_offsets(table, view, snapshot_id)
+        if not loaded.schema.layout.has_row_offsets:
+            has_rows = bool(changes.added or changes.removed or changes.changelog)
+            return ForeignSnapshot(snapshot_id, {}, stated, is_rewrite, has_clean_rows=has_rows)
+        _check_kind(table, snapshot, changes)
         rows = {} if is_rewrite else _added(table, loaded, manifests, changes, partitions)
-    return ForeignSnapshot(snapshot_id, rows, _stated_offsets(table, view, snapshot_id), is_rewrite)
+    return ForeignSnapshot(snapshot_id, rows, stated, is_rewrite)
 
 
 def _is_rewrite(table: TableInfo, snapshot: StoredSnapshot, changes: Changes) -> bool:
-    """Whether files were only written anew; of a primary-key table that leaves out rows that are older or deleted. Raises SchemaDrift."""
+    """Whether files were only written anew; of a primary-key table that leaves out rows that are older or deleted."""
+    if snapshot.document["commitKind"] != COMPACT:
+        return False
+    before, after = (sum(int(entry.file.row_count) for entry in entries) for entries in (changes.removed, changes.added))
+    return after == before if table.table_type is TableType.LOG else after <= before
+
+
+def _check_kind(table: TableInfo, snapshot: StoredSnapshot, changes: Changes) -> None:
+    """Raises SchemaDrift for a snapshot that neither adds rows nor writes files anew."""
     kind = snapshot.document["commitKind"]
-    if kind == COMPACT:
-        before, after = (sum(int(entry.file.row_count) for entry in entries) for entries in (changes.removed, changes.added))
-        return after == before if table.table_type is TableType.LOG else after <= before
-    if kind != APPEND or changes.removed:
+    if kind != COMPACT and (kind != APPEND or changes.removed):
         difference = f"was given snapshot {snapshot.snapshot_id} by another tiering service, which is no mere {APPEND}: {kind}"
         raise drift(table.path, None, difference)
-    return False
 
 
 def _added(
     table: TableInfo, loaded: LoadedTable, manifests: Manifests, changes: Changes, partitions: Mapping[str, int]
 ) -> dict[BucketKey, AddedRows]:
-    ids = _partition_ids(table, loaded, partitions)
+    ids = partition_ids(table, loaded, partitions)
     rows: dict[BucketKey, AddedRows] = {}
     for entries, is_data in ((changes.added, True), (changes.changelog, False)):
         for entry in entries:
@@ -93,7 +95,8 @@ def _added(
     return rows
 
 
-def _partition_ids(table: TableInfo, loaded: LoadedTable, partitions: Mapping[str, int]) -> dict[tuple[PartitionValue, ...], int]:
+def partition_ids(table: TableInfo, loaded: LoadedTable, partitions: Mapping[str, int]) -> dict[tuple[PartitionValue, ...], int]:
+    """By the values of the partition columns, as files have them."""
     keys, columns = loaded.schema.table.partition_keys, loaded.schema.columns
     return {partition_values(keys, columns, partition_texts(table, name)): number for name, number in partitions.items()}
 

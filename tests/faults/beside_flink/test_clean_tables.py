@@ -1,30 +1,35 @@
-"""Clean Iceberg tables beside Flink's tiering: what it added is adopted if it is what the log has, and refused by name if not.
+"""Clean tables of both formats beside Flink's tiering: what it added is adopted if it is what the log has, and refused by name if not.
 
 Its committer of Fluss 1.0, which writes such tables, is scripted here: 0.9.1, the server of the tests, always writes system columns.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from support.flink.flink_on_iceberg import FlinkOnIceberg, share
-from support.on_call import follow, in_lake
+from support.flink.flink_on_iceberg import flink_on, share
+from support.lake_kinds.kinds import ICEBERG_CLEAN, PAIMON_CLEAN
+from support.on_call import call, follow, in_lake
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.worlds.validated import check, faults
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
 from tiering.errors import CannotReconcile
+from tiering.lake.paimon.reading.clean_rows import OUT_OF_ORDER
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, TableInfo
 
+NOT_OF_THE_LOG = "was given {} that are not those of the log"
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    world = LakeWorld(tmp_path)
+
+@pytest.fixture(params=[ICEBERG_CLEAN, PAIMON_CLEAN], ids=lambda kind: kind.format)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
+    world = LakeWorld(tmp_path, kind=request.param)
     share(world)
     yield world
     world.close()
@@ -32,14 +37,14 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
 
 def tiered(world: LakeWorld, rows: int = 50) -> TableInfo:
     """A log table whose two buckets share files, tiered by us."""
-    table = world.table("orders", datalake_layout="clean")
+    table = world.table("orders")
     world.append(table, 0, rows)
     assert world.tier(table).state is RoundState.SUCCEEDED
     return table
 
 
 def ids(world: LakeWorld, table: TableInfo) -> list[int]:
-    return sorted(world.iceberg(table).scan().to_arrow()["id"].to_pylist())
+    return sorted(world.by_hand.rows(table.path)["id"].to_pylist())
 
 
 def refused(world: LakeWorld, table: TableInfo) -> str:
@@ -52,13 +57,27 @@ def refused(world: LakeWorld, table: TableInfo) -> str:
     return outcome.error.message
 
 
+def set_back(world: LakeWorld, table: TableInfo) -> None:
+    """What the error says of a log table is done: by the statement that is named, or by hand, since Spark has none for Paimon."""
+    if world.lake_format == "iceberg":
+        [statement] = follow(world.coordinator, table, in_lake(world))
+        assert "set_current_snapshot" in statement
+        return
+    assert follow(world.coordinator, table, in_lake(world)) == []
+    [status] = world.coordinator.view().table_statuses()
+    hint = re.search(r"Set the main branch on snapshot (\d+) \(in Paimon: CALL sys.rollback_to\)", status.error_hint or "")
+    assert hint is not None, status.error_hint
+    world.by_hand.roll_back(table.path, int(hint[1]))
+    call(world.coordinator, "CALL fluss.sys.retry_tiering('sales.orders')")
+
+
 def assert_quiet(world: LakeWorld, table: TableInfo, rows: int) -> None:
     """Every row once; both services go on."""
     assert world.tier(table).error is None
     assert ids(world, table) == list(range(rows))
     assert faults(check(world, table)) == []
     world.append(table, rows, 20)
-    FlinkOnIceberg(world, table).plan().append().tell()
+    flink_on(world, table).plan().append().tell()
     assert world.tier(table).error is None
     world.append(table, rows + 20, 20)
     assert world.tier(table).state is RoundState.SUCCEEDED
@@ -70,7 +89,7 @@ def test_healthy_rounds_are_adopted_and_validated_against_the_log(world: LakeWor
     table = tiered(world)
     for start in (50, 80):
         world.append(table, start, 30)
-        FlinkOnIceberg(world, table).plan().append().tell()
+        flink_on(world, table).plan().append().tell()
     assert world.tier(table).state is RoundState.EMPTY
     assert world.record(table).lake.offsets == {"0": 55, "1": 55}
     results = check(world, table)
@@ -82,7 +101,7 @@ def test_healthy_rounds_are_adopted_and_validated_against_the_log(world: LakeWor
 def test_proofs_begin_anew_behind_what_was_adopted(world: LakeWorld) -> None:
     table = tiered(world)
     world.append(table, 50, 30)
-    FlinkOnIceberg(world, table).plan().append().tell()
+    flink_on(world, table).plan().append().tell()
     world.append(table, 80, 10)
     assert world.tier(table).state is RoundState.SUCCEEDED
     marker = world.view(table).marker
@@ -97,7 +116,7 @@ def test_proofs_begin_anew_behind_what_was_adopted(world: LakeWorld) -> None:
 def test_one_that_died_before_it_told_is_adopted_and_told_for(world: LakeWorld) -> None:
     table = tiered(world)
     world.append(table, 50, 30)
-    FlinkOnIceberg(world, table).plan().append()
+    flink_on(world, table).plan().append()
     assert world.tier(table).state is RoundState.SUCCEEDED
     recorded = world.storage.lake_snapshot(table)
     assert recorded is not None
@@ -106,33 +125,32 @@ def test_one_that_died_before_it_told_is_adopted_and_told_for(world: LakeWorld) 
 
 
 def test_a_table_that_only_the_other_tiered_is_taken_over(world: LakeWorld) -> None:
-    table = world.table("orders", datalake_layout="clean")
+    table = world.table("orders")
     world.append(table, 0, 50)
     world.lake.ensure_table(table)
-    FlinkOnIceberg(world, table).plan().append().tell()
+    flink_on(world, table).plan().append().tell()
     assert_quiet(world, table, 50)
 
 
 def test_rows_of_a_round_that_slept_are_refused_and_the_former_head_mends_it(world: LakeWorld) -> None:
     table = tiered(world)
     world.append(table, 50, 50)
-    late = FlinkOnIceberg(world, table).plan()
+    late = flink_on(world, table).plan()
     world.tier(table)
     late.append().tell()
     assert "was given rows that are not those of the log: 50 with the checksum" in refused(world, table)
-    [statement] = follow(world.coordinator, table, in_lake(world))
-    assert "set_current_snapshot" in statement
+    set_back(world, table)
     assert_quiet(world, table, 100)
 
 
 def test_two_incarnations_are_refused_although_each_alone_would_fit(world: LakeWorld) -> None:
     table = tiered(world)
     world.append(table, 50, 50)
-    first, second = FlinkOnIceberg(world, table).plan(), FlinkOnIceberg(world, table).plan()
+    first, second = flink_on(world, table).plan(), flink_on(world, table).plan()
     first.append().tell()
     second.append().tell()
     assert "100 with the checksum" in refused(world, table)
-    follow(world.coordinator, table, in_lake(world))
+    set_back(world, table)
     assert_quiet(world, table, 100)
 
 
@@ -141,20 +159,20 @@ def test_rows_behind_a_roll_back_are_refused(world: LakeWorld) -> None:
     ours = world.view(table).head
     assert ours is not None
     world.append(table, 50, 50)
-    FlinkOnIceberg(world, table).plan().append().tell()
+    flink_on(world, table).plan().append().tell()
     world.append(table, 100, 20)
-    late = FlinkOnIceberg(world, table).plan()
-    world.iceberg(table).manage_snapshots().set_current_snapshot(ours).commit()
+    late = flink_on(world, table).plan()
+    world.by_hand.roll_back(table.path, ours)
     late.append().tell()
     assert "20 with the checksum" in refused(world, table)
-    follow(world.coordinator, table, in_lake(world))
+    set_back(world, table)
     assert_quiet(world, table, 120)
 
 
 def test_as_many_rows_with_another_value_are_refused(world: LakeWorld) -> None:
     table = tiered(world)
     world.append(table, 50, 50)
-    flink = FlinkOnIceberg(world, table).plan()
+    flink = flink_on(world, table).plan()
     flink.spoil = lambda rows: rows.set_column(1, rows.schema.field(1), pa.array(["other"] * rows.num_rows))
     flink.append().tell()
     message = refused(world, table)
@@ -165,11 +183,11 @@ def test_as_many_rows_with_another_value_are_refused(world: LakeWorld) -> None:
 
 
 def test_what_cannot_be_compared_any_more_is_refused_and_adopted_on_a_word(world: LakeWorld) -> None:
-    table = world.table("orders", datalake_layout="clean", log_ttl="1 s")
+    table = world.table("orders", log_ttl="1 s")
     world.append(table, 0, 50)
     world.tier(table)
     world.append(table, 50, 30)
-    FlinkOnIceberg(world, table).plan().append().tell()
+    flink_on(world, table).plan().append().tell()
     world.clock.advance(60)
     world.storage.maintenance.run()
     assert all(log.log_start > 25 for log in world.storage.offsets(table).values())
@@ -184,7 +202,7 @@ def test_what_cannot_be_compared_any_more_is_refused_and_adopted_on_a_word(world
 def test_offsets_that_can_be_read_nowhere_are_refused(world: LakeWorld) -> None:
     table = tiered(world)
     world.append(table, 50, 30)
-    flink = FlinkOnIceberg(world, table).plan().append()
+    flink = flink_on(world, table).plan().append()
     flink.offsets_file.unlink()
     assert "how far the table goes by now can be read nowhere" in refused(world, table)
 
@@ -195,7 +213,7 @@ def keyed_rows(numbers: range | list[int], text: str) -> pa.Table:
 
 def planes(world: LakeWorld) -> tuple[TableInfo, LogWriter]:
     """A primary-key table with 50 rows, tiered by us."""
-    table = world.primary_key_table("planes", buckets=2, datalake_layout="clean")
+    table = world.primary_key_table("planes", buckets=2)
     writer = LogWriter(world.storage, table.path, "writer")
     writer.upsert(keyed_rows(range(50), "first"))
     assert world.tier(table).state is RoundState.SUCCEEDED
@@ -213,13 +231,13 @@ def test_changes_of_healthy_rounds_are_adopted(world: LakeWorld) -> None:
     table, writer = planes(world)
     for number, text in enumerate(("second", "third", "fourth")):
         change(writer, text, 100 + 50 * number)
-        FlinkOnIceberg(world, table).plan().append().tell()
+        flink_on(world, table).plan().append().tell()
     assert world.tier(table).state is RoundState.EMPTY
     assert faults(check(world, table)) == []
     change(writer, "fifth", 300)
     assert world.tier(table).state is RoundState.SUCCEEDED
     change(writer, "sixth", 400)
-    FlinkOnIceberg(world, table).plan().append().tell()
+    flink_on(world, table).plan().append().tell()
     assert world.tier(table).error is None
     assert faults(check(world, table)) == []
 
@@ -227,18 +245,19 @@ def test_changes_of_healthy_rounds_are_adopted(world: LakeWorld) -> None:
 def test_keys_that_a_stale_round_set_back_are_refused_and_begin_anew(world: LakeWorld) -> None:
     table, writer = planes(world)
     change(writer, "second", 100)
-    stale = FlinkOnIceberg(world, table).plan()
+    stale = flink_on(world, table).plan()
     change(writer, "third", 200)
     world.tier(table)
     assert faults(check(world, table)) == []
     stale.append().tell()
-    assert "was given rows that are not those of the log" in refused(world, table)
+    expected = {"iceberg": NOT_OF_THE_LOG.format("rows"), "paimon": OUT_OF_ORDER}
+    assert expected[world.lake_format] in refused(world, table)
     [statement] = follow(world.coordinator, table, in_lake(world))
     assert "'retier'" in statement
     assert world.tier(table).error is None
     assert faults(check(world, table)) == []
     change(writer, "fourth", 300)
-    FlinkOnIceberg(world, table).plan().append().tell()
+    flink_on(world, table).plan().append().tell()
     assert world.tier(table).error is None
     assert faults(check(world, table)) == []
 
@@ -247,20 +266,21 @@ def test_rounds_that_came_in_the_wrong_order_are_refused_although_they_add_up(wo
     """Number and checksum of all rows and deletes are those of the log, but the older value of a key lives."""
     table, writer = planes(world)
     writer.upsert(keyed_rows([7], "second"))
-    first = FlinkOnIceberg(world, table).plan()
+    first = flink_on(world, table).plan()
     writer.upsert(keyed_rows([7], "third"))
-    second = FlinkOnIceberg(world, table).plan()
+    second = flink_on(world, table).plan()
     second.starts = dict(first.ends)
     second.append()
     first.append()
     second.tell()
-    assert "was given living rows that are not those of the log" in refused(world, table)
+    expected = {"iceberg": NOT_OF_THE_LOG.format("living rows"), "paimon": OUT_OF_ORDER}
+    assert expected[world.lake_format] in refused(world, table)
 
 
 def test_deletes_that_the_log_does_not_have_are_refused(world: LakeWorld) -> None:
     table, writer = planes(world)
     writer.upsert(keyed_rows([7], "second"))
-    flink = FlinkOnIceberg(world, table).plan()
+    flink = flink_on(world, table).plan()
 
     def with_another_delete(rows: pa.Table) -> pa.Table:
         first = rows.slice(0, 1)

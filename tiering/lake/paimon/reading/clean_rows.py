@@ -1,0 +1,228 @@
+"""What snapshots of Fluss's own tiering added together to a Paimon table of a clean layout, as sums (`tiering.lake.proof.change_sums`).
+
+All rows of the files that they added are read, a batch at a time, for nothing else tells which they are. Of a primary-key table a data file
+has the last change of each key that was in its writer's memory, and readers take the row with the highest sequence number. A writer numbers
+its changes behind those that stand in the bucket (Paimon's `AbstractFileStoreWrite`), so the newest change of a key is that of the newest
+snapshot. Where that is not so, as of a round that wrote its files before another one committed, the rows cannot be told from sums.
+
+Memory: of one snapshot's bucket 25 bytes a change, and 17 bytes a key that changed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tiering.errors import DataCorrupt
+from tiering.lake.base import LakeView
+from tiering.lake.foreign import CleanRows
+from tiering.lake.paimon.commit.manifests import Manifests, Place
+from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.reading.added_rows import APPEND, COMPACT, partition_ids
+from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
+from tiering.lake.paimon.schema.drift import drift
+from tiering.lake.paimon.schema.layout import BUCKET, CHANGELOG_PRODUCER, INPUT, UNAWARE
+from tiering.lake.paimon.schema.stored_schema import read_schema
+from tiering.lake.paimon.schema.types import lake_type, written_type
+from tiering.lake.paimon.writing.sorted_files import KIND, ROW_KINDS, SEQUENCE
+from tiering.lake.proof.change_sums import ChangeSums, NewestRows, RowSum, sum_of_hashes
+from tiering.lake.proof.row_checksum import Words, row_hashes
+from tiering.model.tables import ChangeType, TableInfo
+
+REMOVES_FILES = "it removed data files without writing their rows anew"
+OUT_OF_ORDER = "sequence numbers of its rows are not above all that stood there, so that rows of before may hide them or be hidden by them"
+_BATCH_ROWS = 1 << 16
+_TAKES_AWAY = np.array([ROW_KINDS[ChangeType.UPDATE_BEFORE], ROW_KINDS[ChangeType.DELETE]], np.int8)
+_OWN = (pa.field(SEQUENCE, pa.int64()), pa.field(KIND, pa.int8()))
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass
+class _Added:
+    """What one snapshot added to one place. `standing`: the highest sequence number that stood there before."""
+
+    data: list[Any] = field(default_factory=list)
+    changelog: list[Any] = field(default_factory=list)
+    standing: int = -1
+    complaint: str = ""
+
+
+def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]) -> list[CleanRows]:
+    """See `CleanForeignCommits.clean_rows`."""
+    loaded = cast(LoadedTable, view.handle)
+    with lake_errors(f"read what another tiering service added to {view.path}", table_path=view.path):
+        manifests, ids = Manifests(loaded), partition_ids(table, loaded, partitions)
+        places: dict[Place, list[_Added]] = defaultdict(list)
+        for snapshot_id in snapshot_ids:
+            for place, added in _by_place(table, loaded, manifests, snapshot_id).items():
+                places[place].append(added)
+        reader = _FileReader(table, loaded, manifests)
+        is_unaware = int(loaded.schema.options.get(BUCKET, UNAWARE)) == UNAWARE
+        scopes = []
+        for (values, bucket_id), parts in places.items():
+            if table.partition_keys and values not in ids:
+                continue  # of a partition that is gone
+            partition_id = ids[values] if table.partition_keys else None
+            sums, complaint = _keyed_sums(reader, parts) if table.primary_key else (_row_sums(reader, parts), "")
+            complaint = next((added.complaint for added in parts if added.complaint), complaint)
+            scopes.append(CleanRows(partition_id, None if is_unaware else bucket_id, sums, complaint))
+    return scopes
+
+
+def _by_place(table: TableInfo, loaded: LoadedTable, manifests: Manifests, snapshot_id: int) -> dict[Place, _Added]:
+    """Raises SchemaDrift for a snapshot that expired meanwhile, or the one before it."""
+    snapshot, before = loaded.snapshot(snapshot_id), loaded.snapshot(snapshot_id - 1)
+    if snapshot is None or (before is None and snapshot_id > 1):
+        raise drift(table.path, None, f"lost its snapshot {snapshot_id}, or the one before it, while it was looked at")
+    changes, kind = manifests.changes(snapshot), str(snapshot.document["commitKind"])
+    places: dict[Place, _Added] = defaultdict(_Added)
+    for entry in changes.added:
+        places[_place(entry)].data.append(entry)
+    for entry in changes.changelog:
+        places[_place(entry)].changelog.append(entry)
+    for entry in changes.removed:
+        places[_place(entry)].complaint = REMOVES_FILES
+    if kind not in (APPEND, COMPACT):
+        for added in places.values():
+            added.complaint = f"it made a commit of the kind {kind}"
+    if table.primary_key and before is not None:
+        for entry in manifests.live_entries(before):
+            if (place := _place(entry)) in places:
+                places[place].standing = max(places[place].standing, int(entry.file.max_sequence_number))
+    return places
+
+
+def _place(entry: Any) -> Place:
+    return tuple(entry.partition.values), int(entry.bucket)
+
+
+def _row_sums(reader: _FileReader, parts: Sequence[_Added]) -> ChangeSums:
+    written = RowSum()
+    for added in parts:
+        for entry in added.data:
+            for batch in reader.rows(entry):
+                written += sum_of_hashes(row_hashes(batch))
+    return ChangeSums(written, living=written)
+
+
+def _keyed_sums(reader: _FileReader, parts: Sequence[_Added]) -> tuple[ChangeSums, str]:
+    """And what is wrong with the order of the changes; "" = nothing."""
+    newest, in_order = NewestRows(), True
+    for added in parts:
+        keys, rows, alive, sequences = reader.changes(added.data)
+        order = np.argsort(sequences, kind="stable")
+        numbers = sequences[order]
+        in_order = in_order and bool((np.diff(numbers) > 0).all()) and not (numbers[:1] <= added.standing).any()
+        newest.add(keys[order], rows[order], alive[order])
+    written, deleted = _followed(reader, parts)
+    at_the_end = newest.sums()
+    return ChangeSums(written, deleted, at_the_end.living, at_the_end.gone), "" if in_order else OUT_OF_ORDER
+
+
+def _followed(reader: _FileReader, parts: Sequence[_Added]) -> tuple[RowSum | None, RowSum | None]:
+    """Of all changes: the rows that they wrote, and the keys that they took away. None, if the table is made without files of these."""
+    if not reader.is_followed and not any(added.changelog for added in parts):
+        return None, None
+    written, deleted = RowSum(), RowSum()
+    for added in parts:
+        for entry in added.changelog:
+            for keys, rows, alive, _ in reader.parts(entry):
+                written += sum_of_hashes(rows[alive])
+                deleted += sum_of_hashes(keys[~alive])
+    return written, deleted
+
+
+Hashed = tuple[Words, Words, npt.NDArray[np.bool_], Numbers]
+"""Of changes the hashes of keys and rows, which of them leave a row, and their sequence numbers."""
+
+
+class _FileReader:
+    """Reads rows of files, whoever wrote them, in the columns of the source table; one that a file lacks is null."""
+
+    def __init__(self, table: TableInfo, loaded: LoadedTable, manifests: Manifests) -> None:
+        self._table, self._loaded, self._manifests = table, loaded, manifests
+        self._names = set(loaded.schema.columns.names)
+        self._columns = pa.schema([pa.field(column.name, self._type(column)) for column in table.schema])
+        self._checked = {loaded.schema.schema_id}
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the table is made with files of all changes."""
+        return self._loaded.schema.options.get(CHANGELOG_PRODUCER, "none").lower() == INPUT
+
+    def rows(self, entry: Any) -> Iterator[pa.RecordBatch]:
+        """Raises SchemaDrift (a file that cannot be read so), DataCorrupt."""
+        return self._batches(entry, self._columns)
+
+    def changes(self, entries: Sequence[Any]) -> Hashed:
+        """All of several files of a primary-key table."""
+        parts = [part for entry in entries for part in self.parts(entry)]
+        nothing = np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, bool), np.zeros(0, np.int64)
+        columns = [np.concatenate(column) for column in zip(nothing, *parts, strict=True)]
+        return cast(Hashed, tuple(columns))
+
+    def parts(self, entry: Any) -> Iterator[Hashed]:
+        """Changes of a file of a primary-key table."""
+        names, keys = self._columns.names, list(self._table.primary_key)
+        for batch in self._batches(entry, pa.schema([*self._columns, *_OWN])):
+            numbers, kinds = batch.column(SEQUENCE), batch.column(KIND)
+            if numbers.null_count or kinds.null_count:
+                raise self._unreadable(entry, "which has no sequence numbers, or no kinds of changes")
+            alive = ~np.isin(kinds.to_numpy(), _TAKES_AWAY)
+            yield row_hashes(batch.select(keys)), row_hashes(batch.select(names)), alive, numbers.to_numpy()
+
+    def _batches(self, entry: Any, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+        path = self._loaded.root / self._manifests.file_path(entry)
+        if path.suffix != ".parquet" or entry.file.external_path:
+            raise self._unreadable(entry, "which is no Parquet file in its folder")
+        self._check_schema(entry)
+        with pq.ParquetFile(path) as file:
+            if file.metadata.num_rows != int(entry.file.row_count):
+                raise DataCorrupt(
+                    f"{path} has {file.metadata.num_rows} rows; the lake table says {entry.file.row_count}",
+                    hint="The file was changed after it was committed. Restore it.",
+                    table_path=self._table.path,
+                )
+            present = [name for name in columns.names if name in file.schema_arrow.names]
+            for batch in file.iter_batches(_BATCH_ROWS, columns=present, use_threads=False):
+                arrays = [self._column(entry, batch, column) for column in columns]
+                yield pa.RecordBatch.from_arrays(arrays, schema=columns)
+
+    def _column(self, entry: Any, batch: pa.RecordBatch, column: pa.Field[Any]) -> pa.Array[Any]:
+        place = batch.schema.get_field_index(column.name)
+        if place < 0:
+            return cast("pa.Array[Any]", pa.nulls(batch.num_rows, column.type))
+        values = batch.column(place)
+        try:
+            fitted: pa.Array[Any] = values if values.type == column.type else values.cast(column.type)
+            return fitted
+        except pa.ArrowException as error:
+            raise self._unreadable(entry, f"whose column {column.name!r} is {values.type}, not {column.type}") from error
+
+    def _check_schema(self, entry: Any) -> None:
+        """Raises SchemaDrift if a column has another name in the file: files have names of columns, and a schema tells their ids."""
+        number = int(entry.file.schema_id)
+        if number in self._checked:
+            return
+        with opened_table(self._loaded) as folder:
+            schema = read_schema(folder, number)
+        ids = None if schema is None else schema.field_ids
+        if ids is None or any(self._loaded.schema.field_ids.get(name) != known for name, known in ids.items()):
+            raise self._unreadable(entry, "some column of which has another name by now, or is gone")
+        self._checked.add(number)
+
+    def _type(self, column: pa.Field[Any]) -> pa.DataType:
+        """As files of the lake table have it; of a column that it lacks, for it is new at the source, as they will."""
+        known = column.name in self._names
+        return written_type(self._loaded.schema.columns.field(column.name).type if known else lake_type(column.name, column.type))
+
+    def _unreadable(self, entry: Any, difference: str) -> Exception:
+        difference = f"was given the file {entry.file.file_name} by another tiering service, {difference}"
+        return drift(self._table.path, None, f"{difference}: it cannot be compared with the log")
