@@ -414,5 +414,5 @@ def test_a_survey_tells_offsets_and_markers(world: LakeUnderTest) -> None:
     survey = lake.survey(TABLE.path)
     assert survey is not None
     assert survey.newest_marker == before.marker
-    assert lake.row_offsets(TABLE, survey.view, ()).ranges() == {(None, 0): (0, 10), (None, 1): (0, 5)}
+    assert lake.row_offsets(TABLE, survey.view, {}).ranges() == {(None, 0): (0, 10), (None, 1): (0, 5)}
     assert lake.survey(TablePath("sales", "nothing")) is None

@@ -14,11 +14,12 @@ from tiering.lake.base import Lake, LakeView
 from tiering.lake.foreign import CleanRows, ForeignReaders, LogRows, LogSums, SharedRecords
 from tiering.lake.maintenance import CleanForeignCommits, ForeignCommits
 from tiering.lake.proof.change_sums import ChangeSums, LogFold
+from tiering.lake.rules.empty_ranges import EmptyUpTo
 from tiering.lake.rules.shared_base import walked
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import BucketKey, TableInfo
+from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo
 
 
 def recorded_by_cluster(source: SplitSource, table: TableInfo) -> tuple[RecordedLakeSnapshot | None, bool]:
@@ -71,20 +72,45 @@ def clean_up_after_commit(cluster: ClusterOwner, table: TableInfo, view: LakeVie
         cluster.clean_up_lake_commits(table, view.tiered, paths)
 
 
+def empty_in_log(source: SplitSource, table: TableInfo) -> EmptyUpTo:
+    """Reads the log up to its first row. A range that it does not hold all of, or of a partition that is gone, it cannot tell."""
+
+    def empty_up_to(bucket: BucketKey, start: int, stop: int) -> int:
+        split = _log_split(source, table, bucket, start, stop)
+        if split is None or (split.starting_offset, split.stopping_offset) != (start, stop):
+            return start
+        try:
+            for batch in source.reader(table, split).read():
+                if batch.num_rows:
+                    return int(batch.column(OFFSET_COLUMN).to_numpy().min())
+        except LogTruncated:  # retention came in between
+            return start
+        return stop
+
+    return empty_up_to
+
+
+def _log_split(source: SplitSource, table: TableInfo, bucket: BucketKey, start: int, stop: int) -> TieringLogSplit | None:
+    """What the log holds of a range, which may be less or nothing; None of a bucket that is gone."""
+    bounds = source.offsets(table).get(bucket)
+    names = {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
+    if bounds is None or (bucket.partition_id is not None and bucket.partition_id not in names):
+        return None
+    name = None if bucket.partition_id is None else names[bucket.partition_id]
+    first, last = max(start, bounds.log_start), min(stop, bounds.log_end)
+    return TieringLogSplit(table.path, bucket, name, first, last, bounds.log_end)
+
+
 def log_rows(source: SplitSource, table: TableInfo) -> LogRows:
     """Reads the log up to its first row. Of what is outside of it, or in a partition that is gone, it cannot tell."""
 
     def holds_rows(bucket: BucketKey, start: int, stop: int) -> bool | None:
-        bounds = source.offsets(table).get(bucket)
-        names = {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
-        if bounds is None or (bucket.partition_id is not None and bucket.partition_id not in names):
+        split = _log_split(source, table, bucket, start, stop)
+        if split is None:
             return None
-        first, last = max(start, bounds.log_start), min(stop, bounds.log_end)
-        unknown = None if first > start or last < stop else False
-        if first >= last:
+        unknown = None if split.starting_offset > start or split.stopping_offset < stop else False
+        if split.starting_offset >= split.stopping_offset:
             return unknown
-        name = None if bucket.partition_id is None else names[bucket.partition_id]
-        split = TieringLogSplit(table.path, bucket, name, first, last, bounds.log_end)
         try:
             return True if any(batch.num_rows for batch in source.reader(table, split).read()) else unknown
         except LogTruncated:  # retention came in between
@@ -100,15 +126,12 @@ def log_sums(source: SplitSource, table: TableInfo) -> LogSums:
     """
 
     def sums(bucket: BucketKey, start: int, stop: int) -> ChangeSums | None:
-        bounds = source.offsets(table).get(bucket)
-        names = {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
-        is_gone = bucket.partition_id is not None and bucket.partition_id not in names
-        if bounds is None or is_gone or start < bounds.log_start or stop > bounds.log_end:
+        split = _log_split(source, table, bucket, start, stop)
+        if split is None or (split.starting_offset, split.stopping_offset) != (start, stop):
             return None
-        name = None if bucket.partition_id is None else names[bucket.partition_id]
         fold = LogFold(table)
         try:
-            for batch in source.reader(table, TieringLogSplit(table.path, bucket, name, start, stop, bounds.log_end)).read():
+            for batch in source.reader(table, split).read():
                 fold.add(batch)
         except LogTruncated:  # retention came in between
             return None

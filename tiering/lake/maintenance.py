@@ -67,11 +67,12 @@ class LakeMaintenance(Protocol):
         """A fresh look; None if there is no such lake table. Never raises MarkerCorrupt for a marker that cannot be read."""
         ...
 
-    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
-        """The offsets that the head's rows have, in a partitioned table those of these partitions.
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> RowOffsets:
+        """The offsets that the head's rows have, in a partitioned table those of these partitions, ids by name.
 
-        Of a primary-key table only where data files stand, as the manifests say: rows in them may all be dead.
-        Raises SchemaDrift for files whose bucket is unknown.
+        Of a primary-key table only where data files stand, as the manifests say: rows in them may all be dead. Of a clean log table
+        files of former partitions of these names are left out. Raises SchemaDrift for files whose bucket is unknown, and for those of
+        another table, partition or bucket that somebody put there.
         """
         ...
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tiering.errors import LakewardError
+from tiering.lake.proof.file_identity import FileIdentity
 from tiering.library_guards.duckdb_guard import lock
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TableInfo, TableType
@@ -155,7 +156,9 @@ class Engine:
     def _read_footers(self) -> Sequence[FileFacts]:
         if self.layout.has_row_offsets:
             return ()
-        return read_footers(self.rows, self._subject.files.data, self.table.table_id, self._subject.view.table_uuid)
+        subject = self._subject
+        identity = FileIdentity(self.table, subject.view.table_uuid, subject.partitions)
+        return read_footers(self.rows, subject.files.data, identity)
 
     def _make_living(self) -> None:
         """The partitions that there are, by name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -77,6 +77,8 @@ class Subject:
     stretches: tuple[Stretch, ...] = ()
     vanished: tuple[BucketKey, ...] = ()
     unknown: tuple[BucketKey, ...] = ()
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    """Ids of the partitions that there are, by name."""
     problem: LakewardError | None = None
     has_times_in_milliseconds: bool = False
     """Whether the lake cuts the times of records, which a log may have in microseconds."""
@@ -150,4 +152,5 @@ def _with_stretches(subject: Subject, marker: Marker, logs: Mapping[BucketKey, B
             proof = marker.proofs.get(bucket) if subject.table.table_type is TableType.LOG else None
             empty = () if proof is None else proof.empty
             stretches.append(Stretch(bucket, (name, bucket.bucket_id), tiered.start, tiered.tiered, log.log_start, log.log_end, empty))
-    return replace(subject, stretches=tuple(stretches), vanished=tuple(vanished), unknown=tuple(unknown))
+    partitions = {name: partition_id for partition_id, name in names.items()}
+    return replace(subject, stretches=tuple(stretches), vanished=tuple(vanished), unknown=tuple(unknown), partitions=partitions)

@@ -54,7 +54,7 @@ class Victim:
         lake.file_lists(view, None)
         lake.live_files(view)
         lake.stored_files(view)
-        lake.row_offsets(self.table, view, ())
+        lake.row_offsets(self.table, view, {})
 
     def unharmed(self) -> bool:
         return not self.trace.exists() and EVIL not in sys.modules and not self.watch.touched()
@@ -200,7 +200,7 @@ def test_a_data_file_elsewhere_is_not_opened(victim: Victim) -> None:
     with pytest.raises(ForbiddenLocation):
         lake.file_lists(view, None)
     with pytest.raises(ForbiddenLocation):
-        lake.row_offsets(victim.table, view, ())
+        lake.row_offsets(victim.table, view, {})
     assert victim.unharmed()
     allowed = IcebergLake({**victim.kit.properties, "lakeward.allowed-locations": f"s3://other,file://{victim.outside}"})
     view = allowed.view(victim.table.path)
@@ -236,7 +236,7 @@ def test_a_link_out_of_the_lake_is_not_followed(victim: Victim) -> None:
     with pytest.raises(ForbiddenLocation):
         lake.file_lists(view, None)
     with pytest.raises(ForbiddenLocation):
-        lake.row_offsets(victim.table, view, ())
+        lake.row_offsets(victim.table, view, {})
     assert file.name not in [stored.name for stored in lake.stored_files(view)]
     with pytest.raises(ForbiddenLocation):
         lake.delete_file(view, str(victim.outside / "moved.parquet"))

@@ -145,7 +145,7 @@ def both_buckets(kit: PaimonKit, table: TableInfo) -> None:
 
 def test_offsets_of_rows_are_known_without_reading_them(kit: PaimonKit, table: TableInfo) -> None:
     both_buckets(kit, table)
-    assert kit.lake.row_offsets(table, kit.view(table), ()).ranges() == {(None, 0): (0, 9), (None, 1): (0, 4)}
+    assert kit.lake.row_offsets(table, kit.view(table), {}).ranges() == {(None, 0): (0, 9), (None, 1): (0, 4)}
 
 
 def test_rows_from_an_offset_on_are_removed_by_footers_and_what_stays_has_footers_again(kit: PaimonKit, table: TableInfo) -> None:
@@ -178,7 +178,7 @@ def test_a_file_of_somebody_else_is_named_with_the_way_on(kit: PaimonKit, table:
     builder.new_commit().commit(writer.prepare_commit())
     view = kit.view(table)
     for look in (
-        lambda: kit.lake.row_offsets(table, view, ()),
+        lambda: kit.lake.row_offsets(table, view, {}),
         lambda: kit.lake.remove_rows(table, view, "mend", Removal(PLACES, {B0: 4})),
     ):
         with pytest.raises(SchemaDrift, match="which somebody else wrote: the layout is clean, and its rows tell no offsets") as refusal:

@@ -105,7 +105,7 @@ def test_partitions_by_string_date_and_number(kit: PaimonKit) -> None:
     assert (kit.folder(table) / "region=north" / "day=2024-01-31" / "n=-5" / "bucket-0").is_dir()
     assert sorted(kit.read(table)["region"].to_pylist()) == ["a:b=c", "north"]
     assert kit.read(table, region="north", day=date(2024, 1, 31), n=-5)["id"].to_pylist() == [0]
-    offsets = kit.lake.row_offsets(table, kit.view(table), {"north$2024-01-31$-5"})
+    offsets = kit.lake.row_offsets(table, kit.view(table), {"north$2024-01-31$-5": 1})
     assert offsets.ranges() == {("north$2024-01-31$-5", 0): (0, 1)}
 
 

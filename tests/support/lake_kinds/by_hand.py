@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.expressions import EqualTo
+from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.types import StringType
 from pypaimon import CatalogFactory, Schema
@@ -23,7 +26,13 @@ from pypaimon.schema.schema_change import SchemaChange
 
 from tiering.lake.base import FLUSS_COMMIT_USER_KEY
 from tiering.lake.iceberg.catalogs.opening import open_catalog
+from tiering.lake.paimon.commit.manifests import Manifests
+from tiering.lake.paimon.lake import PaimonLake
+from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.model.tables import TablePath
+
+_REMOVED = 1
+"""The kind of an entry in a Paimon manifest that takes a file out."""
 
 
 class LakeByHand(ABC):
@@ -70,6 +79,14 @@ class LakeByHand(ABC):
     @abstractmethod
     def rewrite(self, path: TablePath) -> None:
         """The same rows in other files, without a property of ours: a compaction."""
+
+    @abstractmethod
+    def take_out(self, path: TablePath, name: str) -> None:
+        """A data file is in the table no more; it stays in its folder."""
+
+    @abstractmethod
+    def put_in(self, path: TablePath, source: TablePath, name: str, instead_of: str) -> Path:
+        """A copy of a data file of `source`, under its own name, takes the place of one of the table's: its partition and bucket."""
 
     @abstractmethod
     def roll_back(self, path: TablePath, snapshot_id: int) -> None: ...
@@ -145,6 +162,34 @@ class IcebergByHand(LakeByHand):
         loaded = self._load(path)
         loaded.overwrite(loaded.scan().to_arrow())
 
+    def take_out(self, path: TablePath, name: str) -> None:
+        loaded = self._load(path)
+        with loaded.transaction() as transaction, transaction.update_snapshot().overwrite() as overwrite:
+            overwrite.delete_data_file(self._file(path, name))
+
+    def put_in(self, path: TablePath, source: TablePath, name: str, instead_of: str) -> Path:
+        loaded, theirs, own = self._load(path), self._file(source, name), self._file(path, instead_of)
+        folder = own.file_path.rpartition("/")[0]
+        copy = Path(shutil.copy(urlparse(theirs.file_path).path, Path(urlparse(folder).path) / name))
+        told = DataFile.from_args(
+            content=theirs.content,
+            file_path=f"{folder}/{name}",
+            file_format=theirs.file_format,
+            partition=own.partition,
+            record_count=theirs.record_count,
+            file_size_in_bytes=theirs.file_size_in_bytes,
+            split_offsets=theirs.split_offsets,
+        )
+        told.spec_id = own.spec_id
+        with loaded.transaction() as transaction, transaction.update_snapshot().overwrite() as overwrite:
+            overwrite.delete_data_file(own)
+            overwrite.append_data_file(told)
+        return copy
+
+    def _file(self, path: TablePath, name: str) -> DataFile:
+        [file] = [task.file for task in self._load(path).scan().plan_files() if task.file.file_path.endswith(f"/{name}")]
+        return file
+
     def roll_back(self, path: TablePath, snapshot_id: int) -> None:
         self._load(path).manage_snapshots().rollback_to_snapshot(snapshot_id).commit()
 
@@ -217,6 +262,29 @@ class PaimonByHand(LakeByHand):
 
     def rewrite(self, path: TablePath) -> None:
         self._write(path, self.rows(path), overwrite=True)
+
+    def take_out(self, path: TablePath, name: str) -> None:
+        self._commit(path, [replace(self._entry(path, name), kind=_REMOVED)])
+
+    def put_in(self, path: TablePath, source: TablePath, name: str, instead_of: str) -> Path:
+        theirs, own = self._entry(source, name), self._entry(path, instead_of)
+        files = {file.name: file for place in (source, path) for file in self.data_files(place)}
+        copy = Path(shutil.copy(files[name], files[instead_of].with_name(name)))
+        told = replace(theirs, partition=own.partition, bucket=own.bucket, total_buckets=own.total_buckets)
+        self._commit(path, [replace(own, kind=_REMOVED), told])
+        return copy
+
+    def _entry(self, path: TablePath, name: str) -> Any:
+        view = PaimonLake(self._warehouse).view(path)
+        assert view is not None
+        loaded = cast(LoadedTable, view.handle)
+        assert loaded.head is not None
+        [entry] = [entry for entry in Manifests(loaded).live_entries(loaded.head) if entry.file.file_name == name]
+        return entry
+
+    def _commit(self, path: TablePath, entries: list[Any]) -> None:
+        commit = self._load(path).new_batch_write_builder().new_commit().file_store_commit
+        commit._try_commit("OVERWRITE", 1, lambda _: entries, changelog_entries=[])
 
     def roll_back(self, path: TablePath, snapshot_id: int) -> None:
         """LATEST first, then the newer snapshots go; their ids come again."""

@@ -5,7 +5,7 @@ A row of its tables is its key and a value; the value is the offset of its chang
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -75,7 +75,7 @@ class CleanMemoryLake(SharedMemoryLake):
         keys = pa.record_batch({"id": pa.array(deleted, pa.int64())})
         return ChangeSums(_rows(written), sum_of_hashes(row_hashes(keys)), _rows(living), gone=None)
 
-    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> RowOffsets:
         """Footers tell them, which files of others do not have."""
         foreign = [file for *_, file in self.rows(table.path) if not file.startswith("lakeward-")]
         if foreign and self.is_log:

@@ -123,7 +123,7 @@ class Subjects:
             lambda: lake.file_lists(view, None),
             lambda: lake.live_files(view),
             lambda: lake.stored_files(view),
-            lambda: lake.row_offsets(self.table, view, ()),
+            lambda: lake.row_offsets(self.table, view, {}),
             lambda: self._round(lake),
         )
         for read in reads:

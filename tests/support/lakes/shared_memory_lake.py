@@ -6,7 +6,7 @@ Rows of a log table are ranges `(bucket, start, stop, file)`, those of a primary
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -184,7 +184,7 @@ class SharedMemoryLake(SweptMemoryLake):
             current = view.snapshots[current].parent_id
         return None
 
-    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> RowOffsets:
         if self.is_log:
             return self._log_offsets(view)
         held = RowOffsets()

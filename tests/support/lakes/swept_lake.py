@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class SweptMemoryLake(MemoryLake):
         if self.files.pop(location, None) is not None:
             self.swept.append(location)
 
-    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> RowOffsets:
         held = RowOffsets()
         for bucket, start, stop, _ in () if view.head is None else self.tables[view.path].rows[view.head]:
             held.add((None, bucket.bucket_id), np.arange(start, stop))

@@ -46,7 +46,7 @@ def test_a_compacted_log_table_is_proved_by_totals_and_goes_on(world: PaimonWorl
     }
     assert world.kit.lake.new_columns(table, view) == []
     with pytest.raises(SchemaDrift, match="its rows tell no offsets"):
-        world.kit.lake.row_offsets(table, view, ())
+        world.kit.lake.row_offsets(table, view, {})
     tier(world, table, 180)
     assert not faults(check(world, table))
     assert sorted(world.kit.read(table)["id"].to_pylist()) == list(range(240))

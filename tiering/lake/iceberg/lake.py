@@ -88,7 +88,7 @@ class IcebergLake:
         table = self._load(path)
         return None if table is None else survey_of(path, table)
 
-    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> RowOffsets:
         """See `LakeMaintenance.row_offsets`."""
         return row_offsets(table, view, partitions)
 

@@ -78,7 +78,7 @@ class PaimonLake:
         loaded = self._load(path)
         return None if loaded is None else survey_of(loaded)
 
-    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> RowOffsets:
         """See `LakeMaintenance.row_offsets`."""
         return row_offsets(table, view, partitions)
 

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tiering.errors import CannotReconcile
+from tiering.lake.proof.file_footer import sum_of
 
 Place = tuple[str | None, int]
 """Name of the partition (None in a table without) and bucket."""
+
+
+@dataclass(frozen=True)
+class WrittenRows:
+    """What the footers of a place's files say together. `checksum` None: rows of them are dead, so that it is not that of the rest."""
+
+    rows: int
+    checksum: int | None
 
 
 class RowOffsets:
@@ -22,6 +32,15 @@ class RowOffsets:
 
     def __init__(self) -> None:
         self._runs: defaultdict[Place, list[tuple[int, int]]] = defaultdict(list)
+        self._written: dict[Place, WrittenRows] = {}
+
+    def copy(self) -> RowOffsets:
+        """One that can be added to."""
+        copy = RowOffsets()
+        copy._written = dict(self._written)
+        for place, runs in self._runs.items():
+            copy._runs[place] = list(runs)
+        return copy
 
     def add_place(self, place: Place) -> None:
         """Rows stand in a place; their offsets are not looked at."""
@@ -40,6 +59,21 @@ class RowOffsets:
         breaks = np.flatnonzero(np.diff(ordered) != 1) + 1
         for run in np.split(ordered, breaks):
             self._runs[place].append((int(run[0]), int(run[-1]) + 1))
+
+    def add_run(self, place: Place, start: int, stop: int) -> None:
+        """The offsets `[start, stop)` of a place."""
+        if start < stop:
+            self._runs[place].append((start, stop))
+
+    def add_footer(self, place: Place, rows: int, checksum: int | None) -> None:
+        """What the footer of a file of one place says of its rows; `checksum` None if some of them are dead."""
+        known = self._written.get(place, WrittenRows(0, 0))
+        total = None if checksum is None or known.checksum is None else sum_of((known.checksum, checksum))
+        self._written[place] = WrittenRows(known.rows + rows, total)
+
+    def written(self, place: Place) -> WrittenRows | None:
+        """What footers say of a place; None if its rows told their offsets themselves."""
+        return self._written.get(place)
 
     def ranges(self) -> dict[Place, tuple[int, int]]:
         """Per place the one range that its rows fill. Raises CannotReconcile, naming the first gap or doubled offset."""

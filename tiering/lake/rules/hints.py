@@ -11,6 +11,11 @@ def reconcile_call(path: TablePath | None, action: str) -> str:
     return f"CALL sys.reconcile_lake('{path or '<table>'}', '{action}')"
 
 
+def accept_hint(path: TablePath | None) -> str:
+    """Advice where rows tell no offsets."""
+    return f"{reconcile_call(path, 'accept')} goes on from what was recorded, and looks at no row."
+
+
 def tier_call(path: TablePath | None) -> str:
     """`CALL sys.tier_table('db.t')`, as it is typed."""
     return f"CALL sys.tier_table('{path or '<table>'}')"

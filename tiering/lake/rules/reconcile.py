@@ -154,15 +154,16 @@ def accepted(situation: Situation, held: RowOffsets | None = None) -> Ranges:
     return _in_log(situation, {bucket: TieredRange(min(starts.get(bucket, 0), at), at) for bucket, at in reached.items()})
 
 
-def retiered(situation: Situation, held: RowOffsets) -> Ranges:
-    """The ranges of `retier`, see the module. `held`: the offsets that the lake's rows have."""
+def retiered(situation: Situation, held: RowOffsets, whole: RowOffsets | None = None) -> Ranges:
+    """The ranges of `retier`, see the module. `held`: the offsets that the lake's rows have; `whole`: the same with offsets of a log
+    table that are known to be without rows."""
     check_places(situation, held)
     path = situation.survey.view.path
     if situation.table_type is TableType.PRIMARY_KEY:
         return _retiered_keys(situation, {bucket for bucket, place in situation.places.items() if place in held.places})
-    by_place = held.ranges()
+    by_place = (whole or held).ranges()
     by_bucket = {bucket: by_place[place] for bucket, place in situation.places.items() if place in by_place}
-    _check_own_partitions(situation.survey, by_bucket)
+    _check_own_partitions(situation.survey, {bucket: held.runs(situation.places[bucket])[-1][1] for bucket in by_bucket})
     starts = situation.starts
     for bucket, (first, _) in by_bucket.items():
         begin = starts.get(bucket, situation.log[bucket].log_start)
@@ -246,7 +247,7 @@ def records_left_out(situation: Situation, action: ReconcileAction, ranges: Rang
     """How many records of the log, from the first one ever tiered on, the lake lacks and no round will tier.
 
     Of a log table those that no row of the lake has, of a primary-key table the changes that were not applied to it. None = it
-    cannot be told. `held` None = the rows could not be read.
+    cannot be told. `held` None = the rows could not be read; offsets that are known to be without rows are among them.
     """
     if situation.table_type is TableType.PRIMARY_KEY:
         return 0 if action is ReconcileAction.RETIER else _changes_left_out(situation, action, ranges, held)
@@ -277,14 +278,14 @@ def _changes_left_out(situation: Situation, action: ReconcileAction, ranges: Ran
     return missing
 
 
-def _check_own_partitions(survey: LakeSurvey, held: Mapping[BucketKey, tuple[int, int]]) -> None:
+def _check_own_partitions(survey: LakeSurvey, stops: Mapping[BucketKey, int]) -> None:
     """Rows name their partition by its values, and a dropped partition may have come again under the same ones.
 
-    So rows count as a partition's only as far as the marker that the head builds on says that it was tiered.
+    So rows count as a partition's only as far as the marker that the head builds on says that it was tiered. `stops`: where they end.
     """
     known = {} if survey.head_marker is None else survey.head_marker.buckets
-    for bucket in sorted(held, key=BucketKey.sort_key):
-        _, stop = held[bucket]
+    for bucket in sorted(stops, key=BucketKey.sort_key):
+        stop = stops[bucket]
         tiered = known[bucket].tiered if bucket in known else 0
         if bucket.partition_id is not None and stop > tiered:
             raise CannotReconcile(

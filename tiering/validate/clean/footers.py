@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tiering.lake.duckdb_rows import RunQuery, text_literal
 from tiering.lake.file_lists import LakeFile
 from tiering.lake.proof.file_footer import PREFIX, FileFooter, decode_footer
+from tiering.lake.proof.file_identity import FileIdentity
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN
 from tiering.validate.lake_view import FILE_COLUMN, ROW_COLUMN
 
@@ -34,7 +35,7 @@ class FileFacts:
         return self.file.bucket if self.footer is None else self.footer.bucket.bucket_id
 
 
-def read_footers(run: RunQuery, files: Sequence[LakeFile], table_id: int, lake_table_uuid: str) -> tuple[FileFacts, ...]:
+def read_footers(run: RunQuery, files: Sequence[LakeFile], identity: FileIdentity) -> tuple[FileFacts, ...]:
     """What each file says. Raises duckdb.Error."""
     metadata: dict[str, dict[str, str]] = {}
     for first in range(0, len(files), FILES_AT_A_TIME):
@@ -42,10 +43,10 @@ def read_footers(run: RunQuery, files: Sequence[LakeFile], table_id: int, lake_t
         sql = f"SELECT file_name, decode(key), decode(value) FROM parquet_kv_metadata([{paths}]) WHERE decode(key) LIKE '{PREFIX}%'"
         for path, key, value in run(sql, {}):
             metadata.setdefault(path, {})[key] = value
-    return tuple(_facts(file, metadata.get(file.path, {}), f"{table_id}/{lake_table_uuid}") for file in files)
+    return tuple(_facts(file, metadata.get(file.path, {}), identity) for file in files)
 
 
-def _facts(file: LakeFile, metadata: dict[str, str], table: str) -> FileFacts:
+def _facts(file: LakeFile, metadata: dict[str, str], identity: FileIdentity) -> FileFacts:
     name = file.location.rpartition("/")[2]
     try:
         footer = decode_footer(metadata)
@@ -60,14 +61,12 @@ def _facts(file: LakeFile, metadata: dict[str, str], table: str) -> FileFacts:
         if name.startswith(FILE_PREFIX):
             return FileFacts(file, problem=f"the file {file.path} has the footer of a file of round {footer.round_id}")
         return FileFacts(file)  # a tool took over the footers of files that it wrote anew
-    if f"{footer.table_id}/{footer.lake_table_uuid}" != table:
-        return FileFacts(file, problem=f"the file {file.path} was written for the table {footer.table_id}/{footer.lake_table_uuid}")
+    complaint = identity.complaint(footer, file.place or None, file.bucket)
+    if complaint is not None and not identity.is_of_table(footer):
+        return FileFacts(file, problem=f"the file {file.path} {complaint}")
     if footer.rows != file.records:
         return FileFacts(file, problem=f"the footer of the file {file.path} tells of {footer.rows} rows; the lake has {file.records}")
-    if file.bucket is not None and file.bucket != footer.bucket.bucket_id:
-        place = f"stands in bucket {file.bucket}, and was written for bucket {footer.bucket.bucket_id}"
-        return FileFacts(file, footer, f"the file {file.path} {place}")
-    return FileFacts(file, footer)
+    return FileFacts(file, footer, None if complaint is None else f"the file {file.path} {complaint}")
 
 
 def make_footer_view(run: RunQuery, facts: Sequence[FileFacts], rows: str, name: str) -> None:

@@ -259,6 +259,6 @@ def test_an_unknown_version_of_a_base_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_of_a_primary_key_table_manifests_tell_where_rows_stand(table: PrimaryKeyTable) -> None:
-    assert table.kit.lake.row_offsets(table.info, table.kit.view(table.info), ()).places == {(None, 0)}
+    assert table.kit.lake.row_offsets(table.info, table.kit.view(table.info), {}).places == {(None, 0)}
     table.kit.catalog().load_table(str(table.info.path)).delete()
-    assert not table.kit.lake.row_offsets(table.info, table.kit.view(table.info), ()).places
+    assert not table.kit.lake.row_offsets(table.info, table.kit.view(table.info), {}).places

@@ -241,7 +241,7 @@ def test_a_bucket_that_is_emptied_loses_its_rows_and_no_others(table: TwoKeysTab
     table.kit.lake.tiering_factory(table.info).create_committer().commit(Committable("r3", tuple(results)), view, marker)
     assert table.in_lake() == others
     assert table.kit.view(table.info).records == len(others)
-    survey = table.kit.lake.row_offsets(table.info, table.kit.view(table.info), ())
+    survey = table.kit.lake.row_offsets(table.info, table.kit.view(table.info), {})
     assert survey.places == ({(None, 0), (None, 1)} if is_compacted else {(None, 1)})
     table.put(*table.rows_of(1, 5, name="third"))
     table.tier("r4", {B1: len(table.logs[B1])})

@@ -12,49 +12,32 @@ or of a reconciliation whose answer was lost, meets the compare-and-set on uuid,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import structlog
 
 from tiering import crash_points, errors
-from tiering.cluster.shared_lake import log_rows, recorded_by_cluster
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
+from tiering.coordinator.calls.lake_repair.decision import Decider, Decision, Inspection
 from tiering.coordinator.decisions import lake_acks, reconciliation
 from tiering.coordinator.decisions.next_action import CatalogNames, mend_of, statement_of
 from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliation
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, Way, from_text, to_text
 from tiering.coordinator.requests import Mutation
 from tiering.lake.base import Committable, Lake, LakeView, WriteResult
-from tiering.lake.maintenance import DriftCheck, ForeignOffsets, LakeMaintenance, LakeSurvey, Removal, RowRemoval
-from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.maintenance import DriftCheck, LakeSurvey, Removal, RowRemoval
+from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import check_base, tiered_offsets
-from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import is_empty, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import (
-    Ranges,
     ReconcileAction,
     Situation,
-    accepted,
-    adoptable,
-    adopted,
-    check_own,
-    check_unproved,
-    emptied,
     in_log,
     is_same,
-    kept_proofs,
-    newest_foreign,
-    records_left_out,
-    retiered,
-    unproved_problem,
-    walked_ranges,
 )
-from tiering.lake.rules.row_repair import check_not_doubled, deduplicated, retiered_rows
 from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
+from tiering.model.tables import TableInfo, TablePath
 
 _log = structlog.get_logger(__name__)
 
@@ -80,48 +63,7 @@ def reconcile_lake(parts: CallParts, request: ReconcileLake) -> ReconcileResult:
     return Reconciler(parts).reconcile(request)
 
 
-@dataclass(frozen=True)
-class Inspection:
-    """How a table stands. `passes`: a round may build on its lake table as it is, and what follows is in the log.
-
-    `problem`: what the base check says, if that is what is wrong.
-    """
-
-    record: TableRecord
-    info: TableInfo
-    survey: LakeSurvey | None
-    situation: Situation
-    passes: bool
-    ranges: Mapping[BucketKey, TieredRange]
-    problem: errors.PermanentTieringError | None = None
-
-    @property
-    def view(self) -> LakeView | None:
-        return None if self.survey is None else self.survey.view
-
-    @property
-    def marker(self) -> Marker | None:
-        return None if self.survey is None else self.survey.view.marker
-
-
-@dataclass(frozen=True)
-class _Decision:
-    """Where tiering is to go on, and how many records that leaves out (None = it cannot be told)."""
-
-    ranges: Ranges
-    records_left_out: int | None
-    removal: Removal | None = None
-
-    @property
-    def offsets(self) -> dict[str, int]:
-        return to_text({bucket: tiered.tiered for bucket, tiered in self.ranges.items()})
-
-    @property
-    def records_removed(self) -> int:
-        return 0 if self.removal is None else self.removal.rows
-
-
-def _changes_nothing(inspection: Inspection, decision: _Decision) -> bool:
+def _changes_nothing(inspection: Inspection, decision: Decision) -> bool:
     return decision.removal is None and is_same(inspection.situation, decision.ranges, inspection.ranges)
 
 
@@ -132,6 +74,7 @@ class Reconciler:
         self._table_records = parts.table_records
         self._cluster = parts.cluster
         self._lakes = parts.lakes
+        self._decider = Decider(parts)
         self._operations = parts.operations
         self._table_lock = parts.table_lock
         self._lake_changed = parts.observer.observe_soon
@@ -205,7 +148,7 @@ class Reconciler:
         """Looks at lake, log and what is recorded. Raises LakeUnavailable, ClusterUnavailable, SchemaDrift, ForbiddenLocation."""
         record = self._record(info)
         known = self._lakes.known(record, info)
-        survey = self._care(record).survey(info.path)
+        survey = self._decider.maintenance(record).survey(info.path)
         view = None if survey is None else survey.view
         log = self._cluster.offsets(info)
         names: dict[int | None, str | None] = {
@@ -240,12 +183,12 @@ class Reconciler:
 
     def records_left_out(self, action: ReconcileAction, inspection: Inspection) -> int | None:
         """How many records the action would leave out of the lake; None = it cannot be told. Raises what refuses it."""
-        return self._decide_on(action, inspection).records_left_out
+        return self._decider.decide(action, inspection).records_left_out
 
-    def _decision(self, action: ReconcileAction, inspection: Inspection) -> _Decision:
+    def _decision(self, action: ReconcileAction, inspection: Inspection) -> Decision:
         """Raises CannotReconcile with a hint that names what would be taken instead."""
         try:
-            return self._decide_on(action, inspection)
+            return self._decider.decide(action, inspection)
         except errors.CannotReconcile as refusal:
             path = inspection.info.path
             others = [other for other in ReconcileAction if other is not action and self._is_way_out(other, inspection)]
@@ -257,95 +200,12 @@ class Reconciler:
         if action is ReconcileAction.ACCEPT and is_empty(inspection.view):
             return False  # it would leave out everything
         try:
-            self._decide_on(action, inspection)
+            self._decider.decide(action, inspection)
         except errors.LakewardError:
             return False
         return True
 
-    def _decide_on(self, action: ReconcileAction, inspection: Inspection) -> _Decision:
-        situation = inspection.situation
-        check_own(situation.survey, situation.known)
-        check_unproved(situation, action)
-        is_log, is_shared = situation.table_type is TableType.LOG, situation.known.shared is not None
-        if action is ReconcileAction.DEDUPLICATE:
-            return self._deduplicated(inspection)
-        tells_offsets = unproved_problem(situation) is None
-        rows = self._held(inspection) if is_shared and is_log and tells_offsets and action is not ReconcileAction.RETIER else None
-        if rows is not None:
-            check_not_doubled(situation, rows)
-        match action:
-            case ReconcileAction.ACCEPT:
-                ranges = accepted(situation, rows)
-            case ReconcileAction.RETIER if is_shared and is_log:
-                return self._retiered_rows(inspection)
-            case ReconcileAction.RETIER:
-                held = self._held(inspection)
-                ranges = retiered(situation, held)
-                anew = emptied(situation, held, ranges)
-                removal = Removal({bucket: situation.places[bucket] for bucket in anew}, emptied=anew) if anew else None
-                return _Decision(ranges, records_left_out(situation, action, ranges, held), removal)
-            case ReconcileAction.ADOPT:
-                snapshot = adoptable(situation.survey.view)
-                ranges = adopted(situation, self._foreign_offsets(inspection, snapshot.snapshot_id))
-        return _Decision(ranges, records_left_out(situation, action, ranges, self._held_if_readable(inspection)))
-
-    def _foreign_offsets(self, inspection: Inspection, snapshot_id: int) -> ForeignOffsets:
-        """How far the other service says that it wrote with a snapshot: as the cluster has it, if that is the snapshot that it names.
-
-        Else as the snapshot's own file has it. That one is the cluster's, and as a rule outside of where files of the lake may lie.
-        """
-        info = inspection.info
-        recorded, _ = recorded_by_cluster(self._cluster, info)
-        view = inspection.situation.survey.view
-        ids_come_again = view.identity_of(snapshot_id) != snapshot_id
-        if recorded is None or recorded.lake_snapshot_id != snapshot_id or ids_come_again:
-            return self._care(inspection.record).foreign_offsets(view, snapshot_id)
-        offsets = {(bucket.partition_id, bucket.bucket_id): offset for bucket, offset in recorded.offsets.items()}
-        return ForeignOffsets(info.table_id, offsets)
-
-    def _deduplicated(self, inspection: Inspection) -> _Decision:
-        situation, info = inspection.situation, inspection.info
-        view, problem = situation.survey.view, None if situation.walk is None else situation.walk.problem
-        if situation.known.shared is None:
-            raise errors.CannotReconcile(f"no other tiering service works on the cluster of {info.path}: no row can be doubled by one")
-        if situation.table_type is TableType.PRIMARY_KEY:
-            raise errors.CannotReconcile(f"the rounds of the primary-key table {info.path} replace doubled keys themselves")
-        if isinstance(problem, errors.LakeRolledBack | errors.RecordAheadOfLake):
-            raise errors.CannotReconcile(problem.message)
-        stated: dict[BucketKey, int] = {}
-        if (foreign := newest_foreign(view)) is not None:
-            with suppress(errors.LakewardError):  # the files of all but the newest are deleted
-                stated_by_it = self._care(inspection.record).foreign_offsets(view, foreign.snapshot_id)
-                stated = {BucketKey(*place): offset for place, offset in stated_by_it.offsets.items()}
-        repair = deduplicated(situation, self._held(inspection), stated, log_rows(self._cluster, info))
-        return _Decision(repair.ranges, repair.left_out, repair.removal)
-
-    def _retiered_rows(self, inspection: Inspection) -> _Decision:
-        situation = inspection.situation
-        try:
-            held = self._held(inspection)
-        except errors.SchemaDrift:  # rows tell no offsets
-            if (ranges := walked_ranges(situation)) is None:
-                raise
-            return _Decision(ranges, 0)
-        repair = retiered_rows(situation, held, log_rows(self._cluster, inspection.info))
-        return _Decision(repair.ranges, repair.left_out, repair.removal)
-
-    def _held(self, inspection: Inspection) -> RowOffsets:
-        if inspection.survey is None:
-            return RowOffsets()
-        partitions = {name for name, _ in inspection.situation.places.values() if name is not None}
-        return self._care(inspection.record).row_offsets(inspection.info, inspection.survey.view, partitions)
-
-    def _held_if_readable(self, inspection: Inspection) -> RowOffsets | None:
-        """For an action that does not go by the rows: those that cannot be read stop it not."""
-        try:
-            return self._held(inspection)
-        except errors.LakewardError as error:
-            _log.warning("the rows of a lake table could not be counted", table=str(inspection.info.path), error=error.message)
-            return None
-
-    def _carry_out(self, request: ReconcileLake, inspection: Inspection, decision: _Decision) -> ReconcileResult:
+    def _carry_out(self, request: ReconcileLake, inspection: Inspection, decision: Decision) -> ReconcileResult:
         view, info = inspection.situation.survey.view, inspection.info
         base_round = None if view.marker is None else view.marker.round_id
         with self._table_records.changing():
@@ -358,7 +218,7 @@ class Reconciler:
             self._table_records.put(change, operations=self._operations.begun(request, info.table_id, wanted.round_id))
         row = change.commits[wanted.round_id]
         cluster_id = inspection.situation.known.cluster_id
-        proofs, ranges, epoch = kept_proofs(inspection.situation.survey, decision.ranges), decision.ranges, row.tiering_epoch
+        proofs, ranges, epoch = self._decider.proofs(inspection, decision, wanted.round_id), decision.ranges, row.tiering_epoch
         marker = Marker(cluster_id, info.table_id, view.table_uuid, wanted.round_id, epoch, base_round, ranges, proofs=proofs)
         crash_points.reach(crash_points.RECONCILE_CLAIMED)
         self._send(inspection, view, marker, decision.removal)
@@ -441,7 +301,7 @@ class Reconciler:
             self._table_records.put(*(reconciliation.abandoned(record, row, CommitState.ABORTED) for row in rows))
 
     def _read_again(self, inspection: Inspection, row: LakeCommitRecord) -> Reconciled:
-        again = self._care(inspection.record).survey(inspection.info.path)
+        again = self._decider.maintenance(inspection.record).survey(inspection.info.path)
         view = None if again is None else again.view
         landed = view is not None and any(snapshot.round_id == row.round_id for snapshot in view.snapshots.values())
         if view is None or not landed or view.tiered is None or view.marker is None or view.head is None:
@@ -481,9 +341,3 @@ class Reconciler:
 
     def _lake(self, record: TableRecord) -> Lake:
         return self._lakes.of(record.lake_format)
-
-    def _care(self, record: TableRecord) -> LakeMaintenance:
-        lake = self._lake(record)
-        if not isinstance(lake, LakeMaintenance):
-            raise errors.CannotReconcile(f"the lake format {record.lake_format} cannot be reconciled by this version")
-        return lake

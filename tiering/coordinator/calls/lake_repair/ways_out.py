@@ -17,7 +17,8 @@ import structlog
 
 from tiering import errors
 from tiering.coordinator.calls.effects import CallParts
-from tiering.coordinator.calls.lake_repair.reconcile_lake import LAKE_CATALOG, Inspection, Reconciler
+from tiering.coordinator.calls.lake_repair.decision import Inspection
+from tiering.coordinator.calls.lake_repair.reconcile_lake import LAKE_CATALOG, Reconciler
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.next_action import CatalogNames, failed_for_good, is_looked_at, mend_of, statement_of

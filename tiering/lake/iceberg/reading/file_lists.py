@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import cast
 from urllib.parse import urlparse
 
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry
 from pyiceberg.table import Table
-from pyiceberg.transforms import BucketTransform
+from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.types import DateType
 
 from tiering.errors import InvalidArgument
 from tiering.lake.base import LakeView
@@ -16,7 +18,9 @@ from tiering.lake.iceberg.catalogs.file_io import io_of
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.reading.view import marker_in
+from tiering.lake.iceberg.schema.partition_values import EPOCH, VALUE_SEPARATOR
 from tiering.lake.marker import Marker
+from tiering.model.tables import BUCKET_COLUMN
 
 
 def file_lists(view: LakeView, snapshot_id: int | None) -> FileLists:
@@ -75,7 +79,23 @@ def _file(table: Table, entry: ManifestEntry) -> LakeFile:
         )
     path = local_path(file, io_of(table).places)
     partition = f"{file.spec_id}:{file.partition!r}"
-    return LakeFile(file.file_path, path, entry.sequence_number or 0, file.record_count, partition, _bucket(table, file))
+    return LakeFile(
+        file.file_path, path, entry.sequence_number or 0, file.record_count, partition, _bucket(table, file), _place(table, file)
+    )
+
+
+def _place(table: Table, file: DataFile) -> str | None:
+    """The name of the file's partition: readers take its columns' values from here. None if the table has none, or somebody made others."""
+    texts: list[str] = []
+    for place, field in enumerate(table.metadata.specs()[file.spec_id].fields):
+        column = table.metadata.schema().find_field(field.source_id)
+        if isinstance(field.transform, BucketTransform) or column.name == BUCKET_COLUMN:
+            continue
+        value = file.partition[place]
+        if not isinstance(field.transform, IdentityTransform) or value is None:
+            return None
+        texts.append((EPOCH + timedelta(days=value)).isoformat() if isinstance(column.field_type, DateType) else str(value))
+    return VALUE_SEPARATOR.join(texts) or None
 
 
 def _bucket(table: Table, file: DataFile) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,18 +12,28 @@ from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table import Table
 
 from tiering.errors import SchemaDrift
-from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
+from tiering.lake.iceberg.primary_key.bucket_files import LiveFile, partition_of
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows
 from tiering.lake.iceberg.reading.file_footers import read_footer
 from tiering.lake.iceberg.schema.drift import drift
-from tiering.lake.rules.hints import reconcile_call
-from tiering.model.tables import BucketKey, TablePath
+from tiering.lake.iceberg.schema.partition_values import PartitionValue
+from tiering.lake.proof.file_footer import FileFooter
+from tiering.lake.rules.hints import accept_hint
+from tiering.model.tables import TablePath
 
 
-def living_offsets(
-    table: Table, path: TablePath, snapshot_id: int
-) -> Iterator[tuple[tuple[int | str, ...], BucketKey, npt.NDArray[np.int64]]]:
-    """By data file of a snapshot: its partition value, the bucket, and the offsets of its rows that are not deleted.
+@dataclass(frozen=True)
+class LivingFile:
+    """A data file: its partition value, its footer, and the offsets of its rows that are not deleted."""
+
+    location: str
+    partition: PartitionValue
+    footer: FileFooter
+    offsets: npt.NDArray[np.int64]
+
+
+def living_files(table: Table, path: TablePath, snapshot_id: int) -> Iterator[LivingFile]:
+    """The data files of a snapshot.
 
     Raises SchemaDrift for a file that somebody else wrote, whose rows tell no offsets.
     """
@@ -41,7 +52,7 @@ def living_offsets(
             raise _without_offsets(path, file)
         offsets = np.concatenate([np.zeros(0, np.int64), *(np.arange(start, stop) for start, stop in footer.runs)])
         alive = offsets[~dead[file.file_path]] if file.file_path in dead else offsets
-        yield tuple(file.partition[index] for index in range(len(file.partition))), footer.bucket, alive
+        yield LivingFile(file.file_path, partition_of(file), footer, alive)
 
 
 def _live(file: DataFile) -> LiveFile:
@@ -53,5 +64,5 @@ def _without_offsets(path: TablePath, file: DataFile) -> SchemaDrift:
         path,
         None,
         f"holds the file {file.file_path}, which somebody else wrote: the layout is clean, and its rows tell no offsets",
-        f"{reconcile_call(path, 'accept')} goes on from what was recorded, and looks at no row.",
+        accept_hint(path),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import cast
 
@@ -16,13 +16,16 @@ from tiering.lake.base import FLUSS_OFFSETS_KEY, LakeView
 from tiering.lake.fluss.offsets_file import OFFSETS_LIMIT_BYTES, is_offsets_path, parse_offsets, unreadable
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import live_bucket_files
-from tiering.lake.iceberg.reading.footer_offsets import living_offsets
+from tiering.lake.iceberg.reading.footer_offsets import living_files
 from tiering.lake.iceberg.reading.view import marker_in, summary_of, view_of
-from tiering.lake.iceberg.schema.layout import layout_of_schema
+from tiering.lake.iceberg.schema.drift import drift
+from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, FilePlace, file_place, partition_values
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import Marker
+from tiering.lake.proof.file_identity import FileIdentity
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
+from tiering.lake.rules.hints import accept_hint
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, TablePath, TableType
 
 
@@ -63,7 +66,7 @@ def _head_marker(view: LakeView, table: Table) -> Marker | None:
     return None
 
 
-def row_offsets(info: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> RowOffsets:
     """See `LakeMaintenance.row_offsets`. Streams two columns and the partition's of the head.
 
     Of a primary-key table it reads manifests only.
@@ -85,13 +88,23 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Collection[str]) ->
     return held
 
 
-def _offsets_by_footers(info: TableInfo, view: LakeView, head: int, partitions: Collection[str]) -> RowOffsets:
+def _offsets_by_footers(info: TableInfo, view: LakeView, head: int, partitions: Mapping[str, int]) -> RowOffsets:
     table, held, count = cast(Table, view.handle), RowOffsets(), len(info.partition_keys)
     names = {partition_values(info, BucketKey(None, 0), name, table.schema())[:count]: name for name in partitions}
+    identity = FileIdentity(info, view.table_uuid, partitions)
+    has_bucket = has_bucket_in_partition(info, layout_of_schema(table.schema()))
     with lake_errors(f"read the footers of the lake table {info.path}", table_path=info.path):
-        for values, bucket, offsets in living_offsets(table, info.path, head):
-            if not count or values[:count] in names:
-                held.add((names[values[:count]] if count else None, bucket.bucket_id), offsets)
+        for file in living_files(table, info.path, head):
+            if count and file.partition[:count] not in names:
+                continue  # of a partition that is gone
+            name = names[file.partition[:count]] if count else None
+            bucket_id = cast(int, file.partition[-1]) if has_bucket else None
+            if (complaint := identity.complaint(file.footer, name, bucket_id)) is not None:
+                raise drift(info.path, None, f"holds the file {file.location}, which {complaint}", accept_hint(info.path))
+            if not identity.is_former(file.footer, name):
+                place = (name, file.footer.bucket.bucket_id)
+                held.add(place, file.offsets)
+                held.add_footer(place, file.footer.rows, file.footer.checksum if len(file.offsets) == file.footer.rows else None)
     return held
 
 

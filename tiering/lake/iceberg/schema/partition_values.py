@@ -16,7 +16,7 @@ from tiering.model.tables import BucketKey, TableInfo
 
 VALUE_SEPARATOR = "$"
 """Between the values in a partition's name (Fluss)."""
-_EPOCH = date(1970, 1, 1)
+EPOCH = date(1970, 1, 1)
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 PartitionValue = tuple[int | str, ...]
@@ -63,7 +63,7 @@ def _value(column: str, kind: IcebergType, text: str) -> int | str:
         if isinstance(kind, DateType):
             day = date.fromisoformat(text)
             if day.isoformat() == text:
-                return (day - _EPOCH).days
+                return (day - EPOCH).days
         elif isinstance(kind, IntegerType):
             number = int(text)
             if str(number) == text and INT_MIN <= number <= INT_MAX:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from tiering.errors import SchemaDrift
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.proof.file_footer import FileFooter, decode_footer
-from tiering.lake.rules.hints import reconcile_call
+from tiering.lake.rules.hints import accept_hint
 from tiering.model.tables import TablePath
 
 
@@ -32,7 +32,7 @@ def without_offsets(table: TablePath, path: Path) -> SchemaDrift:
         table,
         None,
         f"holds the file {path.name}, which somebody else wrote: the layout is clean, and its rows tell no offsets",
-        f"{reconcile_call(table, 'accept')} goes on from what was recorded, and looks at no row.",
+        accept_hint(table),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,8 +22,12 @@ from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.footers import offsets_of, read_footer
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.view import marker_in, view_of
+from tiering.lake.paimon.schema.drift import drift
+from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
 from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
+from tiering.lake.proof.file_identity import FileIdentity
 from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.lake.rules.hints import accept_hint
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
 
 
@@ -41,14 +45,15 @@ def _newest_marker(loaded: LoadedTable) -> Marker | None:
     return None
 
 
-def row_offsets(info: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> RowOffsets:
     """See `LakeMaintenance.row_offsets`. Streams two columns of the head's files, or reads their footers alone."""
     held, loaded = RowOffsets(), cast(LoadedTable, view.handle)
     head = loaded.head
     if head is None:
         return held
     with lake_errors(f"read the offsets in the lake table {info.path}", table_path=info.path):
-        manifests = Manifests(loaded)
+        manifests, identity = Manifests(loaded), FileIdentity(info, view.table_uuid, partitions)
+        has_buckets = int(loaded.schema.options.get(BUCKET, UNAWARE)) != UNAWARE
         for entry in manifests.live_entries(head):
             texts = [str(value) for value in entry.partition.values]
             name = VALUE_SEPARATOR.join(texts) if texts else None
@@ -59,8 +64,13 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Collection[str]) ->
             elif loaded.schema.layout.has_row_offsets:
                 _gather(held, info, name, loaded.root / manifests.file_path(entry))
             else:
-                footer = read_footer(info.path, loaded.root / manifests.file_path(entry), int(entry.file.row_count))
-                held.add((name, footer.bucket.bucket_id), offsets_of(footer))
+                path = loaded.root / manifests.file_path(entry)
+                footer = read_footer(info.path, path, int(entry.file.row_count))
+                if (complaint := identity.complaint(footer, name, entry.bucket if has_buckets else None)) is not None:
+                    raise drift(info.path, None, f"holds the file {path.name}, which {complaint}", accept_hint(info.path))
+                if not identity.is_former(footer, name):
+                    held.add((name, footer.bucket.bucket_id), offsets_of(footer))
+                    held.add_footer((name, footer.bucket.bucket_id), footer.rows, footer.checksum)
     return held
 
 

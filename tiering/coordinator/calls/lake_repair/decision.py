@@ -1,0 +1,207 @@
+"""What a reconciliation of a lake table would do: where tiering goes on, and what that leaves out. Nothing is changed here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import structlog
+
+from tiering import errors
+from tiering.cluster.shared_lake import empty_in_log, log_rows, recorded_by_cluster
+from tiering.coordinator.calls.effects import CallParts
+from tiering.coordinator.decisions.records import TableRecord, to_text
+from tiering.lake.base import LakeView
+from tiering.lake.maintenance import ForeignOffsets, LakeMaintenance, LakeSurvey, Removal
+from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.proof.bucket_proof import BucketProof
+from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.lake.rules.empty_ranges import EmptyRanges, marked_ranges, with_empty_ranges, with_marked_ranges
+from tiering.lake.rules.rebuilt_proofs import rebuilt_proofs
+from tiering.lake.rules.reconcile import (
+    Ranges,
+    ReconcileAction,
+    Situation,
+    accepted,
+    adoptable,
+    adopted,
+    check_own,
+    check_unproved,
+    emptied,
+    kept_proofs,
+    newest_foreign,
+    records_left_out,
+    retiered,
+    unproved_problem,
+    walked_ranges,
+)
+from tiering.lake.rules.row_repair import check_not_doubled, deduplicated, retiered_rows
+from tiering.model.tables import BucketKey, TableInfo, TableType
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """How a table stands. `passes`: a round may build on its lake table as it is, and what follows is in the log.
+
+    `problem`: what the base check says, if that is what is wrong.
+    """
+
+    record: TableRecord
+    info: TableInfo
+    survey: LakeSurvey | None
+    situation: Situation
+    passes: bool
+    ranges: Mapping[BucketKey, TieredRange]
+    problem: errors.PermanentTieringError | None = None
+
+    @property
+    def view(self) -> LakeView | None:
+        return None if self.survey is None else self.survey.view
+
+    @property
+    def marker(self) -> Marker | None:
+        return None if self.survey is None else self.survey.view.marker
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Where tiering is to go on, and how many records that leaves out (None = it cannot be told)."""
+
+    ranges: Ranges
+    records_left_out: int | None
+    removal: Removal | None = None
+    held: RowOffsets | None = None
+    """The rows of a log table behind which it goes on, each offset between them being known to be without a row."""
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        return to_text({bucket: tiered.tiered for bucket, tiered in self.ranges.items()})
+
+    @property
+    def records_removed(self) -> int:
+        return 0 if self.removal is None else self.removal.rows
+
+
+class Decider:
+    """Looks at rows and logs as far as a decision needs them."""
+
+    def __init__(self, parts: CallParts) -> None:
+        self._cluster = parts.cluster
+        self._lakes = parts.lakes
+
+    def decide(self, action: ReconcileAction, inspection: Inspection) -> Decision:
+        situation = inspection.situation
+        check_own(situation.survey, situation.known)
+        check_unproved(situation, action)
+        is_log, is_shared = situation.table_type is TableType.LOG, situation.known.shared is not None
+        if action is ReconcileAction.DEDUPLICATE:
+            return self._deduplicated(inspection)
+        tells_offsets = unproved_problem(situation) is None
+        rows = self._held(inspection) if is_shared and is_log and tells_offsets and action is not ReconcileAction.RETIER else None
+        if rows is not None:
+            check_not_doubled(situation, rows)
+        match action:
+            case ReconcileAction.ACCEPT:
+                ranges = accepted(situation, rows)
+            case ReconcileAction.RETIER if is_shared and is_log:
+                return self._retiered_rows(inspection)
+            case ReconcileAction.RETIER:
+                held = self._held(inspection)
+                if is_log:
+                    return self._retiered_log(inspection, held)
+                ranges = retiered(situation, held)
+                anew = emptied(situation, held, ranges)
+                removal = Removal({bucket: situation.places[bucket] for bucket in anew}, emptied=anew) if anew else None
+                return Decision(ranges, records_left_out(situation, action, ranges, held), removal)
+            case ReconcileAction.ADOPT:
+                snapshot = adoptable(situation.survey.view)
+                ranges = adopted(situation, self._foreign_offsets(inspection, snapshot.snapshot_id))
+        return Decision(ranges, records_left_out(situation, action, ranges, self._held_if_readable(inspection)))
+
+    def _retiered_log(self, inspection: Inspection, held: RowOffsets) -> Decision:
+        situation = inspection.situation
+        whole = with_empty_ranges(situation, held, self._empty_ranges(inspection))
+        ranges = retiered(situation, held, whole)
+        left_out = records_left_out(situation, ReconcileAction.RETIER, ranges, with_marked_ranges(situation, whole))
+        return Decision(ranges, left_out, held=held)
+
+    def _empty_ranges(self, inspection: Inspection) -> EmptyRanges:
+        situation = inspection.situation
+        return EmptyRanges(situation.log, marked_ranges(situation.survey), empty_in_log(self._cluster, inspection.info))
+
+    def _foreign_offsets(self, inspection: Inspection, snapshot_id: int) -> ForeignOffsets:
+        """How far the other service says that it wrote with a snapshot: as the cluster has it, if that is the snapshot that it names.
+
+        Else as the snapshot's own file has it. That one is the cluster's, and as a rule outside of where files of the lake may lie.
+        """
+        info = inspection.info
+        recorded, _ = recorded_by_cluster(self._cluster, info)
+        view = inspection.situation.survey.view
+        ids_come_again = view.identity_of(snapshot_id) != snapshot_id
+        if recorded is None or recorded.lake_snapshot_id != snapshot_id or ids_come_again:
+            return self.maintenance(inspection.record).foreign_offsets(view, snapshot_id)
+        offsets = {(bucket.partition_id, bucket.bucket_id): offset for bucket, offset in recorded.offsets.items()}
+        return ForeignOffsets(info.table_id, offsets)
+
+    def _deduplicated(self, inspection: Inspection) -> Decision:
+        situation, info = inspection.situation, inspection.info
+        view, problem = situation.survey.view, None if situation.walk is None else situation.walk.problem
+        if situation.known.shared is None:
+            raise errors.CannotReconcile(f"no other tiering service works on the cluster of {info.path}: no row can be doubled by one")
+        if situation.table_type is TableType.PRIMARY_KEY:
+            raise errors.CannotReconcile(f"the rounds of the primary-key table {info.path} replace doubled keys themselves")
+        if isinstance(problem, errors.LakeRolledBack | errors.RecordAheadOfLake):
+            raise errors.CannotReconcile(problem.message)
+        stated: dict[BucketKey, int] = {}
+        if (foreign := newest_foreign(view)) is not None:
+            with suppress(errors.LakewardError):  # the files of all but the newest are deleted
+                stated_by_it = self.maintenance(inspection.record).foreign_offsets(view, foreign.snapshot_id)
+                stated = {BucketKey(*place): offset for place, offset in stated_by_it.offsets.items()}
+        rows_in_log = self._empty_ranges(inspection).log_rows(log_rows(self._cluster, info))
+        repair = deduplicated(situation, self._held(inspection), stated, rows_in_log)
+        return Decision(repair.ranges, repair.left_out, repair.removal)
+
+    def _retiered_rows(self, inspection: Inspection) -> Decision:
+        situation = inspection.situation
+        try:
+            held = self._held(inspection)
+        except errors.SchemaDrift:  # rows tell no offsets
+            if (ranges := walked_ranges(situation)) is None:
+                raise
+            return Decision(ranges, 0)
+        rows_in_log = self._empty_ranges(inspection).log_rows(log_rows(self._cluster, inspection.info))
+        repair = retiered_rows(situation, held, rows_in_log)
+        return Decision(repair.ranges, repair.left_out, repair.removal)
+
+    def _held(self, inspection: Inspection) -> RowOffsets:
+        if inspection.survey is None:
+            return RowOffsets()
+        places = inspection.situation.places.items()
+        partitions = {name: bucket.partition_id for bucket, (name, _) in places if name is not None and bucket.partition_id is not None}
+        return self.maintenance(inspection.record).row_offsets(inspection.info, inspection.survey.view, partitions)
+
+    def _held_if_readable(self, inspection: Inspection) -> RowOffsets | None:
+        """For an action that does not go by the rows: those that cannot be read stop it not."""
+        try:
+            return with_marked_ranges(inspection.situation, self._held(inspection))
+        except errors.LakewardError as error:
+            _log.warning("the rows of a lake table could not be counted", table=str(inspection.info.path), error=error.message)
+            return None
+
+    def proofs(self, inspection: Inspection, decision: Decision, round_id: str) -> dict[BucketKey, BucketProof]:
+        """What the marker of a reconciliation proves of the buckets of a clean table; others begin a new proof with their next round."""
+        situation, ranges = inspection.situation, decision.ranges
+        kept = kept_proofs(situation.survey, ranges)
+        if decision.held is None:
+            return kept
+        return {**rebuilt_proofs(situation.survey.view, round_id, situation.places, ranges, decision.held), **kept}
+
+    def maintenance(self, record: TableRecord) -> LakeMaintenance:
+        """The table's lake. Raises CannotReconcile for a format that cannot be looked at so."""
+        lake = self._lakes.of(record.lake_format)
+        if not isinstance(lake, LakeMaintenance):
+            raise errors.CannotReconcile(f"the lake format {record.lake_format} cannot be reconciled by this version")
+        return lake
