@@ -77,8 +77,12 @@ class LakeByHand(ABC):
         """A snapshot without any row."""
 
     @abstractmethod
+    def overwrite(self, path: TablePath, rows: pa.Table) -> None:
+        """These rows in the place of all others, in other files, without a property of ours."""
+
     def rewrite(self, path: TablePath) -> None:
-        """The same rows in other files, without a property of ours: a compaction."""
+        """The same rows in other files: a compaction."""
+        self.overwrite(path, self.rows(path))
 
     @abstractmethod
     def take_out(self, path: TablePath, name: str) -> None:
@@ -158,9 +162,8 @@ class IcebergByHand(LakeByHand):
     def empty(self, path: TablePath) -> None:
         self._load(path).delete()
 
-    def rewrite(self, path: TablePath) -> None:
-        loaded = self._load(path)
-        loaded.overwrite(loaded.scan().to_arrow())
+    def overwrite(self, path: TablePath, rows: pa.Table) -> None:
+        self._load(path).overwrite(rows)
 
     def take_out(self, path: TablePath, name: str) -> None:
         loaded = self._load(path)
@@ -260,8 +263,8 @@ class PaimonByHand(LakeByHand):
     def empty(self, path: TablePath) -> None:
         self._load(path).new_batch_write_builder().new_commit().truncate_table()
 
-    def rewrite(self, path: TablePath) -> None:
-        self._write(path, self.rows(path), overwrite=True)
+    def overwrite(self, path: TablePath, rows: pa.Table) -> None:
+        self._write(path, rows, overwrite=True)
 
     def take_out(self, path: TablePath, name: str) -> None:
         self._commit(path, [replace(self._entry(path, name), kind=_REMOVED)])

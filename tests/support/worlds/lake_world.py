@@ -180,6 +180,15 @@ class InlineDeployment:
         answer = self._request_table(table)
         assert answer.HasField("tiering_table"), self.record(table).state
         assert answer.tiering_table.table_id == table.table_id
+        return self._stepped(answer, **changes)
+
+    def tier_all(self) -> None:
+        """A round of each table that is due, one after the other."""
+        self.due()
+        while (answer := self.beat(request_table=True)).HasField("tiering_table"):
+            assert self._stepped(answer).end().error is None
+
+    def _stepped(self, answer: pb.LakeTieringHeartbeatResponse, **changes: Any) -> SteppedRound:
         assignment = replace(assignment_from_pb(answer.tiering_table, answer.coordinator_epoch), **changes)
         inline, limit = InlineTaskRunner(), 1 << 40 if self.spark is None else 0
         runners = (inline, self.spark or inline)

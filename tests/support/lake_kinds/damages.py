@@ -1,0 +1,168 @@
+"""Damages to a lake table that validation has to find, each done by hand to a copy that is right, in every format and layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from support.worlds.lake_world import LakeWorld
+from support.worlds.validated import check, faults, read, rewrite, untold
+from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.model.tables import TableInfo, TableType
+
+COLUMNS = pa.schema(
+    [
+        pa.field("region", pa.string(), nullable=False),
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("text", pa.string()),
+    ]
+)
+REGIONS = ("eu", "us")
+FIRST, SECOND = range(40), range(20, 60)
+"""Keys of the round of all tables, and of that of the one whose rows have older values."""
+
+
+@dataclass
+class Damaged:
+    """A table of two partitions and two buckets, tiered, and `twin`, another one with the same keys and other values."""
+
+    world: LakeWorld
+    table: TableInfo
+    twin: TableInfo
+
+    def file(self, region: str = "eu", bucket: int = 0, table: TableInfo | None = None) -> Path:
+        """The oldest file in a partition and bucket."""
+        files = self.world.by_hand.data_files((table or self.table).path)
+        of_bucket = [file for file in files if f"region={region}/" in str(file) and file.parent.name.endswith((f"={bucket}", f"-{bucket}"))]
+        return min(of_bucket, key=lambda file: file.stat().st_mtime_ns)
+
+    def in_place_of_it(self, other: Path, source: TableInfo | None = None) -> None:
+        """A copy of `other` stands where that file stood."""
+        self.world.by_hand.put_in(self.table.path, (source or self.table).path, other.name, self.file().name)
+
+
+Damage = Callable[[Damaged], None]
+
+
+def _rows(change: Callable[[pa.Table], pa.Table]) -> Damage:
+    def damage(damaged: Damaged) -> None:
+        file = damaged.file()
+        rewrite(file, change(read(file)))
+
+    return damage
+
+
+def _all_rows(change: Callable[[pa.Table], pa.Table]) -> Damage:
+    """Somebody writes all files anew."""
+
+    def damage(damaged: Damaged) -> None:
+        by_hand = damaged.world.by_hand
+        by_hand.overwrite(
+            damaged.table.path, change(by_hand.rows(damaged.table.path).sort_by([("region", "ascending"), ("id", "ascending")]))
+        )
+
+    return damage
+
+
+def _changed(rows: pa.Table) -> pa.Table:
+    place = rows.schema.get_field_index("text")
+    return rows.set_column(place, rows.schema.field("text"), pa.array(["wrong", *rows["text"].to_pylist()[1:]], pa.string()))
+
+
+def _another_in_its_place(rows: pa.Table) -> pa.Table:
+    return pa.concat_tables([rows.slice(0, 2), rows.slice(3, 1), rows.slice(3)])
+
+
+def _one_more(damaged: Damaged) -> None:
+    by_hand = damaged.world.by_hand
+    row = dict.fromkeys(by_hand.rows(damaged.table.path).column_names)
+    row |= {"region": "eu", "id": 9_000, "text": "mine"}
+    known = {"__bucket": 0, "__offset": 900, "__timestamp": damaged.world.clock.now()}
+    row |= {name: value for name, value in known.items() if name in row}
+    by_hand.append(damaged.table.path, pa.Table.from_pylist([row], schema=by_hand.rows(damaged.table.path).schema), {})
+
+
+def _half(damaged: Damaged) -> None:
+    content = damaged.file().read_bytes()
+    damaged.file().write_bytes(content[: len(content) // 2])
+
+
+def _older_value(rows: pa.Table) -> pa.Table:
+    """Of a key that the second round changed the row of the first one."""
+    texts = [text.replace("row 25 from 20", "row 25 from 0") for text in rows["text"].to_pylist()]
+    assert texts != rows["text"].to_pylist()
+    return rows.set_column(rows.schema.get_field_index("text"), rows.schema.field("text"), pa.array(texts))
+
+
+TO_A_FILE: Mapping[str, Damage] = {
+    "a value is another one": _rows(_changed),
+    "a row is missing in a file": _rows(lambda rows: rows.slice(1)),
+    "a row is in a file twice": _rows(lambda rows: pa.concat_tables([rows, rows.slice(0, 1)])),
+    "a row stands there in the place of another": _rows(_another_in_its_place),
+    "a file is gone from its folder": lambda damaged: damaged.file().unlink(),
+    "a file is cut in half": _half,
+}
+"""Done to one file: it can be put back."""
+TO_A_TABLE: Mapping[str, Damage] = {
+    "a file left the snapshot": lambda damaged: damaged.world.by_hand.take_out(damaged.table.path, damaged.file().name),
+    "a file of another table": lambda damaged: damaged.in_place_of_it(damaged.file(table=damaged.twin), damaged.twin),
+    "a file of another partition": lambda damaged: damaged.in_place_of_it(damaged.file("us")),
+    "a file of another bucket": lambda damaged: damaged.in_place_of_it(damaged.file(bucket=1)),
+    "a row that the log never had": _one_more,
+    "all files written anew, a row less": _all_rows(lambda rows: rows.slice(1)),
+    "all files written anew, a row twice": _all_rows(lambda rows: pa.concat_tables([rows, rows.slice(0, 1)])),
+    "all files written anew, a value is another one": _all_rows(_changed),
+}
+TO_A_TABLE_OF_KEYS: Mapping[str, Damage] = {"all files written anew, a row has an older value of its key": _all_rows(_older_value)}
+
+
+def damaged_tables(world: LakeWorld, table_type: TableType) -> dict[str, str]:
+    """Does each damage, and undoes it or takes another table for the next. By damage what validation finds: see `_findings`."""
+    damages = TO_A_TABLE if table_type is TableType.LOG else {**TO_A_TABLE, **TO_A_TABLE_OF_KEYS}
+    twin, first, *tables = (_made(world, table_type, f"t{number}") for number in range(len(damages) + 2))
+    for table in (twin, first, *tables):
+        _write(world, table, FIRST, "twin" if table is twin else "row")
+    world.tier_all()
+    if table_type is TableType.PRIMARY_KEY:
+        _write(world, tables[-1], SECOND, "row")
+        world.tier_all()
+    assert all(result.ok for result in check(world, tables[-1])), "it is right before it is damaged"
+    findings = {}
+    for name, damage in TO_A_FILE.items():
+        damaged = Damaged(world, first, twin)
+        file = damaged.file()
+        content = file.read_bytes()
+        damage(damaged)
+        findings[name] = _findings(damaged)
+        file.write_bytes(content)
+    for table, (name, damage) in zip(tables, damages.items(), strict=True):
+        damage(Damaged(world, table, twin))
+        findings[name] = _findings(Damaged(world, table, twin))
+    return findings
+
+
+def _findings(damaged: Damaged) -> str:
+    """The checks that name a difference, each once, in their order, as Markdown; "untold" if one says that it cannot tell."""
+    results = check(damaged.world, damaged.table)
+    checks = dict.fromkeys(name for name, _, _ in faults(results))
+    return ", ".join(f"`{name}`" for name in checks) or ("untold" if untold(results) else "no")
+
+
+def _made(world: LakeWorld, table_type: TableType, name: str) -> TableInfo:
+    if table_type is TableType.LOG:
+        return world.table(name, 2, ("region",), COLUMNS, ("id",))
+    return world.primary_key_table(name, 2, COLUMNS, ("region", "id"), ("region",))
+
+
+def _write(world: LakeWorld, table: TableInfo, ids: range, text: str) -> None:
+    writer = LogWriter(world.storage, table.path, f"{table.path.table_name}-{ids.start}")
+    for region in REGIONS:
+        columns = {"region": [region] * len(ids), "id": ids, "text": [f"{text} {key} from {ids.start}" for key in ids]}
+        rows = pa.table(columns, schema=COLUMNS)
+        if table.table_type is TableType.LOG:
+            writer.append(rows)
+        else:
+            writer.upsert(rows)

@@ -1,0 +1,41 @@
+"""The tables of docs/validate.md about damages: each is done to a table of each kind, and named by the checks that the page says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.lake_kinds.damages import damaged_tables
+from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
+from support.worlds.lake_world import LakeWorld
+from tiering.model.tables import TableType
+
+PAGE = Path(__file__).parents[2] / "docs" / "validate.md"
+HEADINGS = {TableType.LOG: "Log tables", TableType.PRIMARY_KEY: "Primary-key tables"}
+COLUMNS = {"iceberg-system-columns": 1, "paimon-system-columns": 2, "iceberg-clean": 3, "paimon-clean": 4}
+"""Where a kind of lake tables stands in these tables."""
+
+
+@pytest.fixture
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
+    lake_world = LakeWorld(tmp_path, kind=request.param)
+    yield lake_world
+    lake_world.close()
+
+
+def documented(table_type: TableType, kind: LakeKind) -> dict[str, str]:
+    """By damage what the page says."""
+    _, _, table = PAGE.read_text().partition(f"| {HEADINGS[table_type]} |")
+    cells = {}
+    for line in table.split("\n\n")[0].splitlines()[2:]:
+        row = [cell.strip() for cell in line.strip("|").split("|")]
+        cells[row[0]] = row[COLUMNS[kind.name]]
+    return cells
+
+
+@pytest.mark.parametrize("table_type", HEADINGS, ids=lambda table_type: table_type.value.lower())
+@pytest.mark.parametrize(("world", "kind"), [(kind, kind) for kind in LAKE_KINDS], ids=lambda kind: kind.name, indirect=["world"])
+def test_each_damage_is_named_by_the_checks_that_the_page_says(world: LakeWorld, kind: LakeKind, table_type: TableType) -> None:
+    assert documented(table_type, kind) == damaged_tables(world, table_type)
