@@ -174,7 +174,7 @@ class IcebergByHand(LakeByHand):
         loaded, theirs, own = self._load(path), self._file(source, name), self._file(path, instead_of)
         folder = own.file_path.rpartition("/")[0]
         copy = Path(shutil.copy(urlparse(theirs.file_path).path, Path(urlparse(folder).path) / name))
-        told = DataFile.from_args(
+        moved = DataFile.from_args(
             content=theirs.content,
             file_path=f"{folder}/{name}",
             file_format=theirs.file_format,
@@ -183,10 +183,10 @@ class IcebergByHand(LakeByHand):
             file_size_in_bytes=theirs.file_size_in_bytes,
             split_offsets=theirs.split_offsets,
         )
-        told.spec_id = own.spec_id
+        moved.spec_id = own.spec_id
         with loaded.transaction() as transaction, transaction.update_snapshot().overwrite() as overwrite:
             overwrite.delete_data_file(own)
-            overwrite.append_data_file(told)
+            overwrite.append_data_file(moved)
         return copy
 
     def _file(self, path: TablePath, name: str) -> DataFile:
@@ -273,8 +273,8 @@ class PaimonByHand(LakeByHand):
         theirs, own = self._entry(source, name), self._entry(path, instead_of)
         files = {file.name: file for place in (source, path) for file in self.data_files(place)}
         copy = Path(shutil.copy(files[name], files[instead_of].with_name(name)))
-        told = replace(theirs, partition=own.partition, bucket=own.bucket, total_buckets=own.total_buckets)
-        self._commit(path, [replace(own, kind=_REMOVED), told])
+        moved = replace(theirs, partition=own.partition, bucket=own.bucket, total_buckets=own.total_buckets)
+        self._commit(path, [replace(own, kind=_REMOVED), moved])
         return copy
 
     def _entry(self, path: TablePath, name: str) -> Any:

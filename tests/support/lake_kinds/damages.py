@@ -122,7 +122,7 @@ TO_A_TABLE_OF_KEYS: Mapping[str, Damage] = {"all files written anew, a row has a
 def damaged_tables(world: LakeWorld, table_type: TableType) -> dict[str, str]:
     """Does each damage, and undoes it or takes another table for the next. By damage what validation finds: see `_findings`."""
     damages = TO_A_TABLE if table_type is TableType.LOG else {**TO_A_TABLE, **TO_A_TABLE_OF_KEYS}
-    twin, first, *tables = (_made(world, table_type, f"t{number}") for number in range(len(damages) + 2))
+    twin, first, *tables = (_new_table(world, table_type, f"t{number}") for number in range(len(damages) + 2))
     for table in (twin, first, *tables):
         _write(world, table, FIRST, "twin" if table is twin else "row")
     world.tier_all()
@@ -151,7 +151,7 @@ def _findings(damaged: Damaged) -> str:
     return ", ".join(f"`{name}`" for name in checks) or ("untold" if untold(results) else "no")
 
 
-def _made(world: LakeWorld, table_type: TableType, name: str) -> TableInfo:
+def _new_table(world: LakeWorld, table_type: TableType, name: str) -> TableInfo:
     if table_type is TableType.LOG:
         return world.table(name, 2, ("region",), COLUMNS, ("id",))
     return world.primary_key_table(name, 2, COLUMNS, ("region", "id"), ("region",))

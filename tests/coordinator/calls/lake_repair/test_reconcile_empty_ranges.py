@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from support.clusters.gappy_log import without_rows_at
 from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
+from support.worlds.gappy_log import without_rows_at
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults
 from tiering import errors
