@@ -262,7 +262,7 @@ class HistoryExpired(PermanentTieringError, next_action="CALL fluss.sys.reconcil
     """Lake history that would tell whether the table was rolled back is gone."""
 
 
-class LogTruncated(PermanentTieringError, phases=("PLAN", "READ"), next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7"):
+class LogTruncated(PermanentTieringError, phases=("PLAN",), next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7"):
     """The log starts after the next row to tier."""
 
 

@@ -50,8 +50,8 @@ def fence_tierer(parts: CallParts, request: FenceTierer) -> FenceTiererResult:
             return result
         # Before the tables are free: no heartbeat comes in between.
         processes = parts.tierers.fence(request.tierer_id, [row.incarnation for row in rounds if row.incarnation is not None])
-        context = records.context(request.caller)
-        changes = [round_lifecycle.fence_tierer(context, record, request.reason) for record in running]
+        # A context each: it has the id of the round that follows.
+        changes = [round_lifecycle.fence_tierer(records.context(request.caller), record, request.reason) for record in running]
         records.put(*changes, operations=parts.operations.done(request, None, result), events=[_event(parts, request, result, processes)])
         return result
 

@@ -135,6 +135,7 @@ def assign(
         tierer_id=tierer_id,
         incarnation=incarnation,
         started_time=ctx.now.wall,
+        definition=record.definition,
         coordinator_epoch=ctx.coordinator_epoch,
         completion_target=ctx.now.wall + timedelta(milliseconds=_longest_ms(ctx, record, leaves_slots=leaves_slots)),
         waited_for_slot_ms=waited_ms,
@@ -301,12 +302,17 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
     retry = None
     if report.stopped:
         retry = ctx.now.steady
-    elif report.error.retryable:
+    elif report.error.retryable or _was_redefined(record):
         retry = ctx.now.after(backoff_ms(failures, ctx.jitter, ctx.options))
     change = change.update(error=report.error, error_count=record.error_count + 1, consecutive_failures=failures, retry_deadline=retry)
     change = change.update_errors(error_kinds.with_failure(record, report.error))
     change = change.move(ctx, TableState.FAILED, f"{report.error.error_class}: {report.error.message}", Level.ERROR)
     return _answer_call(change, ctx)
+
+
+def _was_redefined(record: TableRecord) -> bool:
+    """Whether the source table changed while the round ran: that resumes a table that failed for good, and this failure is of before."""
+    return record.round is not None and record.round.definition not in (None, record.definition)
 
 
 def _end_cancelled(ctx: Context, record: TableRecord, stats: RoundStats | None = None) -> Change:

@@ -78,6 +78,8 @@ def _action_failed(state: Round, action: act.Action, error: LakewardError) -> St
             return steps_to_commit.commit_not_sent(state, error)
         case act.Ack() if state.sent:  # the lake has it; the coordinator learns it from the finished report
             return end_well(state)
+        case act.RunSplits():
+            return failed(state, steps_to_commit.error_of_reading(error))
         case act.ReadLake() if state.sent:
             return end_failed(state, steps_to_commit.unknown(state, f"the lake could not be read again: {error.message}"))
         case _:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiering.errors import BaseMoved, Cancelled, CommitOutcomeUnknown, Fenced, LakewardError, RoundFailed
+from tiering.errors import BaseMoved, Cancelled, CommitOutcomeUnknown, Fenced, LakewardError, LogTruncated, RoundFailed, SourceChanged
 from tiering.lake.base import Committable, WriteResult
 from tiering.lake.marker import Marker
 from tiering.lake.proof.bucket_proof import advanced
@@ -31,7 +31,7 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
         return _splits_run_again(state, event)
     state = replace(state, stats=work.stats, phase=work.phase, committable=Committable(state.assignment.round_id, work.results))
     if work.error is not None:
-        return failed(state, work.error)
+        return failed(state, error_of_reading(work.error))
     plan, base = plan_of(state), base_of(state)
     prefix = contiguous_prefix(work.results, plan.bases)
     if not _is_progress(plan, prefix):
@@ -65,6 +65,16 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
     return state, act.BeginCommit(proposed)
 
 
+def error_of_reading(error: LakewardError) -> LakewardError:
+    """Returns the error of a round whose splits were not read to their end.
+
+    Of a log that was cut meanwhile only a new look tells what the lake lacks of it, if anything: a bucket that was never tiered begins later.
+    """
+    if not isinstance(error, LogTruncated):
+        return error
+    return SourceChanged(f"the log was cut while the round was under way: {error.message}", **error.ids)
+
+
 def _is_progress(plan: Plan, prefix: Prefix) -> bool:
     """Whether work moves the marker; a KV snapshot does also when no record follows it, and so does a commit planned without rows."""
     return not plan.splits or prefix.reached != plan.bases or any(result.bucket in plan.untiered for result in prefix.kept)
@@ -77,7 +87,7 @@ def _splits_run_again(state: Round, event: act.SplitsRun) -> Step:
     work, marker = event.work, state.marker
     assert marker is not None
     if work.error is not None:
-        return failed(replace(state, phase=work.phase), work.error)
+        return failed(replace(state, phase=work.phase), error_of_reading(work.error))
     prefix = contiguous_prefix(work.results, plan_of(state).bases)
     if dict(next_buckets(plan_of(state), prefix)) != dict(marker.buckets):
         return failed(state, RoundFailed("splits that were run again reached other offsets than before"))

@@ -71,6 +71,8 @@ class RoundRecord:
     """The part of the wait for a slot in which no tierer was connected."""
     unpromised_ms: int = 0
     """The part of all waits in which no row had to wait so long."""
+    definition: str | None = None
+    """Fingerprint of the source table when a tierer got the round."""
 
     @property
     def fraction_completed(self) -> float | None:

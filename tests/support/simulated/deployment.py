@@ -1,0 +1,288 @@
+"""A whole deployment of several tables in one thread, driven by a seed: the real coordinators and the real rounds over a simulated
+cluster, lake, store and network, with users and operators beside them.
+
+`step` does one random thing; while a split is read or a commit is under way others go on. Safety is checked as things happen
+(`invariants`), liveness by `healing.heal`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from support.background import tick
+from support.simulated.chance import Chance, PanicException, SimulatedDeath
+from support.simulated.cluster import SimulatedCluster
+from support.simulated.invariants import Invariants
+from support.simulated.lake import SimulatedLake
+from support.simulated.processes import TiererProcess, Wire, WireTransport, lease_keeper
+from support.simulated.store import SimulatedStore
+from support.worlds.memory_store import MemoryStore
+from support.worlds.simulated_effects import SeededIds, SimulatedClock
+from tiering import errors
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.server.coordinator import Coordinator
+from tiering.errors import Fenced, LakewardError, PermanentTieringError
+from tiering.model.rounds import Assignment, RoundState
+from tiering.model.tables import TablePath
+from tiering.round.messages import RoundReport
+from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.steps.actions import RoundOutcome
+from tiering.round.tasks.inline_runner import InlineTaskRunner
+from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire.rounds import assignment_from_pb
+
+SERVICE_TIMEOUT_MS = 10_000
+OPTIONS = CoordinatorOptions(service_timeout_ms=SERVICE_TIMEOUT_MS, backoff_max_ms=5_000, min_round_duration_ms=1, keep_rounds=6)
+PATHS = tuple(TablePath("sales", name) for name in ("clicks", "orders", "stock"))
+YEARS_MS = 4 * 365 * 86_400_000
+
+
+class DeferredPool:
+    """In place of a coordinator's threads: work waits until `run`, so that a seed tells everything."""
+
+    def __init__(self) -> None:
+        self._work: list[Callable[[], object]] = []
+
+    def submit(self, work: Callable[..., object], *arguments: object) -> Future[Any]:
+        self._work.append(lambda: work(*arguments))
+        return Future()
+
+    def shutdown(self, **_: object) -> None:
+        self._work.clear()
+
+    def run(self) -> None:
+        """Does what waits."""
+        work, self._work = self._work, []
+        for step in work:
+            try:
+                step()
+            except (LakewardError, PanicException):
+                pass  # it is logged, and observed again later
+
+
+class Deployment:
+    """See the module. `outcomes` counts how rounds and CALLs ended."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = Chance(seed)
+        self.random = self.chance.random
+        self.clock, self.ids = SimulatedClock(), SeededIds()
+        self.outcomes: Counter[str] = Counter()
+        self.cluster = SimulatedCluster(self.chance, self.clock)
+        self.lake = SimulatedLake(self.chance, self.cluster.partition_names)
+        self.lake.tag_moves_in_the_commit = seed % 4 != 3
+        self.lake.now = self.clock.now
+        self.store = SimulatedStore(self.chance)
+        self.invariants = Invariants(self.cluster, self.lake)
+        self.damaged: set[TablePath] = set()
+        """Tables with which a user, or a loss of the cluster's, did what may stop them for good."""
+        self.wire = Wire(self.chance, self._coordinator_of_a_message, self.coordinator_died)
+        self.late_beats: list[pb.LakeTieringHeartbeatRequest] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+        self._depth = 0
+        for number, path in enumerate(PATHS):
+            self.create(path, primary_key=number == 2 or (number == 1 and seed % 3 == 0), partitioned=number == 1)
+        self.former: Coordinator | None = None
+        """A coordinator that does not know yet that it was replaced."""
+        self._pools: list[DeferredPool] = []
+        self.coordinator = self._start_coordinator()
+        self.tierers = [self._process(f"tierer-{number}") for number in range(2)]
+        self.lake.during_commits = self.cluster.during_reads = self._others_go_on
+
+    # --- tables
+
+    def create(self, path: TablePath, *, primary_key: bool, partitioned: bool) -> None:
+        """A new source table."""
+        info = self.cluster.create(path, primary_key=primary_key, partitioned=partitioned)
+        self.invariants.infos[info.table_id] = info
+        for bucket in self.cluster.buckets(info):
+            self.cluster.append_to(info, bucket, self.random.randint(0, 4))
+
+    # --- coordinators
+
+    def _start_coordinator(self) -> Coordinator:
+        while True:
+            try:
+                coordinator = Coordinator(self.store, self.cluster, lambda _: self.lake, OPTIONS, self.clock, self.ids, self.random.random)
+            except (LakewardError, SimulatedDeath):
+                continue  # whoever runs it starts it again
+            pool = DeferredPool()
+            self._pools = [pool]
+            coordinator.observer._pool = coordinator.observer._lakes_pool = pool  # type: ignore[assignment]
+            coordinator.commits.locks.wait_seconds = 0  # in one thread nobody ever lets go meanwhile
+            return coordinator
+
+    def restart_coordinator(self, *, clean: bool = True) -> None:
+        """The coordinator ends, or is gone, and another one takes over the store."""
+        if clean:
+            self.coordinator.close()
+        self.former = None
+        self.coordinator = self._start_coordinator()
+
+    def coordinator_died(self) -> None:
+        self.restart_coordinator(clean=False)
+
+    def add_coordinator(self) -> None:
+        """Another one takes the store over while the former still answers."""
+        self.former, self.coordinator = self.coordinator, self._start_coordinator()
+
+    def _coordinator_of_a_message(self) -> Coordinator:
+        if self.former is not None and self.random.random() < 0.4:
+            return self.former
+        return self.coordinator
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Time passes; every background loop runs once."""
+        self.clock.ms += milliseconds
+        self.cluster.collect_garbage()
+        self.in_background(lambda: tick(self.coordinator))
+        for pool in self._pools:
+            pool.run()
+        for tierer in self.tierers:
+            if not tierer.asleep and tierer.leases is not None:
+                self._quietly(tierer.leases.turn)
+
+    def in_background(self, work: Callable[[], object]) -> None:
+        """As a background loop: what fails is tried again later."""
+        try:
+            work()
+        except SimulatedDeath:
+            self.coordinator_died()
+        except Fenced:
+            if self.former is None:
+                raise
+        except (LakewardError, PanicException):
+            pass  # it is logged, and tried again
+
+    @staticmethod
+    def _quietly(work: Callable[[], object]) -> None:
+        with contextlib.suppress(LakewardError):
+            work()
+
+    # --- tierers
+
+    def _process(self, tierer_id: str) -> TiererProcess:
+        is_older = self.chance.strikes("tierer-older", 0.1)
+        process = TiererProcess(tierer_id, None if is_older else self.ids.new_id(), started_at_ms=self.random.randrange(1 << 40))
+        process.leases = lease_keeper(WireTransport(process, self.wire), self.clock, f"{tierer_id}-{self.ids.new_id()}")
+        return process
+
+    def replace_process(self, tierer: TiererProcess) -> TiererProcess:
+        """It is gone, and another takes its place, at times under its name."""
+        name = tierer.tierer_id if self.random.random() < 0.5 else self.ids.new_id()
+        self.tierers[self.tierers.index(tierer)] = process = self._process(name)
+        return process
+
+    def advance(self, tierer: TiererProcess) -> None:
+        """One step of one of its rounds."""
+        rounds = [item for item in tierer.running.items() if item[0] not in tierer.busy]
+        if tierer.asleep or not rounds:
+            return
+        round_id, (assignment, runner) = self.random.choice(rounds)
+        tierer.busy.add(round_id)
+        try:
+            outcome = runner.advance()
+        finally:
+            tierer.busy.discard(round_id)
+        if outcome is not None and tierer.running.pop(round_id, None) is not None:
+            self._round_ended(tierer, assignment, runner, outcome)
+
+    def _round_ended(self, tierer: TiererProcess, assignment: Assignment, runner: RoundRunner, outcome: RoundOutcome) -> None:
+        self.outcomes[outcome.state.value] += 1
+        assert self.invariants.broken is None, self.invariants.broken
+        if outcome.error is not None:
+            self.outcomes[outcome.error.error_class] += 1
+            known = hasattr(errors, outcome.error.error_class) or outcome.error.error_class == PanicException.__name__
+            assert known, f"a round of {assignment.path} ended with {outcome.error!r}"
+            permanent = isinstance(outcome.error, PermanentTieringError) and outcome.state is RoundState.FAILED
+            assert not permanent or assignment.path in self.damaged, f"{outcome.error!r} of {assignment.path}, which nobody damaged"
+            self._check_left_files(assignment, runner, outcome)
+        assert tierer.leases is not None
+        tierer.leases.release(runner)
+        tierer.outbox.append(RoundReport(assignment, outcome))
+
+    def _check_left_files(self, assignment: Assignment, runner: RoundRunner, outcome: RoundOutcome) -> None:
+        """A round that fails before it sent anything deletes its own files."""
+        is_shared = self.invariants.rounds_of[assignment.round_id] is None
+        if runner._state.sent or runner.granted or outcome.state is not RoundState.FAILED or is_shared:
+            return
+        files = [name for name in self.lake.files if f"lakeward-{assignment.round_id}-" in name]
+        assert not files, f"round {assignment.round_id} failed with {outcome.error!r} and left {files}"
+
+    def beat(self, tierer: TiererProcess) -> None:
+        """One heartbeat, which may get lost, come late or twice; the same for its answer."""
+        if tierer.asleep:
+            return
+        request, reports = tierer.heartbeat()
+        if self.chance.strikes("heartbeat-lost", 0.06):
+            self.late_beats = [*self.late_beats, request][-4:]
+            return
+        answer = self._deliver(request)
+        if answer is not None and self.chance.strikes("heartbeat-repeated", 0.04):
+            self._deliver(request)
+        if answer is None or self.chance.strikes("heartbeat-answer-lost", 0.06):
+            return
+        tierer.outbox = [report for report in tierer.outbox if report not in reports]
+        for item in answer.tiering_table_resp:
+            refused = tierer.running.get(item.round_id)
+            if refused is not None and (item.cancel or item.HasField("error")):
+                refused[1].cancel("the coordinator refused the round")
+        if answer.HasField("tiering_table"):
+            self._begin(tierer, assignment_from_pb(answer.tiering_table, answer.coordinator_epoch))
+
+    def _begin(self, tierer: TiererProcess, assignment: Assignment) -> None:
+        if assignment.round_id in tierer.running or len(tierer.running) >= tierer.slots or tierer not in self.tierers:
+            return
+        stored = MemoryStore.round(self.store, assignment.round_id)
+        is_known = stored is None or stored.incarnation is not None
+        self.invariants.handed_out(assignment.round_id, tierer.incarnation, is_known=is_known)
+        tierer.running[assignment.round_id] = (assignment, RoundRunner(self._world(tierer), assignment))
+
+    def _world(self, tierer: TiererProcess) -> RoundWorld:
+        assert tierer.leases is not None
+        inline, transport = InlineTaskRunner(), WireTransport(tierer, self.wire)
+        return RoundWorld(transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, 0, tierer.leases)
+
+    def _deliver(self, request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse | None:
+        """The answer; None if the coordinator has none."""
+        coordinator = self._coordinator_of_a_message()
+        try:
+            return coordinator.heartbeats.handle(request)[0]
+        except SimulatedDeath:
+            self.coordinator_died()
+        except Fenced:
+            assert coordinator is not self.coordinator or coordinator.table_records.fenced is None, "the only coordinator is fenced"
+            self.former = None if coordinator is self.former else self.former
+        except LakewardError:
+            pass  # of the store: the heartbeat is repeated
+        return None
+
+    def deliver_late_beat(self) -> None:
+        """A lost heartbeat arrives after all, perhaps of a process that is gone."""
+        if self.late_beats:
+            self.chance.note("heartbeat-late")
+            self._deliver(self.late_beats.pop(self.random.randrange(len(self.late_beats))))
+
+    # --- all together
+
+    def _others_go_on(self) -> None:
+        """While something takes its time."""
+        if self._depth or not self.chance.faulty or self.random.random() < 0.7:
+            return
+        self._depth += 1
+        try:
+            for _ in range(self.random.choice((1, 1, 4))):
+                self.meanwhile()
+        finally:
+            self._depth -= 1
+
+    def trace(self) -> str:
+        """A digest of everything that coordinators and lake went through."""
+        events = [(event.occurred_at, event.event_type, event.round_id) for event in reversed(self.store.events(limit=1_000_000))]
+        lake = [(str(path), sorted(table.markers.items())) for path, table in sorted(self.lake.tables.items())]
+        return hashlib.sha256(repr((events, lake, sorted(self.outcomes.items()), self.random.random())).encode()).hexdigest()

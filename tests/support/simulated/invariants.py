@@ -1,0 +1,117 @@
+"""What must hold whatever happens (DESIGN 11), looked at when a commit lands, a file goes, a record is written or a round is handed out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from support.lakes.memory_lake import Range, Request
+from support.simulated.cluster import CYCLE, SimulatedCluster
+from support.simulated.lake import SimulatedLake
+from tiering.lake.marker import Marker
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey, TableInfo
+
+Gaps = dict[BucketKey, set[int]]
+
+
+class Invariants:
+    """Raises AssertionError as soon as one is broken; the first is kept in `broken`, for a round takes any error for a failure.
+
+    `accepting`: the CALL that runs just now may leave records out; which ones is kept in `gaps`, by lake table.
+    """
+
+    def __init__(self, cluster: SimulatedCluster, lake: SimulatedLake) -> None:
+        self._cluster, self._lake = cluster, lake
+        self.broken: str | None = None
+        self.gaps: defaultdict[str, Gaps] = defaultdict(dict)
+        self.retiered: set[str] = set()
+        """Lake tables of primary-key tables to which changes may have been applied twice."""
+        self.landed_rounds: set[str] = set()
+        self.landed: defaultdict[int, dict[BucketKey, int]] = defaultdict(dict)
+        """By source table, how far any marker ever went."""
+        self.rounds_of: dict[str, str | None] = {}
+        """By round, the process that has it."""
+        self.infos: dict[int, TableInfo] = {}
+        cluster.told = self.recorded
+        lake.on_landing, lake.on_delete = self.commit_landed, self.file_deleted
+
+    def commit_landed(self, request: Request, base: Marker | None) -> None:
+        """Each offset once, markers in a chain, nothing beyond the log, a round once. `base`: the newest marker before."""
+        marker, after = request.marker, self._lake.tables[request.path]
+        head = after.head
+        assert head is not None
+        self._require(marker.round_id not in self.landed_rounds, f"round {marker.round_id} landed twice")
+        self.landed_rounds.add(marker.round_id)
+        self._require(marker.base_round_id == (None if base is None else base.round_id), f"the chain of {request.path} is broken")
+        if base is not None and base.table_id == marker.table_id:
+            self._require(marker.tiering_epoch > base.tiering_epoch, f"epoch {marker.tiering_epoch} after {base.tiering_epoch}")
+        info = self.infos[marker.table_id]
+        self._check_owner(request, after.rows[head])
+        for bucket, reached in marker.buckets.items():
+            _, end = self._cluster.all_logs[marker.table_id][bucket]
+            self._require(reached.tiered <= end, f"the marker of {request.path} is beyond the log of bucket {bucket}")
+            self._require(not (info.primary_key and reached.tiered % len(CYCLE) == 2), f"{bucket} of {request.path} stops within an update")
+            rows = [row for row in after.rows[head] if row[0] == bucket]
+            self._check_rows(request, info, bucket, reached.start, reached.tiered, rows, end_of_log=end)
+            self.landed[marker.table_id][bucket] = max(reached.tiered, self.landed[marker.table_id].get(bucket, 0))
+
+    def _check_owner(self, request: Request, rows: Iterable[Range]) -> None:
+        owners = {self._lake.contents[file].table_id for *_, file in rows}
+        self._require(owners <= {request.marker.table_id}, f"{request.path} has rows of the tables {owners}")
+
+    def _check_rows(
+        self, request: Request, info: TableInfo, bucket: BucketKey, start: int, tiered: int, rows: list[Range], end_of_log: int
+    ) -> None:
+        gaps = self.gaps[request.uuid].setdefault(bucket, set())
+        start = 0 if info.primary_key else start  # what was before its log is in a KV snapshot
+        reached, missing = start, set[int]()
+        doubled = False
+        for first, stop in sorted((first, stop) for _, first, stop, _ in rows if stop > first):
+            missing |= set(range(reached, first))
+            doubled |= first < reached
+            reached = max(reached, stop)
+        missing |= set(range(reached, tiered))
+        self._require(reached <= tiered, f"bucket {bucket} of {request.path} has rows up to {reached}, its marker says {tiered}")
+        if not request.ranges:  # a reconciliation: what it leaves out it says (`Users.reconcile`)
+            gaps |= missing
+            self.retiered.add(request.uuid)
+        self._require(missing <= gaps, f"bucket {bucket} of {request.path} lacks {sorted(missing - gaps)} of [{start}, {tiered})")
+        may_repeat = bool(info.primary_key) and request.uuid in self.retiered
+        self._require(not doubled or may_repeat, f"bucket {bucket} of {request.path} has offsets twice: {sorted(rows)}")
+        log_start, _ = self._cluster.all_logs[info.table_id][bucket]
+        self._require(start <= log_start or not rows, f"bucket {bucket} of {request.path} begins at {start}, its log at {log_start}")
+
+    def _require(self, holds: bool, complaint: str) -> None:
+        if not holds:
+            self.broken = self.broken or complaint
+            raise AssertionError(self.broken)
+
+    def gap(self, uuid: str) -> int:
+        """Records that reconciliations left out of a lake table."""
+        return sum(map(len, self.gaps[uuid].values()))
+
+    def file_deleted(self, name: str) -> None:
+        """No snapshot names it, and no commit that may still land."""
+        for path, table in self._lake.tables.items():
+            for snapshot in table.snapshots:
+                self._require(name not in table.named[snapshot], f"{name} is deleted, which snapshot {snapshot} of {path} names")
+        for request in self._lake.late:
+            table = self._lake.tables.get(request.path)
+            if table is not None and (table.uuid, self._lake.tiered(table)) == (request.uuid, request.tiered):
+                names = {request.manifest, *(file for *_, file in request.ranges)}
+                self._require(name not in names, f"{name} is deleted, which a late commit of {request.path} names")
+
+    def recorded(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+        """The cluster is never told more than a marker in the lake ever said: it may cut its log up to there."""
+        landed = self.landed[table.table_id]
+        for bucket, offset in snapshot.offsets.items():
+            self._require(offset <= landed.get(bucket, 0), f"{table.path} is recorded up to {offset} in {bucket}, the lake is at {landed}")
+
+    def handed_out(self, round_id: str, incarnation: str | None, *, is_known: bool) -> None:
+        """A round is one process's; of one that an older process may have had, which no `is_known` tells apart, nothing is said."""
+        if incarnation is None or not is_known:
+            self.rounds_of[round_id] = None
+            return
+        owner = self.rounds_of.setdefault(round_id, incarnation)
+        self._require(owner in (incarnation, None), f"round {round_id} is handed to {incarnation}, and {owner} has it")

@@ -1,0 +1,307 @@
+"""A lake in memory whose files know which rows they really hold, and that breaks as storages, catalogs, libraries and users do.
+
+What a commit says of its files is compared with them when it lands (`on_landing`). Each lake table has a folder, which stays its own when
+it is renamed.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from support.lakes.memory_lake import MemoryCommitter, MemoryFactory, MemoryTable, Range, Request
+from support.lakes.swept_lake import SweptMemoryLake
+from support.simulated.chance import Chance, PanicException
+from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced, LakeUnavailable
+from tiering.lake.base import NO_PROPERTIES, Committable, LakeView, WriteResult, WriterInitContext
+from tiering.lake.maintenance import LakeSurvey, StoredFile
+from tiering.lake.marker import Marker
+from tiering.lake.rules.commit_check import check_committable
+from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.model.tables import SNAPSHOT_OFFSET, BucketKey, TableInfo, TablePath, TableType
+
+UNAVAILABLE = 0.003
+COMMIT_SHARE = 0.08
+"""Of commit requests, for each thing that happens to them."""
+
+
+@dataclass(frozen=True)
+class FileContent:
+    """The rows of one data file: `[start, stop)` of a bucket's log, behind its KV snapshot as of `snapshot_offset`, if it has one."""
+
+    table_id: int
+    bucket: BucketKey
+    start: int
+    stop: int
+    snapshot_offset: int | None = None
+    replaces: bool = False
+
+
+class SimulatedLake(SweptMemoryLake):
+    """See the module. `on_landing` gets each commit of ours that landed, with the newest marker before it."""
+
+    def __init__(self, chance: Chance, partition_names: Mapping[int, str]) -> None:
+        super().__init__()
+        self.chance = chance
+        self.contents: dict[str, FileContent] = {}
+        self.folders: dict[str, TablePath] = {}
+        """Of lake tables, by uuid."""
+        self.folder_of_file: dict[str, TablePath] = {}
+        self.named_by: dict[str, dict[int, frozenset[str]]] = {}
+        """By lake table and snapshot, the files that it needs."""
+        self.on_landing: Callable[[Request, Marker | None], None] = lambda request, base: None
+        self.on_delete: Callable[[str], None] = lambda name: None
+        self.during_commits: Callable[[], None] = lambda: None
+        self._partition_names = partition_names
+        self.faults = self._fault_of_request
+
+    def answer(self, what: str) -> None:
+        """At times the catalog has none, or the library that asks it breaks."""
+        if self.chance.strikes("lake-unreachable", UNAVAILABLE):
+            raise LakeUnavailable(f"the catalog does not answer: {what}")
+        if self.chance.strikes("lake-panic", UNAVAILABLE):
+            raise PanicException("in a library that talks to the catalog")
+
+    def view(self, path: TablePath) -> LakeView | None:
+        self.answer("view")
+        return super().view(path)
+
+    def ensure_table(self, table: TableInfo) -> LakeView:
+        self.answer("making a table")
+        if table.path not in self.tables:
+            self.tables[table.path] = MemoryTable(f"lake-{self.new_id()}")
+            self.folders[self.tables[table.path].uuid] = table.path
+            self.named_by[self.tables[table.path].uuid] = self.tables[table.path].named
+        if self.chance.strikes("table-made-answer-lost", 0.03):
+            raise LakeUnavailable("the answer of the catalog got lost after it made the table")
+        return super().ensure_table(table)
+
+    def tiering_factory(self, table: TableInfo) -> MemoryFactory:
+        uuid = self._ensured.get(table.path)
+        if uuid is None:
+            uuid = self.tables[table.path].uuid if table.path in self.tables else ""
+        return SimulatedFactory(self, table.path, uuid)
+
+    def write(self, name: str) -> str:
+        raise AssertionError(f"{name} has no folder")
+
+    def write_in(self, folder: TablePath, name: str) -> str:
+        """A file is there from now on."""
+        self.files[name] = self.now()
+        self.folder_of_file[name] = folder
+        return name
+
+    def remove(self, name: str) -> None:
+        """A file is gone."""
+        if name in self.files:
+            self.on_delete(name)
+            del self.files[name]
+
+    def receive(self, request: Request) -> bool:
+        table = self.tables.get(request.path)
+        newest = None if table is None else self.tiered(table)
+        base = None if table is None or newest is None else table.markers.get(newest)
+        emptied = {content.bucket for *_, file in request.ranges if (content := self.contents[file]).replaces}
+        landed = super().receive(request) if table is None else self._received(request, table, emptied)
+        if landed:
+            self.on_landing(request, base)
+        return landed
+
+    def _received(self, request: Request, table: MemoryTable, emptied: Collection[BucketKey]) -> bool:
+        """As `receive`, in place of all rows of the buckets in `emptied`."""
+        head = table.head
+        if head is None:
+            return super().receive(request)
+        all_rows = table.rows[head]
+        table.rows[head] = tuple(row for row in all_rows if row[0] not in emptied)
+        try:
+            return super().receive(request)
+        finally:
+            table.rows[head] = all_rows
+
+    def _fault_of_request(self) -> str:
+        """What happens to a commit request."""
+        self.during_commits()
+        for fault, happens in (("commit-request-lost", "lost"), ("commit-answer-lost", "answer lost"), ("commit-request-late", "late")):
+            if self.chance.strikes(fault, COMMIT_SHARE):
+                return happens
+        return "ok"
+
+    # --- what users do to it
+
+    def compact(self, path: TablePath) -> bool:
+        """Somebody rewrites the rows of the head to other files."""
+        table = self.tables.get(path)
+        if table is None or table.head is None or not table.rows[table.head]:
+            return False
+        rows: list[Range] = []
+        for bucket, start, stop, file in table.rows[table.head]:
+            name = self.write_in(self.folders[table.uuid], f"{self.new_id():05}-compacted.parquet")
+            self.contents[name] = replace(self.contents[file], start=start, stop=stop, snapshot_offset=None, replaces=False)
+            rows.append((bucket, start, stop, name))
+        self._add(table, tuple(rows), None, ())
+        return True
+
+    def roll_back(self, path: TablePath) -> bool:
+        """Somebody sets the main branch on the snapshot before the head."""
+        table = self.tables.get(path)
+        parent = None if table is None or table.head is None else table.snapshots[table.head].parent_id
+        if table is None or parent is None or parent not in table.snapshots:
+            return False
+        table.head = parent
+        return True
+
+    def untag(self, path: TablePath) -> bool:
+        table = self.tables.get(path)
+        if table is None or table.tag is None:
+            return False
+        table.tag = None
+        return True
+
+    def drop(self, path: TablePath) -> bool:
+        """Drops a table; its files stay for whoever sweeps the storage."""
+        return self.tables.pop(path, None) is not None
+
+    def expire_parents(self, path: TablePath) -> bool:
+        """Somebody keeps nothing but the head and what the tag names."""
+        table = self.tables.get(path)
+        kept = set() if table is None else {table.head, self.tiered(table)}
+        if table is None or len(table.snapshots) <= len(kept):
+            return False
+        table.snapshots = {number: snapshot for number, snapshot in table.snapshots.items() if number in kept}
+        return True
+
+    # --- maintenance
+
+    def survey(self, path: TablePath) -> LakeSurvey | None:
+        self.meanwhile()
+        view = self.view(path)
+        if view is None:
+            return None
+        table = self.tables[path]
+        markers = [number for number in table.snapshots if number in table.markers]
+        newest = table.markers[max(markers)] if markers else None
+        return LakeSurvey(view, newest, self._head_marker(table))
+
+    @staticmethod
+    def _head_marker(table: MemoryTable) -> Marker | None:
+        at = table.head
+        while at is not None and at in table.snapshots:
+            if at in table.markers:
+                return table.markers[at]
+            at = table.snapshots[at].parent_id
+        return None
+
+    def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
+        self.meanwhile()
+        folder = self.folders[view.table_uuid]
+        return [StoredFile(name, name, 1, written) for name, written in sorted(self.files.items()) if self.folder_of_file[name] == folder]
+
+    def live_files(self, view: LakeView) -> Collection[str]:
+        self.meanwhile()
+        named = self.named_by[view.table_uuid]  # metadata in hand, also of a table that was dropped since
+        return frozenset().union(*(named[snapshot] for snapshot in view.snapshots))
+
+    def delete_file(self, view: LakeView, location: str) -> None:
+        self.meanwhile()
+        if location in self.files:
+            self.remove(location)
+            self.swept.append(location)
+
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+        held = RowOffsets()
+        current = self.tables.get(view.path)
+        if view.head is None or current is None or current.uuid != view.table_uuid:
+            return held
+        for bucket, start, stop, _ in current.rows[view.head]:
+            name = None if bucket.partition_id is None else self._partition_names[bucket.partition_id]
+            if table.table_type is TableType.PRIMARY_KEY:
+                held.add_place((name, bucket.bucket_id))
+            elif name is None or name in partitions:
+                held.add((name, bucket.bucket_id), np.arange(start, stop))
+        return held
+
+
+class SimulatedFactory(MemoryFactory):
+    """Makes writers that keep what they were given."""
+
+    _lake: SimulatedLake
+
+    def create_writer(self, context: WriterInitContext) -> SimulatedWriter:  # type: ignore[override]
+        if self._uuid != context.lake_table_uuid:
+            raise LakeTableReplaced(f"the lake table {self._path} is {self._uuid}, not {context.lake_table_uuid}")
+        return SimulatedWriter(self._lake, self._path, context)
+
+    def create_committer(self) -> SimulatedCommitter:
+        return SimulatedCommitter(self._lake, self._path)
+
+
+class SimulatedWriter:
+    """A `LakeWriter` that notes which rows it was given."""
+
+    def __init__(self, lake: SimulatedLake, path: TablePath, context: WriterInitContext) -> None:
+        self._lake, self._context = lake, context
+        replacing = "-replacing" if context.replaces else ""
+        name = f"lakeward-{context.round_id}-{context.attempt_nonce}-{context.bucket}{replacing}.parquet".replace("/", "_")
+        self._file = lake.write_in(path, name)
+        self._snapshot_offset: int | None = None
+        self._start: int | None = None
+        self._stop: int | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if self._lake.chance.strikes("lake-disk-full", 0.004):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        if self._lake.chance.strikes("writer-panic", 0.004):
+            raise PanicException("in a library that writes")
+        offsets = batch.column(batch.schema.get_field_index("__offset"))
+        first, last = offsets[0].as_py(), offsets[-1].as_py()
+        if first == SNAPSHOT_OFFSET:
+            assert self._context.replaces, "a KV snapshot is written beside rows that stand"
+            self._snapshot_offset = batch.column(0)[0].as_py()
+            return
+        assert last - first + 1 == batch.num_rows
+        assert self._stop in (None, first), f"offset {first} is written behind {self._stop}"
+        self._start = first if self._start is None else self._start
+        self._stop = last + 1
+
+    def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
+        start = starting_offset if self._start is None else self._start
+        stop = start if self._stop is None else self._stop
+        bucket = self._context.bucket
+        self._lake.contents[self._file] = FileContent(
+            self._context.table.table_id, bucket, start, stop, self._snapshot_offset, self._context.replaces
+        )
+        return WriteResult(bucket, starting_offset, reached_offset, reached_offset - starting_offset, 1, 1, self._file.encode())
+
+    def abort(self) -> None:
+        self._lake.remove(self._file)
+
+
+class SimulatedCommitter(MemoryCommitter):
+    """A `LakeCommitter` that sends one request, about the rows that its files really have."""
+
+    _lake: SimulatedLake
+
+    def commit(self, committable: Committable, base: LakeView, marker: Marker, properties: Mapping[str, str] = NO_PROPERTIES) -> int:
+        check_committable(committable, base, marker)
+        if self._lake.chance.strikes("committer-panic", 0.01):
+            raise CommitOutcomeUnknown("a library broke while it sent the commit")
+        manifest = self._lake.write_in(self._path, f"lakeward-{marker.round_id}-m{self._lake.new_id()}.avro")
+        ranges = tuple(row for result in committable.results for row in self._rows_of(result.payload.decode()))
+        self._lake.send(Request(self._path, base.table_uuid, base.head, base.tiered, marker, ranges, manifest, base.head_identity))
+        head = self._lake.tables[self._path].head
+        assert head is not None
+        return head
+
+    def _rows_of(self, file: str) -> list[Range]:
+        content = self._lake.contents[file]
+        log = (content.bucket, content.start, content.stop, file)
+        return [log] if content.snapshot_offset is None else [(content.bucket, 0, content.snapshot_offset, file), log]
+
+    def abort(self, committable: Committable) -> None:
+        for result in committable.results:
+            self._lake.remove(result.payload.decode())

@@ -1,0 +1,189 @@
+"""One story of a simulated deployment: random things in random order, then a time without faults in which everything has to heal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from support.simulated.cluster import FRESHNESS_MS
+from support.simulated.deployment import Deployment
+from support.simulated.users import Users
+from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
+from tiering.model.states import TableState
+from tiering.model.tables import BucketKey, TableInfo
+
+HEALING_TURNS = 80
+"""Of a second of simulated time or two each: back-offs are 5 s at most, leases 20 s."""
+QUIET_TURNS = 3
+"""Turns after the lake has everything, until all records say so, too."""
+
+
+class SimulatedStory:
+    """`run` is all of it."""
+
+    def __init__(self, seed: int) -> None:
+        self.world = Deployment(seed)
+        self.users = Users(self.world)
+        self.world.meanwhile = self._someone_goes_on
+        world, users = self.world, self.users
+        self._things: dict[Callable[[], object], int] = {
+            self._advance: 330,
+            self._beat: 120,
+            lambda: world.pass_time(world.random.choice((100, 500, 1_500))): 90,
+            users.append: 60,
+            world.lake.deliver_late: 20,
+            world.wire.deliver_late: 15,
+            world.deliver_late_beat: 10,
+            users.touch_lake: 20,
+            users.take_snapshot: 12,
+            users.cut_log: 5,
+            users.lose_records: 2,
+            users.forget_record: 3,
+            users.drop_table: 2,
+            users.switch_lake: 3,
+            users.change_partitions: 8,
+            users.make_untierable: 3,
+            users.call: 25,
+            users.sweep: 10,
+            users.follow_some_hint: 12,
+            users.kill_tierer: 8,
+            users.put_to_sleep: 6,
+            users.copy_process: 3,
+            users.set_clock: 3,
+            users.restart_coordinator: 4,
+            users.add_coordinator: 4,
+            users.silence: 8,
+        }
+        self._among_others = [thing for thing, weight in self._things.items() if thing not in (users.call, users.follow_some_hint)]
+
+    def run(self, steps: int) -> None:
+        """Raises AssertionError if safety or liveness is lost."""
+        things, weights = list(self._things), list(self._things.values())
+        for thing in self.world.random.choices(things, weights, k=steps):
+            thing()
+            assert self.world.invariants.broken is None, self.world.invariants.broken
+        self.heal()
+
+    def _advance(self) -> None:
+        self.world.advance(self.world.random.choice(self.world.tierers))
+
+    def _beat(self) -> None:
+        self.world.beat(self.world.random.choice(self.world.tierers))
+
+    def _someone_goes_on(self) -> None:
+        """What may happen within something that takes its time: no CALL, for one of them may be what takes it."""
+        weights = [self._things[thing] for thing in self._among_others]
+        self.world.random.choices(self._among_others, weights)[0]()
+
+    # --- the end
+
+    def heal(self) -> None:
+        """No more faults: users do what they read, and within bounded time every table is in the lake and says so."""
+        world = self.world
+        world.chance.faulty = False
+        world.former = None
+        world.restart_coordinator()
+        self._bring_tierers_back()
+        while world.wire.late:
+            world.wire.deliver_late()
+        self._bring_tables_back()
+        turns = 0
+        for _ in range(HEALING_TURNS):
+            for record in self.users.failed_for_good():
+                self.users.follow(record)
+            self._turn()
+            turns = turns + 1 if self._is_whole() else 0
+            if turns > QUIET_TURNS:
+                break
+        assert turns > QUIET_TURNS, self._what_is_stuck()
+        while world.lake.late:
+            world.lake.deliver_late()
+        self._turn()
+        assert self._is_whole(), self._what_is_stuck()
+        self._check_records()
+
+    def _bring_tierers_back(self) -> None:
+        """Whoever slept wakes up; a fenced or doubled process is replaced by its operator."""
+        world = self.world
+        world.tierers = world.tierers[:2]
+        for tierer in list(world.tierers):
+            tierer.asleep = False
+            known = [row for row in world.coordinator.heartbeats.tierers() if row.tierer_id == tierer.tierer_id]
+            if world.random.random() < 0.5 or any(row.fenced for row in known) or len(known) > 1:
+                world.replace_process(tierer).tierer_id = world.ids.new_id()
+
+    def _bring_tables_back(self) -> None:
+        """Operators resume, enable and mend what they stopped themselves."""
+        world = self.world
+        world.clock.wall_offset_ms = 0
+        for table in world.cluster.tables():
+            world.cluster.settle(table)
+            world.cluster.change(table, lake_enabled=True)
+            if table.refusal is not None:
+                self.users.change_columns(world.cluster.table(table.path), None)
+        world.pass_time(1)
+        for table in world.cluster.tables():
+            request = ResumeTiering(table.path, None, caller="ann")
+            self.users.perform(lambda request=request: resume_tiering(world.coordinator.call_parts, request))  # type: ignore[misc]
+
+    def _turn(self) -> None:
+        world = self.world
+        for tierer in list(world.tierers):
+            world.beat(tierer)
+            while tierer.running:
+                world.advance(tierer)
+            world.beat(tierer)
+        for table in world.cluster.tables():
+            if table.primary_key and self._lacks_a_snapshot(table):
+                world.cluster.take_kv_snapshots(table.path)
+        world.pass_time(FRESHNESS_MS)
+
+    def _lacks_a_snapshot(self, table: TableInfo) -> bool:
+        """As a cluster takes them from time to time: a log that was cut is covered by one."""
+        newest = self.world.cluster.kv_snapshots(table)
+        logs = self.world.cluster.logs[table.table_id]
+        return any(bucket not in newest or newest[bucket].log_offset < logs[bucket][0] for bucket in self.world.cluster.buckets(table))
+
+    def _is_whole(self) -> bool:
+        """Whether every table is at rest without an error, and its lake has been told of every record there is."""
+        return not self._behind() and all(
+            record.error is None and record.state is not TableState.FAILED for record in self.world.coordinator.table_records.live()
+        )
+
+    def _behind(self) -> list[str]:
+        """Buckets whose lake is not at the log's end."""
+        return [
+            f"{table.path} {bucket}: {self._tiered(table).get(bucket, 0)} of {self.world.cluster.logs[table.table_id][bucket]}"
+            for table in self.world.cluster.tables()
+            for bucket in self.world.cluster.buckets(table)
+            if self._tiered(table).get(bucket, self.world.cluster.logs[table.table_id][bucket][0])
+            < self.world.cluster.logs[table.table_id][bucket][1]
+        ]
+
+    def _tiered(self, table: TableInfo) -> dict[BucketKey, int]:
+        view = self.world.lake.view(table.path)
+        if view is None or view.marker is None or view.marker.table_id != table.table_id:
+            return {}
+        return {bucket: reached.tiered for bucket, reached in view.marker.buckets.items()}
+
+    def _what_is_stuck(self) -> str:
+        records = self.world.coordinator.table_records.live()
+        stuck = [f"{record.path} {record.state} pause={record.pause} retry={record.retry_deadline} {record.error}" for record in records]
+        return f"not healed: {self._behind()}; {stuck}; {dict(self.world.outcomes)}"
+
+    def _check_records(self) -> None:
+        """Coordinator and cluster know what the lake holds, and no lease of a dead process keeps a snapshot."""
+        world = self.world
+        world.pass_time(30_000)
+        for tierer in world.tierers:
+            assert tierer.leases is not None
+            for lease in [name for name in world.cluster.held_leases if not name.startswith(tierer.leases._lease_id)]:
+                assert any(other.leases is not None and other.leases._lease_id == lease for other in world.tierers), f"{lease} leaked"
+        for table in world.cluster.tables():
+            tiered = self._tiered(table)
+            record = world.coordinator.table_records.get(table.table_id)
+            if tiered and record is not None:
+                recorded = world.cluster.recorded.get(table.table_id)
+                for copy in (record.lake.recorded, recorded):
+                    assert copy is not None, f"what the lake holds of {table.path} is not recorded"
+                    for bucket in world.cluster.buckets(table):
+                        assert copy.offsets.get(bucket, 0) == tiered.get(bucket, 0), f"{table.path}: {copy} of {tiered}"

@@ -1,0 +1,357 @@
+"""What users and operators do beside a deployment: to source tables, to the lake, by CALLs, and as errors tell them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from support.simulated.chance import PanicException, SimulatedDeath
+from support.simulated.deployment import SERVICE_TIMEOUT_MS, YEARS_MS, Deployment
+from tiering.coordinator.calls.cancel_tiering import CancelTiering, cancel_tiering
+from tiering.coordinator.calls.effects import CallParts
+from tiering.coordinator.calls.fence_tierer import FenceTierer, fence_tierer
+from tiering.coordinator.calls.kv_snapshots.drop_kv_snapshot_lease import DropLease, drop_kv_snapshot_lease
+from tiering.coordinator.calls.kv_snapshots.take_kv_snapshot import TakeKvSnapshot, take_kv_snapshot
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
+from tiering.coordinator.calls.pause_tiering import PauseTiering, pause_tiering
+from tiering.coordinator.calls.reset_errors import ResetErrors, reset_errors
+from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
+from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
+from tiering.coordinator.calls.tier_table import TierTable, tier_table
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.errors import CannotReconcile, LakewardError
+from tiering.library_guards.panics import UnexpectedEnd
+from tiering.model.states import TableState
+from tiering.model.tables import BucketKey, TableInfo, TablePath
+
+_RENAME = re.compile(r"Rename or drop the lake table \S+ in the lake's catalog")
+_RECONCILE = re.compile(r"CALL sys\.reconcile_lake\('(?P<table>[^']+)', '(?P<action>\w+)'\)")
+MOST_HINTS = 4
+"""Refusals in a row, each with a hint of its own; more are a circle."""
+REGIONS = ("eu", "us")
+
+
+class Users:
+    """Does one thing at random; each is harmless by itself, or named as a fault."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._world, self._chance, self._random = deployment, deployment.chance, deployment.random
+        self._former = 0
+        self._keys = 0
+
+    # --- source tables
+
+    def table(self) -> TableInfo | None:
+        """Any."""
+        tables = self._world.cluster.tables()
+        return self._random.choice(tables) if tables else None
+
+    def append(self) -> None:
+        table = self.table()
+        buckets = [] if table is None else self._world.cluster.buckets(table)
+        if table is not None and buckets:
+            self._world.cluster.append_to(table, self._random.choice(buckets), self._random.randint(1, 6))
+
+    def take_snapshot(self) -> None:
+        table = self.table()
+        if table is not None and table.primary_key:
+            self._world.cluster.take_kv_snapshots(table.path)
+
+    def drop_table(self) -> None:
+        """At times another of that name comes in its place."""
+        table = self.table()
+        if table is None or len(self._world.cluster.by_path) < 2:
+            return
+        self._world.cluster.drop(table.path)
+        self._chance.note("table-dropped")
+        if self._random.random() < 0.7:
+            self._chance.note("table-recreated")
+            self._damage(table.path)
+            self._world.create(table.path, primary_key=bool(table.primary_key), partitioned=bool(table.partition_keys))
+
+    def switch_lake(self) -> None:
+        """Off, or on again."""
+        table = self.table()
+        if table is not None:
+            self._world.cluster.change(table, lake_enabled=not table.lake_enabled)
+            self._chance.note("lake-switched")
+
+    def change_partitions(self) -> None:
+        table = self.table()
+        if table is None or not table.partition_keys:
+            return
+        living = self._world.cluster.partitions_of[table.table_id]
+        name = self._random.choice(REGIONS)
+        former = [number for number, known in living.items() if known == name]
+        for number in former:
+            self._world.cluster.drop_partition(table, number)
+            self._chance.note("partition-dropped")
+        if not former or self._random.random() < 0.5:
+            was_there = any(
+                known == name and BucketKey(number, 0) in self._world.cluster.logs[table.table_id]
+                for number, known in self._world.cluster.partition_names.items()
+            )
+            if was_there:
+                self._chance.note("partition-remade")
+            self._world.cluster.add_partition(table, name)
+
+    def make_untierable(self) -> None:
+        """A column comes that no lake holds, and goes again some time."""
+        table = self.table()
+        if table is not None:
+            self.change_columns(table, None if table.refusal is not None else "its newest column has a type that no lake holds")
+            self._chance.note("table-untierable")
+
+    def change_columns(self, table: TableInfo, refusal: str | None) -> None:
+        """A column is added. `refusal`: what is wrong with the table then."""
+        self._keys += 1
+        column = pa.field(f"c{self._keys}", pa.int64())
+        self._world.cluster.change(table, refusal=refusal, schema=pa.schema([*table.schema, column]))
+
+    def cut_log(self) -> None:
+        """Retention; at times it takes what was not tiered yet."""
+        table = self.table()
+        buckets = [] if table is None else self._world.cluster.buckets(table)
+        if table is None or not buckets:
+            return
+        bucket = self._random.choice(buckets)
+        start, end = self._world.cluster.logs[table.table_id][bucket]
+        landed = self._world.invariants.landed[table.table_id].get(bucket, 0)
+        if self._random.random() < 0.6:
+            end = min(end, landed)
+        self._world.cluster.cut(table, bucket, end - end % 3 if table.primary_key else end)
+        start, _ = self._world.cluster.logs[table.table_id][bucket]
+        if start > landed:
+            self._chance.note("log-cut")
+            self._damage(table.path)
+
+    def lose_records(self) -> None:
+        """The cluster loses its newest records, and others come at their offsets."""
+        table = self.table()
+        buckets = [] if table is None else self._world.cluster.buckets(table)
+        if table is not None and buckets:
+            self._world.cluster.rewrite(table, self._random.choice(buckets), 3)
+            self._chance.note("log-rewritten")
+            self._damage(table.path)
+
+    def forget_record(self) -> None:
+        """The cluster is restored from a copy that knows nothing of the lake."""
+        table = self.table()
+        if table is not None and self._world.cluster.recorded.pop(table.table_id, None) is not None:
+            self._chance.note("cluster-record-lost")
+
+    # --- the lake
+
+    def touch_lake(self) -> None:
+        """Somebody works on the lake table by hand."""
+        lake = self._world.lake
+        if not lake.tables:
+            return
+        path = self._random.choice(sorted(lake.tables))
+        actions: dict[str, Callable[[TablePath], bool]] = {
+            "lake-compacted": lake.compact,
+            "lake-expired": lake.expire_parents,
+            "lake-rolled-back": lake.roll_back,
+            "lake-untagged": lake.untag,
+            "lake-table-dropped": lake.drop,
+            "lake-table-renamed": self._rename_lake_table,
+        }
+        fault = self._random.choices(list(actions), weights=(6, 2, 1, 1, 1, 1))[0]
+        if actions[fault](path):
+            self._chance.note(fault)
+            if fault != "lake-compacted":
+                self._damage(path)
+
+    def _rename_lake_table(self, path: TablePath) -> bool:
+        if path not in self._world.lake.tables:
+            return False
+        self._former += 1
+        self._world.lake.rename(path, TablePath("sales", f"former-{self._former}"))
+        return True
+
+    def _damage(self, path: TablePath) -> None:
+        self._world.damaged.add(path)
+
+    # --- processes
+
+    def kill_tierer(self) -> None:
+        self._chance.note("tierer-killed")
+        self._world.replace_process(self._random.choice(self._world.tierers))
+
+    def put_to_sleep(self) -> None:
+        """A machine is suspended; the others go on."""
+        tierer = self._random.choice(self._world.tierers)
+        tierer.asleep = not tierer.asleep
+        if tierer.asleep:
+            self._chance.note("tierer-asleep")
+
+    def copy_process(self) -> None:
+        """Somebody starts another tierer with a name that is in use."""
+        if len(self._world.tierers) < 4:
+            self._chance.note("tierer-doubled")
+            self._world.tierers.append(self._world._process(self._random.choice(self._world.tierers).tierer_id))
+
+    def set_clock(self) -> None:
+        self._world.clock.wall_offset_ms = self._random.choice((-1, 0, 0, 1)) * YEARS_MS
+        if self._world.clock.wall_offset_ms:
+            self._chance.note("clock-set")
+        if self._random.random() < 0.5:
+            self._world.restart_coordinator()
+
+    def restart_coordinator(self) -> None:
+        self._chance.note("coordinator-restarted")
+        self._world.restart_coordinator()
+
+    def add_coordinator(self) -> None:
+        self._chance.note("coordinator-doubled")
+        self._world.add_coordinator()
+
+    def silence(self) -> None:
+        """Nobody is heard of for the service timeout."""
+        self._world.pass_time(SERVICE_TIMEOUT_MS + 1)
+
+    # --- CALLs
+
+    def call(self) -> None:
+        """One of the procedures, at times again with the same key."""
+        table = self.table()
+        if table is None:
+            return
+        self._keys += 1
+        options: dict[str, Any] = {"caller": "ann"}
+        if self._random.random() < 0.5:
+            options["idempotency_key"] = f"key-{self._keys}"
+        perform = self._random.choice(self._calls(table.path, options))
+        answer = self.perform(perform)
+        if "idempotency_key" in options and answer is not None and self._chance.strikes("call-repeated", 0.5):
+            again = self.perform(perform)
+            assert again in (None, answer), f"{answer} became {again}"
+
+    def _calls(self, path: TablePath, options: dict[str, Any]) -> list[Callable[[], Any]]:
+        world = self._world
+        rounds = [record.round.round_id for record in world.coordinator.table_records.live() if record.round is not None]
+        until = self._random.choice((None, world.clock.now() + timedelta(seconds=self._random.choice((-1, 5, 10_000)))))
+        round_id, tierer = self._random.choice([*rounds, "none"]), self._random.choice(world.tierers).tierer_id
+        leases = [*world.cluster.held_leases, "none"]
+        lease, action = self._random.choice(leases), self._random.choice(("accept", "retier", "adopt", "deduplicate"))
+        return [
+            lambda: pause_tiering(self._parts, PauseTiering(path, "why", until, **options)),
+            lambda: resume_tiering(self._parts, ResumeTiering(path, None, **options)),
+            lambda: retry_tiering(self._parts, RetryTiering(path, **options)),
+            lambda: reset_errors(self._parts, ResetErrors(path, **options)),
+            lambda: cancel_tiering(self._parts, CancelTiering(round_id, "why", **options)),
+            lambda: fence_tierer(self._parts, FenceTierer(tierer, **options)),
+            lambda: take_kv_snapshot(self._parts, TakeKvSnapshot(path, **options)),
+            lambda: drop_kv_snapshot_lease(self._parts, DropLease(lease, **options)),
+            lambda: self.reconcile(path, action, **options),
+            lambda: asyncio.run(self._tier(path, options)),
+        ]
+
+    def sweep(self) -> None:
+        """Without a guard, for no clock may be what protects a file; others go on meanwhile."""
+        results = self.perform(lambda: sweep_lake(self._parts, SweepLake(None, 0, caller="ann")))
+        self._world.outcomes["swept"] += sum(result.removed for result in results or ())
+
+    async def _tier(self, path: TablePath, options: dict[str, Any]) -> object:
+        request = TierTable(path, wait=False, **options)
+        return [step async for step in tier_table(self._parts, request)][-1].state is not None
+
+    @property
+    def _parts(self) -> CallParts:
+        """Those of the coordinator that answers just now."""
+        return self._world.coordinator.call_parts
+
+    def perform(self, call: Callable[[], Any]) -> Any:
+        """Its answer; None if it was refused, or its coordinator died over it."""
+        try:
+            answer = call()
+        except SimulatedDeath:
+            self._world.coordinator_died()
+            return None
+        except UnexpectedEnd as end:  # in a thread
+            assert isinstance(end.__cause__, SimulatedDeath | PanicException), end
+            if isinstance(end.__cause__, SimulatedDeath):
+                self._world.coordinator_died()
+            return None
+        except PanicException:  # as in a thread: its caller gets an error
+            self._world.outcomes["call panicked"] += 1
+            return None
+        except LakewardError as error:
+            self._world.outcomes[f"call {error.error_class}"] += 1
+            return None
+        self._world.outcomes["called"] += 1
+        return answer
+
+    def reconcile(self, path: TablePath, action: str, **options: Any) -> Any:
+        """What it leaves out of the lake it says."""
+        world = self._world
+        result = reconcile_lake(self._parts, ReconcileLake(path, action, **{"caller": "ann", **options}))
+        world.outcomes[f"{action} {result.outcome}"] += 1
+        table = world.lake.tables.get(path)
+        info = world.cluster.by_path.get(path)
+        if result.outcome == "reconciled" and table is not None and info is not None and not info.primary_key:
+            gap = world.invariants.gap(table.uuid)
+            assert result.records_left_out in (None, gap) or gap == 0, f"{path}: {result.records_left_out} are said, {gap} are left out"
+            assert action != "retier" or gap == 0 or result.records_left_out == gap, f"retier of {path} left out {gap}"
+        return result
+
+    # --- what errors say
+
+    def follow_some_hint(self) -> None:
+        """A user who reads the error of a table that failed for good does what it says."""
+        failed = self.failed_for_good()
+        if failed:
+            self.follow(self._random.choice(failed))
+
+    def failed_for_good(self) -> list[TableRecord]:
+        """Tables that wait for a person."""
+        records = self._world.coordinator.table_records.live()
+        return [record for record in records if record.state is TableState.FAILED and record.retry_deadline is None]
+
+    def follow(self, record: TableRecord) -> None:
+        """Does one of the things that the hint names, and what refusals name then."""
+        error, path = record.error, record.path
+        assert error is not None
+        info = self._world.cluster.by_path.get(path)
+        if info is None or info.table_id != record.table_id:
+            return  # dropped just now: discovery removes it
+        if error.error_class == "UnsupportedType":
+            if info.refusal is not None:
+                self.change_columns(info, None)
+            return
+        hint = error.hint
+        for _ in range(MOST_HINTS):
+            refusal = self._do_what_it_says(path, hint, str(error))
+            if refusal is None:
+                return
+            hint = refusal.hint
+        raise AssertionError(f"{path}: hints go in a circle: {error.error_class}: {error.message} [{error.hint}] ... {hint}")
+
+    def _do_what_it_says(self, path: TablePath, hint: str, error: str) -> CannotReconcile | None:
+        calls = list(_RECONCILE.finditer(hint))
+        if not calls:
+            assert "tier_table(" in hint or "retry" in hint, f"{path}: nothing to do in {hint!r} of {error}"
+            self.perform(lambda: retry_tiering(self._parts, RetryTiering(path, caller="ann")))
+            return None
+        chosen = self._random.choice(calls)
+        assert chosen["table"] == str(path), f"{path} is told of another table: {hint}"
+        rename = _RENAME.search(hint)
+        if rename is not None and rename.start() < chosen.start():
+            self._rename_lake_table(path)
+        try:
+            self.reconcile(path, chosen["action"])
+        except SimulatedDeath:
+            self._world.coordinator_died()
+        except PanicException:
+            self._world.outcomes["call panicked"] += 1
+        except CannotReconcile as refusal:
+            return refusal
+        except LakewardError as refused:
+            self._world.outcomes[f"call {refused.error_class}"] += 1
+        return None
