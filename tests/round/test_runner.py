@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from support.clusters.memory_cluster import MemoryReader
 from support.round_scene import B0, B1, TABLE, Scene, new_scene
-from tiering.errors import Fenced
+from tiering.errors import Fenced, LogTruncated, SourceChanged
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.progress import RoundMeter
@@ -224,6 +226,24 @@ def test_an_early_stop_never_leaves_a_gap_between_the_splits_of_a_bucket(scene: 
             assert offsets == list(range(len(offsets)))
         outcome = scene.run(max_duration_ms=0)
     assert scene.offsets_in_lake() == WHOLE
+
+
+def test_a_log_that_is_cut_while_it_is_read_is_looked_at_anew_by_the_next_round(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows what is lost, if anything: this table was never tiered, and begins later."""
+
+    def cut(self: MemoryReader) -> Iterator[pa.RecordBatch]:
+        raise LogTruncated("the log was cut while it was read")
+        yield
+
+    with monkeypatch.context() as during_the_round:
+        during_the_round.setattr(MemoryReader, "read", cut)
+        outcome = scene.run()
+    assert (outcome.state, outcome.phase) == (RoundState.FAILED, Phase.READ)
+    assert isinstance(outcome.error, SourceChanged)
+    assert outcome.error.retryable
+    assert not scene.lake.files
+    scene.cluster.logs[TABLE.table_id][B0] = (5, 7)
+    assert scene.run().state is RoundState.SUCCEEDED
 
 
 class Panic(BaseException):

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from support.background import tick
+from support.clusters.memory_cluster import log_table
 from support.worlds.coordinator_world import World
 from tiering.coordinator.calls.fence_tierer import FenceTierer
 from tiering.errors import InvalidArgument
 from tiering.model.rounds import RoundState
+from tiering.model.tables import TablePath
 from tiering.model.tierers import TiererState
 
 
@@ -46,6 +48,17 @@ def test_another_tierer_goes_on_and_the_fenced_one_changes_nothing_more(world: W
     assert again.tiering_epoch > assignment.tiering_epoch
     other.run(again)
     assert world.record().lake.offsets == {"0": 10, "1": 0}
+
+
+def test_each_table_of_a_fenced_tierer_gets_a_round_of_its_own() -> None:
+    world = World(tables=(log_table(1), log_table(2, TablePath("sales", "clicks"))))
+    world.due()
+    tierer = world.process("a")
+    tierer.get()
+    tierer.get()
+    assert fence(world) == 2
+    rounds = {record.round.round_id for record in world.coordinator.table_records.live() if record.round is not None}
+    assert len(rounds) == 2, "one id for two rounds: the grant of one would replace that of the other"
 
 
 def test_a_granted_commit_that_landed_counts_and_is_not_made_twice(world: World) -> None:

@@ -21,6 +21,28 @@ def test_a_permanent_error_stays_until_the_table_changes(world: World) -> None:
     assert world.state() == "Pending"
 
 
+def test_a_failure_for_good_of_a_table_that_changed_meanwhile_is_tried_again(world: World) -> None:
+    tierer, assignment = world.assigned()
+    changed = replace(world.table, properties={"note": "mended"})
+    world.cluster.by_path[changed.path] = changed
+    tick(world.coordinator)
+    tierer.fail(assignment, error_class="UnsupportedType", error_retryable=False)
+    assert world.state() == "Failed"
+    world.later(86_400)
+    assert world.state() == "Pending"
+
+
+def test_a_round_that_heard_of_no_such_table_is_tried_again(world: World) -> None:
+    """A coordinator says so whose store another one took over."""
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment, error_class="UnknownTable", error_retryable=False)
+    error = world.record().error
+    assert error is not None
+    assert (world.state(), error.retryable) == ("Failed", True)
+    world.later(86_400)
+    assert world.state() == "Pending"
+
+
 def test_the_last_heartbeat_of_a_tierer_frees_what_it_had(world: World) -> None:
     tierer, _ = world.assigned()
     tierer.running.clear()

@@ -14,6 +14,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
 import structlog
+from faults.simulated.deployment_faults import STEPS as DEPLOYMENT_STEPS
 from faults.simulated.faults import FAULTS, STEPS, run_seed
 
 PROCESSES = 2
@@ -24,10 +25,10 @@ def result_of(seed: int) -> tuple[int, Counter[str], str, str | None]:
     """The seed, its faults, its trace, and what was lost."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
-        simulation = run_seed(seed)
+        told = run_seed(seed)
     except Exception as error:  # any end but a good one is a defect
         return seed, Counter(), "", f"{type(error).__name__}: {error}"
-    return seed, simulation.injected, simulation.trace(), None
+    return seed, told.injected, told.trace, None
 
 
 def main() -> int:
@@ -49,7 +50,8 @@ def main() -> int:
         print(f"{injected[fault.name]:>9}  {fault.name:<22} {fault.description}")
     seconds = time.monotonic() - started
     print(f"trace {digest.hexdigest()}")
-    print(f"{options.seeds} seeds, {options.seeds * STEPS / seconds:.0f} steps a second, {seconds:.1f} s, {failed} failed")
+    steps = options.seeds * (STEPS + DEPLOYMENT_STEPS) / 2
+    print(f"{options.seeds} seeds, {steps / seconds:.0f} steps a second, {seconds:.1f} s, {failed} failed")
     return 1 if failed else 0
 
 

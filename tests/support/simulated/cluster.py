@@ -207,12 +207,15 @@ class SimulatedCluster(MemoryCluster):
     def collect_garbage(self) -> None:
         """Ends leases that were not renewed, and deletes superseded snapshots that nobody leases."""
         now = self.clock.ms
-        self.held_leases = {name: lease for name, lease in self.held_leases.items() if lease.renewed_ms + lease.ttl_ms > now}
+        for name in [name for name, lease in self.held_leases.items() if lease.renewed_ms + lease.ttl_ms <= now]:
+            del self.held_leases[name]
+            self.chance.note("lease-expired")
         leased = {(bucket, number) for lease in self.held_leases.values() for bucket, number in lease.snapshots.items()}
         for bucket, stored in self.stored_snapshots.items():
             newest = max(stored, default=None)
             for number in [number for number in stored if number != newest and (bucket, number) not in leased]:
                 del stored[number]
+                self.chance.note("kv-snapshot-superseded")
 
     # --- what it answers
 
@@ -220,7 +223,7 @@ class SimulatedCluster(MemoryCluster):
         """At times it has no answer."""
         if self.chance.strikes("cluster-unreachable", UNAVAILABLE):
             raise ClusterUnavailable(f"the cluster does not answer: {what}")
-        if what == "read" and self.chance.strikes("reader-panic", UNAVAILABLE):
+        if what == "read" and self.chance.strikes("library-panic", UNAVAILABLE):
             raise PanicException("in a library that reads")
 
     def log_of(self, table: TableInfo, bucket: BucketKey) -> tuple[int, int]:

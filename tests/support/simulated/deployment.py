@@ -59,10 +59,8 @@ class DeferredPool:
         """Does what waits."""
         work, self._work = self._work, []
         for step in work:
-            try:
+            with contextlib.suppress(LakewardError, PanicException):  # it is logged, and observed again later
                 step()
-            except (LakewardError, PanicException):
-                pass  # it is logged, and observed again later
 
 
 class Deployment:
@@ -219,15 +217,16 @@ class Deployment:
         if tierer.asleep:
             return
         request, reports = tierer.heartbeat()
-        if self.chance.strikes("heartbeat-lost", 0.06):
+        if self.chance.strikes("request-lost", 0.06):
             self.late_beats = [*self.late_beats, request][-4:]
             return
         answer = self._deliver(request)
-        if answer is not None and self.chance.strikes("heartbeat-repeated", 0.04):
+        if answer is not None and self.chance.strikes("request-repeated", 0.04):
             self._deliver(request)
-        if answer is None or self.chance.strikes("heartbeat-answer-lost", 0.06):
+        if answer is None or self.chance.strikes("answer-lost", 0.06):
             return
         tierer.outbox = [report for report in tierer.outbox if report not in reports]
+        tierer.fenced = answer.fenced
         for item in answer.tiering_table_resp:
             refused = tierer.running.get(item.round_id)
             if refused is not None and (item.cancel or item.HasField("error")):
@@ -265,7 +264,7 @@ class Deployment:
     def deliver_late_beat(self) -> None:
         """A lost heartbeat arrives after all, perhaps of a process that is gone."""
         if self.late_beats:
-            self.chance.note("heartbeat-late")
+            self.chance.note("request-late")
             self._deliver(self.late_beats.pop(self.random.randrange(len(self.late_beats))))
 
     # --- all together

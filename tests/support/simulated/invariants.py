@@ -63,7 +63,6 @@ class Invariants:
     def _check_rows(
         self, request: Request, info: TableInfo, bucket: BucketKey, start: int, tiered: int, rows: list[Range], end_of_log: int
     ) -> None:
-        gaps = self.gaps[request.uuid].setdefault(bucket, set())
         start = 0 if info.primary_key else start  # what was before its log is in a KV snapshot
         reached, missing = start, set[int]()
         doubled = False
@@ -72,12 +71,14 @@ class Invariants:
             doubled |= first < reached
             reached = max(reached, stop)
         missing |= set(range(reached, tiered))
-        self._require(reached <= tiered, f"bucket {bucket} of {request.path} has rows up to {reached}, its marker says {tiered}")
         if not request.ranges:  # a reconciliation: what it leaves out it says (`Users.reconcile`)
-            gaps |= missing
+            self.gaps[request.uuid][bucket] = missing
             self.retiered.add(request.uuid)
-        self._require(missing <= gaps, f"bucket {bucket} of {request.path} lacks {sorted(missing - gaps)} of [{start}, {tiered})")
+        gaps = self.gaps[request.uuid].get(bucket, set())
         may_repeat = bool(info.primary_key) and request.uuid in self.retiered
+        message = f"bucket {bucket} of {request.path} has rows up to {reached}, its marker says {tiered}"
+        self._require(reached <= tiered or may_repeat, message)
+        self._require(missing <= gaps, f"bucket {bucket} of {request.path} lacks {sorted(missing - gaps)} of [{start}, {tiered})")
         self._require(not doubled or may_repeat, f"bucket {bucket} of {request.path} has offsets twice: {sorted(rows)}")
         log_start, _ = self._cluster.all_logs[info.table_id][bucket]
         self._require(start <= log_start or not rows, f"bucket {bucket} of {request.path} begins at {start}, its log at {log_start}")

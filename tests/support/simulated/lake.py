@@ -16,7 +16,7 @@ import pyarrow as pa
 from support.lakes.memory_lake import MemoryCommitter, MemoryFactory, MemoryTable, Range, Request
 from support.lakes.swept_lake import SweptMemoryLake
 from support.simulated.chance import Chance, PanicException
-from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced, LakeUnavailable
+from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import NO_PROPERTIES, Committable, LakeView, WriteResult, WriterInitContext
 from tiering.lake.maintenance import LakeSurvey, StoredFile
 from tiering.lake.marker import Marker
@@ -63,7 +63,7 @@ class SimulatedLake(SweptMemoryLake):
         """At times the catalog has none, or the library that asks it breaks."""
         if self.chance.strikes("lake-unreachable", UNAVAILABLE):
             raise LakeUnavailable(f"the catalog does not answer: {what}")
-        if self.chance.strikes("lake-panic", UNAVAILABLE):
+        if self.chance.strikes("library-panic", UNAVAILABLE):
             raise PanicException("in a library that talks to the catalog")
 
     def view(self, path: TablePath) -> LakeView | None:
@@ -255,7 +255,7 @@ class SimulatedWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         if self._lake.chance.strikes("lake-disk-full", 0.004):
             raise OSError(errno.ENOSPC, "No space left on device")
-        if self._lake.chance.strikes("writer-panic", 0.004):
+        if self._lake.chance.strikes("library-panic", 0.004):
             raise PanicException("in a library that writes")
         offsets = batch.column(batch.schema.get_field_index("__offset"))
         first, last = offsets[0].as_py(), offsets[-1].as_py()
@@ -288,8 +288,8 @@ class SimulatedCommitter(MemoryCommitter):
 
     def commit(self, committable: Committable, base: LakeView, marker: Marker, properties: Mapping[str, str] = NO_PROPERTIES) -> int:
         check_committable(committable, base, marker)
-        if self._lake.chance.strikes("committer-panic", 0.01):
-            raise CommitOutcomeUnknown("a library broke while it sent the commit")
+        if self._lake.chance.strikes("library-panic", 0.01):
+            raise PanicException("in a library that commits, before it sent anything")
         manifest = self._lake.write_in(self._path, f"lakeward-{marker.round_id}-m{self._lake.new_id()}.avro")
         ranges = tuple(row for result in committable.results for row in self._rows_of(result.payload.decode()))
         self._lake.send(Request(self._path, base.table_uuid, base.head, base.tiered, marker, ranges, manifest, base.head_identity))

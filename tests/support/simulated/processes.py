@@ -58,6 +58,8 @@ class TiererProcess:
     running: dict[str, tuple[Assignment, RoundRunner]] = field(default_factory=dict)
     outbox: list[RoundReport] = field(default_factory=list)
     asleep: bool = False
+    fenced: bool = False
+    """An operator took it out of service."""
     busy: set[str] = field(default_factory=set)
     """Rounds that are within a step just now."""
     leases: HandLeaseKeeper | None = None

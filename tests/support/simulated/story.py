@@ -29,11 +29,11 @@ class SimulatedStory:
             self._advance: 330,
             self._beat: 120,
             lambda: world.pass_time(world.random.choice((100, 500, 1_500))): 90,
-            users.append: 60,
+            users.append: 80,
             world.lake.deliver_late: 20,
             world.wire.deliver_late: 15,
             world.deliver_late_beat: 10,
-            users.touch_lake: 20,
+            users.touch_lake: 25,
             users.take_snapshot: 12,
             users.cut_log: 5,
             users.lose_records: 2,
@@ -45,13 +45,13 @@ class SimulatedStory:
             users.call: 25,
             users.sweep: 10,
             users.follow_some_hint: 12,
-            users.kill_tierer: 8,
-            users.put_to_sleep: 6,
+            users.kill_tierer: 6,
+            users.put_to_sleep: 5,
             users.copy_process: 3,
             users.set_clock: 3,
             users.restart_coordinator: 4,
             users.add_coordinator: 4,
-            users.silence: 8,
+            users.silence: 6,
         }
         self._among_others = [thing for thing, weight in self._things.items() if thing not in (users.call, users.follow_some_hint)]
 
@@ -64,7 +64,9 @@ class SimulatedStory:
         self.heal()
 
     def _advance(self) -> None:
-        self.world.advance(self.world.random.choice(self.world.tierers))
+        tierer = self.world.random.choice(self.world.tierers)
+        for _ in range(self.world.random.randint(1, 3)):
+            self.world.advance(tierer)
 
     def _beat(self) -> None:
         self.world.beat(self.world.random.choice(self.world.tierers))
@@ -86,30 +88,33 @@ class SimulatedStory:
         while world.wire.late:
             world.wire.deliver_late()
         self._bring_tables_back()
-        turns = 0
+        self._until_whole()
+        while world.lake.late:
+            world.lake.deliver_late()
+        self._until_whole()
+        self._check_records()
+
+    def _until_whole(self) -> None:
+        """Users do what they read, tierers tier."""
+        quiet_turns = 0
         for _ in range(HEALING_TURNS):
             for record in self.users.failed_for_good():
                 self.users.follow(record)
             self._turn()
-            turns = turns + 1 if self._is_whole() else 0
-            if turns > QUIET_TURNS:
-                break
-        assert turns > QUIET_TURNS, self._what_is_stuck()
-        while world.lake.late:
-            world.lake.deliver_late()
-        self._turn()
-        assert self._is_whole(), self._what_is_stuck()
-        self._check_records()
+            quiet_turns = quiet_turns + 1 if self._is_whole() else 0
+            if quiet_turns > QUIET_TURNS:
+                return
+        raise AssertionError(self._what_is_stuck())
 
     def _bring_tierers_back(self) -> None:
-        """Whoever slept wakes up; a fenced or doubled process is replaced by its operator."""
+        """Whoever slept wakes up; a fenced process is replaced by its operator."""
         world = self.world
         world.tierers = world.tierers[:2]
         for tierer in list(world.tierers):
             tierer.asleep = False
-            known = [row for row in world.coordinator.heartbeats.tierers() if row.tierer_id == tierer.tierer_id]
-            if world.random.random() < 0.5 or any(row.fenced for row in known) or len(known) > 1:
-                world.replace_process(tierer).tierer_id = world.ids.new_id()
+            world.beat(tierer)
+            if tierer.fenced or world.random.random() < 0.5:
+                world.replace_process(tierer)
 
     def _bring_tables_back(self) -> None:
         """Operators resume, enable and mend what they stopped themselves."""

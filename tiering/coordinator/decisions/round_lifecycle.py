@@ -297,22 +297,27 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
         return _start_anew(ctx, record, f"the round was fenced: {report.error.message}")
     if current.cancelled_by is not None:
         return _end_cancelled(ctx, record, report.stats)
-    change = end_round(Change(record), ctx, RoundState.FAILED, stats=report.stats, error=report.error)
+    error = replace(report.error, retryable=True) if _is_outdated(record, report.error) else report.error
+    change = end_round(Change(record), ctx, RoundState.FAILED, stats=report.stats, error=error)
     failures = record.consecutive_failures + (0 if report.stopped else 1)
     retry = None
     if report.stopped:
         retry = ctx.now.steady
-    elif report.error.retryable or _was_redefined(record):
+    elif error.retryable:
         retry = ctx.now.after(backoff_ms(failures, ctx.jitter, ctx.options))
-    change = change.update(error=report.error, error_count=record.error_count + 1, consecutive_failures=failures, retry_deadline=retry)
-    change = change.update_errors(error_kinds.with_failure(record, report.error))
-    change = change.move(ctx, TableState.FAILED, f"{report.error.error_class}: {report.error.message}", Level.ERROR)
+    change = change.update(error=error, error_count=record.error_count + 1, consecutive_failures=failures, retry_deadline=retry)
+    change = change.update_errors(error_kinds.with_failure(record, error))
+    change = change.move(ctx, TableState.FAILED, f"{error.error_class}: {error.message}", Level.ERROR)
     return _answer_call(change, ctx)
 
 
-def _was_redefined(record: TableRecord) -> bool:
-    """Whether the source table changed while the round ran: that resumes a table that failed for good, and this failure is of before."""
-    return record.round is not None and record.round.definition not in (None, record.definition)
+def _is_outdated(record: TableRecord, error: ErrorInfo) -> bool:
+    """Whether a failure is of a source table as it was before: a change resumes a table that failed for good, also one that came meanwhile.
+
+    That the table of a running round is not there says a coordinator whose store another one took over, or a cluster as it was before.
+    """
+    is_redefined = record.round is not None and record.round.definition not in (None, record.definition)
+    return is_redefined or error.error_class == errors.UnknownTable.__name__
 
 
 def _end_cancelled(ctx: Context, record: TableRecord, stats: RoundStats | None = None) -> Change:

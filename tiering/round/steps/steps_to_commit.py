@@ -68,7 +68,7 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
 def error_of_reading(error: LakewardError) -> LakewardError:
     """Returns the error of a round whose splits were not read to their end.
 
-    Of a log that was cut meanwhile only a new look tells what the lake lacks of it, if anything: a bucket that was never tiered begins later.
+    Of a log that was cut meanwhile only a new look tells what the lake lacks, if anything: a bucket that was never tiered begins later.
     """
     if not isinstance(error, LogTruncated):
         return error
