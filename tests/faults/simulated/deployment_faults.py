@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from unittest.mock import patch
 
 from support.simulated.story import SimulatedStory
@@ -25,8 +26,7 @@ DEPLOYMENT_FAULTS = (
     fault("coordinator-killed", "The coordinator dies before or after a write, without a word.", "every change is in the store first"),
     fault("coordinator-doubled", "A second coordinator takes the store over, and the former goes on answering.", "the coordinator epoch"),
     fault("store-write-failed", "A write to the store fails before its effect: its disk is full.", "nothing is shown that is not stored"),
-    fault("store-answer-lost", "A write to the store fails after its effect: fsync, or a lost answer.", "records are loaded again"),
-    fault("store-read-failed", "The store does not answer a question.", "the call fails as a whole, and is repeated"),
+    fault("store-answer-lost", "The store fails after it wrote (fsync), or its answer gets lost.", "records are loaded again"),
     fault("cluster-unreachable", "The cluster does not answer.", "ClusterUnavailable is retried with a back-off"),
     fault("record-answer-lost", "The cluster records a lake snapshot, and its answer gets lost.", "a repeated ack is harmless"),
     fault("cluster-record-lost", "The cluster forgets what it recorded of the lake.", "base_read acks what the lake has more"),
@@ -44,8 +44,11 @@ DEPLOYMENT_FAULTS = (
     fault("lake-switched", "A table's lake is disabled and enabled again under its round.", "epochs go on from the removed record"),
     fault("partition-dropped", "A partition is dropped under a round.", "KnownLake.living: vanished buckets are left out"),
     fault("partition-remade", "A partition is made anew under its former name.", "buckets are known by partition id"),
-    fault("lake-unreachable", "The lake's catalog does not answer.", "LakeUnavailable is retried with a back-off"),
-    fault("table-made-answer-lost", "The catalog makes a lake table, and its answer gets lost.", "ensure_table finds it"),
+    fault(
+        "lake-unreachable",
+        "The lake's catalog does not answer, at times after it did its work.",
+        "LakeUnavailable is retried with a back-off",
+    ),
     fault("lake-disk-full", "The lake's storage takes no more bytes.", "_SplitWork.abort: a failed split leaves no file"),
     fault("library-panic", "A library raises what is no Exception while it reads, writes or commits.", "RoundRunner._carry_out"),
     fault("lake-compacted", "A user rewrites the lake table's files between a round's base and its commit.", "check_same_base, once more"),
@@ -57,10 +60,13 @@ DEPLOYMENT_FAULTS = (
 )
 
 
-def told(seed: int, steps: int = STEPS) -> SimulatedStory:
-    """A whole story, healed at its end. Raises AssertionError if safety or liveness is lost."""
+def told(
+    seed: int, steps: int = STEPS, only: Collection[str] | None = None, unexpected: Collection[str] = (), *, knows_processes: bool = False
+) -> SimulatedStory:
+    """A whole story, healed at its end; `only` these faults. Raises AssertionError if it breaks a promise, or `unexpected` comes up."""
     with patch("tiering.planning.plan_splits.SPLIT_BYTES", 24), patch("tiering.round.runner.REREAD_SECONDS", 0):
-        story = SimulatedStory(seed)
+        story = SimulatedStory(seed, only)
+        story.world.invariants.knows_processes = knows_processes
         with patch("tiering.round.tasks.split_work.RandomIds", lambda: story.world.ids):
-            story.run(steps)
+            story.run(steps, unexpected)
     return story

@@ -189,11 +189,12 @@ class SimulatedCluster(MemoryCluster):
         start, end = self.logs[table.table_id][bucket]
         self.logs[table.table_id][bucket] = (max(start, min(new_start, end)), end)
 
-    def rewrite(self, table: TableInfo, bucket: BucketKey, records: int) -> None:
-        """The last records are lost, and others come in their place."""
+    def rewrite(self, table: TableInfo, bucket: BucketKey, records: int) -> int:
+        """The last records are lost, and others come in their place; the first of them."""
         start, end = self.logs[table.table_id][bucket]
         first = max(end - records, start)
         self.generations.setdefault((table.table_id, bucket), []).append(first)
+        return first
 
     def take_kv_snapshots(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
         table = self.table(path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from typing import Any
 
@@ -66,8 +66,8 @@ class DeferredPool:
 class Deployment:
     """See the module. `outcomes` counts how rounds and CALLs ended."""
 
-    def __init__(self, seed: int) -> None:
-        self.chance = Chance(seed)
+    def __init__(self, seed: int, only: Collection[str] | None = None) -> None:
+        self.chance = Chance(seed, only)
         self.random = self.chance.random
         self.clock, self.ids = SimulatedClock(), SeededIds()
         self.outcomes: Counter[str] = Counter()

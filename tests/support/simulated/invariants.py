@@ -28,6 +28,14 @@ class Invariants:
         self.retiered: set[str] = set()
         """Lake tables of primary-key tables to which changes may have been applied twice."""
         self.landed_rounds: set[str] = set()
+        self.cancelled_rounds: set[str] = set()
+        """Of which an operator was told that they are."""
+        self.lake_table_of: dict[int, str] = {}
+        """By source table, the lake table that it was tiered to last."""
+        self.rewritten: dict[tuple[int, BucketKey], int] = {}
+        """Rounds that landed since a bucket's log was rewritten below what was tiered: one may have been under way."""
+        self.knows_processes = False
+        """Whether no process is of an older version."""
         self.landed: defaultdict[int, dict[BucketKey, int]] = defaultdict(dict)
         """By source table, how far any marker ever went."""
         self.rounds_of: dict[str, str | None] = {}
@@ -46,7 +54,9 @@ class Invariants:
         self._require(marker.base_round_id == (None if base is None else base.round_id), f"the chain of {request.path} is broken")
         if base is not None and base.table_id == marker.table_id:
             self._require(marker.tiering_epoch > base.tiering_epoch, f"epoch {marker.tiering_epoch} after {base.tiering_epoch}")
+        self._require(marker.round_id not in self.cancelled_rounds, f"round {marker.round_id} landed, which was cancelled")
         info = self.infos[marker.table_id]
+        self._check_lake_table(request)
         self._check_owner(request, after.rows[head])
         for bucket, reached in marker.buckets.items():
             _, end = self._cluster.all_logs[marker.table_id][bucket]
@@ -55,6 +65,24 @@ class Invariants:
             rows = [row for row in after.rows[head] if row[0] == bucket]
             self._check_rows(request, info, bucket, reached.start, reached.tiered, rows, end_of_log=end)
             self.landed[marker.table_id][bucket] = max(reached.tiered, self.landed[marker.table_id].get(bucket, 0))
+
+    def _check_lake_table(self, request: Request) -> None:
+        """A source table goes on in another lake table, or behind records that were rewritten, only where somebody said so."""
+        table_id, is_round = request.marker.table_id, bool(request.ranges)
+        before = self.lake_table_of.setdefault(table_id, request.uuid)
+        self._require(before == request.uuid or not is_round, f"{request.path} goes on in {request.uuid}, it was tiered to {before}")
+        self.lake_table_of[table_id] = request.uuid
+        for key in [key for key in self.rewritten if key[0] == table_id]:
+            self.rewritten[key] += 1
+            if not is_round:
+                del self.rewritten[key]
+            else:
+                self._require(self.rewritten[key] < 2, f"bucket {key[1]} of {request.path} goes on though its log was rewritten")
+
+    def log_rewritten(self, table: TableInfo, bucket: BucketKey, first: int) -> None:
+        """Records from `first` on were lost, and written anew."""
+        if first < self.landed[table.table_id].get(bucket, 0):
+            self.rewritten[table.table_id, bucket] = 0
 
     def _check_owner(self, request: Request, rows: Iterable[Range]) -> None:
         owners = {self._lake.contents[file].table_id for *_, file in rows}
@@ -111,7 +139,7 @@ class Invariants:
 
     def handed_out(self, round_id: str, incarnation: str | None, *, is_known: bool) -> None:
         """A round is one process's; of one that an older process may have had, which no `is_known` tells apart, nothing is said."""
-        if incarnation is None or not is_known:
+        if incarnation is None or not (is_known or self.knows_processes):
             self.rounds_of[round_id] = None
             return
         owner = self.rounds_of.setdefault(round_id, incarnation)

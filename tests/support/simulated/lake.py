@@ -76,7 +76,7 @@ class SimulatedLake(SweptMemoryLake):
             self.tables[table.path] = MemoryTable(f"lake-{self.new_id()}")
             self.folders[self.tables[table.path].uuid] = table.path
             self.named_by[self.tables[table.path].uuid] = self.tables[table.path].named
-        if self.chance.strikes("table-made-answer-lost", 0.03):
+        if self.chance.strikes("lake-unreachable", 0.03):
             raise LakeUnavailable("the answer of the catalog got lost after it made the table")
         return super().ensure_table(table)
 

@@ -48,5 +48,5 @@ class SimulatedStore(MemoryStore):
         return super().round(round_id)
 
     def _read(self) -> None:
-        if self.chance.strikes("store-read-failed", READ_SHARE):
+        if self.chance.strikes("store-answer-lost", READ_SHARE):
             raise StoreError("the store does not answer")

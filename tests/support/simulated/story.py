@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
+from support.simulated.chance import FOCUS
 from support.simulated.cluster import FRESHNESS_MS
 from support.simulated.deployment import Deployment
 from support.simulated.users import Users
 from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
+from tiering.coordinator.memory.history import HistoryRange
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TableInfo
 
@@ -17,51 +20,69 @@ QUIET_TURNS = 3
 """Turns after the lake has everything, until all records say so, too."""
 
 
+@dataclass(frozen=True)
+class Thing:
+    """Something that may happen, and the faults that it injects."""
+
+    do: Callable[[], object]
+    weight: int
+    faults: tuple[str, ...] = ()
+    may_be_nested: bool = True
+    """No CALL is begun within something that takes its time, for one of them may be what takes it."""
+
+
 class SimulatedStory:
     """`run` is all of it."""
 
-    def __init__(self, seed: int) -> None:
-        self.world = Deployment(seed)
+    def __init__(self, seed: int, only: Collection[str] | None = None) -> None:
+        self.world = Deployment(seed, only)
         self.users = Users(self.world)
         self.world.meanwhile = self._someone_goes_on
-        world, users = self.world, self.users
-        self._things: dict[Callable[[], object], int] = {
-            self._advance: 330,
-            self._beat: 120,
-            lambda: world.pass_time(world.random.choice((100, 500, 1_500))): 90,
-            users.append: 80,
-            world.lake.deliver_late: 20,
-            world.wire.deliver_late: 15,
-            world.deliver_late_beat: 10,
-            users.touch_lake: 25,
-            users.take_snapshot: 12,
-            users.cut_log: 5,
-            users.lose_records: 2,
-            users.forget_record: 3,
-            users.drop_table: 2,
-            users.switch_lake: 3,
-            users.change_partitions: 8,
-            users.make_untierable: 3,
-            users.call: 25,
-            users.sweep: 10,
-            users.follow_some_hint: 12,
-            users.kill_tierer: 6,
-            users.put_to_sleep: 5,
-            users.copy_process: 3,
-            users.set_clock: 3,
-            users.restart_coordinator: 4,
-            users.add_coordinator: 4,
-            users.silence: 6,
-        }
-        self._among_others = [thing for thing, weight in self._things.items() if thing not in (users.call, users.follow_some_hint)]
+        possible = [thing for thing in self._all_things() if only is None or not thing.faults or not set(only).isdisjoint(thing.faults)]
+        self._things = possible
+        self._among_others = [thing for thing in possible if thing.may_be_nested]
 
-    def run(self, steps: int) -> None:
-        """Raises AssertionError if safety or liveness is lost."""
-        things, weights = list(self._things), list(self._things.values())
-        for thing in self.world.random.choices(things, weights, k=steps):
-            thing()
+    def _all_things(self) -> list[Thing]:
+        world, users = self.world, self.users
+        damages = ("lake-compacted", "lake-expired", "lake-rolled-back", "lake-untagged", "lake-table-dropped", "lake-table-renamed")
+        calls = ("call-repeated", "round-cancelled", "tierer-fenced", "lease-dropped")
+        return [
+            Thing(self._advance, 330),
+            Thing(self._beat, 120),
+            Thing(lambda: world.pass_time(world.random.choice((100, 500, 1_500))), 90),
+            Thing(users.append, 80),
+            Thing(users.take_snapshot, 12),
+            Thing(world.lake.deliver_late, 20, ("commit-request-late",)),
+            Thing(world.wire.deliver_late, 15, ("request-late",)),
+            Thing(world.deliver_late_beat, 10, ("request-late",)),
+            Thing(users.touch_lake, 25, damages),
+            Thing(users.cut_log, 5, ("log-cut",)),
+            Thing(users.lose_records, 2, ("log-rewritten",)),
+            Thing(users.forget_record, 3, ("cluster-record-lost",)),
+            Thing(users.drop_table, 2, ("table-dropped", "table-recreated")),
+            Thing(users.switch_lake, 3, ("lake-switched",)),
+            Thing(users.change_partitions, 8, ("partition-dropped", "partition-remade")),
+            Thing(users.make_untierable, 3, ("table-untierable", "column-added")),
+            Thing(users.call, 25, calls, may_be_nested=False),
+            Thing(users.sweep, 10, may_be_nested=False),
+            Thing(users.follow_some_hint, 12, may_be_nested=False),
+            Thing(users.kill_tierer, 6, ("tierer-killed",)),
+            Thing(users.put_to_sleep, 5, ("tierer-asleep",)),
+            Thing(users.copy_process, 3, ("tierer-doubled",)),
+            Thing(users.set_clock, 3, ("clock-ahead", "clock-back")),
+            Thing(users.restart_coordinator, 4, ("coordinator-restarted",)),
+            Thing(users.add_coordinator, 4, ("coordinator-doubled",)),
+            Thing(users.silence, 6, ("tierer-asleep",)),
+        ]
+
+    def run(self, steps: int, unexpected: Collection[str] = ()) -> None:
+        """Raises AssertionError if safety or liveness is lost. `unexpected`: how no round may end, and what must not be said of a table."""
+        for thing in self.world.random.choices(self._things, self._weights(self._things), k=steps):
+            thing.do()
             assert self.world.invariants.broken is None, self.world.invariants.broken
         self.heal()
+        said = {row.error_class for row in self.world.store.read_errors(HistoryRange())} | set(self.world.outcomes)
+        assert said.isdisjoint(unexpected), f"{said & set(unexpected)} came up"
 
     def _advance(self) -> None:
         tierer = self.world.random.choice(self.world.tierers)
@@ -72,9 +93,13 @@ class SimulatedStory:
         self.world.beat(self.world.random.choice(self.world.tierers))
 
     def _someone_goes_on(self) -> None:
-        """What may happen within something that takes its time: no CALL, for one of them may be what takes it."""
-        weights = [self._things[thing] for thing in self._among_others]
-        self.world.random.choices(self._among_others, weights)[0]()
+        """Within something that takes its time."""
+        self.world.random.choices(self._among_others, self._weights(self._among_others))[0].do()
+
+    def _weights(self, things: Sequence[Thing]) -> list[int]:
+        """In stories about few faults these come often."""
+        factor = 1 if self.world.chance.only is None else FOCUS
+        return [thing.weight * (factor if thing.faults else 1) for thing in things]
 
     # --- the end
 

@@ -141,7 +141,8 @@ class Users:
         table = self.table()
         buckets = [] if table is None else self._world.cluster.buckets(table)
         if table is not None and buckets:
-            self._world.cluster.rewrite(table, self._random.choice(buckets), 3)
+            bucket = self._random.choice(buckets)
+            self._world.invariants.log_rewritten(table, bucket, self._world.cluster.rewrite(table, bucket, 3))
             self._chance.note("log-rewritten")
             self._damage(table.path)
 
@@ -167,7 +168,9 @@ class Users:
             "lake-table-dropped": lake.drop,
             "lake-table-renamed": self._rename_lake_table,
         }
-        fault = self._random.choices(list(actions), weights=(6, 2, 1, 1, 1, 1))[0]
+        weights = dict(zip(actions, (6, 2, 1, 1, 1, 1), strict=True))
+        possible = [fault for fault in actions if self._chance.may(fault)]
+        fault = self._random.choices(possible, [weights[fault] for fault in possible])[0]
         if actions[fault](path):
             self._chance.note(fault)
             if fault != "lake-compacted":
@@ -251,13 +254,20 @@ class Users:
             lambda: resume_tiering(self._parts, ResumeTiering(path, None, **options)),
             lambda: retry_tiering(self._parts, RetryTiering(path, **options)),
             lambda: reset_errors(self._parts, ResetErrors(path, **options)),
-            lambda: self._noted("round-cancelled", cancel_tiering(self._parts, CancelTiering(round_id, "why", **options))),
+            lambda: self._cancel(round_id, options),
             lambda: self._noted("tierer-fenced", fence_tierer(self._parts, FenceTierer(tierer, **options))),
             lambda: take_kv_snapshot(self._parts, TakeKvSnapshot(path, **options)),
             lambda: self._noted("lease-dropped", drop_kv_snapshot_lease(self._parts, DropLease(lease, **options))),
             lambda: self.reconcile(path, action, **options),
             lambda: asyncio.run(self._tier(path, options)),
         ]
+
+    def _cancel(self, round_id: str, options: dict[str, Any]) -> object:
+        result = cancel_tiering(self._parts, CancelTiering(round_id, "why", **options))
+        if result.outcome.value == "cancelled":
+            self._chance.note("round-cancelled")
+            self._world.invariants.cancelled_rounds.add(round_id)
+        return result
 
     def _noted(self, fault: str, answer: Any) -> Any:
         self._chance.note(fault)
