@@ -25,10 +25,10 @@ def result_of(seed: int) -> tuple[int, Counter[str], str, str | None]:
     """The seed, its faults, its trace, and what was lost."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
-        told = run_seed(seed)
+        result = run_seed(seed)
     except Exception as error:  # any end but a good one is a defect
         return seed, Counter(), "", f"{type(error).__name__}: {error}"
-    return seed, told.injected, told.trace, None
+    return seed, result.injected, result.trace, None
 
 
 def main() -> int:

@@ -60,7 +60,7 @@ DEPLOYMENT_FAULTS = (
 )
 
 
-def told(
+def run_story(
     seed: int, steps: int = STEPS, only: Collection[str] | None = None, unexpected: Collection[str] = (), *, knows_processes: bool = False
 ) -> SimulatedStory:
     """A whole story, healed at its end; `only` these faults. Raises AssertionError if it breaks a promise, or `unexpected` comes up."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from faults.simulated.deployment_faults import DEPLOYMENT_FAULTS, told
+from faults.simulated.deployment_faults import DEPLOYMENT_FAULTS, run_story
 from faults.simulated.deployment_faults import STEPS as DEPLOYMENT_STEPS
 
 from support.worlds.faults import Fault
@@ -142,7 +142,7 @@ class CountedSimulation(Simulation):
 
 
 @dataclass(frozen=True)
-class Told:
+class StoryResult:
     """What a seed's story was."""
 
     injected: Counter[str]
@@ -150,15 +150,15 @@ class Told:
     steps: int
 
 
-def run_seed(seed: int) -> Told:
+def run_seed(seed: int) -> StoryResult:
     """A whole story, healed at its end: of one table and its files, or of several tables. Raises AssertionError if it breaks a promise."""
     if seed % 2:
-        story = told(seed)
-        return Told(story.world.chance.injected, story.world.trace(), DEPLOYMENT_STEPS)
+        story = run_story(seed)
+        return StoryResult(story.world.chance.injected, story.world.trace(), DEPLOYMENT_STEPS)
     with patch("tiering.planning.plan_splits.SPLIT_BYTES", 24):
         simulation = CountedSimulation(seed)
         with patch("tiering.round.tasks.split_work.RandomIds", lambda: simulation.ids):
             for _ in range(STEPS):
                 simulation.step()
             simulation.heal()
-    return Told(simulation.injected, simulation.trace(), STEPS)
+    return StoryResult(simulation.injected, simulation.trace(), STEPS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from faults.simulated.deployment_faults import told
+from faults.simulated.deployment_faults import run_story
 
 BLOCKS = 4
 SEEDS_OF_A_BLOCK = 50
@@ -15,7 +15,7 @@ SEEDS_OF_A_BLOCK = 50
 def test_whatever_fails_several_tables_are_tiered_once_and_heal(block: int) -> None:
     outcomes: Counter[str] = Counter()
     for seed in range(block * SEEDS_OF_A_BLOCK, (block + 1) * SEEDS_OF_A_BLOCK):
-        outcomes += told(seed).world.outcomes
+        outcomes += run_story(seed).world.outcomes
     worked = {"SUCCEEDED", "EMPTY", "FENCED", "FAILED", "CANCELLED", "retier reconciled", "swept"}
     broken = {"LakeTableReplaced", "MarkerLost", "UnsupportedType", "LogTruncated", "KvSnapshotGone", "LakeUnavailable"}
     assert worked | broken <= {name for name, count in outcomes.items() if count}  # else the faults were no faults

@@ -122,7 +122,7 @@ class SimulatedReader:
 
 
 class SimulatedCluster(MemoryCluster):
-    """A `ClusterOwner` with `RewritableLogs` and `KvSnapshotsOnDemand`. `told` is called with what is recorded of a lake."""
+    """A `ClusterOwner` with `RewritableLogs` and `KvSnapshotsOnDemand`. `on_record` is called with what is recorded of a lake."""
 
     def __init__(self, chance: Chance, clock: SimulatedClock) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ class SimulatedCluster(MemoryCluster):
         """By bucket, the offsets from which on records were written anew."""
         self.stale: set[int] = set()
         self.during_reads: Callable[[], None] = lambda: None
-        self.told: Callable[[TableInfo, RecordedLakeSnapshot], None] = lambda table, snapshot: None
+        self.on_record: Callable[[TableInfo, RecordedLakeSnapshot], None] = lambda table, snapshot: None
         self.read_at_once = True
         self._numbers = itertools.count(1)
 
@@ -334,14 +334,14 @@ class SimulatedCluster(MemoryCluster):
         if recorded is not None:
             check_goes_on(table, recorded, snapshot, self.partitions_of[table.table_id].keys())
         self.recorded[table.table_id] = snapshot
-        self.told(table, snapshot)
+        self.on_record(table, snapshot)
         if self.chance.strikes("record-answer-lost", 5 * UNAVAILABLE):
             raise ClusterUnavailable("the answer of the cluster got lost")
 
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         self._check(table)
         super().rewind_lake_snapshot(table, snapshot)
-        self.told(table, snapshot)
+        self.on_record(table, snapshot)
 
     def _check(self, table: TableInfo) -> None:
         if not any(info.table_id == table.table_id for info in self.by_path.values()):

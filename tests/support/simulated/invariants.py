@@ -41,7 +41,7 @@ class Invariants:
         self.rounds_of: dict[str, str | None] = {}
         """By round, the process that has it."""
         self.infos: dict[int, TableInfo] = {}
-        cluster.told = self.recorded
+        cluster.on_record = self.recorded
         lake.on_landing, lake.on_delete = self.commit_landed, self.file_deleted
 
     def commit_landed(self, request: Request, base: Marker | None) -> None:

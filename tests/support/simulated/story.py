@@ -81,8 +81,8 @@ class SimulatedStory:
             thing.do()
             assert self.world.invariants.broken is None, self.world.invariants.broken
         self.heal()
-        said = {row.error_class for row in self.world.store.read_errors(HistoryRange())} | set(self.world.outcomes)
-        assert said.isdisjoint(unexpected), f"{said & set(unexpected)} came up"
+        reported = {row.error_class for row in self.world.store.read_errors(HistoryRange())} | set(self.world.outcomes)
+        assert reported.isdisjoint(unexpected), f"{reported & set(unexpected)} came up"
 
     def _advance(self) -> None:
         tierer = self.world.random.choice(self.world.tierers)
