@@ -220,11 +220,11 @@ class SimulatedCluster(MemoryCluster):
 
     # --- what it answers
 
-    def answer(self, what: str) -> None:
+    def answer(self, question: str) -> None:
         """At times it has no answer."""
         if self.chance.strikes("cluster-unreachable", UNAVAILABLE):
-            raise ClusterUnavailable(f"the cluster does not answer: {what}")
-        if what == "read" and self.chance.strikes("library-panic", UNAVAILABLE):
+            raise ClusterUnavailable(f"the cluster does not answer: {question}")
+        if question == "read" and self.chance.strikes("library-panic", UNAVAILABLE):
             raise PanicException("in a library that reads")
 
     def log_of(self, table: TableInfo, bucket: BucketKey) -> tuple[int, int]:

@@ -59,10 +59,10 @@ class SimulatedLake(SweptMemoryLake):
         self._partition_names = partition_names
         self.faults = self._fault_of_request
 
-    def answer(self, what: str) -> None:
+    def answer(self, question: str) -> None:
         """At times the catalog has none, or the library that asks it breaks."""
         if self.chance.strikes("lake-unreachable", UNAVAILABLE):
-            raise LakeUnavailable(f"the catalog does not answer: {what}")
+            raise LakeUnavailable(f"the catalog does not answer: {question}")
         if self.chance.strikes("library-panic", UNAVAILABLE):
             raise PanicException("in a library that talks to the catalog")
 
