@@ -294,7 +294,8 @@ class RoundRunner:
         """
         if action.to_the_end:
             return WorkLimits(NO_LIMIT_MS, lambda: self._given_up)
-        return WorkLimits(self._assignment.max_duration_ms, lambda: self._stopped_by is not None)
+        limit_ms = NO_LIMIT_MS if action.replays else self._assignment.max_duration_ms
+        return WorkLimits(limit_ms, lambda: self._stopped_by is not None)
 
     def _tasks(self, action: act.RunSplits) -> list[SplitTask]:
         table, world, plan = action.table, self._world, action.plan

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from support.flink.beside_flink import AFTER, BEFORE, DELETE, INSERT, KEY_TABLE, BesideFlink
+from support.piecewise_reader import PiecewiseReader
 from tiering.model.rounds import RoundState
 from tiering.round.steps import actions as act
 
@@ -108,5 +111,21 @@ def test_a_primary_key_table_that_was_rolled_back_under_foreign_rows_begins_anew
     late.append()
     assert world.refuse() == "LakeRolledBack"
     world.reconcile("retier")
+    world.flink().whole()
+    world.quiet()
+
+
+def test_8d_a_replay_goes_to_the_end_however_long_it_takes() -> None:
+    """One that stopped early would leave keys ahead of the marker, and the other's next round doubles them with rows that fit exactly."""
+    world = keys_at_fifty()
+    first, second = world.flink().plan().check().prepare(), world.flink().plan().check().prepare()
+    first.append().tell()
+    second.append().tell()
+    assert max(world.lake.row_counts().values()) == 2
+    whole_reader = world.cluster.reader
+    world.cluster.reader = lambda table, split: PiecewiseReader(whole_reader(table, split), 1)  # type: ignore[assignment,method-assign,return-value]
+    assignment, runner = world.begin()
+    runner._assignment = replace(assignment, max_duration_ms=0)
+    assert world.end(assignment, runner).error is None
     world.flink().whole()
     world.quiet()

@@ -6,8 +6,10 @@ import pytest
 
 from support.flink.beside_flink import B0, BesideFlink, appended
 from tiering.errors import CannotReconcile
+from tiering.lake.maintenance import LakeSurvey
 from tiering.model.rounds import RecordedLakeSnapshot, RoundState
 from tiering.model.service_mode import ServiceMode
+from tiering.model.tables import TablePath
 from tiering.round.steps import actions as act
 
 
@@ -339,6 +341,30 @@ def test_one_past_its_check_doubles_once_more_and_is_named_again() -> None:
     world.reconcile("deduplicate")
     world.succeed()
     later.append().tell()
+    assert world.refuse() == "ForeignTieringOverlap"
+    world.reconcile("deduplicate")
+    world.quiet()
+
+
+@pytest.mark.parametrize("stop", [100, 130], ids=["doubles rows", "adds and doubles rows"])
+def test_one_that_lands_behind_a_statement_before_that_looks_again_is_named(stop: int) -> None:
+    """What came behind the statement's own snapshot has passed no check."""
+    world = doubled()
+    world.cluster.write(0, *appended(30))
+    assert world.refuse() == "ForeignTieringOverlap"
+    later = world.flink().plan(stop).check().prepare()
+    later.starts = {B0: 50}
+    survey, looks = world.lake.survey, iter((None, later.append))
+
+    def surveyed(path: TablePath) -> LakeSurvey | None:
+        if (lands := next(looks)) is not None:
+            lands()
+        return survey(path)
+
+    world.lake.survey = surveyed  # type: ignore[method-assign]
+    world.reconcile("deduplicate")
+    world.lake.survey = survey  # type: ignore[method-assign]
+    later.tell()
     assert world.refuse() == "ForeignTieringOverlap"
     world.reconcile("deduplicate")
     world.quiet()

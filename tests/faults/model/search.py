@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
@@ -48,9 +49,10 @@ class Search(Generic[S]):
         self._initial, self._steps, self._way_out = initial, steps, way_out
         self._before: dict[S, tuple[S, str] | None] = {initial: None}
 
-    def run(self, depth: int, states: int | None = None) -> Result:
-        """Stops at the first violation, behind `depth` steps, or when there are more `states` than that."""
+    def run(self, depth: int, states: int | None = None, seconds: float | None = None) -> Result:
+        """Stops at the first violation, behind `depth` steps, when there are more `states` than that, or after so many `seconds`."""
         queue = deque([(self._initial, 0)])
+        stops = None if seconds is None else time.monotonic() + seconds
         deepest, complete = 0, True
         while queue:
             state, at = queue.popleft()
@@ -59,7 +61,7 @@ class Search(Generic[S]):
             if problem is not None:
                 story = Violation(problem.invariant, (*self._story(state), *problem.steps))
                 return Result(story, len(self._before), at, False)
-            if states is not None and len(self._before) > states:
+            if (states is not None and len(self._before) > states) or (stops is not None and time.monotonic() > stops):
                 return Result(None, len(self._before), deepest, False)
             if at == depth:
                 complete = complete and not any(after not in self._before for _, after in self._steps(state))

@@ -31,7 +31,7 @@ class Reconciliation:
 class Reconciled:
     """What the lake holds afterwards: the marker of its newest tiering commit, which may be of a round that already went on from ours.
 
-    `head` is its identity (`LakeSnapshot.identity`).
+    `head`, the head that counts as passed, is the identity (`LakeSnapshot.identity`) of that commit.
     """
 
     snapshot_id: int

@@ -78,7 +78,8 @@ class RecordPlan:
 class RunSplits:
     """Reads and writes, upon what stands in the lake at `base` -> SplitsRun.
 
-    `to_the_end`: no early stop, for the commit was granted and the offsets are fixed.
+    `to_the_end`: no early stop, for the commit was granted and the offsets are fixed. `replays`: it may be cancelled, but takes as long as
+    it takes: a replay that stopped early would leave keys ahead of the marker.
     """
 
     table: TableInfo
@@ -86,6 +87,7 @@ class RunSplits:
     lake_table_uuid: str
     base: LakeView
     to_the_end: bool = False
+    replays: bool = False
 
 
 @dataclass(frozen=True)

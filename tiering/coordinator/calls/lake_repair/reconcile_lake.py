@@ -314,7 +314,8 @@ class Reconciler:
                 round_id=row.round_id,
             )
         ends, starts = to_text(tiered_offsets(view.marker)), lake_acks.late_starts(view.marker.buckets)
-        return Reconciled(view.tiered, view.identity_of(view.head), view.table_uuid, view.marker.round_id, ends, starts)
+        # Only the commit itself has passed: what somebody put behind it since, or a roll-back of it, is the next check's to judge.
+        return Reconciled(view.tiered, view.identity_of(view.tiered), view.table_uuid, view.marker.round_id, ends, starts)
 
     def _not_needed(self, request: ReconcileLake, inspection: Inspection) -> ReconcileResult:
         """Nothing is wrong with the lake table (any more): a failed table goes on.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from faults.model.lake_states import LakeTable, Mark, Row
+from faults.model.exclusive.lake_states import LakeTable, Mark, Row
 
 
 def landed(before: LakeTable, after: LakeTable, mark: Mark, removed: frozenset[Row]) -> str:

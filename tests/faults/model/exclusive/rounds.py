@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faults.model import invariants
-from faults.model.exclusive_world import Grant, Record, Request, Round, Size, Telling, World
-from faults.model.lake_states import (
+from faults.model.exclusive import invariants
+from faults.model.exclusive.lake_states import (
     Checked,
     Copy,
     LakeTable,
@@ -22,7 +21,8 @@ from faults.model.lake_states import (
     resolved,
     same_base,
 )
-from faults.model.rules import Rule
+from faults.model.exclusive.rules import Rule
+from faults.model.exclusive.world import Grant, Record, Request, Round, Size, Telling, World
 
 from tiering.lake.rules.base_check import CommitOutcome
 

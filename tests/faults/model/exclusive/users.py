@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from datetime import timedelta
 from functools import cache
 
-from faults.model import invariants
-from faults.model.exclusive_rounds import Step
-from faults.model.exclusive_world import Grant, Record, Request, Size, Sweep, World
-from faults.model.lake_states import WHEN, Copy, LakeTable, Mark, Snapshot, base_check, reconciled
-from faults.model.rules import Rule
+from faults.model.exclusive import invariants
+from faults.model.exclusive.lake_states import WHEN, Copy, LakeTable, Mark, Snapshot, base_check, reconciled
+from faults.model.exclusive.rounds import Step
+from faults.model.exclusive.rules import Rule
+from faults.model.exclusive.world import Grant, Record, Request, Size, Sweep, World
 
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts

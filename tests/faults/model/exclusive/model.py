@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faults.model import exclusive_rounds as rounds
-from faults.model import exclusive_users as users
-from faults.model.exclusive_rounds import Step
-from faults.model.exclusive_world import Size, World, initial
+from faults.model.exclusive import rounds, users
+from faults.model.exclusive.rounds import Step
+from faults.model.exclusive.world import Size, World, initial
 from faults.model.search import Result, Search, WaysOut
 
 
@@ -17,11 +16,11 @@ class ExclusiveModel:
     def __init__(self, size: Size) -> None:
         self.size = size
 
-    def search(self, depth: int, states: int | None = None, *, ways_out: bool = True) -> Result:
+    def search(self, depth: int, states: int | None = None, seconds: float | None = None, *, ways_out: bool = True) -> Result:
         """Every story of so many steps; with `ways_out` also whether the table can be healed at every step."""
         if not ways_out:
-            return Search(initial(self.size), self.steps).run(depth, states)
-        return Search(initial(self.size), self.steps, WaysOut(self.is_tiered, self.next_step)).run(depth, states)
+            return Search(initial(self.size), self.steps).run(depth, states, seconds)
+        return Search(initial(self.size), self.steps, WaysOut(self.is_tiered, self.next_step)).run(depth, states, seconds)
 
     def steps(self, world: World) -> Iterator[Step]:
         """Everything that may happen next."""

@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from faults.model.rules import Rule
+from faults.model.exclusive.rules import Rule
 
 from tiering.errors import CannotReconcile, LakewardError
 from tiering.lake.base import Committable, LakeSnapshot, LakeView, WriteResult

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from faults.model.lake_states import Copy, Known, LakeTable, Mark, Row, Snapshot, Split, file_of
-from faults.model.rules import ALL_RULES, Rule
+from faults.model.exclusive.lake_states import Copy, Known, LakeTable, Mark, Row, Snapshot, Split, file_of
+from faults.model.exclusive.rules import ALL_RULES, Rule
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,43 @@
+"""The sizes in which the model is searched: for each rule the smallest in which its lack shows, and those in which the whole passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from faults.model.exclusive.model import ExclusiveModel
+from faults.model.exclusive.rules import ALL_RULES, Rule
+from faults.model.exclusive.world import Size
+from faults.model.search import Result
+
+SMALLEST_SIZES: dict[Rule, dict[str, Any]] = {
+    Rule.FENCE: {"users": 1, "faults": 1},
+    Rule.HEAD: {"users": 1, "faults": 0},
+    Rule.TAG: {"rounds": 2, "users": 1, "faults": 1},
+    Rule.UUID: {"rounds": 2, "users": 2, "faults": 0, "begins_tiered": False},
+    Rule.IDENTITY: {},
+    Rule.UNKNOWN: {},
+    Rule.KEEP_FILES: {},
+    Rule.PREFIX: {"begins_tiered": False, "rows": 2},
+    Rule.ADOPT: {},
+    Rule.ACKS: {"rounds": 2, "users": 2, "faults": 1},
+    Rule.SWEEP_TAG: {},
+    Rule.SWEEP_UUID: {"rounds": 2, "users": 3, "faults": 1},
+}
+
+WHOLE_SIZES: dict[str, Size] = {
+    "tiered before": Size(rounds=2, users=1, faults=2),
+    "nothing tiered yet": Size(rounds=2, users=1, faults=1, begins_tiered=False, rows=2),
+}
+"""Searched completely, in seconds."""
+
+LARGE_SIZES: dict[str, Size] = {
+    "tiered before, three rounds": Size(rounds=3, users=3, faults=3),
+    "nothing tiered yet, three rounds": Size(rounds=3, users=3, faults=3, begins_tiered=False, rows=2),
+}
+"""Searched for as long as there is time."""
+
+
+def without(rule: Rule, states: int = 150_000) -> Result:
+    """The search that lacks a rule. What is missing without `adopt` is the way out of a state, which all others have."""
+    size = Size(rules=ALL_RULES - {rule}, **SMALLEST_SIZES[rule])
+    return ExclusiveModel(size).search(40, states, ways_out=rule is Rule.ADOPT)
