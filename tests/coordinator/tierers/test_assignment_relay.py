@@ -49,6 +49,24 @@ def test_an_assigned_table_is_due_at_once_and_told_finished_after_its_ack(shared
     assert assigner(shared).ever_told("finished") == [shared.table.table_id]  # once it was answered
 
 
+def test_a_table_stays_while_the_cluster_is_being_told_of_its_lake(shared: World) -> None:
+    """Else another service plans from before, and passes its check since the cluster knows the newest snapshot by then."""
+    shared.append()
+    tierer, info = begun(shared)
+    tierer.commit(info)
+    tierer.ack(info)
+    tellings, table_id = shared.coordinator.call_parts.tellings, shared.table.table_id
+    with tellings.turn(table_id) as in_turn:
+        assert in_turn
+        tierer.finish(info)
+        shared.later(1)
+        assert assigner(shared).ever_told("finished") == []
+    shared.later(1)
+    assert assigner(shared).ever_told("finished") == [table_id]
+    with tellings.turn(table_id) as in_turn:
+        assert not in_turn
+
+
 def test_tables_are_asked_for_only_while_a_tierer_has_room() -> None:
     some = tables(3)
     world = World(some, assigner=Assigner())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from support.flink.beside_flink import B0, BesideFlink, appended
+from support.flink.flink_committer import FlinkFailed
 from tiering.errors import CannotReconcile
 from tiering.lake.maintenance import LakeSurvey
 from tiering.model.rounds import RecordedLakeSnapshot, RoundState
@@ -89,6 +92,25 @@ def test_4_without_rows_to_tier_an_empty_snapshot_kills_it() -> None:
     assert world.record.unresolved_commit
     assert world.succeed().state is not RoundState.FAILED
     assert not world.record.unresolved_commit
+    world.quiet()
+
+
+def test_4_what_landed_is_not_told_out_of_turn() -> None:
+    """One that planned before would pass its check then; as it is, that check sees that Fluss lacks a snapshot."""
+    world = at_fifty()
+    world.cluster.write(0, *appended(50))
+    assignment, runner = world.begin()
+    while not isinstance(runner.next_action, act.Ack):
+        runner.advance()
+    planned_before, told = world.flink().plan(), world.fluss_record
+    records, options = world.coordinator.table_records, world.coordinator.table_records.options
+    records.options = replace(options, assigned_by_cluster=True)  # nobody has assigned it
+    world.end(assignment, runner)
+    assert world.fluss_record == told
+    records.options = options
+    with pytest.raises(FlinkFailed, match="Fluss lacked the snapshot"):
+        planned_before.check()
+    world.succeed()
     world.quiet()
 
 

@@ -23,6 +23,7 @@ from tiering.cluster.base import ClusterOwner
 from tiering.coordinator.decisions.records import TiererRecord
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.table_records import TableRecords
+from tiering.coordinator.memory.tellings import Tellings
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_looks import LakeLooks
@@ -99,6 +100,8 @@ class CallParts:
     """By table id the lock that acks take too."""
     tierer_connected: Callable[[], bool]
     tierers: TiererControl
+    tellings: Tellings
+    """Whether the cluster may be told of a lake snapshot."""
     validator: Validator | None
     """How a validation's child process is started; None = this service cannot validate."""
     threads: CallThreads = field(default_factory=CallThreads)

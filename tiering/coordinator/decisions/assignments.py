@@ -7,7 +7,7 @@ offset that a late request may still move.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -117,12 +117,22 @@ def free_slots(tierers: Iterable[TiererRecord], records: Iterable[TableRecord], 
     return slots - taken
 
 
-def report_of(records: Iterable[TableRecord], *, wants_table: bool, unknown: Iterable[AssignmentRef] = ()) -> AssignmentReport:
-    """What the cluster is told of all its assignments, until it has answered. `unknown` tables are handed back."""
+def report_of(
+    records: Iterable[TableRecord],
+    *,
+    wants_table: bool,
+    unknown: Iterable[AssignmentRef] = (),
+    is_being_told: Callable[[int], bool] = lambda table_id: False,
+) -> AssignmentReport:
+    """What the cluster is told of all its assignments, until it has answered. `unknown` tables are handed back.
+
+    A table of whose lake snapshot the cluster is being told stays until that is over.
+    """
     by_end: dict[AssignmentEnd | None, list[AssignmentRef]] = {None: [], AssignmentEnd.FINISHED: [], AssignmentEnd.FAILED: [*unknown]}
     for record in records:
         if record.assignment is not None and record.assignment_ref is not None:
-            by_end[None if record.unresolved_commit else record.assignment.end].append(record.assignment_ref)
+            stays = record.unresolved_commit or is_being_told(record.table_id)
+            by_end[None if stays else record.assignment.end].append(record.assignment_ref)
     return AssignmentReport(by_end[None], by_end[AssignmentEnd.FINISHED], by_end[AssignmentEnd.FAILED], wants_table)
 
 

@@ -24,6 +24,7 @@ from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.open_calls import OpenCalls
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.memory.table_records import TableRecords
+from tiering.coordinator.memory.tellings import Tellings
 from tiering.coordinator.observing.discovery import CHUNK, Discovery
 from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
@@ -60,12 +61,15 @@ class Coordinator:
         self.discovery = Discovery(self.table_records, cluster)
         self.observer = LagObserver(self.table_records, cluster, lakes, self.discovery)
         self._columns = StatusColumns()
-        self.commits = Commits(self.table_records, cluster, lakes, self.observer.lake_was_read, confirm_turn=self._confirm_turn)
+        tellings = Tellings(self.table_records)
+        self.commits = Commits(
+            self.table_records, cluster, lakes, self.observer.lake_was_read, confirm_turn=self._confirm_turn, tellings=tellings
+        )
         self.progress = Progress(self.table_records)
         self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head, self.observer.waiting_since)
         self.relay: AssignmentRelay | None = None
         if assignments is not None:
-            self.relay = AssignmentRelay(self.table_records, assignments, self.heartbeats.tierers, self.discovery.run_quietly)
+            self.relay = AssignmentRelay(self.table_records, assignments, self.heartbeats.tierers, self.discovery.run_quietly, tellings)
         self.other_services = OtherServices(self.table_records, statuses_of(cluster), self.discovery)
         self.leases = Leases(cluster)
         self.open_calls = OpenCalls(lambda: self.table_records.now().wall)
@@ -79,6 +83,7 @@ class Coordinator:
             table_lock=self.commits.table_lock,
             tierer_connected=lambda: self.heartbeats.connected(self.table_records.now()),
             tierers=self.heartbeats,
+            tellings=tellings,
             validator=validator,
         )
         self.control = Control(self.call_parts)

@@ -24,6 +24,7 @@ from tiering.coordinator.decisions.records import LakeCommitRecord, TableRecord,
 from tiering.coordinator.decisions.round_lifecycle import Plan, RoundRef
 from tiering.coordinator.memory.table_locks import TableLocks
 from tiering.coordinator.memory.table_records import TableRecords
+from tiering.coordinator.memory.tellings import Tellings
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.tierers.messages import (
     grant_request_from_pb,
@@ -71,12 +72,14 @@ class Commits:
         lake_read: Callable[[int, int], None],
         locks: TableLocks | None = None,
         confirm_turn: Callable[[int], None] = lambda table_id: None,
+        tellings: Tellings | None = None,
     ) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._lakes = lakes
         self._lake_read = lake_read
         self._confirm_turn = confirm_turn
+        self._tellings = tellings or Tellings(table_records)
         self.locks = locks or TableLocks()
         self._pool = ThreadPoolExecutor(LAKE_THREADS, thread_name_prefix="acks")
         self._guard = threading.RLock()
@@ -256,8 +259,9 @@ class Commits:
             self._table_records.put(lake_acks.record_contents(self._table_records.context(), record, contents, self._ledger(record)))
         crash_points.reach(crash_points.ACK_STORED)
         if base.view is not None and base.view.foreign is not None:
-            if not self._tell_shared_cluster(info, base.view, base.view.foreign):
-                return
+            with self._tellings.turn(info.table_id) as in_turn:
+                if not self._tell_shared_cluster(info, base.view, base.view.foreign, in_turn):
+                    return
         else:
             self._tell_cluster(info, contents)
         with self._table_records.changing():
@@ -282,15 +286,15 @@ class Commits:
                 table_id=info.table_id,
             ) from error
 
-    def _tell_shared_cluster(self, info: TableInfo, view: LakeView, walk: ForeignWalk) -> bool:
-        """Tells the cluster of the newest tiering snapshot if that is ours; whether the cluster has it now.
+    def _tell_shared_cluster(self, info: TableInfo, view: LakeView, walk: ForeignWalk, in_turn: bool) -> bool:
+        """Tells the cluster, in our turn, of the newest tiering snapshot if that is ours; whether the cluster has it now.
 
         Of another service's it is never told: whoever made that may be telling it, too. A round commits a newer one instead.
         """
         has, _ = recorded_by_cluster(self._cluster, info)  # None also if its file is gone: telling anew mends that
         if is_exact(walk, has):
             return True
-        if walk.newest is None or not can_tell(view, has, walk):
+        if walk.newest is None or not in_turn or not can_tell(view, has, walk):
             return False
         self._cluster.rewind_lake_snapshot(info, RecordedLakeSnapshot(walk.newest, walk.ends))
         return True

@@ -28,6 +28,7 @@ from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.rules.base_check import KnownLake
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
+from tiering.lake.rules.hints import reconcile_call
 from tiering.lake.rules.history import is_foreign_tiering
 from tiering.model.tables import BucketKey, BucketOffsets, TableType
 
@@ -302,6 +303,13 @@ def adopted(situation: Situation, foreign: ForeignOffsets) -> Ranges:
     path, table_id = situation.survey.view.path, situation.known.table_id
     if foreign.table_id != table_id:
         raise CannotReconcile(f"the other service tiered table {foreign.table_id}; this is table {table_id}", table_path=path)
+    for bucket in sorted(set() if situation.walk is None else situation.walk.moved_back, key=BucketKey.sort_key):
+        raise CannotReconcile(
+            f"the other service set keys of bucket {bucket} of {path} back, or doubled them, and their changes have to be replayed",
+            hint=f"{reconcile_call(path, 'retier')} replaces the bucket by its KV snapshot.",
+            table_path=path,
+            bucket=bucket,
+        )
     theirs = {BucketKey(partition, bucket): offset for (partition, bucket), offset in foreign.offsets.items()}
     for bucket, offset in situation.recorded.items():
         if bucket in situation.log and theirs.get(bucket, 0) < offset:

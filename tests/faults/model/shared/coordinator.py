@@ -8,7 +8,7 @@ from faults.model.shared import invariants
 from faults.model.shared.flink import KEEP_ALL, Step
 from faults.model.shared.lake_table import LakeTable, OffsetsFile
 from faults.model.shared.looks import Own, Refusal, stand_of, telling_of
-from faults.model.shared.rounds import fail, finish, look, read_log
+from faults.model.shared.rounds import fail, finish, given_back, look, read_log
 from faults.model.shared.rules import SharedRule
 from faults.model.shared.world import Ack, Size, World
 
@@ -61,6 +61,7 @@ def prepare(size: Size, world: World, ack: Ack) -> Step:
     assert ack.lake is not None
     has, _ = world.recorded()
     is_exact, can_tell = telling_of(ack.stand, ack.lake, has)
+    can_tell = can_tell and (world.turn == "ours" or not size.has(SharedRule.TOLD_IN_TURN))
     if is_exact or not can_tell:
         after = answered(size, world._replace(ack=None), ack, None)
         return "the cluster has it already" if is_exact else "the cluster is not told", cleaned_up(after, ack) if is_exact else after
@@ -82,7 +83,7 @@ def register(size: Size, world: World, ack: Ack) -> Step:
     assert ack.stand is not None
     assert ack.file is not None
     told = world._replace(cluster=world.cluster.told(ack.stand.newest or 0, ack.file, ack.keep), ack=None)
-    after = cleaned_up(answered(size, told, ack, None), ack)
+    after = given_back(size, cleaned_up(answered(size, told, ack, None), ack))
     return f"the cluster is told {ack.stand.end} with snapshot {ack.stand.newest}", invariants.told(after)
 
 

@@ -196,6 +196,12 @@ def _ended(size: Size, world: World, current: Round, acked: bool) -> World:
     if record.running != current.id:
         return after
     unresolved = current.id if record.granted and not acked else record.unresolved
-    after = after.changing(running=None, granted=False, unresolved=unresolved)
-    keeps = unresolved is not None and size.has(SharedRule.KEEPS_TABLE)
-    return after if keeps or after.turn != "ours" else after._replace(turn="")
+    return given_back(size, after.changing(running=None, granted=False, unresolved=unresolved))
+
+
+def given_back(size: Size, world: World) -> World:
+    """`round_lifecycle.end_assignment` and `assignments.report_of`: our turn ends, unless something keeps it."""
+    is_unresolved = world.record.unresolved is not None and size.has(SharedRule.KEEPS_TABLE)
+    is_being_told = world.ack is not None and world.ack.step == "prepared" and size.has(SharedRule.TOLD_IN_TURN)
+    is_ours = world.record.running is not None or is_unresolved or is_being_told
+    return world if is_ours or world.turn != "ours" else world._replace(turn="")

@@ -22,6 +22,7 @@ class SharedRule(Enum):
     LAST_ROW = "deduplicate goes on behind the last live row, wherever the cluster says that the other service is"
     LOOKS_AGAIN = "every action looks at the rows again when it is called"
     OWN_COMMIT_PASSED = "behind a statement its own commit has passed the check, and not what came after it"
+    TOLD_IN_TURN = "the cluster is told in our turn alone, and the table stays until it has been"
     LIVE_ROWS = "live rows that are missing below the end decide nothing"
 
 

@@ -27,6 +27,7 @@ SMALLEST_SIZES: dict[SharedRule, Size] = {
     SharedRule.LAST_ROW: replace(LOG, writes=1),
     SharedRule.LOOKS_AGAIN: replace(LOG, users=1, user_actions=RECONCILE),
     SharedRule.OWN_COMMIT_PASSED: replace(LOG, rounds=2, users=1, user_actions=RECONCILE),
+    SharedRule.TOLD_IN_TURN: replace(IN_TURN, rounds=1, faults=1),
     SharedRule.LIVE_ROWS: replace(LOG, flinks=0, users=1, user_actions=frozenset(("delete",))),
 }
 

@@ -133,7 +133,8 @@ def end_reconcile(size: Size, world: World, call: Request) -> Step:
     passed = lake.tag if size.has(SharedRule.OWN_COMMIT_PASSED) else lake.head
     known = after.changing(own=own, passed_head=passed, unresolved=None, marker_tells=tells, error="", hints=())
     cluster, (has, _) = world.cluster, world.recorded()
-    if has is None or (has.snapshot_id, has.end) != (own.snapshot_id, own.end):
+    in_turn = world.turn == "ours" or not size.has(SharedRule.TOLD_IN_TURN)
+    if in_turn and (has is None or (has.snapshot_id, has.end) != (own.snapshot_id, own.end)):
         file, keep = telling_file(size, world, lake.tag, lake.marker.tiered, lake)
         cluster = (cluster if file in lake.files else cluster.with_file(file)).told(lake.tag, file, keep)
-    return f"{call.kind} finds its commit, and tells the cluster", known._replace(cluster=cluster)
+    return f"{call.kind} finds its commit{', and tells the cluster' if in_turn else ''}", known._replace(cluster=cluster)

@@ -77,6 +77,7 @@ class Reconciler:
         self._decider = Decider(parts)
         self._operations = parts.operations
         self._table_lock = parts.table_lock
+        self._tellings = parts.tellings
         self._lake_changed = parts.observer.observe_soon
 
     def reconcile(self, request: ReconcileLake) -> ReconcileResult:
@@ -228,9 +229,14 @@ class Reconciler:
     def _settle(
         self, request: ReconcileLake, info: TableInfo, row: LakeCommitRecord, in_lake: Reconciled, records_removed: int | None = None
     ) -> ReconcileResult:
-        """The lake holds it: tells the cluster, then records it together with the answer."""
+        """The lake holds it: tells the cluster, then records it together with the answer.
+
+        Where the cluster assigns tables, and has not assigned this one here, the other service's check or the next round tells it.
+        """
         recorded = RecordedLakeSnapshot(in_lake.snapshot_id, from_text(in_lake.offsets))
-        self._cluster.rewind_lake_snapshot(info, recorded)  # before the record: until then no round passes the base check
+        with self._tellings.turn(info.table_id) as in_turn:
+            if in_turn:
+                self._cluster.rewind_lake_snapshot(info, recorded)  # before the record: until then no round passes the base check
         left_out = row.records_left_out
         result = ReconcileResult(
             request.path, request.action, row.round_id, in_lake.snapshot_id, DONE, in_lake.offsets, left_out, records_removed
