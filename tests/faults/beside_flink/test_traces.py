@@ -102,11 +102,11 @@ def test_4_what_landed_is_not_told_out_of_turn() -> None:
     assignment, runner = world.begin()
     while not isinstance(runner.next_action, act.Ack):
         runner.advance()
-    planned_before, told = world.flink().plan(), world.fluss_record
+    planned_before, before = world.flink().plan(), world.fluss_record
     records, options = world.coordinator.table_records, world.coordinator.table_records.options
     records.options = replace(options, assigned_by_cluster=True)  # nobody has assigned it
     world.end(assignment, runner)
-    assert world.fluss_record == told
+    assert world.fluss_record == before
     records.options = options
     with pytest.raises(FlinkFailed, match="Fluss lacked the snapshot"):
         planned_before.check()

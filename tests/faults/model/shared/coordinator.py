@@ -82,9 +82,9 @@ def register(size: Size, world: World, ack: Ack) -> Step:
     """The second half of `LakeRecord.write`: last write wins, ours too."""
     assert ack.stand is not None
     assert ack.file is not None
-    told = world._replace(cluster=world.cluster.told(ack.stand.newest or 0, ack.file, ack.keep), ack=None)
-    after = given_back(size, cleaned_up(answered(size, told, ack, None), ack))
-    return f"the cluster is told {ack.stand.end} with snapshot {ack.stand.newest}", invariants.told(after)
+    informed = world._replace(cluster=world.cluster.registering(ack.stand.newest or 0, ack.file, ack.keep), ack=None)
+    after = given_back(size, cleaned_up(answered(size, informed, ack, None), ack))
+    return f"the cluster is told {ack.stand.end} with snapshot {ack.stand.newest}", invariants.record_readable(after)
 
 
 def answered(size: Size, world: World, ack: Ack, refusal: Refusal | None) -> World:
@@ -112,4 +112,4 @@ def cleaned_up(world: World, ack: Ack) -> World:
     doomed = superseded(files, "" if newest is None else f"{newest.number}", lambda snapshot_id: snapshot_id in registered)
     gone = {file.number for file in doomed}
     alive = frozenset(file for file in world.cluster.alive if file.owner != "summary" or file.number not in gone)
-    return invariants.told(world._replace(cluster=world.cluster._replace(alive=alive))) if gone else world
+    return invariants.record_readable(world._replace(cluster=world.cluster._replace(alive=alive))) if gone else world

@@ -65,8 +65,8 @@ def check(world: World, flink: Flink) -> Step:
         return f"{who} does not find the cluster's snapshot {known}, and fails", over
     if newest is not None and (known is None or newest.id > known):
         assert newest.file is not None
-        told = over._replace(cluster=world.cluster.told(newest.id, newest.file, KEEP_ALL))
-        return f"{who} tells the cluster of snapshot {newest.id} ({newest.author}), which it lacked, and fails", told
+        informed = over._replace(cluster=world.cluster.registering(newest.id, newest.file, KEEP_ALL))
+        return f"{who} tells the cluster of snapshot {newest.id} ({newest.author}), which it lacked, and fails", informed
     return f"{who} passes its check", world.with_flink(flink, flink._replace(step="checked"))
 
 
@@ -105,5 +105,5 @@ def tell(world: World, flink: Flink) -> Step:
     """Last write wins; the files of all others are deleted."""
     assert flink.file is not None
     assert flink.snapshot_id is not None
-    told = world._replace(cluster=world.cluster.told(flink.snapshot_id, flink.file, None))
-    return f"Flink {flink.number} tells the cluster {flink.stop} with snapshot {flink.snapshot_id}", told.with_flink(flink, None)
+    informed = world._replace(cluster=world.cluster.registering(flink.snapshot_id, flink.file, None))
+    return f"Flink {flink.number} tells the cluster {flink.stop} with snapshot {flink.snapshot_id}", informed.with_flink(flink, None)

@@ -23,7 +23,7 @@ def certified(world: World, request: Request) -> World:
     """Behind a commit of ours: the lake holds exactly what its marker says."""
     if request.kind == "adopt" and world.log.keyed:
         world = world._replace(facts=world.facts | {"accepted"})  # as it is: nothing tells of keys in it any more
-    if request.kind == "accept":
+    if request.kind in ("accept", "adopt"):  # says how many rows it leaves out
         missing = set(world.log.truth(request.mark.tiered or 0)) - set(world.lake.rows)
         world = world._replace(excused=world.excused | {offset for _, offset in missing}, facts=world.facts | {"accepted"})
     return world._replace(broken=complaint(world, request.mark.tiered or 0))
@@ -45,6 +45,12 @@ def complaint(world: World, end: int) -> str:
     return f"rows that the marker does not count: it says {end}, and the lake has the offsets {surplus}" if surplus else ""
 
 
+def counted(world: World, end: int | None, left_out: int | None) -> str:
+    """Whether a statement that goes on at `end` says how many rows of a log table the lake lacks below it."""
+    missing = len(set(world.log.truth(end or 0)) - set(world.lake.rows))
+    return f"{left_out} rows are said to be left out, and {missing} are" if not world.log.keyed and left_out not in (None, missing) else ""
+
+
 def borne_out(world: World) -> World:
     """A permanent error names what has happened. Of rows that somebody took out, one that comes late counts as there twice."""
     error = world.record.error
@@ -55,6 +61,6 @@ def borne_out(world: World) -> World:
     return world if happened else world._replace(broken=f"a false error: {error}, but nothing of that kind happened")
 
 
-def told(world: World) -> World:
+def record_readable(world: World) -> World:
     """Behind a registration of ours: the file that is registered is there."""
     return world if world.cluster.is_readable else world._replace(broken="the cluster's record names a file of offsets that is gone")

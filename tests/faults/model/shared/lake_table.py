@@ -170,7 +170,7 @@ class ClusterRecord(NamedTuple):
         """PrepareLakeTableSnapshot."""
         return self._replace(alive=self.alive | {file})
 
-    def told(self, snapshot_id: int, file: OffsetsFile, keep: int | None) -> ClusterRecord:
+    def registering(self, snapshot_id: int, file: OffsetsFile, keep: int | None) -> ClusterRecord:
         """CommitLakeTableSnapshot. `keep` None deletes every file that is registered, its own when it is repeated (H1); -1 none."""
         ids = [number for number, _ in self.registered]
         gone = len(ids) if keep is None else ids.index(keep) if keep in ids else 0

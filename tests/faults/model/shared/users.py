@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faults.model.shared import statements
+from faults.model.shared import invariants, statements
 from faults.model.shared.coordinator import telling_file
 from faults.model.shared.flink import Step
 from faults.model.shared.lake_table import Mark, OffsetsFile, Snapshot
@@ -119,6 +119,8 @@ def begin_reconcile(size: Size, world: World, action: str) -> Iterator[Step]:
     wanted = Mark(number, None if mark is None else mark.round_id, decision.start, decision.end)
     request = Request(action, world.lake.head, world.lake.tag, wanted, file, removes=decision.removes, ceiling=decision.ceiling)
     sent = claimed._replace(requests=(*world.requests, request), call=request, cluster=world.cluster.with_file(file))
+    if action in ("accept", "adopt"):
+        sent = sent._replace(broken=invariants.counted(world, decision.end, decision.left_out))
     yield f"a user calls {action}, which sends a marker at {decision.end}", sent
 
 
@@ -136,5 +138,5 @@ def end_reconcile(size: Size, world: World, call: Request) -> Step:
     in_turn = world.turn == "ours" or not size.has(SharedRule.TOLD_IN_TURN)
     if in_turn and (has is None or (has.snapshot_id, has.end) != (own.snapshot_id, own.end)):
         file, keep = telling_file(size, world, lake.tag, lake.marker.tiered, lake)
-        cluster = (cluster if file in lake.files else cluster.with_file(file)).told(lake.tag, file, keep)
+        cluster = (cluster if file in lake.files else cluster.with_file(file)).registering(lake.tag, file, keep)
     return f"{call.kind} finds its commit{', and tells the cluster' if in_turn else ''}", known._replace(cluster=cluster)

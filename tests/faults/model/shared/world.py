@@ -171,6 +171,6 @@ def initial(size: Size) -> World:
         return World(log, LakeTable(), ClusterRecord(), Coordinator(), size.flinks, size.rounds, size.users, size.faults)
     ours, registered = OffsetsFile("summary", 1, 1), OffsetsFile("registered", 1, 1)
     lake = LakeTable().with_snapshot(Snapshot(0, None, "ours", log.truth(1), ours, Mark(1, None, 0, 1)))
-    cluster = ClusterRecord().with_file(ours).with_file(registered).told(1, registered, -1)
+    cluster = ClusterRecord().with_file(ours).with_file(registered).registering(1, registered, -1)
     record = Coordinator(own=Own(1, 1, False, 1), passed_head=1)
     return World(log, lake, cluster, record, size.flinks, size.rounds, size.users, size.faults)
