@@ -123,13 +123,14 @@ class Healing:
 
 
 def prove(users: Users) -> None:
-    """Each table: what readers see, what the service's proof says, and what one without a service says."""
+    """Each table: what readers see, what the service's proof says, and of the first table what one without a service says."""
     differences: list[str] = []
-    for table in users.tables.values():
+    for place, table in enumerate(users.tables.values()):
         differences += table.differences(users.lake.rows(table))
-        by_service = users.run("validate", str(table.path), "--level", "rows", "--format", "json")
-        by_folder = lakeward("validate", str(table.path), "--level", "rows", "--format", "json", "--data", str(users.deployment.data.root))
-        differences += [*_wrong(table, by_service, "the service"), *_wrong(table, by_folder, "validate --data")]
+        words = ("validate", str(table.path), "--level", "rows", "--format", "json")
+        differences += _wrong(table, users.run(*words), "the service")
+        if place == 0:  # it takes seconds, and is the same proof
+            differences += _wrong(table, lakeward(*words, "--data", str(users.deployment.data.root)), "validate --data")
     assert not differences, "\n".join(differences)
     assert not users.deployment.defects, users.deployment.defects
     assert not (failures := users.deployment.failures_in_logs()), "\n".join(failures)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 
 from faults.random_users.kept_deployment import KeptDeployment
 from faults.random_users.model import Row, Table
@@ -14,12 +14,15 @@ from support.lake_kinds.by_hand import LakeByHand, lake_by_hand
 
 ACTIONS = ("compact", "delete rows", "roll back", "rename", "drop", "expire", "empty")
 _HARMLESS = frozenset({"compact", "delete rows"})
+_REWRITES = frozenset({"compact", "delete rows", "empty"})
+_AT_ONCE_IN_ICEBERG = frozenset({"rename", "drop", "roll back", "expire"})
+_AT_ONCE_IN_PAIMON = frozenset({"rename", "drop"})
 _LOST_RACES = (CommitFailedException, NoSuchTableError, OSError, json.JSONDecodeError)
 """A round was quicker than the user; it is the user's command that fails."""
 
 
 class LakeUsers:
-    """What each of them does is to be done while no round of the table runs: neither pyiceberg nor these commands look twice."""
+    """Neither pyiceberg nor the commands that work on files look twice, so that much is to be done while no round of the table runs."""
 
     def __init__(self, deployment: KeptDeployment, tables: Mapping[str, Table]) -> None:
         self._deployment = deployment
@@ -35,31 +38,47 @@ class LakeUsers:
         rows: list[Row] = by_hand.rows(table.path).to_pylist() if by_hand.exists(table.path) else []
         return rows
 
+    def needs_quiet(self, table: Table, action: str) -> bool:
+        """Whether only somebody careless would do it while rounds of the table run: it reads before it writes, and writes in steps."""
+        return action not in (_AT_ONCE_IN_PAIMON if table.kind.format == "paimon" else _AT_ONCE_IN_ICEBERG)
+
     def change(self, table: Table, action: str, number: int) -> str:
         """Does it if it can be done; says what became of it."""
         by_hand, path = self.by_hand(table), table.path
         if not by_hand.exists(path):
             return "there is no lake table"
-        former = by_hand.line(path)
-        if not former:
-            return "the lake table is empty"
-        acts: dict[str, Callable[[], object]] = {
-            "compact": lambda: by_hand.rewrite(path),
-            "delete rows": lambda: self._delete(table, number),
-            "roll back": lambda: by_hand.roll_back(path, former[-2]) if len(former) > 1 else None,
-            "rename": lambda: by_hand.rename(path, self._former_name(table)),
-            "drop": lambda: by_hand.drop(path),
-            "expire": lambda: by_hand.expire(path),
-            "empty": lambda: self._empty(table),
-        }
-        table.is_harmed |= action not in _HARMLESS
         try:
-            acts[action]()
+            former = by_hand.line(path)
+            if not former:
+                return "the lake table is empty"
+            table.is_harmed |= action not in _HARMLESS
+            self._act(table, action, number, former)
         except _LOST_RACES as error:
-            table.is_harmed = table.is_unsure = True
+            if action not in _AT_ONCE_IN_PAIMON:
+                table.is_harmed = table.is_unsure = True
             return f"failed: {error!r}"
-        table.is_unsure |= action in ("compact", "delete rows", "empty") and self._was_overtaken(table, former[-1])
+        if action in _REWRITES and self._was_overtaken(table, former[-1]):
+            table.is_unsure = True
+            return "done, and a round committed meanwhile"
         return "done"
+
+    def _act(self, table: Table, action: str, number: int, former: Sequence[int]) -> None:
+        by_hand, path = self.by_hand(table), table.path
+        match action:
+            case "compact":
+                by_hand.rewrite(path)
+            case "delete rows":
+                self._delete(table, number)
+            case "roll back" if len(former) > 1:
+                by_hand.roll_back(path, former[-2])
+            case "rename":
+                by_hand.rename(path, self._former_name(table))
+            case "drop":
+                by_hand.drop(path)
+            case "expire":
+                by_hand.expire(path)
+            case "empty":
+                self._empty(table)
 
     def _delete(self, table: Table, number: int) -> None:
         """All rows of one id; not the last one."""

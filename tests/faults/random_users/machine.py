@@ -29,6 +29,7 @@ KINDS = st.integers(0, len(LAKE_KINDS) - 1)
 SECONDS = st.sampled_from((0.0, 0.1, 0.3, 0.6, 1.0, 2.0))
 DOZE_SECONDS = st.sampled_from((1.0, 4.0, 8.0))
 """Shorter and longer than the time after which a silent tierer has lost its tables."""
+LOOKS = ("sweep", "validate", "explain", "read")
 STEERING = (
     "pause for a moment",
     "pause",
@@ -173,9 +174,19 @@ class RandomUsers(RuleBasedStateMachine):
     def reconcile(self, name: str, action: str, dry_run: bool) -> None:
         self._step(name, lambda users, table: users.reconcile(table, action, dry_run))
 
-    @step(name=TABLES, action=st.sampled_from(ACTIONS), number=NUMBERS)
-    def change_lake(self, name: str, action: str, number: int) -> None:
-        self._step(name, lambda users, table: users.change_lake(table, action, number))
+    @step(name=TABLES, action=st.sampled_from(ACTIONS), number=NUMBERS, in_quiet=st.booleans())
+    def change_lake(self, name: str, action: str, number: int, in_quiet: bool) -> None:
+        self._step(name, lambda users, table: users.change_lake(table, action, number, in_quiet))
+
+    @step(name=TABLES, action=st.sampled_from(ACTIONS), number=NUMBERS, in_quiet=st.booleans())
+    def change_lake_under_writes(self, name: str, action: str, number: int, in_quiet: bool) -> None:
+        """Of a table that has snapshots, with a round asked for just before it, and rows after it."""
+        self._step(name, lambda users, table: users.write(table, random.Random(number)))
+        self._step(name, lambda users, table: users.tier(table, by_client=True))
+        self._step(name, lambda users, table: users.write(table, random.Random(f"{number} again")))
+        self._step(name, lambda users, table: users.steer(table, "tier now"))
+        self._step(name, lambda users, table: users.change_lake(table, action, number, in_quiet))
+        self._step(name, lambda users, table: users.write(table, random.Random(f"{number} at last")))
 
     @step(name=TABLES, by_ingest=st.booleans(), number=NUMBERS)
     def add_column(self, name: str, by_ingest: bool, number: int) -> None:
@@ -185,21 +196,24 @@ class RandomUsers(RuleBasedStateMachine):
     def drop_partition(self, name: str, region: str) -> None:
         self._step(name, lambda users, table: users.drop_partition(table, region))
 
-    @step(name=TABLES)
-    def drop(self, name: str) -> None:
+    @step(name=TABLES, kind=KINDS, keys=st.booleans(), partitioned=st.booleans(), number=NUMBERS, again=st.booleans())
+    def drop(self, name: str, kind: int, keys: bool, partitioned: bool, number: int, again: bool) -> None:
         self._step(name, lambda users, table: users.drop(table))
+        if again:
+            self._create(name, kind, keys, partitioned, number)
 
-    @step(name=TABLES, everything=st.booleans(), dry_run=st.booleans())
-    def sweep(self, name: str, everything: bool, dry_run: bool) -> None:
-        self._step(name, lambda users, table: users.sweep(None if everything else table, dry_run))
-
-    @step(name=TABLES)
-    def validate(self, name: str) -> None:
-        self._step(name, lambda users, table: users.validate(table))
-
-    @step(name=TABLES, number=NUMBERS)
-    def read(self, name: str, number: int) -> None:
-        self._step(name, lambda users, table: users.explain(table) if number % 4 == 0 else users.read(number))
+    @step(name=TABLES, look=st.sampled_from(LOOKS), number=NUMBERS)
+    def look(self, name: str, look: str, number: int) -> None:
+        """Rules that are drawn share the same chance, and most of these change nothing."""
+        match look:
+            case "sweep":
+                self._step(name, lambda users, table: users.sweep(None if number % 2 else table, dry_run=number % 4 < 2))
+            case "validate":
+                self._step(name, lambda users, table: users.validate(table))
+            case "explain":
+                self._step(name, lambda users, table: users.explain(table))
+            case "read":
+                self._for_all(lambda users: users.read(number))
 
     @step(name=st.sampled_from(PARTS), after=SECONDS)
     def kill(self, name: str, after: float) -> None:

@@ -268,6 +268,8 @@ class Users:
                     self._tell("take_kv_snapshot", lambda client: client.take_kv_snapshot(table.path))
             case "fence":
                 self.run("fence", TIERERS[self.number() % len(TIERERS)])
+            case "tier now":
+                self.run("tier", path, "--no-wait")
             case "wait":
                 self.run("wait", path, "--timeout-ms", str(TIER_MS // 2))
             case _:
@@ -296,12 +298,15 @@ class Users:
 
     # the lake
 
-    def change_lake(self, table: Table, action: str, number: int) -> None:
-        """While nothing of it is tiered, as docs tell whoever changes a lake table."""
-        self.run("pause", str(table.path), "--reason", action)
-        wait_for(f"no round of {table.path} runs", lambda: not self._is_tiering(table), QUIET_SECONDS)
+    def change_lake(self, table: Table, action: str, number: int, in_quiet: bool) -> None:
+        """In quiet: while nothing of it is tiered, as docs tell whoever writes to a lake table."""
+        in_quiet |= self.lake.needs_quiet(table, action)
+        if in_quiet:
+            self.run("pause", str(table.path), "--reason", action)
+            wait_for(f"no round of {table.path} runs", lambda: not self._is_tiering(table), QUIET_SECONDS)
         self.note(f"  in the lake: {action} {table.path}: {self.lake.change(table, action, number)}")
-        self.run("resume", str(table.path))
+        if in_quiet:
+            self.run("resume", str(table.path))
 
     def _is_tiering(self, table: Table) -> bool:
         return any(status.table_name == table.path.table_name and status.status == "Tiering" for status in self.statuses())
