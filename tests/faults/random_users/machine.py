@@ -108,8 +108,10 @@ class RandomUsers(RuleBasedStateMachine):
             return
         try:
             act()
-        except Exception as failure:  # a defect of the product, or of this machine
+        except BaseException as failure:  # a defect of the product, or of this machine
             self._story.failure = failure
+            if not isinstance(failure, Exception):  # somebody stops the story
+                raise
 
     def _for_all(self, act: Callable[[Users], object]) -> None:
         """What is no single table's."""
