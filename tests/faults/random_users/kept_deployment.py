@@ -142,7 +142,7 @@ class KeptDeployment(Deployment):
         """Whether it might still die at a crash point."""
         try:
             environment = Path(f"/proc/{self._parts[name].popen.pid}/environ").read_text(errors="replace")
-        except FileNotFoundError:  # it just died
+        except (FileNotFoundError, ProcessLookupError):  # it just died
             return False
         return crash_points.VARIABLE in environment
 
