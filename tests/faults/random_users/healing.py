@@ -83,11 +83,12 @@ class Healing:
             self._choose(table, status)
 
     def _choose(self, table: Table, status: TableStatus) -> None:
-        """A person does the first thing that a hint has."""
+        """A person does what a hint has: a new lake table if it offers one, which helps against everything, else the first thing."""
         hint = status.error_hint or ""
-        call, rename = _CALL.search(hint), _RENAME_BY_HAND.search(hint)
+        rename = _RENAME_BY_HAND.search(hint)
+        call = _CALL.search(hint, 0 if rename is None else rename.end())
         assert call is not None, f"nothing to do: {self._line(status)}"
-        if rename is not None and rename.start() < call.start() and self._users.lake.by_hand(table).exists(table.path):
+        if rename is not None and self._users.lake.by_hand(table).exists(table.path):
             self._rename(table, f"{table.path.table_name}_hinted_{self._users.number()}")
         self._run(table, call[0], status)
 
