@@ -12,6 +12,8 @@ from tiering import errors
 from tiering.cli.main import main
 from tiering.cli.terminal.exit_status import ExitStatus
 
+DATA_FILES_MISSING = "DataFilesMissing"
+"""The cause of a `RoundFailed` that has a hint of its own. What no class is for has the name of Python's or a library's error."""
 _CLASS = re.compile(r"\[(\w+)\]$")
 
 
@@ -36,6 +38,11 @@ def error_class(ended: Ended) -> str | None:
     return matches[-1] if matches else None
 
 
+def is_foreseen(name: str) -> bool:
+    """Whether somebody thought of what an error of this class is about."""
+    return name == DATA_FILES_MISSING or issubclass(getattr(errors, name, Exception), errors.LakewardError)
+
+
 def unclear(ended: Ended) -> str | None:
     """Why its end helps nobody; None if it does."""
     if "Traceback" in ended.out + ended.err:
@@ -43,7 +50,7 @@ def unclear(ended: Ended) -> str | None:
     if ended.status not in set(ExitStatus):
         return f"exit status {ended.status}"
     name = error_class(ended)
-    if name is not None and not issubclass(getattr(errors, name, Exception), errors.LakewardError):
+    if name is not None and not is_foreseen(name):
         return f"no error of Lakeward's: {name}"
     if ended.status == ExitStatus.FAILED and not ended.out and not ended.err:
         return "it fails and says nothing"

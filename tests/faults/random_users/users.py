@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from faults.random_users.command_line import error_class, lakeward, unclear
+from faults.random_users.command_line import error_class, is_foreseen, lakeward, unclear
 from faults.random_users.kept_deployment import COORDINATOR, TIERERS, KeptDeployment
 from faults.random_users.lake_users import LakeUsers
 from faults.random_users.model import KEYS, REGIONS, Row, Table
@@ -125,6 +125,10 @@ class Users:
     def look(self) -> None:
         """Nothing is broken that nobody broke."""
         assert not self.deployment.defects, self.deployment.defects
+        for status in self.statuses():
+            assert status.error_class is None or is_foreseen(status.error_class), (
+                f"{status.table_name}: {status.error_class}: {status.last_error}"
+            )
         if self._broken():
             time.sleep(DISCOVERY_SECONDS)  # what was dropped under a round is listed until the coordinator looks
             broken = self._broken()
