@@ -207,6 +207,81 @@ def test_offsets_that_can_be_read_nowhere_are_refused(world: LakeWorld) -> None:
     assert "how far the table goes by now can be read nowhere" in refused(world, table)
 
 
+def test_one_that_comes_last_with_less_is_refused_and_its_word_moves_nothing_back(world: LakeWorld) -> None:
+    """BESIDE-FLINK trace 5: the cluster's record goes back with it."""
+    table = tiered(world)
+    world.append(table, 50, 30)
+    late = flink_on(world, table).plan()
+    world.append(table, 80, 40)
+    flink_on(world, table).plan().append().tell()
+    assert world.tier(table).error is None
+    late.append().tell()
+    assert "was given rows that are not those of the log: 30 with the checksum" in refused(world, table)
+    set_back(world, table)
+    assert world.tier(table).error is None
+    recorded = world.storage.lake_snapshot(table)
+    assert recorded is not None
+    assert dict(recorded.offsets) == {bucket: log.log_end for bucket, log in world.storage.offsets(table).items()}
+    assert_quiet(world, table, 120)
+
+
+def test_copies_that_a_compaction_put_together_are_refused_all_the_same(world: LakeWorld) -> None:
+    table = tiered(world)
+    world.append(table, 50, 50)
+    late = flink_on(world, table).plan()
+    world.tier(table)
+    late.append().tell()
+    world.by_hand.rewrite(table.path)
+    assert "50 with the checksum" in refused(world, table)
+    set_back(world, table)
+    assert_quiet(world, table, 100)
+
+
+def test_a_compaction_behind_an_adoption_hides_nothing(world: LakeWorld) -> None:
+    """Our round was EMPTY: the head that it passed is remembered, with its ends."""
+    table = tiered(world)
+    world.append(table, 50, 30)
+    flink_on(world, table).plan().append().tell()
+    assert world.tier(table).state is RoundState.EMPTY
+    world.by_hand.rewrite(table.path)
+    assert world.tier(table).error is None
+    world.append(table, 80, 10)
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    assert_quiet(world, table, 90)
+
+
+def test_a_file_of_offsets_that_goes_after_the_adoption_is_missed_by_nobody(world: LakeWorld) -> None:
+    table = tiered(world)
+    world.append(table, 50, 30)
+    flink = flink_on(world, table).plan().append().tell()
+    assert world.tier(table).state is RoundState.EMPTY
+    flink.offsets_file.unlink()
+    assert world.tier(table).error is None
+    assert world.record(table).lake.offsets == {"0": 40, "1": 40}
+    assert_quiet(world, table, 80)
+
+
+def test_the_record_of_the_cluster_tells_ends_where_the_file_cannot_be_read(world: LakeWorld) -> None:
+    table = tiered(world)
+    world.append(table, 50, 30)
+    flink = flink_on(world, table).plan().append().tell()
+    flink.offsets_file.unlink()
+    assert world.tier(table).error is None
+    assert world.record(table).lake.offsets == {"0": 40, "1": 40}
+    assert_quiet(world, table, 80)
+
+
+def test_a_column_that_is_new_at_the_source_hinders_no_comparison(world: LakeWorld) -> None:
+    """The other service committed before any round gave it to the lake table."""
+    table = tiered(world)
+    world.append(table, 50, 30)
+    flink_on(world, table).plan().append().tell()
+    wider = world.storage.alter_table(table.path, {}, [pa.field("note", pa.string())])
+    assert world.tier(wider).error is None
+    assert ids(world, table) == list(range(80))
+    assert faults(check(world, wider)) == []
+
+
 def keyed_rows(numbers: range | list[int], text: str) -> pa.Table:
     return pa.table({"id": list(numbers), "text": [f"{text} {number}" for number in numbers]}, schema=PRIMARY_KEY_SCHEMA)
 

@@ -74,6 +74,29 @@ def test_living_rows_count_for_keys() -> None:
     assert error.hint.startswith(f"CALL sys.reconcile_lake('{PATH}', 'retier')")
 
 
+def of_keys(**changes: RowSum | None) -> ChangeSums:
+    """Ten changes of keys, one of which is gone at the end."""
+    return replace(ChangeSums(RowSum(7, 1), RowSum(3, 2), RowSum(5, 3), RowSum(1, 4)), **changes)
+
+
+@pytest.mark.parametrize("untold", [{"gone": None}, {"written": None, "deleted": None}], ids=["in Iceberg", "in Paimon without changelog"])
+def test_sums_that_files_do_not_tell_are_not_compared(untold: dict[str, None]) -> None:
+    stretch, log = at({B0: TieredRange(0, 50)}, {B0: 60}, TableType.PRIMARY_KEY), lambda *_: of_keys()
+    assert compared_ends(stretch, [CleanRows(None, 0, of_keys(**untold))], log) == {B0: TieredRange(0, 60)}
+    others = {name: RowSum(9, 9) for name in ("written", "deleted", "living", "gone") if name not in untold}
+    for name, other in others.items():
+        with pytest.raises(ForeignTieringUnproved):
+            compared_ends(stretch, [CleanRows(None, 0, of_keys(**{**untold, name: other}))], log)
+
+
+def test_keys_that_should_be_gone_are_named() -> None:
+    stretch = at({B0: TieredRange(0, 50)}, {B0: 60}, TableType.PRIMARY_KEY)
+    with pytest.raises(
+        ForeignTieringUnproved, match=r"was given deleted keys that are not those of the log: 2 with .*; the log has 1 with"
+    ):
+        compared_ends(stretch, [CleanRows(None, 0, of_keys(gone=RowSum(2, 4)))], lambda *_: of_keys())
+
+
 def test_a_first_round_of_keys_is_judged_by_what_lives() -> None:
     """It may have begun with a KV snapshot, which has no older rows."""
     snapshot = ChangeSums(RowSum(3, 1), RowSum(), RowSum(90, sum(range(10, 100))))

@@ -148,7 +148,9 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
         ends.ranges.update(compared_ends(clean, readers.clean_rows(untold), readers.log_sums))
         ends.pass_row_less(stated)
     beyond = ends.pass_row_less(recorded)
-    if beyond and table_type is TableType.LOG:
+    # Of a snapshot of ours its marker tells: a record that may be of a former one of this id is no sign that its rows are gone.
+    is_evidence = bool(certain) or newest != view.tiered
+    if beyond and is_evidence and table_type is TableType.LOG:
         return ForeignWalk(dict(ends.ranges), newest, problem=_record_ahead(view, newest, beyond, ends.ranges))
     walk = ForeignWalk(dict(ends.ranges), newest, newest_added, frozenset(ends.moved_back | ends.left_out))
     return _with_telling(view, records, walk)
@@ -233,8 +235,10 @@ def _is_older(view: LakeView, record: RecordedLakeSnapshot | None, walk: Foreign
     if record is None:
         return True
     named, newest = view.snapshots.get(record.lake_snapshot_id), view.snapshots.get(walk.newest or -1)
-    if record.lake_snapshot_id == walk.newest or newest is None:
+    if newest is None:
         return False
+    if record.lake_snapshot_id == walk.newest:  # where ids come again it is of one that was rolled back, else of this very one
+        return newest.mark is not None
     if named is not None:
         return named.sequence_number < newest.sequence_number
     return all(offset <= walk.ends.get(bucket, 0) for bucket, offset in record.offsets.items())
