@@ -91,9 +91,7 @@ def test_sums_that_files_do_not_tell_are_not_compared(untold: dict[str, None]) -
 
 def test_keys_that_should_be_gone_are_named() -> None:
     stretch = at({B0: TieredRange(0, 50)}, {B0: 60}, TableType.PRIMARY_KEY)
-    with pytest.raises(
-        ForeignTieringUnproved, match=r"was given deleted keys that are not those of the log: 2 with .*; the log has 1 with"
-    ):
+    with pytest.raises(ForeignTieringUnproved, match=r"given deleted keys that are not those of the log: 2 with .*; the log has 1 with"):
         compared_ends(stretch, [CleanRows(None, 0, of_keys(gone=RowSum(2, 4)))], lambda *_: of_keys())
 
 
