@@ -23,6 +23,7 @@ from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.server.serving import serve
+from tiering.lake.base import LakeView
 from tiering.lake.marker import encode
 from tiering.model.call_results import SweepResult
 from tiering.model.rounds import RoundState
@@ -83,6 +84,29 @@ def test_a_dead_rounds_files_go_and_nothing_else(world: LakeWorld) -> None:
     world.due()
     world.begin(table).end()
     world.assert_exact(table)
+
+
+def test_a_sweep_that_fails_half_way_says_so_and_names_what_went(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tiered(world)
+    before = own_files(world, table)
+    world.due()
+    world.begin(table).advance_to(act.BeginCommit)
+    left = own_files(world, table) - before
+    silence(world)
+    delete, locations = world.lake.delete_file, list[str]()
+
+    def delete_once(view: LakeView, location: str) -> None:
+        if locations:
+            raise errors.LakeUnavailable("the disk went away")
+        locations.append(location)
+        delete(view, location)
+
+    monkeypatch.setattr(world.lake, "delete_file", delete_once)
+    result = sweep(world, None)
+    assert (result.removed, result.error) == (0, "LakeUnavailable: the disk went away")
+    [event] = [event for event in world.store.events() if event.event_type == "LAKE_SWEPT"]
+    assert {*event.details["files"]} == left - own_files(world, table)
+    assert len(event.details["files"]) == 1
 
 
 def test_a_committer_that_wakes_up_after_the_sweep_finds_its_files(world: LakeWorld) -> None:

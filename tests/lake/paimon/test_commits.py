@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 
 import pytest
@@ -236,3 +239,31 @@ def test_a_snapshot_says_whose_it_is_as_the_cluster_wants_it(kit: PaimonKit) -> 
     stored = kit.by_pypaimon(table).snapshot_manager().get_latest_snapshot()
     assert (stored.commit_user, stored.commit_identifier, stored.commit_kind) == (FLUSS_COMMIT_USER, 2**63 - 1, "APPEND")
     assert FLUSS_COMMIT_USER_KEY not in stored.properties
+
+
+def test_files_that_cannot_be_looked_at_are_not_said_to_be_gone(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = kit.log_table()
+    prepared = kit.prepare(table, "r1", {"id": [1], "name": ["x"]})
+    stat = Path.stat
+
+    def failing(path: Path, **options: bool) -> os.stat_result:
+        if path.suffix == ".parquet":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", failing)
+    with pytest.raises(LakeUnavailable, match=r"cannot look at the new files of .*Input/output error"):
+        prepared.commit()
+    monkeypatch.undo()
+    prepared.commit()
+    assert kit.read(table)["id"].to_pylist() == [1]
+
+
+def test_a_table_that_is_renamed_while_it_is_looked_at_is_not_available(kit: PaimonKit) -> None:
+    """pypaimon then says that there is none: a sweep goes on with the next table."""
+    table = kit.log_table()
+    kit.tier(table, "r1", [1])
+    view = kit.view(table)
+    kit.folder(table).rename(kit.folder(table).with_name("former"))
+    with pytest.raises(LakeUnavailable, match=r"cannot read the manifests of .*TableNotExistException"):
+        kit.lake.live_files(view)

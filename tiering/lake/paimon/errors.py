@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
+from pypaimon.catalog.catalog_exception import CatalogException
 
 from tiering.errors import LakeUnavailable, LakewardError
 from tiering.lake.outside_errors import describe
 
 _DAMAGED: tuple[type[Exception], ...] = (ValueError, KeyError, TypeError, IndexError, EOFError, struct.error)
 """What readers of JSON and Avro raise over bytes that are no metadata."""
-_OUTSIDE: tuple[type[Exception], ...] = (OSError, pa.ArrowException, RuntimeError)
-"""pypaimon raises RuntimeError for most."""
+_OUTSIDE: tuple[type[Exception], ...] = (OSError, pa.ArrowException, RuntimeError, CatalogException)
+"""pypaimon raises RuntimeError for most, and CatalogException for a table that somebody drops or renames while it is read."""
 _HINT = "May this user read and write the lake's warehouse folder, is it mounted, and is its disk full?"
 _DAMAGED_HINT = (
     "A metadata file of the lake table is damaged: in its folders `snapshot`, `schema` or `manifest`. Restore it from a backup of the "

@@ -20,6 +20,7 @@ from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.requests import CallRequest
 from tiering.counts import counted
+from tiering.lake.base import LakeView
 from tiering.lake.maintenance import LakeMaintenance, StoredFile
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
 from tiering.model.call_results import SweepResult
@@ -97,11 +98,20 @@ class Sweeper:
         verdicts = sweep_verdicts(files, fates, now, self._table_records.now().wall, timedelta(milliseconds=request.older_than_ms))
         doomed = [file for file, verdict in verdicts if verdict is Verdict.REMOVE]
         kept = Counter(verdict.value for _, verdict in verdicts if verdict is not Verdict.REMOVE)
-        for file in () if request.dry_run else doomed:
-            lake.delete_file(view, file.location)
-        if doomed and not request.dry_run:
-            self._note(request, record, doomed)
+        if not request.dry_run:
+            self._delete(request, record, lake, view, doomed)
         return SweepResult(record.path, len(files), len(doomed), sum(file.size_bytes for file in doomed), dict(kept))
+
+    def _delete(self, request: SweepLake, record: TableRecord, lake: LakeMaintenance, view: LakeView, doomed: Sequence[StoredFile]) -> None:
+        """Also where a deletion fails, the history names those that went before."""
+        gone: list[StoredFile] = []
+        try:
+            for file in doomed:
+                lake.delete_file(view, file.location)
+                gone.append(file)
+        finally:
+            if gone:
+                self._note(request, record, gone)
 
     def fates(self, record: TableRecord) -> Mapping[str, RoundFate]:
         """Every round of the table that the store knows. Read before anything in the lake is looked at.

@@ -127,7 +127,8 @@ class PaimonCommitter:
                     raise drift(base.path, None, f"was given other columns while a round wrote files for its schema {schema_id}")
                 check_written(base.path, written, loaded.schema)
         files = [file for payload in payloads for file in payload.files]
-        missing = [file.path for file in files if _size(loaded.root / file.path) != file.size_bytes]
+        with lake_errors(f"look at the new files of {base.path}", table_path=base.path):
+            missing = [file.path for file in files if _size(loaded.root / file.path) != file.size_bytes]
         if missing:
             raise RoundFailed(
                 f"{len(missing)} files of round {committable.round_id} are gone or changed, the first is {missing[0]}",
@@ -204,9 +205,10 @@ def _payloads(committable: Committable) -> list[FilesPayload]:
 
 
 def _size(path: Path) -> int | None:
+    """None if there is no such file. Raises OSError."""
     try:
         return path.stat().st_size
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 
