@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from support.lake_kinds.simulated_paimon import SimulatedPaimonLake
 from support.lakes.memory_lake import Request, checksum_of
 from support.lakes.swept_lake import SweptMemoryLake
 from support.worlds.simulation import Simulation, recorded_everywhere
@@ -116,22 +114,6 @@ def test_no_fault_breaks_the_chain_of_a_clean_table() -> None:
                 assert bucket in newest.proofs or tiered.start == tiered.tiered, (seed, newest)
     assert proved > 100
     assert {"SUCCEEDED", "FENCED", "FAILED", "killed", "reconciled", "CommitOutcomeUnknown"} <= outcomes
-
-
-PAIMON_SEEDS = 20
-"""Of two seconds each: files and commits are real."""
-
-
-def test_no_fault_loses_or_doubles_an_offset_in_a_paimon_lake(tmp_path: Path) -> None:
-    outcomes: set[str] = set()
-    for seed in range(PAIMON_SEEDS):
-        simulation = Simulation(seed, tierers=2 + seed % 2, lake=SimulatedPaimonLake(tmp_path / str(seed)))
-        for _ in range(STEPS):
-            simulation.step()
-        simulation.heal()
-        outcomes |= set(simulation.outcomes)
-    assert {"SUCCEEDED", "FENCED", "FAILED", "killed", "reconciled", "CommitOutcomeUnknown"} <= outcomes
-    assert {"swept", "LIVE", "OPEN_ROUND", "MAY_STILL_LAND"} <= outcomes
 
 
 def test_after_a_quiet_hour_everybody_knows_what_the_lake_holds() -> None:

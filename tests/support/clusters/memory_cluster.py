@@ -1,4 +1,4 @@
-"""A cluster in memory: tables whose buckets have as many records as `append` was told; rows are offsets."""
+"""A cluster in memory: tables whose buckets have as many records as `append` was told."""
 
 from __future__ import annotations
 
@@ -27,9 +27,14 @@ def log_table(table_id: int = 1, path: TablePath | None = None, buckets: int = 2
     )
 
 
+def ids_of(bucket: int, start: int, stop: int) -> list[int]:
+    """The rows `[start, stop)` of a bucket: each names its bucket and its offset."""
+    return [bucket << 32 | offset for offset in range(start, stop)]
+
+
 @dataclass(frozen=True)
 class MemoryReader:
-    """A `SplitReader` whose rows are their offsets."""
+    """A `SplitReader` whose rows are `ids_of` its offsets."""
 
     table: TableInfo
     split: TieringLogSplit
@@ -37,7 +42,8 @@ class MemoryReader:
     def read(self) -> Iterator[pa.RecordBatch]:
         for start in range(self.split.starting_offset, self.split.stopping_offset, BATCH_ROWS):
             offsets = list(range(start, min(start + BATCH_ROWS, self.split.stopping_offset)))
-            columns = {"id": offsets, "__bucket": [self.split.bucket.bucket_id] * len(offsets), "__offset": offsets}
+            ids = ids_of(self.split.bucket.bucket_id, offsets[0], offsets[-1] + 1)
+            columns = {"id": ids, "__bucket": [self.split.bucket.bucket_id] * len(offsets), "__offset": offsets}
             yield pa.RecordBatch.from_pydict({**columns, "__timestamp": [WHEN] * len(offsets)}, schema=self.table.lake_schema())
 
 

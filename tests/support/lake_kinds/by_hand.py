@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -198,6 +198,10 @@ class IcebergByHand(LakeByHand):
 
     def expire(self, path: TablePath) -> None:
         self._load(path).maintenance.expire_snapshots().older_than(datetime.now(UTC) + timedelta(days=1)).commit()
+
+    def expire_these(self, path: TablePath, snapshot_ids: Collection[int]) -> None:
+        """Metadata alone: files stay."""
+        self._load(path).maintenance.expire_snapshots().by_ids(list(snapshot_ids)).commit()
 
     def add_text_column(self, path: TablePath, name: str) -> None:
         with self._load(path).update_schema() as update:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from support.background import tick
 from support.clusters.memory_cluster import MemoryCluster, log_table
-from support.lake_kinds.simulated_paimon import SimulatedPaimonLake
+from support.lake_kinds.simulated_lake import SimulatedLake
 from support.lakes.memory_lake import MemoryTable
 from support.lakes.swept_lake import SweptMemoryLake
 from support.worlds.leases import keeper
@@ -32,7 +32,7 @@ from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.tierers.known_tierers import process_digest
-from tiering.errors import CannotReconcile, CommitOutcomeUnknown, Fenced, InvalidArgument, PermanentTieringError
+from tiering.errors import CannotReconcile, CommitOutcomeUnknown, Fenced, InvalidArgument, LakewardError, PermanentTieringError
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TablePath
@@ -90,10 +90,16 @@ class HurriedTaskRunner(InlineTaskRunner):
 class Simulation:
     """See the module. `step` does one random thing."""
 
-    def __init__(self, seed: int, tierers: int = 2, lake: SweptMemoryLake | SimulatedPaimonLake | None = None) -> None:
+    outages: tuple[type[LakewardError], ...] = ()
+    """Errors that files may bring about at any time, and that pass by themselves."""
+
+    def __init__(
+        self, seed: int, tierers: int = 2, lake: SweptMemoryLake | SimulatedLake | None = None, options: Mapping[str, str] | None = None
+    ) -> None:
         self.random = random.Random(seed)
         self.clock, self.ids = SimulatedClock(), SeededIds()
-        self.cluster, self.lake, self.store = MemoryCluster(TABLE), lake or SweptMemoryLake(), MemoryStore()
+        self.cluster = MemoryCluster(replace(TABLE, properties=options or {}))
+        self.lake, self.store = lake or SweptMemoryLake(), MemoryStore()
         self.lake.faults, self.lake.now = self._lake_fault, self.clock.now
         self.cluster.before_rewind = self._dies
         self.faulty = True
@@ -124,8 +130,9 @@ class Simulation:
             self.lake.meanwhile = lambda: None
         for result in results:
             fenced = result.error is not None and "Fenced" in result.error  # a second coordinator took over during the sweep
-            lost = self.renamed > 0 and result.error is not None and result.error.split(":")[0] in LOST
-            assert result.error is None or fenced or lost, result
+            error_class = "" if result.error is None else result.error.split(":")[0]
+            lost = self.renamed > 0 and error_class in LOST
+            assert result.error is None or fenced or lost or error_class in {outage.__name__ for outage in self.outages}, result
             self.outcomes["swept"] += result.removed
             self.outcomes.update(result.kept)
 
@@ -173,7 +180,7 @@ class Simulation:
             done = reconcile_lake(self.coordinator.call_parts, ReconcileLake(TABLE.path, "retier", caller="alice"))
             assert done.records_left_out == 0
             self.outcomes[done.outcome] += 1
-        except (CommitOutcomeUnknown, CannotReconcile) as error:
+        except (CommitOutcomeUnknown, CannotReconcile, *self.outages) as error:
             self.outcomes[error.error_class] += 1
         except SimulatedDeath:
             self.outcomes["died while reconciling"] += 1
@@ -284,7 +291,7 @@ class Simulation:
             assert tiered == reached <= end
 
     def _check_chain(self, table: MemoryTable) -> None:
-        markers = [table.markers[snapshot] for snapshot in sorted(table.markers)]
+        markers = list(table.markers.values())
         for before, after in zip([None, *markers], markers, strict=False):
             assert after.base_round_id == (None if before is None else before.round_id)
 
@@ -386,7 +393,7 @@ class Simulation:
         self.outcomes["forged"] += 1
         try:
             self.random.choice(messages)()
-        except Fenced:
+        except (Fenced, *self.outages):
             pass
         except PermanentTieringError as error:  # an ack is read from the lake, whoever sent it
             if self.renamed == 0 or error.error_class not in LOST:

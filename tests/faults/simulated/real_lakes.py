@@ -1,0 +1,116 @@
+"""The simulated deployment over real files of every kind of lake, on a file system that fails.
+
+`PYTHONPATH=.:tests python -m faults.simulated.real_lakes --lake paimon-clean --seeds 100` runs many seeds on two processes, and prints
+what failed how often, what became of the rounds, and the seeds that failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+import structlog
+
+from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
+from support.lake_kinds.simulated_iceberg import SimulatedIcebergLake
+from support.lake_kinds.simulated_lake import SimulatedLake
+from support.lake_kinds.simulated_paimon import SimulatedPaimonLake
+from support.worlds.simulation import FRESHNESS_MS, TABLE, SimulatedTierer, Simulation
+from tiering.errors import LakeUnavailable
+from tiering.lake.layouts import Layout
+
+STEPS = 120
+PROCESSES = 2
+LAKES: dict[str, type[SimulatedLake]] = {"iceberg": SimulatedIcebergLake, "paimon": SimulatedPaimonLake}
+
+
+class RealLakeSimulation(Simulation):
+    """Over real files. `proofs`: how many proofs of buckets were compared with the log."""
+
+    outages = (LakeUnavailable,)
+
+    def __init__(self, folder: Path, seed: int, kind: LakeKind) -> None:
+        lake = LAKES[kind.format](folder, f"{kind.name} {seed}")
+        lake.file_system.failing = lambda: self.faulty
+        self.file_system = lake.file_system
+        self.proofs = 0
+        self._is_clean = kind.layout is Layout.CLEAN
+        self.faulty = True
+        super().__init__(seed, tierers=2 + seed % 2, lake=lake, options=kind.options)
+
+    def _advance(self, tierer: SimulatedTierer) -> None:
+        """Files are slow, and few steps are to see many commits: often several actions at once, and all that it takes to begin."""
+        if tierer.running is None:
+            self._append()
+            self._pass_time(self.random.choice((1, 5)) * FRESHNESS_MS)
+            self._beat(tierer)
+        for _ in range(self.random.choice((1, 2, 4, 12))):
+            super()._advance(tierer)
+
+    def prove(self) -> None:
+        """What markers say of the rows is what the log says of them. Raises AssertionError."""
+        self.proofs += self.lake.check_proofs(TABLE.path)
+        assert bool(self.proofs) is self._is_clean
+
+
+def run_seed(folder: Path, seed: int, kind: LakeKind, steps: int = STEPS) -> RealLakeSimulation:
+    """A whole story, healed at its end. Raises AssertionError if safety or liveness is lost."""
+    with patch("tiering.planning.plan_splits.SPLIT_BYTES", 24), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # pyiceberg's, of somebody's compaction
+        simulation = RealLakeSimulation(folder, seed, kind)
+        with simulation.file_system.patched():
+            for _ in range(steps):
+                simulation.step()
+            simulation.heal()
+            simulation.prove()
+    return simulation
+
+
+def result_of(kind: LakeKind, steps: int, seed: int) -> tuple[int, Counter[str], Counter[str], str | None]:
+    """The seed, what failed, what became of it, and what was lost."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            simulation = run_seed(Path(folder), seed, kind, steps)
+        except Exception:  # any end but a good one is a defect
+            return seed, Counter(), Counter(), traceback.format_exc()
+        return seed, simulation.file_system.failures, simulation.outcomes, None
+
+
+def main() -> int:
+    """Returns the exit status: 1 if a seed failed."""
+    parser = argparse.ArgumentParser(prog="python -m faults.simulated.real_lakes")
+    parser.add_argument("--lake", choices=[kind.name for kind in LAKE_KINDS], required=True)
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    options = parser.parse_args()
+    [kind] = [kind for kind in LAKE_KINDS if kind.name == options.lake]
+    started, failures, outcomes, failed = time.monotonic(), Counter[str](), Counter[str](), 0
+    with ProcessPoolExecutor(PROCESSES) as processes:
+        for seed, failures_of_seed, outcomes_of_seed, lost in processes.map(
+            partial(result_of, kind, options.steps), range(options.first, options.first + options.seeds)
+        ):
+            failures += failures_of_seed
+            outcomes += outcomes_of_seed
+            if lost is not None:
+                failed += 1
+                print(f"seed {seed}: {lost}", flush=True)
+    for name, count in sorted((failures + outcomes).items()):
+        print(f"{count:>9}  {name}")
+    print(f"{kind.name}: {options.seeds} seeds, {time.monotonic() - started:.1f} s, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
