@@ -190,12 +190,16 @@ class Reconciler:
         """Raises CannotReconcile with a hint that names what would be taken instead."""
         try:
             return self._decider.decide(action, inspection)
-        except errors.CannotReconcile as refusal:
+        except (errors.CannotReconcile, errors.SchemaDrift) as refusal:
             path = inspection.info.path
             others = [other for other in ReconcileAction if other is not action and self._is_way_out(other, inspection)]
             ways = " or ".join(reconcile_call(path, other) for other in others)
             ways = f"{ways} would go through; dry_run => true shows what it does." if ways else new_table_hint(path)
-            raise errors.CannotReconcile(refusal.message, hint=f"{refusal.hint} {ways}".strip(), **refusal.ids) from refusal
+            if isinstance(refusal, errors.CannotReconcile):
+                ways = f"{refusal.hint} {ways}".strip()
+            elif others:  # rows tell no offsets: how many of them what goes through leaves out, nobody can tell
+                ways = f"{new_table_hint(path)} Or: {ways}"
+            raise errors.CannotReconcile(refusal.message, hint=ways, **refusal.ids) from refusal
 
     def _is_way_out(self, action: ReconcileAction, inspection: Inspection) -> bool:
         if action is ReconcileAction.ACCEPT and is_empty(inspection.view):
