@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from support.lake_kinds.kinds import LakeKind
+from support.flink.flink_by_pypaimon import FlinkByPypaimon
+from support.flink.flink_on_iceberg import FlinkOnIceberg
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, PAIMON, PAIMON_CLEAN, LakeKind
 from support.lakes import broken_lakes as broken
 from support.lakes.broken_lakes import IN_ICEBERG_ALONE, Source
+from support.worlds.lake_world import LakeWorld
 from tiering import errors
 from tiering.lake.layouts import Layout
+from tiering.model.tables import TableInfo
 
 RECONCILE = "CALL fluss.sys.reconcile_lake('sales.orders', '{}')"
-RETIER, ADOPT = RECONCILE.format("retier"), RECONCILE.format("adopt")
+RETIER, ADOPT, DEDUPLICATE = RECONCILE.format("retier"), RECONCILE.format("adopt"), RECONCILE.format("deduplicate")
 RENAME = "ALTER TABLE lake.sales.orders RENAME TO orders_former_"
 SET_SNAPSHOT = "CALL lake.system.set_current_snapshot('sales.orders', "
 RENAME_BY_HAND = "Rename or drop the lake table sales.orders in the lake's catalog, then CALL sys.reconcile_lake('sales.orders', 'retier')"
@@ -100,3 +104,52 @@ def _in_paimon(case: Case) -> Case:
     if SET_SNAPSHOT in statements:
         statements = (RENAME, RETIER)  # no snapshot is left to go back to
     return _IN_PAIMON.get(state, kind), state, keys, tuple(RENAME_BY_HAND if step is RENAME else step for step in statements)
+
+
+def flink_doubled(world: LakeWorld, table: TableInfo) -> None:
+    """One that planned before our round commits after it."""
+    world.append(table, 50, 50)
+    late = flink_of(world, table).plan()
+    world.tier(table)
+    late.append().tell()
+
+
+def flink_left_a_gap(world: LakeWorld, table: TableInfo) -> None:
+    ours = world.view(table).head
+    assert ours is not None
+    world.append(table, 50, 50)
+    flink_of(world, table).plan().append().tell()
+    world.append(table, 100, 20)
+    late = flink_of(world, table).plan()
+    world.by_hand.roll_back(table.path, ours)
+    late.append().tell()
+
+
+def flink_of(world: LakeWorld, table: TableInfo) -> FlinkOnIceberg:
+    return (FlinkOnIceberg if world.lake_format == "iceberg" else FlinkByPypaimon)(world, table)
+
+
+FLINK_CASES: tuple[tuple[LakeKind, type[errors.LakewardError], Callable[[LakeWorld, TableInfo], None], str], ...] = (
+    (ICEBERG, errors.ForeignTieringOverlap, flink_doubled, DEDUPLICATE),
+    (ICEBERG, errors.ForeignTieringGap, flink_left_a_gap, RETIER),
+    (ICEBERG_CLEAN, errors.ForeignTieringUnproved, flink_doubled, SET_SNAPSHOT),
+    (PAIMON, errors.ForeignTieringOverlap, flink_doubled, DEDUPLICATE),
+    (PAIMON, errors.ForeignTieringGap, flink_left_a_gap, RETIER),
+)
+
+NEVER_FROM: dict[LakeKind, frozenset[type[errors.LakewardError]]] = {
+    ICEBERG: frozenset({errors.ForeignTieringUnproved}),
+    ICEBERG_CLEAN: frozenset({errors.ForeignTieringOverlap, errors.ForeignTieringGap}),
+    PAIMON: frozenset({errors.ForeignTieringUnproved, errors.LakeRolledBack, errors.HistoryExpired}),
+    PAIMON_CLEAN: frozenset(
+        {
+            errors.ForeignTieringOverlap,
+            errors.ForeignTieringGap,
+            errors.ForeignTieringUnproved,
+            errors.LakeRolledBack,
+            errors.HistoryExpired,
+        }
+    ),
+}
+"""What offsets in rows prove, and what clean rows leave open, exclude each other. A Paimon table that was rolled back has no trace of that,
+and its history is as long as its snapshots."""
