@@ -77,9 +77,11 @@ def test_a_stopped_tierer_gives_its_table_back_and_ends_within_ten_seconds(deplo
     deployment.assert_exact(ORDERS, COUNT)
 
 
-@pytest.mark.parametrize("point", [crash_points.AFTER_FILES, crash_points.AFTER_LAKE_COMMIT])
-def test_a_coordinator_killed_under_a_round_takes_it_up_again(deployment: Deployment, point: str) -> None:
-    deployment.create(ORDERS)
+@pytest.mark.parametrize(
+    ("point", "kind"), [(crash_points.AFTER_FILES, ICEBERG), *((crash_points.AFTER_LAKE_COMMIT, kind) for kind in LAKE_KINDS)], ids=name_of
+)
+def test_a_coordinator_killed_under_a_round_takes_it_up_again(deployment: Deployment, point: str, kind: LakeKind) -> None:
+    deployment.create(ORDERS, kind=kind)
     deployment.append(ORDERS, 0, COUNT)
     tierer = deployment.start_tierer("first", crash_point=f"{point}:stop")
     wait_stopped(tierer)

@@ -16,6 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from support.background import tick
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.errors import LakewardError
@@ -26,9 +27,9 @@ from tiering.round.steps.actions import RoundOutcome
 REFUSED = "File too large"
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    world = LakeWorld(tmp_path)
+@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
+    world = LakeWorld(tmp_path, kind=request.param)
     yield world
     world.close()
 
@@ -79,6 +80,7 @@ def test_data_files_that_the_storage_refuses_fail_the_round_and_the_next_one_is_
     assert world.assert_exact(table).num_rows == 10_000
 
 
+@pytest.mark.parametrize("world", [ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name, indirect=True)
 def test_metadata_that_the_storage_refuses_fails_the_round_and_the_next_one_is_exact(world: LakeWorld) -> None:
     table = world.table("orders", 1)
     for number in range(8):
@@ -97,6 +99,7 @@ def test_metadata_that_the_storage_refuses_fails_the_round_and_the_next_one_is_e
     assert sorted(world.assert_exact(table)["id"].to_pylist()) == list(range(9))
 
 
+@pytest.mark.parametrize("world", [ICEBERG], ids=lambda kind: kind.name, indirect=True)
 def test_rows_that_the_storage_refuses_are_not_in_the_log_and_may_be_sent_again(world: LakeWorld) -> None:
     table = world.table("orders", 1)
     append(world, table, 0, 10)

@@ -304,4 +304,4 @@ class LakeWorld(InlineDeployment):
 
     def assert_exact(self, table: TableInfo) -> pa.Table:
         """The lake has every offset of the log once."""
-        return assert_every_offset_once(self.lake_properties, table.path, self.ends(table))
+        return assert_every_offset_once(self.lake_properties, table.path, self.ends(table), self.lake_format)
