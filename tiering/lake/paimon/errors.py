@@ -17,6 +17,10 @@ _DAMAGED: tuple[type[Exception], ...] = (ValueError, KeyError, TypeError, IndexE
 _OUTSIDE: tuple[type[Exception], ...] = (OSError, pa.ArrowException, RuntimeError, CatalogException)
 """pypaimon raises RuntimeError for most, and CatalogException for a table that somebody drops or renames while it is read."""
 _HINT = "May this user read and write the lake's warehouse folder, is it mounted, and is its disk full?"
+_GONE_HINT = (
+    "Is the warehouse folder there, is it the right one, and is it mounted? If it is, a file of the lake table was removed: restore it "
+    "from a backup of the warehouse, and the next round goes on by itself."
+)
 _DAMAGED_HINT = (
     "A metadata file of the lake table is damaged: in its folders `snapshot`, `schema` or `manifest`. Restore it from a backup of the "
     "warehouse; the next round tries again by itself."
@@ -33,4 +37,5 @@ def lake_errors(action: str, **ids: object) -> Iterator[None]:
     except _DAMAGED as error:
         raise LakeUnavailable(f"cannot {action}: {describe(error)}", hint=_DAMAGED_HINT, **ids) from error
     except _OUTSIDE as error:
-        raise LakeUnavailable(f"cannot {action}: {describe(error)}", hint=_HINT, **ids) from error
+        hint = _GONE_HINT if isinstance(error, FileNotFoundError) else _HINT
+        raise LakeUnavailable(f"cannot {action}: {describe(error)}", hint=hint, **ids) from error

@@ -70,8 +70,9 @@ class FaultyRounds(RoundSteps):
             return None
         before = type(taken.runner.next_action).__name__
         with fault:
-            ended = self.end(taken)
-        self.log.append(ended)
+            while not isinstance(taken.runner.next_action, act.End):
+                taken.runner.advance()
+        self.log.append(self.end(taken))
         return f"from {before} on, {happened()}" if happened() else None
 
     # the lake's files

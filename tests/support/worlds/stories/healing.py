@@ -116,6 +116,7 @@ class Healing(ClusterFaults, CallSteps):
             rename = _RENAME.search(hint)
             table_is_there = self.world.by_hand.exists(path)
             if rename is not None and rename.start() < hinted_call.start() and table_is_there:
+                self.log.append(f"restored for the lake's own tools: {self.put_back()}")
                 self.world.by_hand.rename(path, f"former-{next(self.numbers)}")
             answer = self.attempt(
                 f"follow {hinted_call['action']}", lambda hinted_call=hinted_call: run_call(self.reconcile(path, hinted_call["action"]))

@@ -1,0 +1,60 @@
+"""Each named fault happens to a deployment by itself: it is said, what is printed heals it, and no row is lost or doubled."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from support.lake_kinds.kinds import LAKE_KINDS
+from support.repository import ROOT
+from support.worlds.faults import Fault
+from support.worlds.stories.story import Story
+from support.worlds.story_faults import FAULTS
+
+TRIES = 12
+"""Rounds, after each of which the fault is tried again until it can happen."""
+SEEDS = 5
+
+
+def meet_alone(folder: Path, fault_number: int, times: int = 1) -> None:
+    """A story of rows and rounds in which the fault happens. Kinds of lakes take turns."""
+    fault = FAULTS[fault_number]
+    kinds = [kind for kind in LAKE_KINDS if kind.format in fault.formats]
+    for seed in itertools.count(fault_number):
+        assert seed < fault_number + SEEDS, f"{fault.name} cannot happen"
+        story = Story(folder / str(seed), seed, kinds[fault_number % len(kinds)])
+        try:
+            story.create()
+            story.create()
+            for _ in range(TRIES):
+                story.attempt("tier", story.tier)
+                story.attempt("snapshot", story.snapshot)
+                if story.injected[fault.name] < times:
+                    story.inject(fault)
+            if story.injected[fault.name]:
+                story.heal()
+                story.prove()
+                return
+        except BaseException as failure:
+            failure.add_note("\n".join([f"{fault.name} in story {seed} of {story.world.lake_format}:", *story.log]))
+            raise
+        finally:
+            story.close()
+
+
+@pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # of somebody's compaction with pyiceberg
+@pytest.mark.parametrize("fault_number", range(len(FAULTS)), ids=lambda number: FAULTS[number].name)
+def test_it_is_said_and_healed_and_no_row_is_lost(tmp_path: Path, fault_number: int) -> None:
+    meet_alone(tmp_path, fault_number)
+
+
+def test_each_fault_has_a_name_of_its_own() -> None:
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 30
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_what_holds_its_handling_is_there(fault: Fault) -> None:
+    file, _, name = fault.held_by.partition("::")
+    assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8")
