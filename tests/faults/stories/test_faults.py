@@ -13,9 +13,10 @@ from support.worlds.faults import Fault
 from support.worlds.stories.story import Story
 from support.worlds.story_faults import FAULTS
 
-TRIES = 12
+TRIES = 8
 """Rounds, after each of which the fault is tried again until it can happen."""
-SEEDS = 5
+SNAPSHOTS_AT = 2
+SEEDS = 6
 
 
 def meet_alone(folder: Path, fault_number: int, times: int = 1) -> None:
@@ -28,11 +29,14 @@ def meet_alone(folder: Path, fault_number: int, times: int = 1) -> None:
         try:
             story.create()
             story.create()
-            for _ in range(TRIES):
+            for number in range(TRIES):
                 story.attempt("tier", story.tier)
-                story.attempt("snapshot", story.snapshot)
-                if story.injected[fault.name] < times:
+                if number == SNAPSHOTS_AT:
+                    story.attempt("snapshot", story.snapshot)
+                if number >= SNAPSHOTS_AT and story.injected[fault.name] < times:
                     story.inject(fault)
+                if story.injected[fault.name] >= times:
+                    break
             if story.injected[fault.name]:
                 story.heal()
                 story.prove()

@@ -11,9 +11,10 @@ from support.worlds.stories.model import Model
 
 
 class DamagedFiles(FaultyRounds, LakeDamage):
-    """`backup`: what the damaged files held."""
+    """`backup`: what the damaged files held; `damaged`: what they hold now."""
 
     backup: dict[Path, bytes]
+    damaged: dict[Path, bytes | None]
 
     @property
     def lake_is_damaged(self) -> bool:
@@ -21,8 +22,10 @@ class DamagedFiles(FaultyRounds, LakeDamage):
         return any(file.is_relative_to(self.world.folder.root / "lake") for file in self.backup)
 
     def put_back(self) -> list[str]:
-        """Restores every damaged file that its table still may need; names of them."""
-        restored = [file for file in self.backup if file.parent.is_dir()]
+        """Restores every damaged file that its table still may need, and whose name nobody has used since; names of them."""
+        restored = [
+            file for file in self.backup if file.parent.is_dir() and (file.read_bytes() if file.exists() else None) == self.damaged[file]
+        ]
         for file in restored:
             file.write_bytes(self.backup[file])
         self.backup.clear()
@@ -37,7 +40,7 @@ class DamagedFiles(FaultyRounds, LakeDamage):
         content = file.read_bytes()
         if (changed := change(content)) == content:
             return None
-        self.backup[file] = content
+        self.backup[file], self.damaged[file] = content, changed
         if changed is None:
             file.unlink()
         else:

@@ -34,7 +34,8 @@ class Story(Healing):
 
     def __init__(self, folder: Path, seed: int, kind: LakeKind, faults: Sequence[StoryFault] = ()) -> None:
         super().__init__(folder, seed, kind)
-        self.abandoned, self.backup, self.store_backup = [], {}, None
+        self.abandoned, self.store_backup = [], None
+        self.backup, self.damaged = {}, {}
         self.faults = [fault for fault in faults if kind.format in fault.formats]
 
     def meet_fault(self) -> None:

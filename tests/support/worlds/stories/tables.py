@@ -71,8 +71,8 @@ class TableSteps(StoryParts):
             del model.rows[place]
         return f"{model.info.path} {region}"
 
-    def write(self) -> str:
-        model, rng = self.pick(), self.rng
+    def write(self, model: Model | None = None) -> str:
+        model, rng = model or self.pick(), self.rng
         number = next(self.numbers)
         if model.odd_values is not None:
             return self._write_odd_values(model, model.odd_values, number)
