@@ -52,7 +52,7 @@ FAULTS = (
         "A file of the lake does not get its name.",
         lambda s: s.fail_files("link"),
         "any error means unknown",
-        HERE,
+        "tests/round/test_runner.py::test_a_commit_that_never_arrived_is_sent_again",
         PAIMON,
     ),
     fault(
@@ -60,7 +60,7 @@ FAULTS = (
         "A file of the lake gets its name, and its writer hears of an error.",
         lambda s: s.fail_files("link", after=True),
         "resolve_commit",
-        HERE,
+        "tests/round/test_runner.py::test_a_commit_whose_answer_was_lost_is_found_by_its_round_id",
         PAIMON,
     ),
     fault(
@@ -75,7 +75,7 @@ FAULTS = (
         "A file or folder of the lake is synced, and its writer hears of an error.",
         lambda s: s.fail_files("fsync", after=True),
         "any error means unknown",
-        HERE,
+        "tests/lake/iceberg/commit/test_committer.py::test_a_commit_that_landed_but_was_reported_failed_is_ours",
     ),
     fault(
         "lake-out-of-space",
@@ -174,7 +174,7 @@ FAULTS = (
         "Files that a round's position deletes name are rewritten before its commit.",
         Story.compact_under_deletes,
         "replaced_partitions: BaseMoved",
-        HERE,
+        "tests/lake/iceberg/primary_key/test_commit.py::test_a_file_that_a_user_rewrote_is_looked_up_again",
     ),
     fault(
         "orphans-cleaned-up-in-round",
@@ -211,7 +211,13 @@ FAULTS = (
         "check_base",
         "tests/lake/rules/test_base_check.py::test_another_lake_table_in_that_place_is_refused",
     ),
-    fault("lake-rolled-back", "Somebody rolls the lake table back.", Story.roll_back, "check_history", HERE),
+    fault(
+        "lake-rolled-back",
+        "Somebody rolls the lake table back.",
+        Story.roll_back,
+        "check_history",
+        "tests/lake/rules/test_history.py::test_a_head_older_than_the_tag_is_rolled_back",
+    ),
     fault(
         "tag-removed",
         "Somebody removes the tag of the newest tiering commit.",
