@@ -409,11 +409,13 @@ def two_rounds_of_one_table(coordinator: ScriptedCoordinator, *refusals: pb.PbHe
     def answer(request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse | LakewardError | None:
         if rest:
             return rest.pop(0)
+        both = sum(1 for request in coordinator.requests if len(request.tiering_tables) == 2)
+        if both == 1 and len(request.tiering_tables) == 2:
+            return pb.LakeTieringHeartbeatResponse(tiering_table_resp=refusals)
+        if both:
+            coordinator.open_plan.set()  # whatever it lists: a refused round may be gone from it
         if len(request.tiering_tables) == 2:
-            both = sum(1 for request in coordinator.requests if len(request.tiering_tables) == 2)
-            if both > 1:
-                coordinator.open_plan.set()
-            return pb.LakeTieringHeartbeatResponse(tiering_table_resp=refusals if both == 1 else ())
+            return pb.LakeTieringHeartbeatResponse()
         return None if request.max_wait_ms else pb.LakeTieringHeartbeatResponse()
 
     return answer

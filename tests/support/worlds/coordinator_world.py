@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -240,14 +241,15 @@ class HandTierer:
             request.passed_head = view.head
         self.world.coordinator.commits.record_plan(request)
 
-    def prepare(self, info: pb.PbLakeTieringTableInfo) -> Request:
-        """The commit that brings the lake to the log's ends, built on the lake as it is now."""
+    def prepare(self, info: pb.PbLakeTieringTableInfo, buckets: Collection[int] | None = None) -> Request:
+        """The commit that brings the lake to the log's ends, or that of some buckets only, built on the lake as it is now."""
         view = self.world.lake.ensure_table(self._table(info))
         ranges = dict(view.marker.buckets) if view.marker else {}
         logs = self.world.cluster.logs[info.table_id]
         starts = {bucket: ranges[bucket].start if bucket in ranges else log_start for bucket, (log_start, _) in logs.items()}
         base = starts | {bucket: reached.tiered for bucket, reached in ranges.items()}
-        ends = self.ends(info)
+        whole = self.ends(info).items()
+        ends = {bucket: end if buckets is None or bucket.bucket_id in buckets else base[bucket] for bucket, end in whole}
         marker = Marker(
             cluster_id=self.world.cluster.cluster_id,
             table_id=info.table_id,
@@ -283,10 +285,10 @@ class HandTierer:
         message.marker.offsets.extend(offsets_to_pb({bucket: tiered.tiered for bucket, tiered in view.marker.buckets.items()}))
         return message
 
-    def commit(self, info: pb.PbLakeTieringTableInfo) -> None:
-        """Plan, fence and lake commit; no ack yet."""
+    def commit(self, info: pb.PbLakeTieringTableInfo, buckets: Collection[int] | None = None) -> None:
+        """Plan, fence and lake commit, of some buckets only if the round stopped early; no ack yet."""
         self.plan(info)
-        request = self.prepare(info)
+        request = self.prepare(info, buckets)
         assert self.begin(info, request).granted
         assert self.world.lake.receive(request)
 
