@@ -110,7 +110,9 @@ class RandomUsers(RuleBasedStateMachine):
             act()
         except BaseException as failure:  # a defect of the product, or of this machine
             self._story.failure = failure
-            if not isinstance(failure, Exception):  # somebody stops the story
+            if not isinstance(failure, Exception):  # somebody stops the story, perhaps before there is a machine to tear down
+                if self._users is not None:
+                    self._users.close()
                 raise
 
     def _for_all(self, act: Callable[[Users], object]) -> None:
