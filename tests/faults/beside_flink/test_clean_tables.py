@@ -317,6 +317,44 @@ def test_changes_of_healthy_rounds_are_adopted(world: LakeWorld) -> None:
     assert faults(check(world, table)) == []
 
 
+def test_keys_that_only_the_other_tiered_are_taken_over(world: LakeWorld) -> None:
+    """Of a first round what lives counts: it may have begun with a KV snapshot. Its second one follows it before we look."""
+    table = world.primary_key_table("planes", buckets=2)
+    writer = LogWriter(world.storage, table.path, "writer")
+    writer.upsert(keyed_rows(range(50), "first"))
+    world.lake.ensure_table(table)
+    for text, start in (("second", 100), ("third", 200)):
+        change(writer, text, start)
+        flink_on(world, table).plan().append().tell()
+    assert world.tier(table).error is None
+    assert faults(check(world, table)) == []
+    change(writer, "fourth", 300)
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    assert faults(check(world, table)) == []
+
+
+def test_keys_set_back_of_which_the_log_was_cut_begin_anew_with_kv_snapshots(world: LakeWorld) -> None:
+    """BESIDE-FLINK trace 8c."""
+    table = world.primary_key_table("planes", buckets=2, log_ttl="1 s")
+    writer = LogWriter(world.storage, table.path, "writer")
+    writer.upsert(keyed_rows(range(50), "first"))
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    change(writer, "second", 100)
+    stale = flink_on(world, table).plan()
+    change(writer, "third", 200)
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    truth = sorted(world.by_hand.rows(table.path).to_pylist(), key=lambda row: row["id"])
+    stale.append().tell()
+    world.storage.take_kv_snapshots(table.path)
+    world.clock.advance(60)
+    world.storage.maintenance.run()
+    assert "another tiering service committed rows" in refused(world, table)
+    [statement] = follow(world.coordinator, table, in_lake(world))
+    assert "'retier'" in statement
+    assert world.tier(table).error is None
+    assert sorted(world.by_hand.rows(table.path).to_pylist(), key=lambda row: row["id"]) == truth
+
+
 def test_keys_that_a_stale_round_set_back_are_refused_and_begin_anew(world: LakeWorld) -> None:
     table, writer = planes(world)
     change(writer, "second", 100)
