@@ -5,12 +5,19 @@ from __future__ import annotations
 import pytest
 from faults.model.exclusive.model import ExclusiveModel
 from faults.model.exclusive.rules import Rule
-from faults.model.exclusive.sizes import WHOLE_SIZES, without
+from faults.model.exclusive.sizes import CAUGHT_AT_THE_LAST_GATE, WHOLE_SIZES, without
 
 
 @pytest.mark.parametrize("rule", Rule, ids=lambda rule: rule.name.lower())
 def test_each_rule_is_needed(rule: Rule) -> None:
     assert without(rule).violation is not None
+
+
+@pytest.mark.parametrize("rule", CAUGHT_AT_THE_LAST_GATE, ids=lambda rule: rule.name.lower())
+def test_the_last_gate_catches_what_lacks_a_rule(rule: Rule) -> None:
+    result = without(rule, last_gate=True)
+    assert result.violation is None, f"\n{result.violation}"
+    assert result.complete
 
 
 @pytest.mark.parametrize("name", WHOLE_SIZES)

@@ -11,8 +11,10 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from faults.model.exclusive.rules import Rule
 
+from tiering.cluster.lake_record_rules import check_goes_on
 from tiering.errors import CannotReconcile, LakewardError
 from tiering.lake.base import Committable, LakeSnapshot, LakeView, WriteResult
 from tiering.lake.maintenance import LakeSurvey
@@ -22,13 +24,15 @@ from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.reconcile import ReconcileAction, Situation, accepted, check_own, retiered
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.tables import BucketKey, BucketOffsets, TablePath, TableType
+from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath, TableType
+from tiering.planning.check_log import check_reachable
 from tiering.planning.contiguous_prefix import contiguous_prefix
 
 PATH = TablePath("sales", "orders")
 BUCKET = BucketKey(None, 0)
 CLUSTER = "cluster-1"
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+TABLE = TableInfo(1, PATH, TableType.LOG, pa.schema([pa.field("id", pa.int64())]), 1, WHEN, lake_enabled=True)
 
 Row = tuple[int, int]
 """Of which source table a row is, by its id, and its offset."""
@@ -205,6 +209,27 @@ def reconciled(action: str, lake: LakeTable | None, known: Known, log: Split, ru
     except CannotReconcile as error:
         return error.error_class
     return ranges.get(BUCKET)
+
+
+@cache
+def refused_by_log(begin: int, log: Split) -> str:
+    """`check_reachable`: the class of its error if a round cannot go on from `begin`."""
+    try:
+        check_reachable(TABLE, BUCKET, begin, BucketOffsets(*log))
+    except LakewardError as error:
+        return error.error_class
+    return ""
+
+
+@cache
+def goes_on(recorded: Copy, copy: Copy) -> bool:
+    """`check_goes_on`: whether the cluster may be told of `copy`."""
+    before, after = (RecordedLakeSnapshot(entry.snapshot_id, {BUCKET: entry.tiered}) for entry in (recorded, copy))
+    try:
+        check_goes_on(TABLE, before, after, None)
+    except LakewardError:
+        return False
+    return True
 
 
 def file_of(round_id: int) -> str:

@@ -17,7 +17,9 @@ from faults.model.exclusive.lake_states import (
     base_check,
     committed_splits,
     file_of,
+    goes_on,
     refused_at_last_gate,
+    refused_by_log,
     resolved,
     same_base,
 )
@@ -29,6 +31,9 @@ from tiering.lake.rules.base_check import CommitOutcome
 TIERERS = 2
 COMMIT_ATTEMPTS = 2
 """`steps_to_commit.COMMIT_ATTEMPTS` is 5; the third does nothing that the second does not."""
+
+NOBODY = 0
+"""The round that hears of an ack whose answer is lost: its tierer acks again."""
 
 Step = tuple[str, World]
 
@@ -43,8 +48,13 @@ def steps(size: Size, world: World) -> Iterator[Step]:
         yield deliver(size, world, request)
         if world.faults and "repeat" in size.fault_actions:
             yield deliver(size, world._replace(faults=world.faults - 1), request, stays=True)
+        if world.faults and "lost request" in size.fault_actions:
+            yield lose(world._replace(faults=world.faults - 1), request)
     if world.telling is not None:
         yield tell(world, world.telling)
+        if world.faults and "lost answer" in size.fault_actions:
+            step, after = tell(world._replace(faults=world.faults - 1), world.telling._replace(round_id=NOBODY))
+            yield f"{step}, and the tierer does not get the answer", after
 
 
 def can_assign(world: World) -> bool:
@@ -106,8 +116,8 @@ def read_log(world: World, before: Round, current: Round) -> Step:
     """`steps_to_write.log_read`: nothing to do, or where the round begins."""
     marker = None if current.base is None else current.base.marker
     begin = world.log_start if marker is None else marker.tiered
-    if begin < world.log_start:
-        return f"round {current.id} is refused by its log: LogTruncated", fail(world, before, "LogTruncated")
+    if refusal := refused_by_log(begin, (world.log_start, world.log_end)):
+        return f"round {current.id} is refused by its log: {refusal}", fail(world, before, refusal)
     if begin >= world.log_end:
         ended = end(world, before)
         if world.record.running == current.id and current.base is not None and current.base.head is not None:
@@ -166,7 +176,7 @@ def send(size: Size, world: World, current: Round) -> Step:
     """`steps_to_commit.send_commit`, behind the last gate (`commit_check`)."""
     assert current.base is not None
     assert current.mark is not None
-    if size.has(Rule.PREFIX) and size.has(Rule.UNKNOWN) and refused_at_last_gate(current.splits, current.base, current.mark):
+    if size.last_gate and refused_at_last_gate(current.splits, current.base, current.mark):
         return f"round {current.id} is refused at the last gate", fail(world, current, "", deletes=not current.sent)
     request = Request("round", current.base.uuid, current.base.head, current.base.tag, current.splits, current.mark)
     requests = world.requests if request in world.requests else (*world.requests, request)
@@ -193,6 +203,12 @@ def deliver(size: Size, world: World, request: Request, *, stays: bool = False) 
         removed = removed | marked - set(landed.rows)
     broken = invariants.landed(lake, landed, request.mark, removed) or invariants.files_kept((landed,), world.files)
     return f"{who} and lands as snapshot {landed.head}", after._replace(lake=landed, removed=removed, broken=broken)
+
+
+def lose(world: World, request: Request) -> Step:
+    """A commit request never arrives."""
+    requests = tuple(other for other in world.requests if other is not request)
+    return f"the commit of {request.kind} {request.mark.round_id} is lost", world._replace(requests=requests)
 
 
 def look(size: Size, world: World, current: Round) -> Step:
@@ -233,10 +249,10 @@ def ack(size: Size, world: World, current: Round) -> Step:
     """`Commits.acknowledge` and `lake_acks.record_contents`: the coordinator reads the lake itself, and records what that holds."""
     who = f"the ack of round {current.id} reaches the coordinator"
     record = world.record
-    if not size.has(Rule.ACKS) and current.mark is not None and current.base is not None:
-        return f"{who}, which believes it", world._replace(telling=Telling(Copy(current.base.head or 0, current.mark.tiered), current.id))
     if current.known.table_id != record.table_id:
         return f"{who}, and its table is gone", end(world, current)
+    if not size.has(Rule.ACKS) and current.mark is not None and current.base is not None:
+        return f"{who}, which believes it", world._replace(telling=Telling(Copy(current.base.head or 0, current.mark.tiered), current.id))
     checked = base_check(world.lake, world.known(), size.rules)
     if isinstance(checked, str):
         return f"{who}, which refuses the lake: {checked}", fail(world, current, checked)
@@ -251,15 +267,16 @@ def ack(size: Size, world: World, current: Round) -> Step:
 
 def tell(world: World, telling: Telling) -> Step:
     """`Commits._tell_cluster`, and the answer to the tierer."""
-    ahead = (
-        world.cluster is not None and world.cluster.tiered > telling.copy.tiered and world.cluster.snapshot_id > telling.copy.snapshot_id
-    )
-    after = world._replace(cluster=world.cluster if ahead else telling.copy, telling=None)
+    after, current = world._replace(telling=None), world.round_of(telling.round_id)
+    if world.cluster is not None and not goes_on(world.cluster, telling.copy):
+        if current is not None:
+            after = fail(after, current, "RecordAheadOfLake") if current.phase == "adopting" else end(after, current)
+        return f"the cluster refuses to be told of snapshot {telling.copy.snapshot_id}: it has more", after
+    after = after._replace(cluster=telling.copy)
     lake = after.lake
     tiered = 0 if lake is None or lake.marker is None else lake.marker.tiered
-    if lake is not None and lake.uuid == after.record.uuid and (after.cluster or telling.copy).tiered > tiered:
+    if lake is not None and lake.uuid == after.record.uuid and telling.copy.tiered > tiered:
         after = after._replace(broken=f"the cluster is told of {telling.copy.tiered} offsets, and the lake's marker says {tiered}")
-    current = after.round_of(telling.round_id)
     if current is not None and current.phase == "adopting":
         checked = current._replace(known=current.known._replace(own=telling.copy, cluster=telling.copy))
         step, after = read_log(after, current, checked)

@@ -17,12 +17,14 @@ SMALLEST_SIZES: dict[Rule, dict[str, Any]] = {
     Rule.IDENTITY: {},
     Rule.UNKNOWN: {},
     Rule.KEEP_FILES: {},
-    Rule.PREFIX: {"begins_tiered": False, "rows": 2},
+    Rule.PREFIX: {"begins_tiered": False, "rows": 2, "last_gate": False},
     Rule.ADOPT: {},
     Rule.ACKS: {"rounds": 2, "users": 2, "faults": 1},
     Rule.SWEEP_TAG: {},
     Rule.SWEEP_UUID: {"rounds": 2, "users": 3, "faults": 1},
 }
+
+CAUGHT_AT_THE_LAST_GATE = (Rule.PREFIX,)
 
 WHOLE_SIZES: dict[str, Size] = {
     "tiered before": Size(rounds=2, users=1, faults=2),
@@ -37,7 +39,7 @@ LARGE_SIZES: dict[str, Size] = {
 """Searched for as long as there is time."""
 
 
-def without(rule: Rule, states: int = 150_000) -> Result:
+def without(rule: Rule, states: int = 400_000, **changes: Any) -> Result:
     """The search that lacks a rule. What is missing without `adopt` is the way out of a state, which all others have."""
-    size = Size(rules=ALL_RULES - {rule}, **SMALLEST_SIZES[rule])
+    size = Size(rules=ALL_RULES - {rule}, **{**SMALLEST_SIZES[rule], **changes})
     return ExclusiveModel(size).search(40, states, ways_out=rule is Rule.ADOPT)

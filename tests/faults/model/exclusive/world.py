@@ -22,9 +22,11 @@ class Size:
     faults: int = 1
     rows: int = 1
     user_actions: frozenset[str] = frozenset(("compact", "expire", "roll back", "rename", "drop", "recreate", "cut", "sweep", "reconcile"))
-    fault_actions: frozenset[str] = frozenset(("time-out", "crash", "restart", "lost answer", "repeat", "stop early"))
+    fault_actions: frozenset[str] = frozenset(("time-out", "crash", "restart", "lost answer", "lost request", "repeat", "stop early"))
     begins_tiered: bool = True
     """Whether two rounds were there before: the lake holds a row of each, and `rows` more are in the log."""
+    last_gate: bool = True
+    """Whether `commit_check` looks at what is about to be sent: it stops what lacks the contiguous prefix a second time."""
     rules: frozenset[Rule] = field(default=ALL_RULES)
 
     def has(self, rule: Rule) -> bool:
