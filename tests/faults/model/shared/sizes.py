@@ -39,7 +39,7 @@ def without(rule: SharedRule) -> Size:
 
 WHOLE_SIZES: dict[str, Size] = {
     "log table": replace(LOG, rounds=2),
-    "log table, a fault and statements": replace(LOG, faults=1, users=1, user_actions=RECONCILE),
+    "log table, statements": replace(LOG, users=1, user_actions=RECONCILE),
     "log table, all in turn, a fault": replace(IN_TURN, faults=1),
     "primary-key table, the log grows": replace(KEYED, writes=1),
     "primary-key table, retention and statements": replace(KEYED, users=2, user_actions=frozenset(("cut", "reconcile")), kv_snapshots=True),
@@ -48,6 +48,7 @@ WHOLE_SIZES: dict[str, Size] = {
 """Searched completely, in seconds."""
 
 LARGE_SIZES: dict[str, Size] = {
+    "log table, a fault and statements": replace(LOG, faults=1, users=1, user_actions=RECONCILE),
     "log table, three of Flink's rounds": replace(LOG, flinks=3, rounds=3, users=2, faults=2, writes=1, compacts=True),
     "log table, retention": replace(
         LOG, rounds=2, users=3, faults=1, writes=1, user_actions=frozenset(("cut", "compact", "expire", "reconcile"))
