@@ -207,6 +207,7 @@ def test_a_round_that_hangs_leaves_its_slot_to_another_table(
 ) -> None:
     monkeypatch.setattr("tiering.round.tierer.HANGING_AFTER_MS", 50)
     monkeypatch.setattr("tiering.round.tierer.HANGING_ROUNDS", 1)
+    monkeypatch.setattr("tiering.round.tierer.FULL_POLL_MS", 50)
     coordinator.open_fence.clear()
     coordinator.answer = answers_to_requests(hand_over(1, "r1"), hand_over(2, "r2"), hand_over(3, "r3"))
     start(1)
