@@ -1,5 +1,5 @@
 # The two commands of the README are `make demo` and `make test`; `make setup` is their common first part.
-.PHONY: setup test-setup demo fluss-demo test test-fresh check lint unit integration plugin-test clean
+.PHONY: setup test-setup demo fluss-demo test test-fresh check lint unit integration plugin-test soak clean
 
 VENV := .venv/bin
 # Two workers: most Spark tests wait for one core while the other is free. `make test WORKERS=0` runs one after the other.
@@ -34,6 +34,11 @@ unit: test-setup
 
 integration: test-setup
 	$(VENV)/pytest -n $(WORKERS) $(PYTEST_ARGS) tests/integration tests/faults tests/packaging
+
+# Simulated deployments, stories on real files, the model and random users, for long; docs/reliability.md says which faults they meet.
+SEEDS := 10000
+soak: test-setup
+	@PYTHONPATH=.:tests $(VENV)/python -m faults.soak --seeds $(SEEDS) --counts soak-counts.txt
 
 plugin-test: test-setup
 	@mvn -o -C -q -B -f catalog/pom.xml -Dpython=$(CURDIR)/$(VENV)/python test -DskipTests=false

@@ -9,18 +9,44 @@ from support.simulated.story import SimulatedStory
 from support.worlds.faults import Fault
 
 STEPS = 200
-WEAKENED = "tests/faults/simulated/test_weakened_deployments.py"
+SIMULATED = "simulator"
+WEAKENED = "tests/faults/simulated/test_weakened_deployments.py::test_a_fault_that_nothing_handles_is_seen"
 
 
-def fault(name: str, description: str, handled_by: str) -> Fault:
-    """One that `test_weakened_deployments` holds."""
-    return Fault(name, description, "simulator", handled_by, f"{WEAKENED}[{name}]")
+def fault(name: str, description: str, handled_by: str, held_by: str | None = None) -> Fault:
+    """One that the weakened deployments hold, unless another test does."""
+    return Fault(name, description, SIMULATED, handled_by, held_by or f"{WEAKENED}[{name}]")
 
 
+HEARTBEATS = "tests/coordinator/tierers/test_heartbeats.py::"
+LEASED_ROUNDS = "tests/round/test_rounds_with_leases.py::"
+MODEL = "tests/faults/model/test_commit_protocol.py::test_each_rule_is_needed"
 DEPLOYMENT_FAULTS = (
+    fault("request-lost", "A request to the coordinator gets lost.", "ServiceUnreachable is retried; reports are repeated"),
+    fault(
+        "request-late",
+        "A request arrives after later ones, at times of a process that is gone.",
+        "KnownTierers.meet: an overtaken heartbeat gets no table",
+        HEARTBEATS + "test_an_overtaken_heartbeat_still_reports_but_gets_no_table",
+    ),
     fault("request-repeated", "A request arrives twice.", "grants, plans and reports that are repeated change nothing"),
-    fault("answer-lost", "A request has its effect, and its answer gets lost.", "Heartbeats._hand_over: the table is handed over again"),
-    fault("tierer-asleep", "Tierers are suspended beyond the service timeout, and go on with their rounds.", "the fence: is_current"),
+    fault("answer-lost", "A request has its effect, and its answer gets lost.", "round_lifecycle.grant: a repeat is granted again"),
+    fault("commit-request-lost", "A commit request never reaches the lake.", "resolve_commit: it is sent again"),
+    fault("commit-answer-lost", "A commit lands in the lake and its answer gets lost.", "any error means unknown; nothing is deleted"),
+    fault("commit-request-late", "A commit request arrives after whatever else happened meanwhile.", "the compare-and-set"),
+    fault("tierer-killed", "A tierer dies, and another takes its place, at times under its name.", "round_lifecycle.expire"),
+    fault("tierer-fenced", "An operator takes a tierer out of service that lives on.", "Heartbeats._is_fenced"),
+    fault(
+        "tierer-asleep",
+        "Tierers are suspended beyond the service timeout, and go on with their rounds.",
+        "the fence and the compare-and-set",
+        MODEL + "[fence]",
+    ),
+    fault("round-cancelled", "An operator cancels the round that runs.", "round_lifecycle.grant refuses it"),
+    fault("coordinator-restarted", "The coordinator ends, and another takes the store over.", "TableRecords: stored before it is shown"),
+    fault("clock-ahead", "The wall clock is set years ahead.", "Timebase: deadlines are steady times"),
+    fault("clock-back", "The wall clock is set years back.", "Timebase: deadlines are steady times"),
+    fault("lake-table-renamed", "A user renames the lake table.", "base_check._check_absent"),
     fault("tierer-doubled", "A second process is started under a name that is in use.", "incarnations: one process a round"),
     fault("tierer-older", "A tierer of a version without incarnations works beside others.", "incarnations that are None fit any"),
     fault("coordinator-killed", "The coordinator dies before or after a write, without a word.", "every change is in the store first"),
@@ -34,16 +60,37 @@ DEPLOYMENT_FAULTS = (
     fault("bucket-without-ends", "The cluster says nothing of one of a table's buckets.", "plan_splits._check_all_told"),
     fault("log-cut", "Retention removes records that were not tiered yet.", "check_log.check_reachable, reconcile_lake('accept')"),
     fault("log-rewritten", "The cluster loses its newest records, and writes others at their offsets.", "check_log.check_same_log"),
-    fault("kv-snapshot-superseded", "A KV snapshot is deleted before it is read.", "snapshots_leased plans again"),
-    fault("lease-expired", "A lease on KV snapshots lapses while its tierer is silent.", "LeaseKeeper.renew acquires again"),
-    fault("lease-dropped", "An operator drops a lease under its tierer.", "KvSnapshotGone is retried"),
+    fault(
+        "kv-snapshot-superseded",
+        "A KV snapshot is deleted before it is leased.",
+        "snapshots_leased plans again",
+        "tests/round/steps/test_steps_primary_key.py::test_a_snapshot_that_was_superseded_before_its_lease_is_planned_anew_a_few_times",
+    ),
+    fault(
+        "lease-expired",
+        "A lease on KV snapshots lapses while its tierer is silent.",
+        "RoundRunner.lose_snapshots",
+        LEASED_ROUNDS + "test_a_snapshot_that_is_lost_before_it_was_read_fails_the_round",
+    ),
+    fault(
+        "lease-dropped",
+        "An operator drops a lease under its tierer.",
+        "LeaseKeeper.acquire names all that is held again",
+        "tests/round/test_lease_keeper.py::test_whoever_leases_more_names_what_is_held_already",
+    ),
     fault("table-dropped", "A source table is dropped under its round.", "table_lifecycle.drop: its commit is refused"),
     fault("table-recreated", "Another source table comes under the name of a dropped one.", "base_check._check_identity"),
     fault("table-untierable", "A source table gets a column that no lake holds.", "steps_to_write.table_read refuses it"),
     fault("column-added", "A source table changes while its round fails for good.", "table_lifecycle.redefine, _is_outdated"),
     fault("lake-switched", "A table's lake is disabled and enabled again under its round.", "epochs go on from the removed record"),
     fault("partition-dropped", "A partition is dropped under a round.", "KnownLake.living: vanished buckets are left out"),
-    fault("partition-remade", "A partition is made anew under its former name.", "buckets are known by partition id"),
+    fault(
+        "partition-remade",
+        "A partition is made anew under its former name.",
+        "reconcile._check_own_partitions",
+        "tests/coordinator/calls/test_reconcile_partitions.py"
+        "::test_retier_never_takes_the_rows_of_a_former_partition_for_those_of_the_present_one",
+    ),
     fault(
         "lake-unreachable",
         "The lake's catalog does not answer, at times after it did its work.",

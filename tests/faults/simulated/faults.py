@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from faults.simulated.deployment_faults import DEPLOYMENT_FAULTS, run_story
+from faults.simulated.deployment_faults import DEPLOYMENT_FAULTS, SIMULATED, run_story
 from faults.simulated.deployment_faults import STEPS as DEPLOYMENT_STEPS
 
 from support.worlds.faults import Fault
@@ -18,47 +18,16 @@ from support.worlds.simulation import SERVICE_TIMEOUT_MS, SimulatedDeath, Simula
 STEPS = 300
 
 
-WEAKENED = "tests/faults/simulated/test_simulated_rounds.py::"
-
-
-def fault(name: str, description: str, handled_by: str, held_by: str) -> Fault:
-    """A fault of this simulator."""
-    return Fault(name, description, "simulator", handled_by, WEAKENED + held_by)
-
-
-SAFE = "test_no_fault_loses_or_doubles_an_offset"
-ONE_TABLE_FAULTS = (
-    fault("request-lost", "A request to the coordinator gets lost.", "repeats are harmless", SAFE),
-    fault("request-late", "A request arrives after later ones, at times of a process that is gone.", "sequence, incarnation", SAFE),
-    fault("commit-request-lost", "A commit request never reaches the lake.", "resolve_commit", SAFE),
-    fault("commit-answer-lost", "A commit lands in the lake and its answer gets lost.", "resolve_commit", SAFE),
-    fault(
-        "commit-request-late",
-        "A commit request arrives after whatever else happened meanwhile.",
-        "compare-and-set; is_granted_for",
-        "test_a_weaker_sweep_is_found_out[forgets_the_tag]",
-    ),
-    fault("tierer-killed", "A tierer dies, and another takes its place, at times under its name.", "round_lifecycle.expire", SAFE),
-    fault("tierer-fenced", "An operator takes a tierer out of service that lives on.", "fence_tierer", SAFE),
-    fault("round-cancelled", "An operator cancels the round that runs.", "cancel_tiering", SAFE),
-    fault("coordinator-restarted", "The coordinator ends, and another takes the store over.", "coordinator epoch", SAFE),
-    fault("reconciliation-died", "The coordinator dies after a reconciliation landed, before it is recorded.", "reconcile_lake", SAFE),
-    fault("clock-ahead", "The wall clock is set years ahead.", "deadlines on the monotonic clock", SAFE),
-    fault("clock-back", "The wall clock is set years back.", "deadlines on the monotonic clock", SAFE),
-    fault(
+FAULTS = (
+    Fault(
         "message-forged",
         "Somebody makes up a message in the name of the running round.",
-        "Commits.commit_lake_snapshot",
-        "test_a_coordinator_that_believes_what_it_is_told_is_found_out[believes_acks]",
+        SIMULATED,
+        "acks are read from the lake: Commits.acknowledge",
+        "tests/faults/simulated/test_simulated_rounds.py::test_a_coordinator_that_believes_what_it_is_told_is_found_out[believes_acks]",
     ),
-    fault(
-        "lake-table-renamed",
-        "A user renames the lake table, and another one comes in its place.",
-        "is_granted_for",
-        "test_a_weaker_sweep_is_found_out[forgets_the_table]",
-    ),
+    *DEPLOYMENT_FAULTS,
 )
-FAULTS = (*ONE_TABLE_FAULTS, *DEPLOYMENT_FAULTS)
 """All that `run_seed` injects."""
 BY_COMMIT = {"lost": "commit-request-lost", "answer lost": "commit-answer-lost", "late": "commit-request-late"}
 
@@ -112,7 +81,7 @@ class CountedSimulation(Simulation):
         try:
             super()._dies(*about)
         except SimulatedDeath:
-            self.injected["reconciliation-died"] += 1
+            self.injected["coordinator-killed"] += 1
             raise
 
     def _set_the_clock(self) -> None:

@@ -24,8 +24,10 @@ from support.simulated.store import SimulatedStore
 from support.worlds.memory_store import MemoryStore
 from support.worlds.simulated_effects import SeededIds, SimulatedClock
 from tiering import errors
+from tiering.coordinator.decisions.change import TIERER_FENCED
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
+from tiering.coordinator.tierers.known_tierers import process_digest
 from tiering.errors import Fenced, LakewardError, PermanentTieringError
 from tiering.model.rounds import Assignment, RoundState
 from tiering.model.tables import TablePath
@@ -237,10 +239,17 @@ class Deployment:
     def _begin(self, tierer: TiererProcess, assignment: Assignment) -> None:
         if assignment.round_id in tierer.running or len(tierer.running) >= tierer.slots or tierer not in self.tierers:
             return
+        assert not self._is_fenced(tierer), f"the fenced {tierer.tierer_id} got round {assignment.round_id}"
         stored = MemoryStore.round(self.store, assignment.round_id)
         is_known = stored is None or stored.incarnation is not None
         self.invariants.handed_out(assignment.round_id, tierer.incarnation, is_known=is_known)
         tierer.running[assignment.round_id] = (assignment, RoundRunner(self._world(tierer), assignment))
+
+    def _is_fenced(self, tierer: TiererProcess) -> bool:
+        """Whether an operator took it out of service, as far as history goes back."""
+        digest = None if tierer.incarnation is None else process_digest(tierer.incarnation)
+        events = [event for event in self.store.events() if event.event_type == TIERER_FENCED]
+        return any(event.details["tierer_id"] == tierer.tierer_id and digest in event.details["processes"] for event in events)
 
     def _world(self, tierer: TiererProcess) -> RoundWorld:
         assert tierer.leases is not None

@@ -9,6 +9,7 @@ from support.simulated.chance import FOCUS
 from support.simulated.cluster import FRESHNESS_MS
 from support.simulated.deployment import Deployment
 from support.simulated.users import Users
+from support.worlds.memory_store import ALL_ROWS
 from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
 from tiering.coordinator.memory.history import HistoryRange
 from tiering.model.states import TableState
@@ -51,7 +52,7 @@ class SimulatedStory:
             Thing(self._beat, 120),
             Thing(lambda: world.pass_time(world.random.choice((100, 500, 1_500))), 90),
             Thing(users.append, 80),
-            Thing(users.take_snapshot, 12),
+            Thing(users.take_snapshot, 25),
             Thing(world.lake.deliver_late, 20, ("commit-request-late",)),
             Thing(world.wire.deliver_late, 15, ("request-late",)),
             Thing(world.deliver_late_beat, 10, ("request-late",)),
@@ -108,7 +109,8 @@ class SimulatedStory:
         world = self.world
         world.chance.faulty = False
         world.former = None
-        world.restart_coordinator()
+        if world.chance.may("coordinator-restarted", "coordinator-doubled", "coordinator-killed"):
+            world.restart_coordinator()
         self._bring_tierers_back()
         while world.wire.late:
             world.wire.deliver_late()
@@ -138,18 +140,18 @@ class SimulatedStory:
         for tierer in list(world.tierers):
             tierer.asleep = False
             world.beat(tierer)
-            if tierer.fenced or world.random.random() < 0.5:
+            if tierer.fenced or (world.chance.may("tierer-killed") and world.random.random() < 0.5):
                 world.replace_process(tierer)
 
     def _bring_tables_back(self) -> None:
         """Operators resume, enable and mend what they stopped themselves."""
         world = self.world
-        world.clock.wall_offset_ms = 0
         for table in world.cluster.tables():
             world.cluster.settle(table)
             world.cluster.change(table, lake_enabled=True)
             if table.refusal is not None:
                 self.users.change_columns(world.cluster.table(table.path), None)
+        world.clock.wall_offset_ms = min(world.clock.wall_offset_ms, 0)  # a clock that is ahead is set right
         world.pass_time(1)
         for table in world.cluster.tables():
             request = ResumeTiering(table.path, None, caller="ann")
@@ -208,6 +210,10 @@ class SimulatedStory:
             assert tierer.leases is not None
             for lease in [name for name in world.cluster.held_leases if not name.startswith(tierer.leases._lease_id)]:
                 assert any(other.leases is not None and other.leases._lease_id == lease for other in world.tierers), f"{lease} leaked"
+        for row in world.store.rounds(limit=ALL_ROWS):
+            latest = next((record.round for record in world.store.load() if record.table_id == row.table_id), None)
+            is_latest = latest is not None and latest.round_id == row.round_id
+            assert row.state.is_final or is_latest, f"round {row.round_id} of {row.table_name} never ends"
         for table in world.cluster.tables():
             tiered = self._tiered(table)
             record = world.coordinator.table_records.get(table.table_id)

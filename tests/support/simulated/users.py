@@ -206,7 +206,8 @@ class Users:
             self._world.tierers.append(self._world._process(self._random.choice(self._world.tierers).tierer_id))
 
     def set_clock(self) -> None:
-        self._world.clock.wall_offset_ms = self._random.choice((-1, 0, 0, 1)) * YEARS_MS
+        ways = [0, 0, *([-1] if self._chance.may("clock-back") else []), *([1] if self._chance.may("clock-ahead") else [])]
+        self._world.clock.wall_offset_ms = self._random.choice(ways) * YEARS_MS
         if self._world.clock.wall_offset_ms:
             self._chance.note("clock-ahead" if self._world.clock.wall_offset_ms > 0 else "clock-back")
         if self._random.random() < 0.5:

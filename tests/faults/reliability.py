@@ -1,0 +1,122 @@
+"""Writes docs/reliability.md: `PYTHONPATH=.:tests python -m faults.reliability [--counts FILE]`.
+
+The promises and the faults stand here and in the lists of the harnesses. How often each fault was injected is what a soak left
+(`faults.soak --counts`), else what the page says already.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from faults.simulated.faults import FAULTS as SIMULATED_FAULTS
+from faults.soak import counts_of
+
+from support.repository import ROOT
+from support.worlds.faults import Fault
+from support.worlds.story_faults import FAULTS as STORY_FAULTS
+
+PAGE = ROOT / "docs" / "reliability.md"
+_ROW = re.compile(r"^\| `(?P<fault>[a-z0-9-]+)` \| (?P<where>\w+) \| (?P<count>[0-9,]+) \|", re.MULTILINE)
+
+PROMISES = (
+    (
+        "Each row of the log is in the lake once, whatever dies, hangs or repeats; nothing is lost.",
+        "tests/faults/simulated/test_simulated_deployments.py",
+    ),
+    (
+        "Every interleaving of the commit protocol keeps that, and each of its rules is needed.",
+        "tests/faults/model/test_commit_protocol.py",
+    ),
+    (
+        "Claims, grants, commits and acks are linearizable, by a checker of somebody else's.",
+        "tests/faults/linearizability/test_histories.py",
+    ),
+    ("It holds on real files of Iceberg and Paimon, with a file system that fails.", "tests/faults/simulated/test_fuzzed_stories.py"),
+    ("It holds where another tiering service works on the same tables.", "tests/faults/beside_flink/test_random_stories.py"),
+    ("A process that is killed at any named point leaves nothing that stops the next.", "tests/faults/test_crashes.py"),
+    ("Nothing that a snapshot names, or a commit may still name, is deleted.", "tests/faults/simulated/test_simulated_rounds.py"),
+    (
+        "Once a fault is over, every healthy table is tiered in bounded time, by itself.",
+        "tests/faults/simulated/test_simulated_deployments.py",
+    ),
+    ("A table that waits for a person says so, and what its hint says ends that.", "tests/faults/simulated/test_fuzzed_stories.py"),
+    ("A CALL that is repeated with its key has one effect.", "tests/sys_tables/procedures/test_changes_once.py"),
+)
+"""What is promised, and the test that holds it."""
+
+NOT_PROMISED = (
+    "Rows that nobody has any more: what retention removed before it was tiered, or a cluster lost. The table says how many records that "
+    "leaves out, and goes on only when somebody says so.",
+    "A lake table that somebody writes rows into by hand. Rewriting and expiring it is fine; rows of one's own belong in another table.",
+    "That a primary-key table shows no older row for a moment after `reconcile_lake(..., 'retier')`: its changes are applied again, in order.",
+    "A disk that says it has stored what it has not.",
+)
+
+
+def faults() -> list[Fault]:
+    """Those of all harnesses, each name once."""
+    by_name = {fault.name: fault for fault in (*SIMULATED_FAULTS, *STORY_FAULTS)}
+    return sorted(by_name.values(), key=lambda fault: (fault.where, fault.name))
+
+
+def counts_on(page: str) -> dict[str, int]:
+    """How often each fault was injected, as the page has it."""
+    return {row["fault"]: int(row["count"].replace(",", "")) for row in _ROW.finditer(page)}
+
+
+def render(counts: Mapping[str, int]) -> str:
+    """The page."""
+    promises = "\n".join(f"| {promise} | `{test}` |" for promise, test in PROMISES)
+    limits = "\n".join(f"- {limit}" for limit in NOT_PROMISED)
+    rows = "\n".join(
+        f"| `{fault.name}` | {fault.where} | {counts.get(fault.name, 0):,} | {fault.description} | {_cell(fault.handled_by)} | "
+        f"`{_cell(fault.held_by)}` |"
+        for fault in faults()
+    )
+    return f"""# Reliability
+
+<!-- Written by `python -m faults.reliability`; do not edit. -->
+
+What Lakeward promises when something goes wrong, which test holds each promise, and which faults were injected to see it.
+
+## Promised
+
+| promise | held by |
+|---|---|
+{promises}
+
+## Not promised
+
+{limits}
+
+## Faults
+
+{len(faults())} faults are injected by name. `make soak SEEDS=10000` injects all of them and prints what it found; `injected` is how often each
+struck in the last soak whose counts were kept. A seed tells a story again exactly: `python -m faults.simulated --first SEED --seeds 1`.
+The last column names the test that fails when what handles the fault is taken out.
+
+| fault | injected by | injected | what happens | what handles it | held by |
+|---|---|---|---|---|---|
+{rows}
+"""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main() -> None:
+    """Writes the page."""
+    parser = argparse.ArgumentParser(prog="python -m faults.reliability")
+    parser.add_argument("--counts", type=Path)
+    options = parser.parse_args()
+    former = counts_on(PAGE.read_text()) if PAGE.exists() else {}
+    counts = former if options.counts is None else counts_of(options.counts.read_text())
+    PAGE.write_text(render(counts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Everything that looks for lost rows and stuck tables, one after the other: `make soak SEEDS=10000`.
+
+Simulated deployments take SEEDS; the others, which work on real files or search states, take shares of them. Prints what each prints, a
+line a harness at the end, and leaves how often each fault was injected to `python -m faults.reliability --counts`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+TABLE_LINE = re.compile(r"^ *(?P<count>[0-9]+)  (?P<fault>[a-z0-9-]+) +\S", re.MULTILINE)
+ALL_SEEDS = 10_000
+"""For these the shares are as the harnesses name them below."""
+
+
+@dataclass(frozen=True)
+class Harness:
+    """One program: its module, its arguments, and how many seeds of `seeds_option` it takes of ALL_SEEDS."""
+
+    name: str
+    module: str
+    arguments: tuple[str, ...] = ()
+    seeds: int | None = None
+    seeds_option: str = "--seeds"
+
+    def command(self, seeds: int) -> list[str]:
+        """What runs it for a soak of so many seeds; at least two of each harness."""
+        share = [] if self.seeds is None else [self.seeds_option, str(max(2, self.seeds * seeds // ALL_SEEDS))]
+        return [sys.executable, "-m", self.module, *self.arguments, *share]
+
+
+HARNESSES = (
+    Harness("simulator", "faults.simulated", seeds=ALL_SEEDS),
+    Harness("stories on pyiceberg", "faults.stories", ("--kind", "iceberg"), 100),
+    Harness("stories on clean Iceberg tables", "faults.stories", ("--kind", "iceberg-clean"), 100),
+    Harness("stories on Paimon", "faults.stories", ("--kind", "paimon"), 100),
+    Harness("model", "faults.model", ("--minutes", "2")),
+    Harness("random users", "faults.random_users", ("--minutes", "3")),
+)
+
+
+def counts_of(output: str) -> dict[str, int]:
+    """How often each fault was injected, of what a harness printed."""
+    return {line["fault"]: int(line["count"]) for line in TABLE_LINE.finditer(output)}
+
+
+def main() -> int:
+    """Returns the exit status: 1 if any of them failed."""
+    parser = argparse.ArgumentParser(prog="python -m faults.soak")
+    parser.add_argument("--seeds", type=int, default=ALL_SEEDS)
+    parser.add_argument("--only", choices=sorted({harness.module for harness in HARNESSES}))
+    parser.add_argument("--counts", type=Path, help="leaves the counts in this file, a line a fault")
+    options = parser.parse_args()
+    lines, counts, failed = [], dict[str, int](), False
+    for harness in HARNESSES:
+        if options.only not in (None, harness.module):
+            continue
+        started = time.monotonic()
+        print(f"--- {harness.name}", flush=True)
+        run = subprocess.run(harness.command(options.seeds), stdout=subprocess.PIPE, text=True, check=False)
+        print(run.stdout, flush=True)
+        for fault, count in counts_of(run.stdout).items():
+            counts[fault] = counts.get(fault, 0) + count
+        failed |= run.returncode != 0
+        last = run.stdout.strip().splitlines()[-1:] or ["nothing was printed"]
+        lines.append(f"{(time.monotonic() - started) / 60:6.1f} min  {'FAILED' if run.returncode else 'passed'}  {harness.name}: {last[0]}")
+    if options.counts is not None:
+        options.counts.write_text("".join(f"{count:>9}  {fault} .\n" for fault, count in sorted(counts.items())))
+    print("\n".join(lines))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
