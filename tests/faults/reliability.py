@@ -31,7 +31,7 @@ PROMISES = (
         "tests/faults/model/test_commit_protocol.py",
     ),
     (
-        "Claims, grants, commits and acks are linearizable, by a checker of somebody else's.",
+        "Claims, grants, commits and acks are linearizable, by somebody else's checker.",
         "tests/faults/linearizability/test_histories.py",
     ),
     ("It holds on real files of Iceberg and Paimon, with a file system that fails.", "tests/faults/simulated/test_fuzzed_stories.py"),
@@ -39,7 +39,7 @@ PROMISES = (
     ("A process that is killed at any named point leaves nothing that stops the next.", "tests/faults/test_crashes.py"),
     ("Nothing that a snapshot names, or a commit may still name, is deleted.", "tests/faults/simulated/test_simulated_rounds.py"),
     (
-        "Once a fault is over, every healthy table is tiered in bounded time, by itself.",
+        "Once a fault is over, every healthy table is tiered by itself, in bounded time.",
         "tests/faults/simulated/test_simulated_deployments.py",
     ),
     ("A table that waits for a person says so, and what its hint says ends that.", "tests/faults/simulated/test_fuzzed_stories.py"),
@@ -51,7 +51,7 @@ NOT_PROMISED = (
     "Rows that nobody has any more: what retention removed before it was tiered, or a cluster lost. The table says how many records that "
     "leaves out, and goes on only when somebody says so.",
     "A lake table that somebody writes rows into by hand. Rewriting and expiring it is fine; rows of one's own belong in another table.",
-    "That a primary-key table shows no older row for a moment after `reconcile_lake(..., 'retier')`: its changes are applied again, in order.",
+    "That a primary-key table shows no older row for a moment after `reconcile_lake(..., 'retier')`: changes are applied again, in order.",
     "A disk that says it has stored what it has not.",
 )
 
@@ -94,9 +94,9 @@ What Lakeward promises when something goes wrong, which test holds each promise,
 
 ## Faults
 
-{len(faults())} faults are injected by name. `make soak SEEDS=10000` injects all of them and prints what it found; `injected` is how often each
-struck in the last soak whose counts were kept. A seed tells a story again exactly: `python -m faults.simulated --first SEED --seeds 1`.
-The last column names the test that fails when what handles the fault is taken out.
+{len(faults())} faults are injected by name. `make soak SEEDS=10000` injects all of them and prints what it found; `injected` is how often
+each struck in the last soak whose counts were kept. A seed tells a story again exactly:
+`python -m faults.simulated --first SEED --seeds 1`. The last column names the test that fails when what handles the fault is taken out.
 
 | fault | injected by | injected | what happens | what handles it | held by |
 |---|---|---|---|---|---|
