@@ -38,7 +38,7 @@ integration: test-setup
 # Simulated deployments, stories on real files, the model and random users, for long; docs/reliability.md says which faults they meet.
 SEEDS := 10000
 soak: test-setup
-	@PYTHONPATH=.:tests $(VENV)/python -m faults.soak --seeds $(SEEDS) --counts soak-counts.txt
+	@PYTHONPATH=.:tests $(VENV)/python -m faults.reliability.soak --seeds $(SEEDS) --counts soak-counts.txt
 
 plugin-test: test-setup
 	@mvn -o -C -q -B -f catalog/pom.xml -Dpython=$(CURDIR)/$(VENV)/python test -DskipTests=false

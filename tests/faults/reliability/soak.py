@@ -52,7 +52,7 @@ def counts_of(output: str) -> dict[str, int]:
 
 def main() -> int:
     """Returns the exit status: 1 if any of them failed."""
-    parser = argparse.ArgumentParser(prog="python -m faults.soak")
+    parser = argparse.ArgumentParser(prog="python -m faults.reliability.soak")
     parser.add_argument("--seeds", type=int, default=ALL_SEEDS)
     parser.add_argument("--only", choices=sorted({harness.module for harness in HARNESSES}))
     parser.add_argument("--counts", type=Path, help="leaves the counts in this file, a line a fault")

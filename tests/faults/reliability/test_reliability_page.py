@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faults.reliability import NOT_PROMISED, PAGE, PROMISES, counts_on, faults, render
+from faults.reliability.page import NOT_PROMISED, PAGE, PROMISES, counts_on, faults, render
 
 from support.repository import ROOT
 

@@ -1,7 +1,7 @@
 """Writes docs/reliability.md: `PYTHONPATH=.:tests python -m faults.reliability [--counts FILE]`.
 
 The promises and the faults stand here and in the lists of the harnesses. How often each fault was injected is what a soak left
-(`faults.soak --counts`), else what the page says already.
+(`faults.reliability.soak --counts`), else what the page says already.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from faults.reliability.soak import counts_of
 from faults.simulated.faults import FAULTS as SIMULATED_FAULTS
-from faults.soak import counts_of
 
 from support.repository import ROOT
 from support.worlds.faults import Fault
@@ -116,7 +116,3 @@ def main() -> None:
     former = counts_on(PAGE.read_text()) if PAGE.exists() else {}
     counts = former if options.counts is None else counts_of(options.counts.read_text())
     PAGE.write_text(render(counts))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,6 @@
+"""`PYTHONPATH=.:tests python -m faults.reliability [--counts FILE]` writes docs/reliability.md."""
+
+from faults.reliability.page import main
+
+if __name__ == "__main__":
+    main()
