@@ -9,7 +9,7 @@ PYTEST_ARGS :=
 setup:
 	@./setup.sh
 
-# The same, and what tests alone need: other readers of lake tables, Fluss's plugin for Paimon, an HDFS, PostgreSQL, the plugin's test libraries,
+# The same, and what tests alone need: other readers of lake tables, Fluss's plugin for Paimon, an HDFS, PostgreSQL, faketime and libfiu, the plugin's test libraries,
 # and a checker of histories with the Go toolchain that builds it.
 test-setup:
 	@./setup.sh tests

@@ -54,6 +54,16 @@ ensure_postgresql() {
   fi
 }
 
+# Clocks and syncs that fail, for processes of the tests; those tests are skipped without them.
+ensure_fault_libraries() {
+  ls /usr/lib/fiu/fiu_posix_preload.so /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 && command -v fiu-ctrl >/dev/null && return
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt_install "faketime and libfiu were not found" faketime fiu-utils libfiu0
+  else
+    say "faketime and libfiu were not found: tests that need them are skipped (Debian: faketime fiu-utils libfiu0)"
+  fi
+}
+
 find_python() {
   local candidate
   for candidate in "${PYTHON:-}" python3 python3.11 python3.12 python3.13; do
@@ -170,6 +180,7 @@ ensure_jars
 ensure_fluss_server
 if [ "${1:-}" = tests ]; then
   ensure_postgresql
+  ensure_fault_libraries
   ensure_plugin_tests
   ensure_fluss_paimon
   ensure_hdfs

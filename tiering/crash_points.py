@@ -39,6 +39,11 @@ IN_RECONCILE = (RECONCILE_TABLE_MADE, RECONCILE_CLAIMED, RECONCILE_SENT, RECONCI
 """A reconciliation that made a lake table and committed nothing; whose epoch is in the store; whose commit was sent; which the
 cluster knows and the store does not."""
 
+SWEEP_DELETING = "sweep_deleting"
+SWEEP_DELETED = "sweep_deleted"
+IN_SWEEP = (SWEEP_DELETING, SWEEP_DELETED)
+"""A sweep after each file that it deletes, and one that has deleted them all and noted that nowhere."""
+
 KV_LOGGED = "kv_logged"
 KV_APPLYING = "kv_applying"
 KV_APPLIED = "kv_applied"

@@ -132,8 +132,9 @@ def test_files_of_others_stay(fluss: LocalFlussCluster, tables: FlussTables, own
     assert of_another.exists()
 
 
+@pytest.mark.parametrize("point", [crash_points.LAKE_RECORD_PREPARED])
 def test_one_that_dies_before_it_registers_leaves_a_file_that_goes_later(
-    fluss: LocalFlussCluster, owner: FlussCluster, table: TableInfo, tmp_path: Path
+    fluss: LocalFlussCluster, owner: FlussCluster, table: TableInfo, tmp_path: Path, point: str
 ) -> None:
     lake = Lake(owner, table)
     lake.round()
@@ -148,7 +149,7 @@ with opened_owner({fluss.bootstrap_servers!r}, Path({str(tmp_path / "cluster")!r
     table = owner.table(TablePath("sales", {PATH.table_name!r}))
     owner.record_lake_snapshot(table, RecordedLakeSnapshot(2, {{BucketKey(None, 0): 2}}))
 """
-    environment = {**os.environ, crash_points.VARIABLE: crash_points.LAKE_RECORD_PREPARED, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    environment = {**os.environ, crash_points.VARIABLE: point, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
     assert subprocess.run([sys.executable, "-c", script], env=environment, check=False).returncode == -signal.SIGKILL
     [orphan] = offsets_files(fluss, table) - before
     assert owner.lake_snapshot(table) == RecordedLakeSnapshot(1, {B0: 1})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -35,11 +35,14 @@ def deployment(fluss: LocalFlussCluster, tmp_path_factory: pytest.TempPathFactor
         deployment.close()
 
 
-def test_a_tierer_killed_at_every_point_of_its_rounds_leaves_every_row_once(deployment: FlussDeployment, tables: FlussTables) -> None:
+@pytest.mark.parametrize("points", [crash_points.IN_ROUND], ids=["all"])
+def test_a_tierer_killed_at_every_point_of_its_rounds_leaves_every_row_once(
+    deployment: FlussDeployment, tables: FlussTables, points: Sequence[str]
+) -> None:
     """Each start takes up what the one before left, is killed at the next point on the way, and is started again under its name."""
     table = make_orders(tables, "killed")
     written = 0
-    for point in crash_points.IN_ROUND:
+    for point in points:
         deployment.write(tables, table, written, COUNT)
         written += COUNT
         killed = deployment.start_tierer("restarted", crash_point=point)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ from tiering.model.tables import TablePath
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 SERVICE_TIMEOUT_MS = 3_000
 BUCKETS = 3
+LAKEWARD = ("-m", "tiering.cli.main")
+INLINE_TIERER = ("-m", "support.faulty.inline_tierer")
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -47,15 +50,29 @@ class Deployment:
     def data(self) -> DataFolder:
         return DataFolder(self.folder / "data")
 
-    def start_coordinator(self, *options: str, port: int = 0, crash_point: str | None = None) -> Process:
+    def start_coordinator(self, *options: str, port: int = 0, crash_point: str | None = None, **env: str) -> Process:
         """Waits until it is ready, unless it is to crash: that may be before."""
-        timeout = ("--service-timeout-ms", str(SERVICE_TIMEOUT_MS))
-        arguments = ("coordinator", "--data", str(self.data.root), "--port", str(port), *timeout, *options)
+        arguments = (*self.coordinator_arguments(port), *options)
         if crash_point is not None:
-            return self._start(*arguments, env={crash_points.VARIABLE: crash_point})
-        process = self._start(*arguments)
+            return self._start(*arguments, env={**env, crash_points.VARIABLE: crash_point})
+        process = self._start(*arguments, env=env)
         self.uri = process.wait_ready()
         return process
+
+    def coordinator_arguments(self, port: int) -> tuple[str, ...]:
+        """Of a coordinator on the folder."""
+        timeout = ("--service-timeout-ms", str(SERVICE_TIMEOUT_MS))
+        return ("coordinator", "--data", str(self.data.root), "--port", str(port), *timeout)
+
+    @property
+    def coordinator(self) -> Process:
+        """The one that was started last."""
+        return next(process for process in reversed(self.processes) if "coordinator" in process.log.name)
+
+    def kill_coordinator(self) -> None:
+        """A SIGKILL."""
+        self.coordinator.send(signal.SIGKILL)
+        self.coordinator.wait_ended()
 
     @property
     def port(self) -> int:
@@ -79,8 +96,17 @@ class Deployment:
         env = {} if crash_point is None else {crash_points.VARIABLE: crash_point}
         return self._start("tierer", "--uri", self.uri, "--tierer-id", name, *(options or ("--master", "local[1]")), env=env)
 
+    def start_inline_tierer(self, name: str, uri: str | None = None, crash_point: str | None = None, **env: str) -> Process:
+        """Starts; does not wait. `uri`: where it finds the coordinator, as behind a network of the test."""
+        environment = {**env, **({} if crash_point is None else {crash_points.VARIABLE: crash_point})}
+        return self.start_program(*INLINE_TIERER, uri or self.uri, name, log_name="tierer", env=environment)
+
     def _start(self, *arguments: str, env: Mapping[str, str] | None = None) -> Process:
-        process = Process(*arguments, log=self.folder / f"{len(self.processes)}-{arguments[0]}.log", env=env)
+        return self.start_program(*LAKEWARD, *arguments, log_name=arguments[0], env=env)
+
+    def start_program(self, *arguments: str, log_name: str, env: Mapping[str, str] | None = None) -> Process:
+        """Starts Python with these arguments; does not wait."""
+        process = Process(*arguments, log=self.folder / f"{len(self.processes)}-{log_name}.log", env=env, program=(sys.executable,))
         self.processes.append(process)
         return process
 

@@ -32,18 +32,14 @@ class FlussDeployment(Deployment):
         """Also starts where tables are left over that a failed test tiered into a lake of its own."""
         return ("--fluss", self.servers, "--fluss-cluster-id", CLUSTER_ID, "--fluss-mode", self.mode, "--create-lake-tables")
 
-    def start_coordinator(self, *options: str, port: int = 0, crash_point: str | None = None) -> Process:
-        return super().start_coordinator(*self.fluss_options, *options, port=port, crash_point=crash_point)
+    def start_coordinator(self, *options: str, port: int = 0, crash_point: str | None = None, **env: str) -> Process:
+        return super().start_coordinator(*self.fluss_options, *options, port=port, crash_point=crash_point, **env)
 
     def restart_coordinator(self) -> None:
         """A SIGTERM, and a new one on the same port."""
         port = self.port
         self.coordinator.close()
         self.start_coordinator(port=port)
-
-    @property
-    def coordinator(self) -> Process:
-        return next(process for process in reversed(self.processes) if "coordinator" in process.log.name)
 
     def write(self, tables: FlussTables, table: TableInfo, start: int, count: int, pieces: int = 3) -> None:
         """Rows `start .. start+count-1` into a log table, in batches that several buckets share."""

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import structlog
 
-from tiering import errors
+from tiering import crash_points, errors
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import CommitState, TableRecord
@@ -109,8 +109,10 @@ class Sweeper:
             for file in doomed:
                 lake.delete_file(view, file.location)
                 gone.append(file)
+                crash_points.reach(crash_points.SWEEP_DELETING)
         finally:
             if gone:
+                crash_points.reach(crash_points.SWEEP_DELETED)
                 self._note(request, record, gone)
 
     def fates(self, record: TableRecord) -> Mapping[str, RoundFate]:

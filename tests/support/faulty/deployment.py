@@ -1,0 +1,142 @@
+"""Real processes that faults happen to, with a log table and a primary-key table, and what must hold of both after every fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from support.lake_kinds.kinds import ICEBERG
+from support.lakes.lake_proof import assert_chain, marker_of
+from support.running.cluster_of_processes import Deployment
+from support.running.processes import wait_for
+from tiering.cli.system_catalog import SystemCatalog
+from tiering.client import LakewardClient
+from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.writable import TableSpec
+from tiering.errors import LakewardError, ServiceBusy, ServiceUnreachable
+from tiering.lake.rules.base_check import tiered_offsets
+from tiering.model.tables import TablePath
+
+ORDERS = TablePath("sales", "orders")
+ACCOUNTS = TablePath("sales", "accounts")
+ACCOUNT_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
+SETTLED_SECONDS = 150
+"""After the last fault: back-offs, a lease of `inline_tierer`, and a machine on which much else runs."""
+ROWS = 30
+KEYS = 20
+OPEN_ROUND_STATES = ("QUEUED", "RUNNING")
+RESOLVED_COMMITS = ("ACKED", "ABORTED", "RECONCILED")
+
+
+@dataclass
+class FaultyDeployment(Deployment):
+    """Coordinators on one folder and inline tierers; a model of all rows that were acknowledged."""
+
+    written: int = 0
+    accounts: dict[int, str] = field(default_factory=dict)
+    last_writes: int = 0
+
+    def make_tables(self) -> None:
+        """Both tables, lake-enabled and empty."""
+        self.create(ORDERS)
+        with self.cluster() as cluster:
+            properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 s", **ICEBERG.options}
+            cluster.create_table(ACCOUNTS, TableSpec(ACCOUNT_SCHEMA, 2, properties=properties, primary_key=("id",)))
+
+    def write(self) -> None:
+        """New orders; new, changed and deleted accounts, and KV snapshots of them. Each write is repeated until it is acknowledged."""
+        self.append(ORDERS, self.written, ROWS)
+        self.written += ROWS
+        self.last_writes += 1
+        changed = dict.fromkeys(range(self.last_writes % 3, KEYS, 3), f"write {self.last_writes}")
+        removed = [key for key in (self.last_writes % 7, self.last_writes % 11) if key in self.accounts]
+        with self.cluster() as cluster:
+            writer = LogWriter(cluster, ACCOUNTS, f"accounts-{self.last_writes}")
+            if removed:
+                writer.delete(pa.table({"id": removed}, schema=pa.schema([ACCOUNT_SCHEMA.field("id")])))
+            writer.upsert(pa.table({"id": list(changed), "text": list(changed.values())}, schema=ACCOUNT_SCHEMA))
+            cluster.take_kv_snapshots(ACCOUNTS)
+        self.accounts = {key: text for key, text in self.accounts.items() if key not in removed} | changed
+        self.appended_at = datetime.now(UTC)
+
+    def settle(self, seconds: float = SETTLED_SECONDS) -> None:
+        """Waits until both tables are tiered, and asserts that everything is in the lake once and that `sys` says so."""
+        for path in (ORDERS, ACCOUNTS):
+            self.wait_tiered(path, seconds)
+        self.assert_lake()
+        self.assert_sys_is_true(seconds)
+
+    def wait_tiered(self, path: TablePath, seconds: float = SETTLED_SECONDS) -> Any:
+        """As in `Deployment`, by a condition that holds while clocks disagree: the end offsets are this test's own."""
+        ends = self._ends(path)
+
+        def probe() -> object:
+            with suppress(ServiceUnreachable, ServiceBusy):
+                status = self.status(path)
+                marker = marker_of(self.data.lake_properties, path)
+                tiered = {} if marker is None else {bucket.bucket_id: offset for bucket, offset in tiered_offsets(marker).items()}
+                reached = all(tiered.get(bucket, 0) == end for bucket, end in ends.items())
+                return status if reached and status.status in ("Scheduled", "Pending") and status.pending_records == 0 else None
+            return None
+
+        return wait_for(f"{path} is tiered", probe, seconds)
+
+    def assert_lake(self) -> None:
+        """Every order and every account is there once, as it was written last; nothing else is; commits form a chain."""
+        self.assert_exact(ORDERS, self.written)
+        accounts = self.by_hand(ICEBERG).rows(ACCOUNTS)
+        in_lake = sorted(zip(accounts["id"].to_pylist(), accounts["text"].to_pylist(), strict=True))
+        assert in_lake == sorted(self.accounts.items())
+        assert_chain(self.data.lake_properties, ACCOUNTS)
+
+    def assert_sys_is_true(self, seconds: float = SETTLED_SECONDS) -> None:
+        """What SQL sees agrees with the lake; no lease, no open error and no dead round is left."""
+        with SystemCatalog(self.uri) as catalog:
+            for path in (ORDERS, ACCOUNTS):
+                wait_for(f"sys tells the truth about {path}", lambda path=path: not self._lies(catalog, path), seconds)
+            wait_for("no lease is left", lambda: not [row for row in catalog.read("kv_snapshot_leases") if row["remaining_ms"]], seconds)
+
+    def _lies(self, catalog: SystemCatalog, path: TablePath) -> list[str]:
+        """What `sys` says of a table that is not so."""
+        named = {"database_name": path.database_name, "table_name": path.table_name}
+        marker, head = marker_of(self.data.lake_properties, path), self.by_hand(ICEBERG).head(path)
+        assert marker is not None
+        offsets = {bucket.bucket_id: offset for bucket, offset in tiered_offsets(marker).items()}
+        shown = {row["bucket_id"]: row["lake_offset"] for row in catalog.read("tiering_buckets", **named)}
+        commits = {row["round_id"]: row for row in catalog.read("lake_commits", **named)}
+        rounds = catalog.read("tiering_rounds", **named)
+        [status] = catalog.read("lake_tiering_status", **named)
+        lies = [f"lake offsets {shown} are {offsets}"] if {bucket: at or 0 for bucket, at in shown.items()} != offsets else []
+        lies += [f"status {status['status']}"] if status["status"] not in ("Scheduled", "Pending", "Tiering", "Tiered") else []
+        landed = commits.get(marker.round_id)
+        if landed is None or landed["state"] not in ("ACKED", "RECONCILED") or landed["lake_snapshot_id"] != head:
+            lies.append(f"the newest commit {head} of {marker.round_id} is shown as {landed}")
+        lies += [f"unresolved {row}" for row in commits.values() if row["state"] not in RESOLVED_COMMITS]
+        newest = max((row["tiering_epoch"] for row in rounds), default=0)
+        lies += [f"old round {row}" for row in rounds if row["state"] in OPEN_ROUND_STATES and row["tiering_epoch"] < newest]
+        lies += [f"open error {row}" for row in catalog.read("tiering_errors", **named) if row["resolved_at"] is None]
+        return lies
+
+    def _ends(self, path: TablePath) -> Mapping[int, int]:
+        with self.cluster() as cluster:
+            return {bucket.bucket_id: log.log_end for bucket, log in cluster.offsets(cluster.table(path)).items()}
+
+    def validate(self, path: TablePath) -> None:
+        """`lakeward validate` finds no difference between log and lake."""
+        self.lakeward("validate", str(path))
+
+    def refused(self) -> str | None:
+        """What a write is refused with now; None if it is taken."""
+        try:
+            self.write()
+        except LakewardError as error:
+            return error.message
+        return None
+
+    def client(self) -> LakewardClient:
+        return LakewardClient(self.uri)
