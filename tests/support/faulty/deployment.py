@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,9 +16,8 @@ from support.running.cluster_of_processes import Deployment
 from support.running.processes import wait_for
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
-from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
-from tiering.errors import LakewardError, ServiceBusy, ServiceUnreachable
+from tiering.errors import ServiceBusy, ServiceUnreachable
 from tiering.lake.rules.base_check import tiered_offsets
 from tiering.model.tables import TablePath
 
@@ -35,11 +34,12 @@ RESOLVED_COMMITS = ("ACKED", "ABORTED", "RECONCILED")
 
 @dataclass
 class FaultyDeployment(Deployment):
-    """Coordinators on one folder and inline tierers; a model of all rows that were acknowledged."""
+    """Coordinators on one folder and inline tierers; a model of all rows that `write` sends."""
 
     written: int = 0
     accounts: dict[int, str] = field(default_factory=dict)
-    last_writes: int = 0
+    writes: int = 0
+    _unanswered: list[Callable[[], None]] = field(default_factory=list)
 
     def make_tables(self) -> None:
         """Both tables, lake-enabled and empty."""
@@ -49,20 +49,36 @@ class FaultyDeployment(Deployment):
             cluster.create_table(ACCOUNTS, TableSpec(ACCOUNT_SCHEMA, 2, properties=properties, primary_key=("id",)))
 
     def write(self) -> None:
-        """New orders; new, changed and deleted accounts, and KV snapshots of them. Each write is repeated until it is acknowledged."""
-        self.append(ORDERS, self.written, ROWS)
+        """New orders; new, changed and deleted accounts, and KV snapshots of them.
+
+        What an earlier call had no answer to is repeated first, as its writer would: in the same calls, under the same numbers.
+        """
+        self._unanswered += self._new_writes()
+        while self._unanswered:
+            self._unanswered[0]()
+            self._unanswered.pop(0)
+
+    def _new_writes(self) -> list[Callable[[], None]]:
+        self.writes += 1
+        number, start = self.writes, self.written
+        changed = dict.fromkeys(range(number % 3, KEYS, 3), f"write {number}")
+        removed = {number % 7, number % 11} & self.accounts.keys() - changed.keys()
         self.written += ROWS
-        self.last_writes += 1
-        changed = dict.fromkeys(range(self.last_writes % 3, KEYS, 3), f"write {self.last_writes}")
-        removed = [key for key in (self.last_writes % 7, self.last_writes % 11) if key in self.accounts]
-        with self.cluster() as cluster:
-            writer = LogWriter(cluster, ACCOUNTS, f"accounts-{self.last_writes}")
-            if removed:
-                writer.delete(pa.table({"id": removed}, schema=pa.schema([ACCOUNT_SCHEMA.field("id")])))
-            writer.upsert(pa.table({"id": list(changed), "text": list(changed.values())}, schema=ACCOUNT_SCHEMA))
-            cluster.take_kv_snapshots(ACCOUNTS)
         self.accounts = {key: text for key, text in self.accounts.items() if key not in removed} | changed
-        self.appended_at = datetime.now(UTC)
+
+        def change_accounts() -> None:
+            with self.cluster() as cluster:
+                keys = pa.table({"id": sorted(removed)}, schema=pa.schema([ACCOUNT_SCHEMA.field("id")]))
+                if removed:
+                    cluster.delete(ACCOUNTS, keys, f"accounts-{number}", 0)
+                rows = pa.table({"id": list(changed), "text": list(changed.values())}, schema=ACCOUNT_SCHEMA)
+                cluster.upsert(ACCOUNTS, rows, f"accounts-{number}", 1)
+
+        def take_snapshots() -> None:
+            with self.cluster() as cluster:
+                cluster.take_kv_snapshots(ACCOUNTS)
+
+        return [partial(self.append, ORDERS, start, ROWS), change_accounts, take_snapshots]
 
     def settle(self, seconds: float = SETTLED_SECONDS) -> None:
         """Waits until both tables are tiered, and asserts that everything is in the lake once and that `sys` says so."""
@@ -129,14 +145,6 @@ class FaultyDeployment(Deployment):
     def validate(self, path: TablePath) -> None:
         """`lakeward validate` finds no difference between log and lake."""
         self.lakeward("validate", str(path))
-
-    def refused(self) -> str | None:
-        """What a write is refused with now; None if it is taken."""
-        try:
-            self.write()
-        except LakewardError as error:
-            return error.message
-        return None
 
     def client(self) -> LakewardClient:
         return LakewardClient(self.uri)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Mapping
@@ -98,7 +99,11 @@ class Deployment:
 
     def start_inline_tierer(self, name: str, uri: str | None = None, crash_point: str | None = None, **env: str) -> Process:
         """Starts; does not wait. `uri`: where it finds the coordinator, as behind a network of the test."""
-        environment = {**env, **({} if crash_point is None else {crash_points.VARIABLE: crash_point})}
+        environment = {
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            **env,
+            **({} if crash_point is None else {crash_points.VARIABLE: crash_point}),
+        }
         return self.start_program(*INLINE_TIERER, uri or self.uri, name, log_name="tierer", env=environment)
 
     def _start(self, *arguments: str, env: Mapping[str, str] | None = None) -> Process:
