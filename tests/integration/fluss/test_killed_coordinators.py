@@ -36,12 +36,17 @@ def deployment(fluss: LocalFlussCluster, tmp_path: Path) -> Iterator[FlussDeploy
 
 
 def assert_all_is_known(deployment: FlussDeployment, table: TableInfo, count: int) -> None:
-    """The lake has every row once, and Fluss's record is the lake's marker."""
+    """The lake has every row once, and Fluss's record becomes the lake's marker, without another row."""
     deployment.assert_exact(table.path, count)
-    recorded, marker = deployment.recorded(table.path), marker_of(deployment.data.lake_properties, table.path)
-    assert recorded is not None
+    marker = marker_of(deployment.data.lake_properties, table.path)
     assert marker is not None
-    assert {bucket: at for bucket, at in recorded.offsets.items() if at} == {b: r.tiered for b, r in marker.buckets.items() if r.tiered}
+    tiered = {bucket: reached.tiered for bucket, reached in marker.buckets.items() if reached.tiered}
+
+    def is_recorded() -> bool:
+        recorded = deployment.recorded(table.path)
+        return recorded is not None and {bucket: at for bucket, at in recorded.offsets.items() if at} == tiered
+
+    wait_for("the cluster is told", is_recorded)
 
 
 def start_to_die(deployment: FlussDeployment, point: str) -> None:

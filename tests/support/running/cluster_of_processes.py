@@ -72,7 +72,8 @@ class Deployment:
 
     def kill_coordinator(self) -> None:
         """A SIGKILL."""
-        self.coordinator.send(signal.SIGKILL)
+        if self.coordinator.popen.poll() is None:
+            self.coordinator.send(signal.SIGKILL)
         self.coordinator.wait_ended()
 
     @property
