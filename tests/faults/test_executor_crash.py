@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.lake_kinds.kinds import ICEBERG, PAIMON_CLEAN, LakeKind
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import Process, wait_for
 from tiering import crash_points
@@ -61,8 +62,10 @@ def running_splits(catalog: SystemCatalog) -> list[dict[str, Any]]:
     return catalog.read("tiering_splits", table_name=ORDERS.table_name, state="RUNNING")
 
 
-def test_tasks_of_a_killed_executor_run_again_elsewhere_and_stay_exact(deployment: Deployment) -> None:
-    deployment.create(ORDERS)
+@pytest.mark.parametrize("kind", [ICEBERG, PAIMON_CLEAN], ids=lambda kind: kind.name)
+def test_tasks_of_a_killed_executor_run_again_elsewhere_and_stay_exact(deployment: Deployment, kind: LakeKind) -> None:
+    """A writer of each format, and one of each layout: a Spark of two executors takes a minute."""
+    deployment.create(ORDERS, kind=kind)
     deployment.append(ORDERS, 0, COUNT, pieces=9)
     stop_in_task = f"spark.executorEnv.{crash_points.VARIABLE}={crash_points.IN_SPLIT}:stop"
     tierer = deployment.start_tierer("cluster", "--master", "local-cluster[2,1,1024]", "--conf", stop_in_task)
