@@ -49,6 +49,8 @@ SYSTEM_TABLES = (
     "options",
 )
 DISCOVERY_SECONDS = 3
+FENCED_SECONDS = 2.0
+"""Until somebody stops a tierer that is fenced, as its log asks for."""
 LINE_LENGTH = 300
 REPEAT_SECONDS = 0.2
 QUIET_SECONDS = 60
@@ -280,7 +282,9 @@ class Users:
                 if table.has_primary_key:
                     self._tell("take_kv_snapshot", lambda client: client.take_kv_snapshot(table.path))
             case "fence":
-                self.run("fence", TIERERS[self.number() % len(TIERERS)])
+                tierer_id = TIERERS[self.number() % len(TIERERS)]
+                self.run("fence", tierer_id)
+                self.kill(tierer_id, FENCED_SECONDS)  # it gets no more tables; its next process does
             case "tier now":
                 self.run("tier", path, "--no-wait")
             case "wait":
