@@ -141,7 +141,7 @@ def _check_new(table: TableInfo, column: pa.Field[pa.DataType], metadata: TableM
             table.path,
             name,
             f"lacks the column {name!r}, which cannot be added: it is NOT NULL, and the rows before it have no value",
-            "Only a nullable column can be added to a table. The rows stay in the log.",
+            f"Only a nullable column can be added to a table: the rows stay in the log. {new_table_hint(table.path)}",
         )
     known = {field_id for schema in metadata.schemas for field_id in index_by_id(schema)}
     if not known.issuperset(range(1, metadata.last_column_id + 1)):
