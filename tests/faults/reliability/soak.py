@@ -37,9 +37,10 @@ class Harness:
 
 HARNESSES = (
     Harness("simulator", "faults.simulated", seeds=ALL_SEEDS),
-    Harness("stories on pyiceberg", "faults.stories", ("--kind", "iceberg"), 100),
+    Harness("stories on pyiceberg", "faults.stories", ("--kind", "iceberg-system-columns"), 100),
     Harness("stories on clean Iceberg tables", "faults.stories", ("--kind", "iceberg-clean"), 100),
-    Harness("stories on Paimon", "faults.stories", ("--kind", "paimon"), 100),
+    Harness("stories on Paimon", "faults.stories", ("--kind", "paimon-system-columns"), 50),
+    Harness("stories on clean Paimon tables", "faults.stories", ("--kind", "paimon-clean"), 50),
     Harness("model", "faults.model", ("--minutes", "2")),
     Harness("random users", "faults.random_users", ("--minutes", "3")),
 )
