@@ -37,12 +37,17 @@ class Harness:
 
 HARNESSES = (
     Harness("simulator", "faults.simulated", seeds=ALL_SEEDS),
+    Harness("simulator on pyiceberg", "faults.simulated.real_lakes", ("--lake", "iceberg-system-columns"), 100),
+    Harness("simulator on clean Iceberg tables", "faults.simulated.real_lakes", ("--lake", "iceberg-clean"), 100),
+    Harness("simulator on Paimon", "faults.simulated.real_lakes", ("--lake", "paimon-system-columns"), 50),
+    Harness("simulator on clean Paimon tables", "faults.simulated.real_lakes", ("--lake", "paimon-clean"), 50),
     Harness("stories on pyiceberg", "faults.stories", ("--kind", "iceberg-system-columns"), 100),
     Harness("stories on clean Iceberg tables", "faults.stories", ("--kind", "iceberg-clean"), 100),
     Harness("stories on Paimon", "faults.stories", ("--kind", "paimon-system-columns"), 50),
     Harness("stories on clean Paimon tables", "faults.stories", ("--kind", "paimon-clean"), 50),
     Harness("model", "faults.model", ("--minutes", "2")),
     Harness("random users", "faults.random_users", ("--minutes", "3")),
+    Harness("real processes", "faults.processes", ("--faults", "6"), 10),
 )
 
 

@@ -28,9 +28,11 @@ class LakeDamage(StoryParts):
         return False
 
     def plain_lake_table(self, model: Model | None = None) -> Model | None:
-        """One with the column `text`."""
+        """One with the column `text`, which nobody dropped or renamed so far."""
         model = self.lake_table(model)
-        return model if model is None or model.odd_values is None else None
+        if model is None or model.odd_values is not None:
+            return None
+        return model if "text" in self.world.by_hand.rows(model.info.path).column_names else None
 
     def drop_lake_table(self) -> str | None:
         if (model := self.lake_table()) is None:
