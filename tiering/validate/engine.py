@@ -91,12 +91,13 @@ class Engine:
         assert reader is not None
         yield from reader
 
-    def log_batches(self, stretch: Stretch) -> Iterator[pa.RecordBatch]:
-        """The records of a log table's bucket that are tiered and that the log still has, in the table's own columns."""
+    def log_batches(self, stretch: Stretch, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The records of a log table's bucket that are tiered and that the log still has, in `columns` (None = the table's own)."""
+        wanted = self.own_columns if columns is None else list(columns)
         start, stop = stretch.readable
         split = TieringLogSplit(self.table.path, stretch.bucket, stretch.place[0] or None, start, stop, stop)
         if start < stop:
-            yield from (batch.select(self.own_columns) for batch in self._subject.source.reader(self.table, split).read())
+            yield from (batch.select(wanted) for batch in self._subject.source.reader(self.table, split).read())
 
     def leave_former_out(self) -> None:
         """Takes out of the view `lake` of a clean table the rows of partitions that were dropped and made anew under the same name."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from tiering.counts import counted
 from tiering.lake.proof.file_footer import Run
@@ -21,6 +24,29 @@ LakeBlocks = Mapping[Place, Mapping[int, Block]]
 def gather(engine: Engine, stretches: tuple[Stretch, ...], level: Level) -> LakeBlocks:
     """The blocks of offsets that the lake has, with what the checks of `level` need to know of each."""
     return gather_blocks(engine, stretches, level)
+
+
+def with_gaps(engine: Engine, stretches: tuple[Stretch, ...], lake: LakeBlocks) -> tuple[Stretch, ...]:
+    """`stretches` with their offsets that have no row in the log. It is read only where the lake has another number of rows than
+    offsets. What the log does not hold any more counts as rows: a row that is missing must not pass for none."""
+    return tuple(_with_gaps(engine, stretch) if _rows(stretch, lake) != stretch.rows else stretch for stretch in stretches)
+
+
+def _rows(stretch: Stretch, lake: LakeBlocks) -> int:
+    return sum(block.rows for block in lake.get(stretch.place, {}).values())
+
+
+def _with_gaps(engine: Engine, stretch: Stretch) -> Stretch:
+    reached, stop = stretch.readable
+    gaps: list[Run] = []
+    for batch in engine.log_batches(stretch, [OFFSET_COLUMN]):
+        if batch.num_rows:
+            places = np.concatenate(([reached - 1], batch.column(OFFSET_COLUMN).to_numpy()))
+            gaps += [(int(places[at]) + 1, int(places[at + 1])) for at in np.flatnonzero(np.diff(places) > 1)]
+            reached = int(places[-1]) + 1
+    if reached < stop:
+        gaps.append((reached, stop))
+    return replace(stretch, empty=tuple(gaps))
 
 
 def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...], lake: LakeBlocks) -> None:

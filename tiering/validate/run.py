@@ -138,6 +138,8 @@ def _check_contents(lake: Lake, engine: Engine, subject: Subject, report: Report
     checks = log_checks if subject.table.table_type is TableType.LOG else primary_key_checks
     stretches = set_former_apart(engine, report, subject.stretches)
     gathered = checks.gather(engine, stretches, level)
+    if checks is log_checks:
+        stretches = log_checks.with_gaps(engine, stretches, gathered)
     checks.check_counts(engine, report, stretches, gathered)
     if level.depth >= Level.OFFSETS.depth:
         checks.check_offsets(engine, report, stretches, gathered)
