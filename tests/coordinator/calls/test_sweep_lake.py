@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 
 from support.background import tick
 from support.operators import pause
-from support.worlds.lake_world import LakeWorld
+from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering import errors
 from tiering.cli.main import app
 from tiering.client import AsyncLakewardClient, LakewardClient
+from tiering.cluster.writable import TableSpec
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake
 from tiering.coordinator.decisions.change import Change
@@ -27,7 +28,7 @@ from tiering.lake.base import LakeView
 from tiering.lake.marker import encode
 from tiering.model.call_results import SweepResult
 from tiering.model.rounds import RoundState
-from tiering.model.tables import TableInfo
+from tiering.model.tables import TableInfo, TablePath
 from tiering.round.steps import actions as act
 
 
@@ -294,3 +295,13 @@ def test_the_command_asks_the_coordinator_and_shows_what_it_did(world: LakeWorld
         assert "LIVE" in str(done["kept"])
 
     asyncio.run(ask())
+
+
+def test_a_table_of_a_moment_ago_is_swept_as_an_empty_one(world: LakeWorld) -> None:
+    former = world.table("orders")
+    path = TablePath("sales", "fresh")
+    world.storage.create_table(path, TableSpec(SCHEMA, 2, (), properties=former.properties))
+    [result] = asyncio.run(world.coordinator.control.perform(SweepLake(path, 0, caller="alice")))
+    assert result == SweepResult(path, 0, 0, 0, {})
+    with pytest.raises(errors.UnknownTable, match="is not a lake table"):
+        asyncio.run(world.coordinator.control.perform(SweepLake(TablePath("sales", "nowhere"), 0, caller="alice")))

@@ -50,6 +50,8 @@ def sweep_lake(parts: CallParts, request: SweepLake) -> Sequence[SweepResult]:
     """A result a table. Raises UnknownTable, InvalidArgument; what is wrong with one of several tables is in its result."""
     if request.older_than_ms < 0:
         raise errors.InvalidArgument(f"older_than must not be negative, but is {request.older_than_ms} ms")
+    if request.path is not None and parts.table_records.by_path(request.path) is None:
+        parts.discovery.run_quietly()  # it may have been made a moment ago
     return Sweeper(parts.table_records, parts.lakes).sweep(request)
 
 
