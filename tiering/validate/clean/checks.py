@@ -13,11 +13,12 @@ from functools import cache
 from tiering.cluster.shared_lake import log_rows
 from tiering.counts import counted
 from tiering.lake.file_lists import ReadableLake
-from tiering.lake.proof.file_footer import Run, runs_text, without
+from tiering.lake.proof.file_footer import FileFooter, Run, runs_text, without
 from tiering.lake.proof.row_checksum import MODULUS, row_checksum
 from tiering.model.tables import BUCKET_COLUMN, TableType
 from tiering.validate import log_checks, primary_key_checks
-from tiering.validate.clean.cover import cover_problem, overlap_problem, runs_problem
+from tiering.validate.clean.cover import cover_problem, has_overlap, overlap_problem, runs_problem
+from tiering.validate.clean.dead_offsets import living_footers
 from tiering.validate.clean.footers import FileFacts
 from tiering.validate.clean.ledger import Scope, chain_problem, check_scope, may_have_former_rows, rewritten_scopes
 from tiering.validate.engine import IS_FORMER, Engine
@@ -97,11 +98,15 @@ def _in_any(scopes: Sequence[Scope], place: str, bucket: int | None) -> bool:
 
 
 def _check_cover(engine: Engine, subject: Subject, report: Report, whole: Sequence[Stretch]) -> None:
-    """From footers and the marker alone."""
+    """From footers and the marker alone. Where offsets are there twice, those rows count that nobody deleted by position: a
+    reconciliation goes on behind the last row that lives."""
     proofs = {} if subject.marker is None else subject.marker.proofs
     covered = {stretch.bucket: stretch for stretch in whole}
     for stretch in subject.stretches:
-        footers = [facts.footer for facts in engine.footers if facts.footer is not None and facts.footer.bucket == stretch.bucket]
+        facts = [facts for facts in engine.footers if facts.footer is not None and facts.footer.bucket == stretch.bucket]
+        footers: Sequence[FileFooter] = [facts.footer for facts in facts if facts.footer is not None]
+        if subject.files.position_deletes and has_overlap(footers):
+            footers = living_footers(engine, subject.files, facts)
         if stretch.bucket in covered:
             stretch = covered[stretch.bucket]
             problem = cover_problem(stretch, footers, proofs.get(stretch.bucket))

@@ -4,6 +4,7 @@ primary-key bucket has the files of all rounds. Pure: no row is read."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.proof.file_footer import FileFooter, sum_of
@@ -38,6 +39,12 @@ def overlap_problem(stretch: Stretch, footers: Iterable[FileFooter]) -> str | No
             return f"bucket {stretch.name}: a file has offsets outside of [{stretch.start}, {stretch.tiered})"
         reached = stop
     return None
+
+
+def has_overlap(footers: Iterable[FileFooter]) -> bool:
+    """Whether two files have the same offset."""
+    runs = sorted(run for footer in footers for run in footer.runs)
+    return any(after[0] < before[1] for before, after in pairwise(runs))
 
 
 def runs_problem(stretch: Stretch, footers: Iterable[FileFooter], proof: BucketProof) -> str | None:
