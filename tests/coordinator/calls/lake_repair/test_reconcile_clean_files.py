@@ -62,6 +62,18 @@ def test_a_file_of_another_table_or_partition_refuses_a_retier(world: LakeWorld)
         retier(world, visits)
 
 
+def test_a_refused_retier_names_no_action_that_finds_nothing_to_do(world: LakeWorld) -> None:
+    """The marker passes every check, so `accept` and `adopt` would answer that they are not needed."""
+    visits, others = table(world, "visits"), table(world, "others")
+    world.by_hand.put_in(others.path, visits.path, file_of(world, visits, "us"), file_of(world, others, "us"))
+    with pytest.raises(errors.CannotReconcile) as refusal:
+        retier(world, others)
+    assert "would go through" not in (refusal.value.hint or "")
+    assert "lake table" in (refusal.value.hint or "")
+    accepted = asyncio.run(world.coordinator.control.perform(ReconcileLake(others.path, "accept", caller="alice", dry_run=True)))
+    assert accepted.outcome == "not_needed"
+
+
 def test_files_of_a_former_partition_of_the_same_name_are_not_counted(world: LakeWorld) -> None:
     visits = table(world, "visits")
     world.storage.drop_partition(visits.path, "eu")

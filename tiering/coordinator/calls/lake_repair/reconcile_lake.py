@@ -45,6 +45,8 @@ LAKE_CATALOG = "<lake catalog>"
 """Stands in a hint for the catalog with the lake's tables, which each reader calls as he likes."""
 
 NOT_NEEDED, WOULD, DONE = "not_needed", "would_reconcile", "reconciled"
+LOOK_AT_ROWS = frozenset({ReconcileAction.RETIER, ReconcileAction.DEDUPLICATE})
+"""These find what is wrong with rows of a table whose marker passes every check."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,8 @@ class Reconciler:
         inspection = self.inspect(info)
         reconciliation.check_no_open_grant(inspection.record)
         action = ReconcileAction(request.action)
-        looks_at_rows = action in (ReconcileAction.RETIER, ReconcileAction.DEDUPLICATE)
         decision = None
-        if not inspection.passes or (looks_at_rows and inspection.marker is not None):
+        if not inspection.passes or (action in LOOK_AT_ROWS and inspection.marker is not None):
             decision = self._decision(action, inspection)
         self._check_fit(inspection)
         if decision is None or (inspection.passes and _changes_nothing(inspection, decision)):
@@ -204,11 +205,13 @@ class Reconciler:
     def _is_way_out(self, action: ReconcileAction, inspection: Inspection) -> bool:
         if action is ReconcileAction.ACCEPT and is_empty(inspection.view):
             return False  # it would leave out everything
+        if inspection.passes and action not in LOOK_AT_ROWS:
+            return False  # it would answer that it is not needed
         try:
-            self._decider.decide(action, inspection)
+            decision = self._decider.decide(action, inspection)
         except errors.LakewardError:
             return False
-        return True
+        return not (inspection.passes and _changes_nothing(inspection, decision))
 
     def _carry_out(self, request: ReconcileLake, inspection: Inspection, decision: Decision) -> ReconcileResult:
         view, info = inspection.situation.survey.view, inspection.info
