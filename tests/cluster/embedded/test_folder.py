@@ -250,8 +250,9 @@ def test_a_file_that_holds_other_rows_than_recorded_is_corrupt(storage: Embedded
         connection.execute(sa.update(segments).values(stopping_offset=9))
     assert next(iter(reader.read())).num_rows == 10
 
-    with pytest.raises(DataCorrupt, match=r"no segment for offsets \[9, 10\)"):
+    with pytest.raises(DataCorrupt, match=r"no segment for offsets \[9, 10\)") as gap:
         storage.reader(table, split_of(table, 0, 0, 10))
+    assert "restore meta.db" in (gap.value.hint or "")
     with pytest.raises(DataCorrupt, match="does not hold the rows"):
         scan(storage, table, 0, 0, 9)
 

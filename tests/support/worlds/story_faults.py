@@ -44,7 +44,7 @@ FAULTS = (
         "A folder of the lake cannot be listed.",
         lambda s: s.fail_files("list"),
         "lake_errors",
-        "tests/integration/test_unwritable_lake.py::test_the_error_names_the_folder_and_the_mend_brings_every_row",
+        HERE,
         PAIMON,
     ),
     fault(
@@ -117,7 +117,7 @@ FAULTS = (
         "A library panics in a task, with a BaseException.",
         Story.panic_in_task,
         "run_split",
-        "tests/round/test_runner.py::test_a_panic_in_a_split_fails_the_round_and_leaves_no_file",
+        HERE,
     ),
     fault(
         "panic-in-commit",
@@ -216,14 +216,14 @@ FAULTS = (
         "Somebody rolls the lake table back.",
         Story.roll_back,
         "check_history",
-        "tests/lake/rules/test_history.py::test_a_head_older_than_the_tag_is_rolled_back",
+        HERE,
     ),
     fault(
         "tag-removed",
         "Somebody removes the tag of the newest tiering commit.",
         Story.remove_tags,
         "check_base",
-        "tests/lake/rules/test_base_check.py::test_a_dropped_tag_is_refused_and_its_snapshot_named",
+        HERE,
         ICEBERG,
     ),
     fault(
@@ -252,14 +252,14 @@ FAULTS = (
         "Somebody drops a column of the lake table.",
         Story.drop_lake_column,
         "check_drift",
-        "tests/lake/iceberg/schema/test_added_columns.py::test_what_somebody_else_changed_is_named_and_nothing_is_added",
+        HERE,
     ),
     fault(
         "lake-column-renamed",
         "Somebody renames a column of the lake table.",
         Story.rename_lake_column,
         "check_drift",
-        "tests/lake/iceberg/schema/test_added_columns.py::test_what_somebody_else_changed_is_named_and_nothing_is_added",
+        HERE,
     ),
     fault(
         "data-file-removed",
@@ -287,7 +287,7 @@ FAULTS = (
         "A manifest or a list of manifests is gone.",
         Story.remove_manifest,
         "lake_errors",
-        "tests/lake/iceberg/test_damaged_metadata.py::test_damaged_metadata_is_said_to_be_damaged",
+        HERE,
     ),
     fault(
         "metadata-missing",
@@ -301,7 +301,7 @@ FAULTS = (
         "The lake table's newest metadata lost its end.",
         lambda s: s.damage_metadata(s.cut),
         "lake_errors",
-        "tests/lake/iceberg/test_damaged_metadata.py::test_damaged_metadata_is_said_to_be_damaged",
+        HERE,
     ),
     fault(
         "column-added-in-round",
@@ -322,7 +322,7 @@ FAULTS = (
         "A table is dropped, and one of its name comes, between two steps of a round.",
         Story.recreate_in_round,
         "table ids",
-        "tests/behaviours/test_lakes_that_others_change.py::test_a_table_made_anew_in_the_middle_of_a_round_gets_none_of_its_rows",
+        HERE,
     ),
     fault(
         "lake-switched-off-in-round",
@@ -379,7 +379,7 @@ FAULTS = (
         "The wall clock is set back.",
         lambda s: s.set_clock(-300),
         "deadlines on the monotonic clock",
-        "tests/coordinator/memory/test_clocks.py::test_a_resting_table_is_due_within_its_freshness_after_a_start",
+        HERE,
     ),
     fault(
         "decimal-keys",
@@ -421,6 +421,6 @@ FAULTS = (
         "A map has a key twice.",
         lambda s: s.write_odd_values(odd_values.repeated_map_keys),
         "check_map_keys",
-        "tests/cluster/embedded/kv/test_kv_values.py::test_a_map_with_a_key_twice_is_refused_and_the_table_goes_on",
+        HERE,
     ),
 )

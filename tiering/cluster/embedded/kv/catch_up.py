@@ -19,7 +19,7 @@ from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_o
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, read_snapshot_files
 from tiering.cluster.embedded.kv.state import KvState, first_refused
 from tiering.cluster.embedded.log.log import Log
-from tiering.cluster.embedded.log.segments import Segment, read_segment
+from tiering.cluster.embedded.log.segments import GAP_HINT, Segment, read_segment
 from tiering.cluster.embedded.metadata.database import NO_PARTITION
 from tiering.errors import DataCorrupt, KvSnapshotGone
 from tiering.model.tables import BucketKey, BucketOffsets, ChangeType, TableInfo
@@ -123,7 +123,9 @@ def _segments(log: Log, table_id: int, bucket: BucketKey, start: int, stop: int)
             yield segment
             start = segment.stopping_offset
         if not page or start != page[-1].stopping_offset:
-            raise DataCorrupt(f"the log of bucket {bucket} has no segment for offset {start}", table_id=table_id, bucket=bucket)
+            raise DataCorrupt(
+                f"the log of bucket {bucket} has no segment for offset {start}", hint=GAP_HINT, table_id=table_id, bucket=bucket
+            )
 
 
 @dataclass

@@ -29,6 +29,11 @@ DROPPED_SUFFIX = ".dropped"
 """Of the empty file that says that a table or partition was dropped: its missing segments are no damage."""
 LOG_STARTS_FILE = "log-starts.json"
 """Of a table: the log starts of buckets that were cut (`retention.py`), so that a cut segment is no damage either."""
+GAP_HINT = (
+    "The cluster's list of segments, meta.db, has a gap: restore meta.db together with the folder log from one backup of the cluster's "
+    "folder, or drop the table and load it anew."
+)
+"""Where no segment covers an offset that the log should have."""
 SYNCING_THREADS = 16
 """Disks and journals take so many syncs together; more threads gain little."""
 MAX_SEGMENT_BYTES = 16 * 1024 * 1024

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tiering.cluster.capabilities import uncounted
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, stopped
-from tiering.cluster.embedded.log.segments import Segment, read_segment
+from tiering.cluster.embedded.log.segments import GAP_HINT, Segment, read_segment
 from tiering.errors import DataCorrupt, InvalidArgument, LogTruncated, SourceChanged
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import CHANGE_TYPE_FIELD, SYSTEM_COLUMN_FIELDS, BucketKey, BucketOffsets, TableInfo, TableType
@@ -144,6 +144,7 @@ def _check_covered(table: TableInfo, split: TieringLogSplit, segments: Sequence[
     if reached < split.stopping_offset:
         raise DataCorrupt(
             f"the log of {table.path} bucket {split.bucket} has no segment for offsets [{reached}, {split.stopping_offset})",
+            hint=GAP_HINT,
             bucket=split.bucket,
             starting_offset=reached,
             stopping_offset=split.stopping_offset,
