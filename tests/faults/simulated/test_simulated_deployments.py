@@ -19,3 +19,8 @@ def test_whatever_fails_several_tables_are_tiered_once_and_heal(block: int) -> N
     worked = {"SUCCEEDED", "EMPTY", "FENCED", "FAILED", "CANCELLED", "retier reconciled", "swept"}
     broken = {"LakeTableReplaced", "MarkerLost", "UnsupportedType", "LogTruncated", "KvSnapshotGone", "LakeUnavailable"}
     assert worked | broken <= {name for name, count in outcomes.items() if count}  # else the faults were no faults
+
+
+def test_a_log_that_was_rewritten_goes_on_once_retention_took_what_would_tell() -> None:
+    """Seed 20513: the last tiered record is compared, and retention removed it before the next round."""
+    assert run_story(20_513).world.outcomes["SUCCEEDED"]

@@ -84,6 +84,11 @@ class Invariants:
         if first < self.landed[table.table_id].get(bucket, 0):
             self.rewritten[table.table_id, bucket] = 0
 
+    def log_cut(self, table: TableInfo, bucket: BucketKey, start: int) -> None:
+        """Retention removed the records below `start`; of a last tiered record among them nobody can tell any more which it was."""
+        if start >= self.landed[table.table_id].get(bucket, 0):
+            self.rewritten.pop((table.table_id, bucket), None)
+
     def _check_owner(self, request: Request, rows: Iterable[Range]) -> None:
         owners = {self._lake.contents[file].table_id for *_, file in rows}
         self._require(owners <= {request.marker.table_id}, f"{request.path} has rows of the tables {owners}")

@@ -132,6 +132,7 @@ class Users:
             end = min(end, landed)
         self._world.cluster.cut(table, bucket, end - end % 3 if table.primary_key else end)
         start, _ = self._world.cluster.logs[table.table_id][bucket]
+        self._world.invariants.log_cut(table, bucket, start)
         if start > landed:
             self._chance.note("log-cut")
             self._damage(table.path)
