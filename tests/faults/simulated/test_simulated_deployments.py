@@ -9,6 +9,10 @@ from faults.simulated.deployment_faults import run_story
 
 BLOCKS = 4
 SEEDS_OF_A_BLOCK = 50
+WORKED = {"SUCCEEDED", "EMPTY", "FENCED", "FAILED", "CANCELLED", "retier reconciled", "swept"}
+BROKEN = {"LakeTableReplaced", "MarkerLost", "UnsupportedType", "LogTruncated", "KvSnapshotGone", "LakeUnavailable"}
+SOME_BROKEN = 4
+"""Which of them fifty seeds meet is chance; `test_weakened_deployments.py` has each fault for sure."""
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
@@ -16,9 +20,9 @@ def test_whatever_fails_several_tables_are_tiered_once_and_heal(block: int) -> N
     outcomes: Counter[str] = Counter()
     for seed in range(block * SEEDS_OF_A_BLOCK, (block + 1) * SEEDS_OF_A_BLOCK):
         outcomes += run_story(seed).world.outcomes
-    worked = {"SUCCEEDED", "EMPTY", "FENCED", "FAILED", "CANCELLED", "retier reconciled", "swept"}
-    broken = {"LakeTableReplaced", "MarkerLost", "UnsupportedType", "LogTruncated", "KvSnapshotGone", "LakeUnavailable"}
-    assert worked | broken <= {name for name, count in outcomes.items() if count}  # else the faults were no faults
+    happened = {name for name, count in outcomes.items() if count}
+    assert happened >= WORKED  # else the faults were no faults
+    assert len(BROKEN & happened) >= SOME_BROKEN
 
 
 def test_a_log_that_was_rewritten_goes_on_once_retention_took_what_would_tell() -> None:
