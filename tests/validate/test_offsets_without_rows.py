@@ -8,14 +8,11 @@ from pathlib import Path
 import pytest
 
 from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
-from support.worlds.gappy_log import without_rows_at
+from support.worlds.gappy_log import gappy_world, two_rounds
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults, read, rewrite
 from tiering.model.tables import TableInfo
 from tiering.validate.results import Level
-
-EMPTY = frozenset({0, 1, 4, 9, 10, 18, 19})
-"""Of bucket 0: before all rows, among those of a round, around the end of one, and at the end of all."""
 
 
 @pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
@@ -25,20 +22,14 @@ def kind(request: pytest.FixtureRequest) -> LakeKind:
 
 @pytest.fixture
 def world(tmp_path: Path, kind: LakeKind, monkeypatch: pytest.MonkeyPatch) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path, kind=kind)
-    without_rows_at(monkeypatch, lake_world.storage, {0: EMPTY})
+    lake_world = gappy_world(tmp_path, kind, monkeypatch)
     yield lake_world
     lake_world.close()
 
 
 @pytest.fixture
 def table(world: LakeWorld) -> TableInfo:
-    """Two rounds of 10 offsets a bucket."""
-    orders = world.table("orders", log_ttl="1 h")
-    for start in (0, 20):
-        world.append(orders, start, 20)
-        assert world.tier(orders).error is None
-    return orders
+    return two_rounds(world)
 
 
 def test_an_offset_without_a_row_is_no_fault_at_any_level(world: LakeWorld, table: TableInfo) -> None:

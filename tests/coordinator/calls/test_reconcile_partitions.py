@@ -137,6 +137,31 @@ def test_retier_never_takes_the_rows_of_a_former_partition_for_those_of_the_pres
     assert ids(world, table) == [*range(20, 35), *range(100, 110)]
 
 
+def test_accept_counts_no_row_of_a_former_partition_as_one_of_the_present(world: LakeWorld, table: TableInfo) -> None:
+    append(world, table, "eu", 0, 10)
+    tier(world, table)
+    drop(world, table, "eu")
+    append(world, table, "eu", 20, 15)
+    tier(world, table)
+    roll_back(world, table, 0)
+    parked(world, table, errors.LakeRolledBack)
+    done = reconcile(world, table, "accept")
+    assert (regions(world, table, done), done.records_left_out) == ({"eu": 15}, 15)
+
+
+def test_accept_tells_no_number_where_no_marker_tells_whose_rows_stand_there(world: LakeWorld, table: TableInfo) -> None:
+    append(world, table, "eu", 0, 10)
+    tier(world, table)
+    loaded = world.iceberg(table)
+    loaded.manage_snapshots().remove_tag(TAG).commit()
+    loaded.append(loaded.scan().to_arrow())
+    only_head = world.iceberg(table).metadata.snapshots[0].snapshot_id
+    world.iceberg(table).maintenance.expire_snapshots().by_id(only_head).commit()
+    parked(world, table, errors.MarkerLost)
+    done = reconcile(world, table, "accept")
+    assert (regions(world, table, done), done.records_left_out) == ({"eu": 10}, None)
+
+
 def test_a_lake_put_back_behind_a_living_partition_is_found_and_retier_brings_it_back(world: LakeWorld, table: TableInfo) -> None:
     """Head and tag are set back together, and the newer round is forgotten: only the records know of `us`."""
     append(world, table, "eu", 0, 10)

@@ -7,12 +7,9 @@ from collections import Counter
 import pytest
 from faults.simulated.deployment_faults import run_story
 
-BLOCKS = 4
-SEEDS_OF_A_BLOCK = 50
-WORKED = {"SUCCEEDED", "EMPTY", "FENCED", "FAILED", "CANCELLED", "retier reconciled", "swept"}
-BROKEN = {"LakeTableReplaced", "MarkerLost", "UnsupportedType", "LogTruncated", "KvSnapshotGone", "LakeUnavailable"}
-SOME_BROKEN = 4
-"""Which of them fifty seeds meet is chance; `test_weakened_deployments.py` has each fault for sure."""
+BLOCKS = 2
+SEEDS_OF_A_BLOCK = 100
+"""Fewer would not meet every kind of fault."""
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
@@ -20,11 +17,16 @@ def test_whatever_fails_several_tables_are_tiered_once_and_heal(block: int) -> N
     outcomes: Counter[str] = Counter()
     for seed in range(block * SEEDS_OF_A_BLOCK, (block + 1) * SEEDS_OF_A_BLOCK):
         outcomes += run_story(seed).world.outcomes
-    happened = {name for name, count in outcomes.items() if count}
-    assert happened >= WORKED  # else the faults were no faults
-    assert len(BROKEN & happened) >= SOME_BROKEN
+    worked = {"SUCCEEDED", "EMPTY", "FENCED", "FAILED", "CANCELLED", "retier reconciled", "swept"}
+    broken = {"LakeTableReplaced", "MarkerLost", "UnsupportedType", "LogTruncated", "KvSnapshotGone", "LakeUnavailable"}
+    assert worked | broken <= {name for name, count in outcomes.items() if count}  # else the faults were no faults
 
 
 def test_a_log_that_was_rewritten_goes_on_once_retention_took_what_would_tell() -> None:
     """Seed 20513: the last tiered record is compared, and retention removed it before the next round."""
     assert run_story(20_513).world.outcomes["SUCCEEDED"]
+
+
+def test_what_accept_leaves_out_of_a_partition_made_anew_is_counted() -> None:
+    """Seed 21811: rows of the former partition of that name stand in the lake."""
+    assert run_story(21_811).world.outcomes["accept reconciled"]

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from support.lake_kinds.kinds import LakeKind
+from support.worlds.lake_world import LakeWorld
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.model.rounds import RoundState
 from tiering.model.splits import TieringSplit
 from tiering.model.tables import OFFSET_COLUMN, TableInfo
+
+EMPTY = frozenset({0, 1, 4, 9, 10, 18, 19})
+"""Of bucket 0 of `two_rounds`: before all rows, among those of a round, around the end of one, and at the end of all."""
 
 
 @dataclass(frozen=True)
@@ -36,3 +43,19 @@ def without_rows_at(monkeypatch: pytest.MonkeyPatch, storage: EmbeddedStorage, e
         return opened if offsets is None else _Reader(opened, frozenset(offsets))
 
     monkeypatch.setattr(storage, "reader", gappy)
+
+
+def gappy_world(folder: Path, kind: LakeKind, monkeypatch: pytest.MonkeyPatch) -> LakeWorld:
+    """One in which nobody reads a row at the offsets EMPTY of bucket 0."""
+    world = LakeWorld(folder, kind=kind)
+    without_rows_at(monkeypatch, world.storage, {0: EMPTY})
+    return world
+
+
+def two_rounds(world: LakeWorld) -> TableInfo:
+    """A log table, tiered twice, each time by 10 offsets a bucket."""
+    orders = world.table("orders", log_ttl="1 h")
+    for start in (0, 20):
+        world.append(orders, start, 20)
+        assert world.tier(orders).state is RoundState.SUCCEEDED
+    return orders

@@ -260,8 +260,20 @@ def records_left_out(situation: Situation, action: ReconcileAction, ranges: Rang
         goes_on = ranges[bucket].tiered if bucket in ranges else bounds.log_start
         unknown = 0 if bucket in recorded else min(bounds.log_start, goes_on)
         begin = starts.get(bucket, unknown)
-        missing += max(0, goes_on - begin) - held.count(situation.places[bucket], begin, goes_on)
+        standing = held.count(situation.places[bucket], begin, goes_on)
+        if standing and bucket.partition_id is not None and situation.walk is None:
+            if situation.survey.head_marker is None:
+                return None
+            standing = held.count(situation.places[bucket], begin, min(goes_on, _own_stop(situation.survey, bucket)))
+        missing += max(0, goes_on - begin) - standing
     return missing
+
+
+def _own_stop(survey: LakeSurvey, bucket: BucketKey) -> int:
+    """Where the rows end in the lake that are a partition's own: rows name theirs by its values, and a dropped one may have come again
+    under the same. So they count only as far as the marker says that the head builds on."""
+    known = {} if survey.head_marker is None else survey.head_marker.buckets
+    return known[bucket].tiered if bucket in known else 0
 
 
 def _changes_left_out(situation: Situation, action: ReconcileAction, ranges: Ranges, held: RowOffsets | None) -> int | None:
@@ -280,14 +292,9 @@ def _changes_left_out(situation: Situation, action: ReconcileAction, ranges: Ran
 
 
 def _check_own_partitions(survey: LakeSurvey, stops: Mapping[BucketKey, int]) -> None:
-    """Rows name their partition by its values, and a dropped partition may have come again under the same ones.
-
-    So rows count as a partition's only as far as the marker that the head builds on says that it was tiered. `stops`: where they end.
-    """
-    known = {} if survey.head_marker is None else survey.head_marker.buckets
+    """`stops`: where rows end. Raises CannotReconcile if those of a bucket may be a former partition's."""
     for bucket in sorted(stops, key=BucketKey.sort_key):
-        stop = stops[bucket]
-        tiered = known[bucket].tiered if bucket in known else 0
+        stop, tiered = stops[bucket], _own_stop(survey, bucket)
         if bucket.partition_id is not None and stop > tiered:
             raise CannotReconcile(
                 f"bucket {bucket} of {survey.view.path} holds offsets up to {stop - 1} in the lake, but the marker that the lake's head "

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
-from support.worlds.gappy_log import without_rows_at
+from support.worlds.gappy_log import EMPTY, gappy_world, two_rounds
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults
 from tiering import errors
@@ -19,8 +19,6 @@ from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, TableInfo
 
-EMPTY = frozenset({0, 1, 4, 9, 10, 18, 19})
-"""Of bucket 0: before all rows, among those of a round, around the end of one, and at the end of all."""
 B0 = BucketKey(None, 0)
 
 
@@ -31,20 +29,14 @@ def kind(request: pytest.FixtureRequest) -> LakeKind:
 
 @pytest.fixture
 def world(tmp_path: Path, kind: LakeKind, monkeypatch: pytest.MonkeyPatch) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path, kind=kind)
-    without_rows_at(monkeypatch, lake_world.storage, {0: EMPTY})
+    lake_world = gappy_world(tmp_path, kind, monkeypatch)
     yield lake_world
     lake_world.close()
 
 
 @pytest.fixture
 def table(world: LakeWorld) -> TableInfo:
-    """Two rounds of 10 offsets a bucket."""
-    orders = world.table("orders", log_ttl="1 h")
-    for start in (0, 20):
-        world.append(orders, start, 20)
-        assert world.tier(orders).state is RoundState.SUCCEEDED
-    return orders
+    return two_rounds(world)
 
 
 def reconcile(world: LakeWorld, table: TableInfo, action: str = "retier") -> ReconcileResult:
