@@ -1,0 +1,55 @@
+"""Who calls. An identity is proved by the transport, before any request is read; no message names one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Authentication(StrEnum):
+    """How an identity was proved."""
+
+    NONE = "none"
+    """Nobody was asked: a service on loopback without authentication, or one that was started as insecure."""
+    TOKEN = "token"  # the name of a way, and no secret
+    MTLS = "mtls"
+    OIDC = "oidc"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """`principal` is the name that grants, events and the audit use; `peer` is the address, as gRPC names it."""
+
+    principal: str
+    authentication: Authentication
+    groups: frozenset[str] = frozenset()
+    peer: str = ""
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether somebody proved who they are; else nothing is refused to them."""
+        return self.authentication is not Authentication.NONE
+
+
+UNCHECKED = Identity("", Authentication.NONE)
+"""Of work that no call asked for, too: what the coordinator does by itself."""
+
+_current: ContextVar[Identity] = ContextVar("identity", default=UNCHECKED)
+
+
+def current_identity() -> Identity:
+    """Of the call that this thread or task works for; UNCHECKED outside of one. `log_context.carried` takes it into a pool of threads."""
+    return _current.get()
+
+
+@contextmanager
+def acting_as(identity: Identity) -> Iterator[None]:
+    """What is inside works for somebody."""
+    token = _current.set(identity)
+    try:
+        yield
+    finally:
+        _current.reset(token)
