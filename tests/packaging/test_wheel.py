@@ -90,7 +90,7 @@ def test_the_sdist_has_the_sources_and_nothing_else(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {name.partition("/")[0] for name in names if "/" in name} == PACKAGES | {"catalog", "proto"}
-    assert {"hatch_build.py", "LICENSE", "requirements.lock", "catalog/pom.xml", "proto/tiering/rpc/v1/common.proto"} <= names
+    assert {"hatch_build.py", "LICENSE", "NOTICE", "requirements.lock", "catalog/pom.xml", "proto/tiering/rpc/v1/common.proto"} <= names
     generated = [name for name in names if name.endswith((*STUB_ENDINGS, ".jar")) or name.startswith("catalog/target")]
     assert generated == []
 
@@ -101,7 +101,7 @@ def test_the_wheel_has_packages_stubs_jar_and_licence_and_nothing_else(wheel: Pa
         assert archive.getinfo(JAR).file_size > 1_000_000
     [info] = {name.partition("/")[0] for name in names} - PACKAGES
     assert info.endswith(".dist-info")
-    assert f"{info}/licenses/LICENSE" in names
+    assert {f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE"} <= names
     protos = [path.relative_to(ROOT / "proto") for path in (ROOT / "proto").rglob("*.proto")]
     stubs = {str(proto.with_suffix("")) + ending for proto in protos for ending in STUB_ENDINGS}
     assert stubs <= names
