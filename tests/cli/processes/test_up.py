@@ -10,7 +10,15 @@ import pytest
 
 from tiering.cli.processes.coordinator import CoordinatorSettings
 from tiering.cli.processes.monitoring import MonitoringSettings
-from tiering.cli.processes.up import LASTED_SECONDS, RESTART_SECONDS, UpSettings, deaths_in_a_row, restart_pause, serve_up
+from tiering.cli.processes.up import (
+    LASTED_SECONDS,
+    RESTART_SECONDS,
+    UpSettings,
+    deaths_in_a_row,
+    keep_log_small,
+    restart_pause,
+    serve_up,
+)
 from tiering.errors import SetupError
 
 AT_ONCE, LONG = 1.0, LASTED_SECONDS + 1.0
@@ -29,3 +37,27 @@ def test_one_port_for_both_processes_is_refused(port: int, metrics_port: int | N
     with pytest.raises(SetupError, match="9464 is given twice"):
         asyncio.run(serve_up(UpSettings(coordinator, "local", 1, (), "info", tierer_metrics_port=9464)))
     assert not list(tmp_path.iterdir())
+
+
+def test_the_log_is_rotated_again_and_again_and_a_failure_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes: list[object] = [True, OSError(28, "No space left on device"), True]
+    rotations: list[object] = []
+
+    def rotation(file: Path, most_bytes: int) -> bool:
+        rotations.append((file, most_bytes))
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, OSError):
+            raise outcome
+        return bool(outcome)
+
+    monkeypatch.setattr("tiering.cli.processes.up.rotate", rotation)
+
+    async def keep() -> None:
+        keeper = asyncio.create_task(keep_log_small(tmp_path / "tierer.log", 7, every_seconds=0.001))
+        while outcomes:
+            await asyncio.sleep(0.001)
+        keeper.cancel()
+        await asyncio.gather(keeper, return_exceptions=True)
+
+    asyncio.run(keep())
+    assert rotations[:3] == 3 * [(tmp_path / "tierer.log", 7)]

@@ -16,6 +16,7 @@ from tiering.cli.processes.coordinator import CoordinatorSettings, RunningCoordi
 from tiering.cli.spark.java import require_java
 from tiering.cli.terminal.logs import LogFormat
 from tiering.errors import SetupError
+from tiering.files.rotated_log import MOST_BYTES, rotate
 from tiering.lake.catalog_properties import lake_environment
 
 log = structlog.get_logger(__name__)
@@ -25,6 +26,8 @@ TIERER_END_SECONDS = 11
 """A tierer ends within ten seconds of a SIGTERM."""
 RESTART_SECONDS = (1, 2, 5, 10, 30)
 """How long to wait before the tierer is started again, by how often it died in a row."""
+LOG_SECONDS = 30
+"""How often the size of the tierer's log is looked at."""
 LASTED_SECONDS = 60
 """A tierer that ran for this long did not die in a row."""
 
@@ -67,6 +70,7 @@ def _check_ports(settings: UpSettings) -> None:
 
 async def _serve(settings: UpSettings, running: RunningCoordinator, stopping: asyncio.Event) -> None:
     keeper = asyncio.create_task(_keep_tierer(settings, running))
+    rotation = asyncio.create_task(keep_log_small(_log_file(settings)))
     try:
         await _wait_for_tierer(running, keeper, stopping, settings)
         if not stopping.is_set():
@@ -74,7 +78,8 @@ async def _serve(settings: UpSettings, running: RunningCoordinator, stopping: as
         await running.wait(stopping)
     finally:
         keeper.cancel()
-        await asyncio.gather(keeper, return_exceptions=True)
+        rotation.cancel()
+        await asyncio.gather(keeper, rotation, return_exceptions=True)
 
 
 async def _wait_for_tierer(running: RunningCoordinator, keeper: asyncio.Task[None], stopping: asyncio.Event, settings: UpSettings) -> None:
@@ -84,6 +89,16 @@ async def _wait_for_tierer(running: RunningCoordinator, keeper: asyncio.Task[Non
             raise SetupError(f"the tierer did not start within {READY_SECONDS} s", hint=f"Its log is {_log_file(settings)}.")
         await asyncio.sleep(0.1)
         waited += 0.1
+
+
+async def keep_log_small(file: Path, most_bytes: int = MOST_BYTES, every_seconds: float = LOG_SECONDS) -> None:
+    """Rotates it once it has grown, until cancelled."""
+    while True:
+        await asyncio.sleep(every_seconds)
+        try:
+            await asyncio.to_thread(rotate, file, most_bytes)
+        except OSError as error:
+            log.warning("the log of the tierer could not be rotated", file=str(file), error=str(error))
 
 
 async def _keep_tierer(settings: UpSettings, running: RunningCoordinator) -> None:
