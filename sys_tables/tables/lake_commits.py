@@ -23,7 +23,10 @@ class LakeCommitRow:
     table_id: int = column("Id of the table, never reused.")
     tiering_epoch: int = column("Epoch of the round.")
     base_round_id: str | None = column("The round that it builds on; NULL in a table's first commit.")
-    state: str = column("PREPARED, LAKE_COMMITTED, ACKED, ABORTED, RECONCILED, or UNKNOWN until a later look at the lake tells.")
+    state: str = column(
+        "PREPARED, LAKE_COMMITTED, ACKED, ABORTED, RECONCILED, or UNKNOWN until a later look at the lake tells. One that was granted for a "
+        "lake table that is gone stays UNKNOWN: wherever that table stands now, the commit may be in it."
+    )
     prepared_at: datetime = column("When it was granted: from then on it may have been sent.")
     lake_snapshot_id: int | None = column("The lake snapshot that it made; NULL unless it was found in the lake.")
     lake_committed_at: datetime | None = column("When the coordinator found it in the lake.")
