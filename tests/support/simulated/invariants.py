@@ -38,6 +38,8 @@ class Invariants:
         """Whether no process is of an older version."""
         self.landed: defaultdict[int, dict[BucketKey, int]] = defaultdict(dict)
         """By source table, how far any marker ever went."""
+        self.marked: dict[int, dict[BucketKey, int]] = {}
+        """By source table, how far the newest marker goes."""
         self.rounds_of: dict[str, str | None] = {}
         """By round, the process that has it."""
         self.infos: dict[int, TableInfo] = {}
@@ -58,6 +60,8 @@ class Invariants:
         info = self.infos[marker.table_id]
         self._check_lake_table(request)
         self._check_owner(request, after.rows[head])
+        if not request.ranges:
+            self._begin_anew(request, info)
         for bucket, reached in marker.buckets.items():
             _, end = self._cluster.all_logs[marker.table_id][bucket]
             self._require(reached.tiered <= end, f"the marker of {request.path} is beyond the log of bucket {bucket}")
@@ -65,6 +69,15 @@ class Invariants:
             rows = [row for row in after.rows[head] if row[0] == bucket]
             self._check_rows(request, info, bucket, reached.start, reached.tiered, rows, end_of_log=end)
             self.landed[marker.table_id][bucket] = max(reached.tiered, self.landed[marker.table_id].get(bucket, 0))
+        self.marked[marker.table_id] = {bucket: reached.tiered for bucket, reached in marker.buckets.items()}
+
+    def _begin_anew(self, request: Request, info: TableInfo) -> None:
+        """Buckets that a reconciliation's marker lacks begin with their log again: of them only what that lost stays left out."""
+        gaps, living = self.gaps[request.uuid], self._cluster.buckets(info)
+        for bucket in gaps.keys() - request.marker.buckets.keys():
+            log_start, _ = self._cluster.all_logs[info.table_id][bucket]
+            is_known = bucket in living and bucket in self.marked.get(info.table_id, {})
+            gaps[bucket] = {offset for offset in gaps[bucket] if is_known and offset < log_start}
 
     def _check_lake_table(self, request: Request) -> None:
         """A source table goes on in another lake table, or behind records that were rewritten, only where somebody said so."""
@@ -81,12 +94,12 @@ class Invariants:
 
     def log_rewritten(self, table: TableInfo, bucket: BucketKey, first: int) -> None:
         """Records from `first` on were lost, and written anew."""
-        if first < self.landed[table.table_id].get(bucket, 0):
+        if first < self.marked.get(table.table_id, {}).get(bucket, 0):
             self.rewritten[table.table_id, bucket] = 0
 
     def log_cut(self, table: TableInfo, bucket: BucketKey, start: int) -> None:
         """Retention removed the records below `start`; of a last tiered record among them nobody can tell any more which it was."""
-        if start >= self.landed[table.table_id].get(bucket, 0):
+        if start >= self.marked.get(table.table_id, {}).get(bucket, 0):
             self.rewritten.pop((table.table_id, bucket), None)
 
     def _check_owner(self, request: Request, rows: Iterable[Range]) -> None:

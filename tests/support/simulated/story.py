@@ -11,6 +11,7 @@ from support.simulated.deployment import Deployment
 from support.simulated.users import Users
 from support.worlds.memory_store import ALL_ROWS
 from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
+from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.history import HistoryRange
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TableInfo
@@ -177,9 +178,15 @@ class SimulatedStory:
 
     def _is_whole(self) -> bool:
         """Whether every table is at rest without an error, and its lake has been told of every record there is."""
+        records = self.world.coordinator.table_records.live()
         return not self._behind() and all(
-            record.error is None and record.state is not TableState.FAILED for record in self.world.coordinator.table_records.live()
+            record.error is None and record.state is not TableState.FAILED and not self._went_down(record) for record in records
         )
+
+    def _went_down(self, record: TableRecord) -> bool:
+        """Whether nobody has the table's round any more: until the service timeout nobody knows either that its commit landed."""
+        living = {round_id for tierer in self.world.tierers for round_id in tierer.running}
+        return record.state is TableState.TIERING and (record.round is None or record.round.round_id not in living)
 
     def _behind(self) -> list[str]:
         """Buckets whose lake is not at the log's end."""
