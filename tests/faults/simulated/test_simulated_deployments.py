@@ -30,3 +30,16 @@ def test_a_log_that_was_rewritten_goes_on_once_retention_took_what_would_tell() 
 def test_what_accept_leaves_out_of_a_partition_made_anew_is_counted() -> None:
     """Seed 21811: rows of the former partition of that name stand in the lake."""
     assert run_story(21_811).world.outcomes["accept reconciled"]
+
+
+@pytest.mark.parametrize(
+    ("seed", "outcome"),
+    [
+        pytest.param(2_183, "SUCCEEDED", id="a round went down with its tierer once its commit had landed, and nobody knew for a time"),
+        pytest.param(3_757, "retier reconciled", id="records were rewritten that a lake table had which was given up before"),
+        pytest.param(4_189, "accept reconciled", id="nobody can tell whose rows a partition has once the parents of the marker expired"),
+        pytest.param(6_353, "retier reconciled", id="what an accept left out comes after all with a retier, as far as the log has it"),
+    ],
+)
+def test_stories_that_once_went_wrong_end_well(seed: int, outcome: str) -> None:
+    assert run_story(seed).world.outcomes[outcome]
