@@ -53,7 +53,9 @@
     ├── Cancelled                       a person or a stopping tierer ended the round before its fence
     ├── Fenced                          an older epoch: somebody else owns the table now
     ├── DataCorrupt                     a segment or snapshot does not match its checksum
+    ├── Unauthenticated                 the service does not know who calls: no token, or one that does not hold
     ├── ServiceUnreachable
+    │   └── InsecureConnection          TLS on one side alone, or a certificate that does not hold
     ├── ServiceBusy                     the service takes no more for now: nothing of the call was done
     ├── InvalidAnswer                   the service's answer cannot be read, never ends or is larger than a client takes
     ├── PeerTooOld                      the other side does not offer this call
@@ -427,6 +429,12 @@ class DataCorrupt(LakewardError, phases=("READ", "WRITE"), next_action="CALL flu
     """Stored data does not match its checksum; names file, bucket and offset range."""
 
 
+class Unauthenticated(LakewardError, no_statement=_OF_A_SERVICE):
+    """The call proves no identity: its token is missing, unknown, revoked or expired. Nothing of the call was done."""
+
+    default_hint = "Put the path of a token into LAKEWARD_TOKEN_FILE, or into the catalog option token-file of Spark."
+
+
 class ServiceUnreachable(
     LakewardError,
     no_statement=_OF_A_SERVICE,
@@ -434,6 +442,12 @@ class ServiceUnreachable(
     """No Lakeward service answers at the uri."""
 
     retryable = True
+
+
+class InsecureConnection(ServiceUnreachable):
+    """No connection that is safe: TLS on one side alone, a certificate that has expired, names another host or comes from nobody known."""
+
+    default_hint = "Compare the service's --server-cert with --tls-ca, --tls-cert and --tls-key of the client."
 
 
 class ServiceBusy(LakewardError, no_statement=_OF_A_SERVICE):

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tiering.library_guards.panics import contained
+from tiering.log_context import carried
 
 ResultT = TypeVar("ResultT")
 
@@ -26,7 +27,7 @@ class FairPool:
         """
         share = self._shares[key]
         await share.acquire()
-        running = asyncio.get_running_loop().run_in_executor(self._executor, contained(work))
+        running = asyncio.get_running_loop().run_in_executor(self._executor, carried(contained(work)))
         running.add_done_callback(lambda done: _settle(done, share))
         return await asyncio.shield(running)
 

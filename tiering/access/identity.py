@@ -27,6 +27,8 @@ class Identity:
     authentication: Authentication
     groups: frozenset[str] = frozenset()
     peer: str = ""
+    is_owner: bool = False
+    """Whether it is the user whom the service runs as: it holds the token in the data folder, and could change all that is there."""
 
     @property
     def is_checked(self) -> bool:

@@ -41,11 +41,13 @@ from tiering.cli.commands import (
     tier,
     tier_database,
     tierer,
+    token,
     up,
     validate,
     wait,
 )
 from tiering.cli.terminal import completion
+from tiering.cli.terminal.access_options import add_client_options
 from tiering.cli.terminal.consoles import discard_output, printable, take_any_text
 from tiering.cli.terminal.exit_status import ExitStatus, exit_status
 from tiering.cli.terminal.logs import show_errors_clean
@@ -93,8 +95,10 @@ for command in (
     doctor,
     fetch_jars,
     demo,
+    token,
 ):
     command.register(app)
+add_client_options(app)
 
 
 def main() -> None:

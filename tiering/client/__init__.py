@@ -10,6 +10,7 @@ error of a failed round, and so on, each with its hint. Clients connect on first
 the coroutines of one event loop).
 """
 
+from tiering.access.client_access import ClientAccess
 from tiering.client.clients import AsyncLakewardClient, LakewardClient
 
-__all__ = ["AsyncLakewardClient", "LakewardClient"]
+__all__ = ["AsyncLakewardClient", "ClientAccess", "LakewardClient"]

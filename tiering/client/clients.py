@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TypeVar
 
+from tiering.access.client_access import ClientAccess
 from tiering.client.async_procedure_methods import AsyncProcedureMethods
 from tiering.client.procedure_methods import ProcedureMethods
 from tiering.client.procedures import ANSWER_SECONDS, ROUND_GOES_ON_HINT
@@ -50,10 +51,14 @@ ResultT = TypeVar("ResultT")
 
 
 class LakewardClient(ProcedureMethods):
-    """The synchronous client. `uri` is `host:port`; raises InvalidArgument for another text."""
+    """The synchronous client. `uri` is `host:port`; raises InvalidArgument for another text.
 
-    def __init__(self, uri: str) -> None:
-        self._connection = Connection(uri)
+    `access`: the token to show and the files of TLS; None = as LAKEWARD_TOKEN_FILE, LAKEWARD_TLS_CA and so on say, and the token that a
+    service of this user has put where it is found.
+    """
+
+    def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
+        self._connection = Connection(uri, access)
         self._status = TieringStatusStub(self._connection.channel)
         self._control = TieringControlStub(self._connection.channel)
 
@@ -134,8 +139,8 @@ class LakewardClient(ProcedureMethods):
 class AsyncLakewardClient(AsyncProcedureMethods):
     """The same for asyncio. Make it inside the event loop that uses it."""
 
-    def __init__(self, uri: str) -> None:
-        self._connection = AsyncConnection(uri)
+    def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
+        self._connection = AsyncConnection(uri, access)
         self._status = TieringStatusStub(self._connection.channel)
         self._control = TieringControlStub(self._connection.channel)
 

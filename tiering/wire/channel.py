@@ -16,8 +16,10 @@ from typing import Self
 import grpc
 import grpc.aio
 
+from tiering.access.client_access import ClientAccess, access_from_environment
 from tiering.errors import InvalidArgument
 from tiering.wire.error_status import error_from_rpc
+from tiering.wire.security.client_channel import open_async_channel, open_channel
 
 DEFAULT_PORT = 7707
 _URI = re.compile(r"(?:lakeward://)?(?P<host>\[[0-9A-Fa-f:]+\]|[A-Za-z0-9_.-]+)(?::(?P<port>[0-9]{1,5}))?/?")
@@ -64,12 +66,13 @@ def calling(uri: str) -> Iterator[None]:
 class Connection:
     """A channel for synchronous stubs, and the errors of its calls. Never open one in a process that forks workers.
 
-    It connects with the first call. Raises InvalidArgument for text that is no uri.
+    It connects with the first call. `access` None = as the environment says. Raises InvalidArgument for text that is no uri, SetupError for
+    files of TLS that cannot be read.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
         self.uri = uri
-        self.channel = grpc.insecure_channel(target(uri), options=_OPTIONS)
+        self.channel = open_channel(target(uri), access or access_from_environment(), _OPTIONS)
 
     def calling(self) -> AbstractContextManager[None]:
         """For calls over the channel: see `calling`."""
@@ -89,9 +92,9 @@ class Connection:
 class AsyncConnection:
     """The same for asyncio stubs, made inside the event loop that uses it."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
         self.uri = uri
-        self.channel = grpc.aio.insecure_channel(target(uri), options=_OPTIONS)
+        self.channel = open_async_channel(target(uri), access or access_from_environment(), _OPTIONS)
 
     def calling(self) -> AbstractContextManager[None]:
         """For calls over the channel: see `calling`."""

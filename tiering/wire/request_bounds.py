@@ -6,6 +6,7 @@ A name that only informs (a caller, a host) is cut and cleaned instead: no call 
 
 from __future__ import annotations
 
+from tiering.access.acting_for import acting_principal
 from tiering.errors import InvalidArgument
 from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
 from tiering.redaction.visible_text import visible_line
@@ -30,5 +31,5 @@ def informative(text: str) -> str:
 
 
 def caller_name(text: str) -> str:
-    """Who calls, as it is stored, logged and shown."""
-    return informative(text) or ANONYMOUS
+    """Who calls, as it is stored, logged and shown: whom the call proves, and else the name in its message."""
+    return informative(acting_principal(text)) or ANONYMOUS

@@ -153,7 +153,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
             except _ENDS:
                 raise
             except BaseException as error:  # a panic of Rust is no Exception; without a status its client would wait for ever
-                await _end(method, context, error)
+                await end_call(method, context, error)
 
         return answer
 
@@ -167,7 +167,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
             except _ENDS:
                 raise
             except BaseException as error:
-                await _end(method, context, error)
+                await end_call(method, context, error)
 
         return stream
 
@@ -183,7 +183,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
             except _ENDS:
                 raise
             except BaseException as error:
-                await _end(method, context, error)
+                await end_call(method, context, error)
 
         return converse
 
@@ -301,7 +301,7 @@ def log_failure(method: str, error: BaseException, **ids: str) -> None:
         _log.info("a call was refused", method=method, error_class=error.error_class, message=error.message, **ids)
 
 
-async def _end(method: str, context: _Context, error: BaseException) -> None:
+async def end_call(method: str, context: _Context, error: BaseException) -> None:
     """Ends the call with the status, the text and the details of `error`."""
     log_failure(method, error)
     await context.abort(status_code(error), status_text(error), trailing_metadata(error))

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 import structlog
@@ -18,6 +19,7 @@ from tiering.cli.processes.coordinator_health import CoordinatorHealth
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
 from tiering.cli.processes.lake_check import check_lake_is_the_clusters
 from tiering.cli.processes.monitoring import MonitoringSettings, check_host, monitoring
+from tiering.cli.processes.service_access import AccessSettings, open_access
 from tiering.cluster.kinds import HostedCluster
 from tiering.cluster.registry import EMBEDDED, check_folder, cluster_kind
 from tiering.coordinator.calls.validate_table import Validator
@@ -33,6 +35,7 @@ from tiering.lake.registry import lake_opener
 from tiering.model.tables import DEFAULT_LAKE_FORMAT, TableInfo
 from tiering.telemetry.call_traces import open_call_traces
 from tiering.validate.child import ClusterValidation
+from tiering.wire.security.call_authentication import CallAuthentication
 
 log = structlog.get_logger(__name__)
 
@@ -78,6 +81,7 @@ class CoordinatorSettings:
     monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
     backlog: BacklogRounds = field(default_factory=BacklogRounds)
     lake_format: str = DEFAULT_LAKE_FORMAT
+    access: AccessSettings = field(default_factory=AccessSettings)
 
 
 @dataclass(frozen=True)
@@ -132,10 +136,15 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
         traces = open_call_traces(socket.gethostname())
         if traces is not None:
             stack.callback(traces.close)
-        server = await serve(coordinator, settings.host, settings.port, [register], () if traces is None else (traces,))
+        access = open_access(settings.access, folder.root)
+        interceptors: list[grpc.aio.ServerInterceptor[Any, Any]] = [] if traces is None else [traces]
+        if access.authenticator is not None:
+            interceptors.append(CallAuthentication(access.authenticator))
+        server = await serve(coordinator, settings.host, settings.port, [register], interceptors)
         health.serving(coordinator)
         try:
-            yield RunningCoordinator(coordinator, server)
+            with access.found_by_its_owner(server.address):
+                yield RunningCoordinator(coordinator, server)
         finally:
             health.stopping()
             await server.stop()

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import structlog
 
+from tiering.access.client_access import TOKEN_FILE
 from tiering.child_process import module_command
 from tiering.cli.processes.coordinator import CoordinatorSettings, RunningCoordinator, announce, running_coordinator, stop_signal
+from tiering.cli.processes.service_access import owner_token_path
 from tiering.cli.spark.java import require_java
+from tiering.cli.terminal.access_options import Auth
 from tiering.cli.terminal.logs import LogFormat
 from tiering.errors import SetupError
 from tiering.files.rotated_log import MOST_BYTES, rotate
@@ -146,11 +149,17 @@ async def _start_tierer(settings: UpSettings, uri: str) -> asyncio.subprocess.Pr
         command += ["--insecure"] if settings.coordinator.insecure else []
     for pair in settings.conf:
         command += ["--conf", pair]
-    environment = {**os.environ, **lake_environment(settings.coordinator.lake_properties or {})}
+    environment = {**os.environ, **lake_environment(settings.coordinator.lake_properties or {}), **_access(settings)}
     with _log_file(settings).open("ab") as output:
         return await asyncio.create_subprocess_exec(
             *command, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
+
+
+def _access(settings: UpSettings) -> dict[str, str]:
+    """What the tierer shows: the token of the service's owner."""
+    data = settings.coordinator.data.expanduser().resolve()
+    return {} if settings.coordinator.access.auth is Auth.NONE else {TOKEN_FILE: str(owner_token_path(data))}
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

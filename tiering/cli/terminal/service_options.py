@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from tiering.cli.terminal.access_options import Auth, AuthOption, TokensOption
 from tiering.cli.terminal.cluster_options import (
     FlussClusterIdOption,
     FlussHeldTablesOption,
@@ -74,6 +75,8 @@ class ServiceOptions:
     fluss_held_tables: FlussHeldTablesOption = _DEFAULTS.held_tables
     fluss_conf: FlussConfOption = None
     create_lake_tables: CreateLakeTablesOption = False
+    auth: AuthOption = Auth.NONE
+    tokens: TokensOption = None
     insecure: InsecureOption = False
     metrics_port: MetricsPortOption = None
     metrics_host: MetricsHostOption = "127.0.0.1"
@@ -86,6 +89,7 @@ class ServiceOptions:
         # Here and not above: the other commands, and their help, do without what it needs.
         from tiering.cli.processes.coordinator import BacklogRounds, CoordinatorSettings, KeptHistory
         from tiering.cli.processes.monitoring import MonitoringSettings
+        from tiering.cli.processes.service_access import AccessSettings
 
         configure_logging(self.log_level, self.log_format)
         keep_files_private()
@@ -109,4 +113,5 @@ class ServiceOptions:
             MonitoringSettings(self.metrics_port, self.metrics_host, self.metrics_tables),
             BacklogRounds(self.backlog_reset_after_ms, self.backlog_duration_factor),
             DEFAULT_LAKE_FORMAT if lake is None else lake.format or DEFAULT_LAKE_FORMAT,
+            AccessSettings(self.auth, self.tokens),
         )

@@ -30,6 +30,7 @@ from tiering.coordinator.observing.lake_looks import LakeLooks
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.requests import CallRequest
 from tiering.library_guards.panics import contained
+from tiering.log_context import carried
 from tiering.model.call_results import Progress
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class CallThreads:
 
     def run(self, pool: Pool, step: Callable[[], ResultT]) -> asyncio.Future[ResultT]:
         """What `step` returns, or an Exception, whatever it ends with. Call it in an event loop."""
-        return asyncio.get_running_loop().run_in_executor(self._pools[pool], contained(step))
+        return asyncio.get_running_loop().run_in_executor(self._pools[pool], carried(contained(step)))
 
     def close(self) -> None:
         """Takes no more work; what runs ends by itself."""

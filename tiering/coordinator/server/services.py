@@ -25,6 +25,7 @@ from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.listings import Listing, Listings, Page
 from tiering.coordinator.server.procedures_by_name import request_of, result_pieces
+from tiering.coordinator.tierers.bound_identity import bind_tierer
 from tiering.coordinator.tierers.heartbeats import HeldRequest
 from tiering.coordinator.tierers.held_requests import HeldRequestLimit
 from tiering.errors import InvalidArgument, UnknownTable, cut_message
@@ -65,7 +66,7 @@ class Pools:
 
     async def for_progress(self, work: Callable[..., Result], *args: Any) -> Result:
         """For reports of progress, which may be long: no heartbeat waits for one."""
-        return await asyncio.get_running_loop().run_in_executor(self._progress, partial(contained(work), *args))
+        return await asyncio.get_running_loop().run_in_executor(self._progress, partial(carried(contained(work)), *args))
 
     async def for_cluster(self, work: Callable[..., Result], *args: Any) -> Result:
         """For what asks the cluster, which may hang."""
@@ -165,6 +166,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
     async def LakeTieringHeartbeat(
         self, request: coordinator_pb2.LakeTieringHeartbeatRequest, context: Context
     ) -> coordinator_pb2.LakeTieringHeartbeatResponse:
+        bind_tierer(request.tierer)
         return await self._heartbeat(request, context.peer())
 
     async def RecordPlan(self, request: coordinator_pb2.RecordPlanRequest, context: Context) -> coordinator_pb2.RecordPlanResponse:
@@ -188,6 +190,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
     async def ReportProgress(
         self, request: coordinator_pb2.ReportProgressRequest, context: Context
     ) -> coordinator_pb2.ReportProgressResponse:
+        bind_tierer(request.round)
         return await self._pools.for_progress(self._coordinator.progress.report, request)
 
     async def AcquireKvSnapshotLease(
@@ -221,7 +224,8 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         )
 
     def _is_about(self, reported: coordinator_pb2.PbRound) -> None:
-        """Names the round in the log lines of this call."""
+        """Binds the round to who calls, and names it in the log lines of this call."""
+        bind_tierer(reported)
         record = self._coordinator.table_records.get(reported.table_id)
         call_is_about(reported.round_id, None if record is None else record.path, reported.tiering_epoch)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tiering.cluster.base import KvSnapshotLeases
+from tiering.coordinator.tierers.bound_identity import bound_lease_id
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.leases import buckets_from_pb, buckets_to_pb, snapshots_from_pb, snapshots_to_pb
 from tiering.wire.request_bounds import informative
@@ -18,16 +19,16 @@ class Leases:
         """Answers the snapshots that are not there. Raises InvalidArgument (lease id, duration), UnknownLease (only renewed, and gone)."""
         snapshots = snapshots_from_pb(request.snapshots_to_lease)
         owner = informative(request.owner) if request.HasField("owner") else None
-        unavailable = self._cluster.acquire_lease(request.lease_id, request.lease_duration_ms, snapshots, owner)
+        unavailable = self._cluster.acquire_lease(bound_lease_id(request.lease_id), request.lease_duration_ms, snapshots, owner)
         return pb.AcquireKvSnapshotLeaseResponse(
             unavailable_snapshots=snapshots_to_pb({bucket: snapshots[bucket] for bucket in unavailable})
         )
 
     def release(self, request: pb.ReleaseKvSnapshotLeaseRequest) -> pb.ReleaseKvSnapshotLeaseResponse:
         """Answers the buckets that were leased."""
-        released = self._cluster.release_lease(request.lease_id, buckets_from_pb(request.buckets_to_release))
+        released = self._cluster.release_lease(bound_lease_id(request.lease_id), buckets_from_pb(request.buckets_to_release))
         return pb.ReleaseKvSnapshotLeaseResponse(released_buckets=buckets_to_pb(released))
 
     def drop(self, request: pb.DropKvSnapshotLeaseRequest) -> pb.DropKvSnapshotLeaseResponse:
         """Answers whether there was such a lease."""
-        return pb.DropKvSnapshotLeaseResponse(dropped=self._cluster.drop_lease(request.lease_id))
+        return pb.DropKvSnapshotLeaseResponse(dropped=self._cluster.drop_lease(bound_lease_id(request.lease_id)))

@@ -30,6 +30,7 @@ from tiering.cluster.embedded.rpc.messages import (
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.library_guards.arrow_ipc import WRITE_LIMITS, read_rows, read_schema
 from tiering.library_guards.panics import contained
+from tiering.log_context import carried
 from tiering.model.names import parse_table_path
 from tiering.model.tables import BucketOffsets, TableInfo
 from tiering.rpc.v1 import embedded_pb2 as pb
@@ -65,7 +66,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def _run(self, work: Callable[[], Answer], pool: ThreadPoolExecutor | None = None) -> Answer:
         """The answer of `work`, done in a thread of the pool. Its errors are raised: the server's guard ends the call with them."""
-        return await asyncio.get_running_loop().run_in_executor(pool or self._pool, contained(work))
+        return await asyncio.get_running_loop().run_in_executor(pool or self._pool, carried(contained(work)))
 
     async def DescribeCluster(self, request: pb.DescribeClusterRequest, context: Context) -> pb.DescribeClusterResponse:
         return pb.DescribeClusterResponse(cluster_id=self._storage.cluster_id)

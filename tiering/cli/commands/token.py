@@ -1,0 +1,88 @@
+"""`lakeward token create|list|revoke`: who may call a service that runs with `--auth token`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tiering.access.tokens import StoredToken, add_token, new_token, read_tokens, revoke_token, write_private
+from tiering.cli.terminal.access_options import TokensOption
+from tiering.cli.terminal.options import DataOption, FormatOption
+from tiering.cli.terminal.output import OutputFormat, print_rows
+from tiering.durations import parse_duration_ms
+
+ACCESS_FOLDER = "access"
+TOKENS_FILE = "tokens.json"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command and its three parts."""
+    tokens = typer.Typer(
+        no_args_is_help=True,
+        help="Make, list and revoke the tokens of a service. They work, or cease to, with the next call: nothing is started again.",
+    )
+    tokens.command("create")(create)
+    tokens.command("list")(show)
+    tokens.command("revoke")(revoke)
+    app.add_typer(tokens, name="token")
+
+
+def tokens_path(data: Path, tokens: Path | None) -> Path:
+    """The file of tokens of a service."""
+    return (data / ACCESS_FOLDER / TOKENS_FILE if tokens is None else tokens).expanduser()
+
+
+def create(
+    principal: Annotated[str, typer.Argument(help="Whose token it is: the name that grants, events and the audit have.")],
+    data: DataOption = Path("lakeward-data"),
+    tokens: TokensOption = None,
+    group: Annotated[list[str] | None, typer.Option(help="A group of the principal, for grants; repeat it.")] = None,
+    expires: Annotated[str | None, typer.Option(help="After which time it holds no longer: '90 d'. Default: never.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write it into this file, its owner's alone, instead of printing it.")] = None,
+) -> None:
+    """Make a token, which is shown this once: the service keeps a hash of it.
+
+    Example: lakeward token create etl --data ./lakeward-data --expires '90 d' --out etl.token
+    """
+    now = datetime.now(UTC)
+    expires_time = None if expires is None else now + timedelta(milliseconds=parse_duration_ms(expires, "--expires"))
+    token, stored = new_token(principal, now, expires_time=expires_time, groups=group or ())
+    if out is not None:  # first: a token that is in force and that nobody has would only confuse
+        write_private(out.expanduser(), token + "\n")
+    add_token(tokens_path(data, tokens), stored)
+    print(f"token {stored.token_id} of {principal}: {out}" if out is not None else token)
+
+
+def show(data: DataOption = Path("lakeward-data"), tokens: TokensOption = None, output: FormatOption = OutputFormat.TABLE) -> None:
+    """List the tokens, without their secrets, which nobody has.
+
+    Example: lakeward token list --data ./lakeward-data
+    """
+    print_rows([_row(token) for token in read_tokens(tokens_path(data, tokens))], output)
+
+
+def revoke(
+    token_id: Annotated[str, typer.Argument(help="As `lakeward token list` shows it.")],
+    data: DataOption = Path("lakeward-data"),
+    tokens: TokensOption = None,
+) -> None:
+    """Take a token out of force; calls that run go on to their end.
+
+    Example: lakeward token revoke 4f2a9c01b7d3 --data ./lakeward-data
+    """
+    revoked = revoke_token(tokens_path(data, tokens), token_id, datetime.now(UTC))
+    print(f"token {revoked.token_id} of {revoked.principal} is revoked")
+
+
+def _row(token: StoredToken) -> dict[str, object]:
+    return {
+        "token_id": token.token_id,
+        "principal": token.principal,
+        "groups": ", ".join(token.groups),
+        "created_time": token.created_time,
+        "expires_time": token.expires_time,
+        "revoked_time": token.revoked_time,
+    }

@@ -1,0 +1,68 @@
+"""The interceptor that asks each call who makes it, and lets its handler work as that identity.
+
+It goes before the server's guard. A call that proves nothing is ended before its request is read; health checks are free, so that
+probes need no token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from tiering.access.authentication import Authenticator, Proof, bearer_token
+from tiering.access.identity import Identity, acting_as
+from tiering.errors import LakewardError
+from tiering.wire.server_guard import end_call
+
+FREE_SERVICES = ("grpc.health.v1.Health",)
+"""They tell whether the service serves, and nothing else."""
+
+_Context = grpc.aio.ServicerContext[Any, Any]
+_Behaviour = Callable[[Any, _Context], Awaitable[Any]]
+
+
+class CallAuthentication(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone
+    """Of one server. Handlers are wrapped once; they take streams of requests, as the guard makes them."""
+
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+        self._handlers: dict[str, tuple[Any, Any]] = {}
+
+    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
+        """The method's handler, behind the question who calls; None for an unknown method."""
+        handler = await continuation(details)
+        if handler is None or details.method.split("/")[1] in FREE_SERVICES:
+            return handler
+        known = self._handlers.get(details.method)
+        if known is not None and known[0] is handler:
+            return known[1]
+        asking = self._asking(details.method, handler)
+        self._handlers[details.method] = handler, asking
+        return asking
+
+    def _asking(self, method: str, handler: Any) -> Any:
+        if handler.stream_unary is not None:
+            return grpc.stream_unary_rpc_method_handler(
+                self._behind(method, handler.stream_unary), handler.request_deserializer, handler.response_serializer
+            )
+        return grpc.stream_stream_rpc_method_handler(
+            self._behind(method, handler.stream_stream), handler.request_deserializer, handler.response_serializer
+        )
+
+    def _behind(self, method: str, behaviour: _Behaviour) -> _Behaviour:
+        async def answer(request: Any, context: _Context) -> Any:
+            try:
+                identity = await self._identity(context)
+            except LakewardError as error:
+                await end_call(method, context, error)
+            with acting_as(identity):
+                return await behaviour(request, context)
+
+        return answer
+
+    async def _identity(self, context: _Context) -> Identity:
+        proof = Proof(bearer_token(context.invocation_metadata() or ()), context.peer(), context.auth_context() or {})
+        return await self._authenticator.identify(proof)
