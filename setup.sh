@@ -162,6 +162,9 @@ ensure_fluss_paimon() { PYTHONPATH=.:tests .venv/bin/python -m support.fluss_pai
 # The HDFS of the tests.
 ensure_hdfs() { PYTHONPATH=.:tests .venv/bin/python -m support.hadoop.hdfs_server; }
 
+# The S3 server and the REST catalog of the tests.
+ensure_object_store() { PYTHONPATH=.:tests .venv/bin/python -m support.object_store.jars; }
+
 # Other readers of lake tables, which the tests compare: in an environment of their own.
 ensure_readers() { PYTHONPATH=.:tests .venv/bin/python -m support.readers.environment; }
 
@@ -184,6 +187,7 @@ if [ "${1:-}" = tests ]; then
   ensure_plugin_tests
   ensure_fluss_paimon
   ensure_hdfs
+  ensure_object_store
   ensure_readers
   ensure_history_checker
 fi

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
     from support.clusters.fluss_tables import FlussTables
+    from support.object_store.rest_server import RestCatalog
+    from support.object_store.s3_server import S3Server
     from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 
 # For every Spark that a test or one of its processes starts. None lives long enough to earn back what the optimizing compiler costs:
@@ -100,6 +102,24 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     with local_hdfs(tmp_path_factory.mktemp("hdfs")) as name_node:
         yield name_node
+
+
+@pytest.fixture(scope="session")
+def s3_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """An S3 server whose conditional PUT is atomic. Fails, and is not skipped, where its jars are not there."""
+    from support.object_store.s3_server import s3proxy
+
+    with s3proxy(tmp_path_factory.mktemp("s3")) as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def rest_catalog_on_s3(s3_store: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalog]:
+    """An Iceberg REST catalog over that store, which hands out its keys with a table."""
+    from support.object_store.rest_server import rest_catalog_server
+
+    with rest_catalog_server(tmp_path_factory.mktemp("rest-catalog"), s3_store, vends=True) as catalog:
+        yield catalog
 
 
 class ByFixture(LoadScopeScheduling):

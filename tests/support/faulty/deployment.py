@@ -94,7 +94,7 @@ class FaultyDeployment(Deployment):
         def probe() -> object:
             with suppress(ServiceUnreachable, ServiceBusy):
                 status = self.status(path)
-                marker = marker_of(self.data.lake_properties, path)
+                marker = marker_of(self.lake_properties, path)
                 tiered = {} if marker is None else {bucket.bucket_id: offset for bucket, offset in tiered_offsets(marker).items()}
                 reached = all(tiered.get(bucket, 0) == end for bucket, end in ends.items())
                 return status if reached and status.status in ("Scheduled", "Pending") and status.pending_records == 0 else None
@@ -108,7 +108,7 @@ class FaultyDeployment(Deployment):
         accounts = self.by_hand(ICEBERG).rows(ACCOUNTS)
         in_lake = sorted(zip(accounts["id"].to_pylist(), accounts["text"].to_pylist(), strict=True))
         assert in_lake == sorted(self.accounts.items())
-        assert_chain(self.data.lake_properties, ACCOUNTS)
+        assert_chain(self.lake_properties, ACCOUNTS)
 
     def assert_sys_is_true(self, seconds: float = SETTLED_SECONDS) -> None:
         """What SQL sees agrees with the lake; no lease, no open error and no dead round is left."""
@@ -123,7 +123,7 @@ class FaultyDeployment(Deployment):
     def _lies(self, catalog: SystemCatalog, path: TablePath) -> list[str]:
         """What `sys` says of a table that is not so."""
         named = {"database_name": path.database_name, "table_name": path.table_name}
-        marker, head = marker_of(self.data.lake_properties, path), self.by_hand(ICEBERG).head(path)
+        marker, head = marker_of(self.lake_properties, path), self.by_hand(ICEBERG).head(path)
         assert marker is not None
         offsets = {bucket.bucket_id: offset for bucket, offset in tiered_offsets(marker).items()}
         shown = {row["bucket_id"]: row["lake_offset"] for row in catalog.read("tiering_buckets", **named)}

@@ -51,6 +51,11 @@ class Deployment:
     def data(self) -> DataFolder:
         return DataFolder(self.folder / "data")
 
+    @property
+    def lake_properties(self) -> Mapping[str, str]:
+        """Of the lake, as a test reads it."""
+        return self.data.lake_properties
+
     def start_coordinator(self, *options: str, port: int = 0, crash_point: str | None = None, **env: str) -> Process:
         """Waits until it is ready, unless it is to crash: that may be before."""
         arguments = (*self.coordinator_arguments(port), *options)
@@ -168,14 +173,14 @@ class Deployment:
 
     def by_hand(self, kind: LakeKind) -> LakeByHand:
         """The lake of these tables, as users see and change it."""
-        return lake_by_hand(kind.format, self.data.lake_properties)
+        return lake_by_hand(kind.format, self.lake_properties)
 
     def assert_exact(self, path: TablePath, count: int, lake_properties: Mapping[str, str] | None = None) -> None:
         """The lake has every offset of the log once, and exactly the rows `0 .. count-1`."""
         with self.cluster() as cluster:
             table = cluster.table(path)
             ends = {bucket.bucket_id: log.log_end for bucket, log in cluster.offsets(table).items()}
-        offsets = assert_every_offset_once(lake_properties or self.data.lake_properties, path, ends, table.lake_format)
+        offsets = assert_every_offset_once(lake_properties or self.lake_properties, path, ends, table.lake_format)
         assert sorted(offsets["id"].to_pylist()) == list(range(count))
 
     def close(self) -> None:
