@@ -65,6 +65,10 @@ class Measured:
     history_ms: list[float] = field(default_factory=list)
     service_ms: dict[str, list[float]] = field(default_factory=dict)
     """Of each system table's SELECTs, in the service."""
+    assigned: list[tuple[int, float, float | None]] = field(default_factory=list)
+    """Table, when it was given to a tierer (steady seconds), and how long that heartbeat took; None of a held one."""
+    ended: list[float] = field(default_factory=list)
+    """When each round ended well, in steady seconds."""
     rounds: int = 0
     failed: int = 0
     errors: list[str] = field(default_factory=list)
@@ -74,9 +78,15 @@ class ScriptedTierer:
     """One tierer: a loop of heartbeats, and a task for each round."""
 
     def __init__(
-        self, name: str, channel: grpc.aio.Channel, cluster: service.TickingCluster, measured: Measured, rng: random.Random
+        self,
+        name: str,
+        channel: grpc.aio.Channel,
+        cluster: service.TickingCluster,
+        measured: Measured,
+        rng: random.Random,
+        failing: float = FAILING,
     ) -> None:
-        self._name, self._cluster, self._measured, self._random = name, cluster, measured, rng
+        self._name, self._cluster, self._measured, self._random, self._failing = name, cluster, measured, rng, failing
         self._stub: Any = TieringCoordinatorStub(channel)
         self._begin, self._commit = service.lake_call(channel, "Begin"), service.lake_call(channel, "Commit")
         self._sequence = self._epoch = 0
@@ -116,12 +126,14 @@ class ScriptedTierer:
         )
         began = time.perf_counter()
         answer = await self._stub.LakeTieringHeartbeat(request)
+        answered = time.perf_counter()
         if not held:
-            self._measured.heartbeat_ms.append((time.perf_counter() - began) * 1_000)
+            self._measured.heartbeat_ms.append((answered - began) * 1_000)
         self._epoch = answer.coordinator_epoch
         if not answer.HasField("tiering_table"):
             return not finished and not failed
         info = answer.tiering_table
+        self._measured.assigned.append((info.table_id, answered, None if held else (answered - began) * 1_000))
         self._running[info.round_id] = info
         task = asyncio.create_task(self._round(info))
         self._tasks.add(task)
@@ -140,6 +152,7 @@ class ScriptedTierer:
             report.stats.CopyFrom(pb.PbRoundStats(splits=1, records_written=10, files_written=1, bytes_written=1_000))
             self._finished.append(report)
             self._measured.rounds += 1
+            self._measured.ended.append(time.perf_counter())
         else:
             report.error_message, report.error_class, report.error_phase = "a scripted failure", "RoundFailed", "WRITE"
             report.error_retryable = True
@@ -157,7 +170,7 @@ class ScriptedTierer:
             plan.passed_head = base.head
         await self._stub.RecordPlan(plan)
         await asyncio.sleep(self._random.uniform(*WORK_SECONDS))
-        if self._random.random() < FAILING:
+        if self._random.random() < self._failing:
             return False
         commit = service.next_commit(self._cluster, info.table_id, base, info.round_id, info.tiering_epoch, end)
         proposed = pb.BeginLakeCommitRequest(
