@@ -1,6 +1,6 @@
 """How long the redactor takes for the worst text that a fuzzer finds: the beginnings of its patterns, repeated and mixed.
 
-    .venv/bin/python bench/redactor.py [--texts 400] [--seed 1] [--characters 1000000]
+    .venv/bin/python bench/redaction/redactor.py [--texts 400] [--seed 1] [--characters 1000000]
 
 Prints the slowest texts; the last line is one JSON object. A time is the processor's, so that a busy machine does not show.
 """

@@ -1,0 +1,39 @@
+"""The page of versions says what the locked packages and the plugin's build have."""
+
+from __future__ import annotations
+
+import re
+
+from support.repository import ROOT
+from tiering.cli.fluss_server.jars import FLUSS_VERSION
+from tiering.cli.spark.jars import ICEBERG_RUNTIME, POSTGRESQL_JDBC
+
+PACKAGES = {
+    "Spark (PySpark)": "pyspark",
+    "PyIceberg": "pyiceberg",
+    "pypaimon": "pypaimon",
+    "DuckDB": "duckdb",
+    "PyArrow": "pyarrow",
+    "pandas": "pandas",
+    "gRPC (Python)": "grpcio",
+    "pyfluss": "pyfluss",
+}
+PROPERTIES = {"gRPC (plugin)": "grpc.version", "Protocol Buffers (plugin)": "protobuf.version"}
+
+
+def versions_on_the_page() -> dict[str, str]:
+    """By part, of the page."""
+    rows = re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", (ROOT / "docs" / "versions.md").read_text(), re.MULTILINE)
+    return {part: version for part, version in rows if part not in ("part", "---")}
+
+
+def test_each_version_is_the_one_that_is_used() -> None:
+    lock, pom = (ROOT / "requirements.lock").read_text(), (ROOT / "catalog" / "pom.xml").read_text()
+    used = {part: re.findall(rf"^{name}==(\S+)", lock, re.MULTILINE)[0] for part, name in PACKAGES.items()}
+    used |= {part: re.findall(rf"<{re.escape(name)}>(\S+)</", pom)[0] for part, name in PROPERTIES.items()}
+    used["Iceberg's Spark runtime"] = ICEBERG_RUNTIME.version
+    used["PostgreSQL JDBC, in Spark"] = POSTGRESQL_JDBC.version
+    used["Apache Fluss, servers"] = FLUSS_VERSION
+    used["Java of drivers and executors"] = re.findall(r"<maven.compiler.release>(\d+)<", pom)[0]
+    used["Python"] = re.findall(r'requires-python = ">=([\d.]+),', (ROOT / "pyproject.toml").read_text())[0]
+    assert versions_on_the_page() == used
