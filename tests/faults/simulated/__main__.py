@@ -26,7 +26,9 @@ def result_of(seed: int) -> tuple[int, Counter[str], str, str | None]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         result = run_seed(seed)
-    except Exception as error:  # any end but a good one is a defect
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # any end but a good one is a defect, a simulated death that comes through, too
         return seed, Counter(), "", f"{type(error).__name__}: {error}"
     return seed, result.injected, result.trace, None
 

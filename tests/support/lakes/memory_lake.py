@@ -29,6 +29,7 @@ from tiering.lake.layouts import Layout
 from tiering.lake.marker import Marker
 from tiering.lake.proof.row_checksum import MODULUS
 from tiering.lake.rules.commit_check import check_committable
+from tiering.lake.rules.hints import replaced_hint
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 Range = tuple[BucketKey, int, int, str]
@@ -208,7 +209,9 @@ class MemoryFactory:
 
     def create_writer(self, context: WriterInitContext) -> MemoryWriter:
         if self._uuid != context.lake_table_uuid:
-            raise LakeTableReplaced(f"the lake table {self._path} is {self._uuid}, not {context.lake_table_uuid}")
+            raise LakeTableReplaced(
+                f"the lake table {self._path} is {self._uuid}, not {context.lake_table_uuid}", hint=replaced_hint(self._path)
+            )
         return MemoryWriter(self._lake, context)
 
     def create_committer(self) -> MemoryCommitter:

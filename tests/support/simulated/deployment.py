@@ -142,7 +142,7 @@ class Deployment:
         self.cluster.collect_garbage()
         self.in_background(lambda: tick(self.coordinator))
         for pool in self._pools:
-            pool.run()
+            self.in_background(pool.run)
         for tierer in self.tierers:
             if not tierer.asleep and tierer.leases is not None:
                 self._quietly(tierer.leases.turn)

@@ -87,7 +87,7 @@ class Invariants:
         self.lake_table_of[table_id] = request.uuid
         for key in [key for key in self.rewritten if key[0] == table_id]:
             self.rewritten[key] += 1
-            if not is_round:
+            if not is_round or key[1] not in request.marker.buckets:  # its partition was dropped
                 del self.rewritten[key]
             else:
                 self._require(self.rewritten[key] < 2, f"bucket {key[1]} of {request.path} goes on though its log was rewritten")

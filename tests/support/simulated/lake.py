@@ -22,6 +22,7 @@ from tiering.lake.maintenance import LakeSurvey, StoredFile
 from tiering.lake.marker import Marker
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.lake.rules.hints import replaced_hint
 from tiering.model.tables import SNAPSHOT_OFFSET, BucketKey, TableInfo, TablePath, TableType
 
 UNAVAILABLE = 0.003
@@ -233,7 +234,9 @@ class SimulatedFactory(MemoryFactory):
 
     def create_writer(self, context: WriterInitContext) -> SimulatedWriter:  # type: ignore[override]
         if self._uuid != context.lake_table_uuid:
-            raise LakeTableReplaced(f"the lake table {self._path} is {self._uuid}, not {context.lake_table_uuid}")
+            raise LakeTableReplaced(
+                f"the lake table {self._path} is {self._uuid}, not {context.lake_table_uuid}", hint=replaced_hint(self._path)
+            )
         return SimulatedWriter(self._lake, self._path, context)
 
     def create_committer(self) -> SimulatedCommitter:

@@ -30,6 +30,7 @@ from tiering.lake.iceberg.schema.partition_values import file_place, partition_p
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder
 from tiering.lake.iceberg.writing.row_places import row_places
 from tiering.lake.iceberg.writing.writer import FileTarget, IcebergWriter, RowFiles
+from tiering.lake.rules.hints import replaced_hint
 from tiering.lake.writing.naming import file_prefix
 from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard
@@ -93,6 +94,7 @@ class IcebergTieringFactory:
         if context.lake_table_uuid != state.table_uuid:
             raise LakeTableReplaced(
                 f"the lake table {context.table.path} is {state.table_uuid}; this round was planned for {context.lake_table_uuid}",
+                hint=replaced_hint(context.table.path),
                 table_path=context.table.path,
             )
         place = file_place(context.table, context.bucket, context.partition_name, state.schema)

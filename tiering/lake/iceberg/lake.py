@@ -43,6 +43,7 @@ from tiering.lake.iceberg.schema.partition_values import file_place
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.lake.rules.hints import absent_hint
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.library_guards.answer_deadlines import AnswerDeadlines
 from tiering.model.tables import BucketKey, TableInfo, TablePath
@@ -159,7 +160,11 @@ class IcebergLake:
                 why = send_new_columns(self._open(), loaded, columns)
             again = self._load(table.path)
             if again is None:
-                raise LakeTableReplaced(f"the lake table {table.path} was dropped while columns were added to it", table_path=table.path)
+                raise LakeTableReplaced(
+                    f"the lake table {table.path} was dropped while columns were added to it",
+                    hint=absent_hint(table.path),
+                    table_path=table.path,
+                )
             loaded = again
         if not check_drift(table, loaded.metadata):
             return loaded
@@ -202,7 +207,7 @@ class IcebergLake:
         if state is None:
             loaded = self._load(table.path)
             if loaded is None:
-                raise LakeTableReplaced(f"there is no lake table {table.path}", table_path=table.path)
+                raise LakeTableReplaced(f"there is no lake table {table.path}", hint=absent_hint(table.path), table_path=table.path)
             state = TableState.of(loaded)
         with self._errors("open the lake's catalog"):
             return IcebergTieringFactory(state, self._open(), self._sent)

@@ -20,6 +20,7 @@ from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles
 from tiering.lake.paimon.writing.primary_key_writer import PaimonPrimaryKeyWriter
 from tiering.lake.paimon.writing.sorted_files import SortedFiles
 from tiering.lake.paimon.writing.writer import PaimonLogWriter, WriterTarget
+from tiering.lake.rules.hints import replaced_hint
 from tiering.lake.writing.naming import file_prefix
 from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces
@@ -61,6 +62,7 @@ class PaimonTieringFactory:
         if context.lake_table_uuid != state.table_uuid:
             raise LakeTableReplaced(
                 f"the lake table {context.table.path} is {state.table_uuid}; this round was planned for {context.lake_table_uuid}",
+                hint=replaced_hint(context.table.path),
                 table_path=context.table.path,
             )
         texts = partition_texts(context.table, context.partition_name)

@@ -38,6 +38,7 @@ from tiering.lake.paimon.schema.partitions import partition_texts, partition_val
 from tiering.lake.paimon.schema.stored_schema import first_schema, with_columns
 from tiering.lake.paimon.schema.types import written_type
 from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.lake.rules.hints import absent_hint
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import BUCKET_COLUMN, BucketKey, TableInfo, TablePath
 
@@ -170,7 +171,7 @@ class PaimonLake:
         if state is None:
             loaded = self._load(table.path)
             if loaded is None:
-                raise LakeTableReplaced(f"there is no lake table {table.path}", table_path=table.path)
+                raise LakeTableReplaced(f"there is no lake table {table.path}", hint=absent_hint(table.path), table_path=table.path)
             state = _state(loaded)
         return PaimonTieringFactory(state, partial(PaimonCommitter, sent=self._sent))
 
@@ -209,7 +210,9 @@ class PaimonLake:
     def _loaded_again(self, path: TablePath) -> LoadedTable:
         loaded = self._load(path)
         if loaded is None:
-            raise LakeTableReplaced(f"the lake table {path} was dropped while it was made or changed", table_path=path)
+            raise LakeTableReplaced(
+                f"the lake table {path} was dropped while it was made or changed", hint=absent_hint(path), table_path=path
+            )
         return loaded
 
 

@@ -23,7 +23,15 @@ from tiering.errors import (
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignWalk, SharedRecords
 from tiering.lake.marker import Marker, TieredRange
-from tiering.lake.rules.hints import go_on_hint, new_table_hint, newest_tiering_commit, reconcile_call, set_reference, tier_call
+from tiering.lake.rules.hints import (
+    absent_hint,
+    go_on_hint,
+    new_table_hint,
+    newest_tiering_commit,
+    reconcile_call,
+    set_reference,
+    tier_call,
+)
 from tiering.lake.rules.history import check_history, foreign_tiering, is_foreign_tiering
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, Offsets, TablePath
@@ -222,8 +230,7 @@ def _check_absent(known: KnownLake) -> None:
     if known.lake_table_uuid is not None:
         raise LakeTableReplaced(
             f"the lake table of {known.path or f'table {known.table_id}'} is gone; its uuid was {known.lake_table_uuid}",
-            hint=f"Bring it back into the lake's catalog, then {tier_call(known.path)}. Or have a new one made, filled from what KV "
-            f"snapshots and log still hold: {reconcile_call(known.path, 'retier')}.",
+            hint=absent_hint(known.path),
             table_id=known.table_id,
             lake_table_uuid=known.lake_table_uuid,
         )

@@ -13,6 +13,7 @@ from tiering.errors import Fenced, LakeTableReplaced, RoundFailed
 from tiering.lake.base import Committable, LakeView, WriteResult
 from tiering.lake.marker import Marker
 from tiering.lake.proof.bucket_proof import advanced
+from tiering.lake.rules.hints import replaced_hint
 from tiering.model.tables import BucketKey
 
 
@@ -21,6 +22,7 @@ def check_committable(committable: Committable, base: LakeView, marker: Marker) 
     if marker.lake_table_uuid != base.table_uuid:
         raise LakeTableReplaced(
             f"round {marker.round_id} was made for the lake table {marker.lake_table_uuid}; {base.path} is {base.table_uuid} now",
+            hint=replaced_hint(base.path),
             table_path=base.path,
             round_id=marker.round_id,
         )

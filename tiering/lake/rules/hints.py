@@ -29,6 +29,22 @@ def new_table_hint(path: TablePath | None) -> str:
     )
 
 
+def absent_hint(path: TablePath | None) -> str:
+    """Advice where the lake table that was tiered to is gone."""
+    return (
+        f"Bring it back into the lake's catalog, then {tier_call(path)}. Or have a new one made, filled from what KV snapshots and log "
+        f"still hold: {reconcile_call(path, 'retier')}."
+    )
+
+
+def replaced_hint(path: TablePath | None) -> str:
+    """Advice where another lake table stands in the place of the one that was tiered to, and nobody looked at what it holds."""
+    return (
+        f"Put the former lake table back in its place, then {tier_call(path)}. Or go on with the one that is there now: "
+        f"{reconcile_call(path, 'retier')}."
+    )
+
+
 def newest_tiering_commit(view: LakeView) -> str:
     """How the format knows it: `the tag lakeward-tiered names snapshot 5`, as a sentence without its end."""
     if view.reference is None:

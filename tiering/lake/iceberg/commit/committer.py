@@ -31,7 +31,7 @@ from tiering.lake.iceberg.writing.data_files import FilesPayload, decode_files
 from tiering.lake.marker import PATH_KEY, Marker, encode
 from tiering.lake.outside_errors import describe
 from tiering.lake.rules.commit_check import check_committable
-from tiering.lake.rules.hints import tier_call
+from tiering.lake.rules.hints import replaced_hint, tier_call
 from tiering.lake.writing.sent_rounds import SentRounds
 
 STAT_THREADS = 16
@@ -108,6 +108,7 @@ class IcebergCommitter:
                 raise LakeTableReplaced(
                     f"files of round {committable.round_id} were written for the lake table {payload.lake_table_uuid}, "
                     f"{base.path} is {base.table_uuid} now",
+                    hint=replaced_hint(base.path),
                     table_path=base.path,
                 )
         specs = {payload.spec_id for payload in payloads} or {table.metadata.default_spec_id}

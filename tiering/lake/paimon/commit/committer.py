@@ -31,6 +31,7 @@ from tiering.lake.paimon.schema.drift import check_written, drift
 from tiering.lake.paimon.schema.stored_schema import read_schema
 from tiering.lake.paimon.writing.payload import FilesPayload, decode_files
 from tiering.lake.rules.commit_check import check_committable
+from tiering.lake.rules.hints import replaced_hint
 from tiering.lake.writing.sent_rounds import SentRounds
 
 Publisher = Callable[[LoadedTable, int, bytes], None]
@@ -118,6 +119,7 @@ class PaimonCommitter:
                 raise LakeTableReplaced(
                     f"files of round {committable.round_id} were written for the lake table {payload.lake_table_uuid}, "
                     f"{base.path} is {base.table_uuid} now",
+                    hint=replaced_hint(base.path),
                     table_path=base.path,
                 )
         with lake_errors(f"read the columns of {base.path}", table_path=base.path), opened_table(loaded) as folder:

@@ -76,7 +76,9 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int]) 
 
 def _gather(held: RowOffsets, info: TableInfo, partition: str | None, path: Path) -> None:
     if path.suffix != ".parquet":
-        raise SchemaDrift(f"the lake table {info.path} has the file {path.name}, which is not Parquet", table_path=info.path)
+        raise SchemaDrift(
+            f"the lake table {info.path} has the file {path.name}, which is not Parquet", hint=accept_hint(info.path), table_path=info.path
+        )
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(columns=[BUCKET_COLUMN, OFFSET_COLUMN]):
             buckets, offsets = batch.column(BUCKET_COLUMN), batch.column(OFFSET_COLUMN).to_numpy()

@@ -41,7 +41,9 @@ def marker_in(loaded: LoadedTable, snapshot: StoredSnapshot) -> Marker | None:
         try:
             return decode(snapshot.properties, loaded.read_marker)
         except FileNotFoundError as error:
-            raise MarkerCorrupt(f"the file of the marker of {loaded.path} is missing: {error}", table_path=loaded.path) from error
+            raise MarkerCorrupt(
+                f"the file of the marker of {loaded.path} is missing: {error}", hint="Restore that file.", table_path=loaded.path
+            ) from error
 
 
 def _records(head: StoredSnapshot | None) -> int | None:
