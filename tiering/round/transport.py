@@ -180,7 +180,8 @@ class GrpcTransport:
 
     def _log_first_wait(self, state: RetryCallState) -> None:
         if state.attempt_number == 1:
-            log.warning("the coordinator does not answer; trying again until it does", uri=self._uri)
+            error = None if state.outcome is None else state.outcome.exception()
+            log.warning("the coordinator does not answer; trying again until it does", uri=self._uri, reason=str(error or ""))
 
     def _call(self, method: Callable[..., T], request: Any, timeout_seconds: float, metadata: CallMetadata | None = None) -> T:
         with self._connection.calling():

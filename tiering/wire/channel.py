@@ -17,9 +17,10 @@ import grpc
 import grpc.aio
 
 from tiering.access.client_access import ClientAccess, access_from_environment
-from tiering.errors import InvalidArgument
+from tiering.errors import InvalidArgument, ServiceUnreachable
 from tiering.wire.error_status import error_from_rpc
 from tiering.wire.security.client_channel import open_async_channel, open_channel
+from tiering.wire.security.tls_errors import insecure_connection
 
 DEFAULT_PORT = 7707
 _URI = re.compile(r"(?:lakeward://)?(?P<host>\[[0-9A-Fa-f:]+\]|[A-Za-z0-9_.-]+)(?::(?P<port>[0-9]{1,5}))?/?")
@@ -55,12 +56,15 @@ def host_and_port(host: str, port: int) -> str:
 
 
 @contextmanager
-def calling(uri: str) -> Iterator[None]:
+def calling(uri: str, access: ClientAccess | None = None) -> Iterator[None]:
     """Raises the error of a failed call inside as the one of `tiering.errors` that the service sent, or that tells why none came."""
     try:
         yield
     except grpc.RpcError as error:
-        raise error_from_rpc(error, uri) from error
+        failure = error_from_rpc(error, uri)
+        if access is not None and type(failure) is ServiceUnreachable:
+            failure = insecure_connection(failure.message, uri, target(uri), access) or failure
+        raise failure from error
 
 
 class Connection:
@@ -72,11 +76,12 @@ class Connection:
 
     def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
         self.uri = uri
-        self.channel = open_channel(target(uri), access or access_from_environment(), _OPTIONS)
+        self.access = access or access_from_environment()
+        self.channel = open_channel(target(uri), self.access, _OPTIONS)
 
     def calling(self) -> AbstractContextManager[None]:
         """For calls over the channel: see `calling`."""
-        return calling(self.uri)
+        return calling(self.uri, self.access)
 
     def close(self) -> None:
         """Ends the connection; harmless to repeat."""
@@ -94,11 +99,12 @@ class AsyncConnection:
 
     def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
         self.uri = uri
-        self.channel = open_async_channel(target(uri), access or access_from_environment(), _OPTIONS)
+        self.access = access or access_from_environment()
+        self.channel = open_async_channel(target(uri), self.access, _OPTIONS)
 
     def calling(self) -> AbstractContextManager[None]:
         """For calls over the channel: see `calling`."""
-        return calling(self.uri)
+        return calling(self.uri, self.access)
 
     async def close(self) -> None:
         """Ends the connection; harmless to repeat."""

@@ -27,6 +27,7 @@ from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
 from tiering.wire.channel import calling
+from tiering.wire.security.server_tls import ServerTls
 
 OPTIONS = CoordinatorOptions(
     tick_interval_ms=5,
@@ -90,14 +91,16 @@ async def serving(world: World) -> AsyncIterator[Served]:
 
 
 @contextmanager
-def at_uri(world: World | InlineDeployment, *interceptors: grpc.aio.ServerInterceptor[Any, Any], port: int = 0) -> Iterator[str]:
+def at_uri(
+    world: World | InlineDeployment, *interceptors: grpc.aio.ServerInterceptor[Any, Any], port: int = 0, tls: ServerTls | None = None
+) -> Iterator[str]:
     """Serves from an event loop in a thread, for clients that block or are processes. Yields the uri. Port 0: any that is free."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 
     async def start() -> RunningServer:
-        return await serve(world.coordinator, "127.0.0.1", port, interceptors=interceptors)
+        return await serve(world.coordinator, "127.0.0.1", port, interceptors=interceptors, tls=tls)
 
     server = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
     try:

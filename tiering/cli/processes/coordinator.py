@@ -39,6 +39,10 @@ from tiering.wire.security.call_authentication import CallAuthentication
 
 log = structlog.get_logger(__name__)
 
+_PROTECT = (
+    "Protect it with TLS (--server-cert, --server-key) and --auth; or listen on 127.0.0.1; or pass --insecure if the network is trusted."
+)
+
 
 @dataclass(frozen=True)
 class KeptHistory:
@@ -115,7 +119,7 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
 
     Raises SetupError: folder, port, another version's store.
     """
-    check_host(settings.host, settings.insecure)
+    check_host(settings.host, settings.insecure or settings.access.is_protected, _PROTECT)
     check_host(settings.monitoring.host, settings.insecure)
     health = CoordinatorHealth(settings.monitoring)
     folder = open_data_folder(settings.data)
@@ -140,7 +144,7 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
         interceptors: list[grpc.aio.ServerInterceptor[Any, Any]] = [] if traces is None else [traces]
         if access.authenticator is not None:
             interceptors.append(CallAuthentication(access.authenticator))
-        server = await serve(coordinator, settings.host, settings.port, [register], interceptors)
+        server = await serve(coordinator, settings.host, settings.port, [register], interceptors, settings.access.tls)
         health.serving(coordinator)
         try:
             with access.found_by_its_owner(server.address):

@@ -38,14 +38,15 @@ def monitoring(settings: MonitoringSettings, registry: CollectorRegistry, not_al
         server.close()
 
 
-def check_host(host: str, insecure: bool) -> None:
-    """Off loopback only with --insecure: this version has neither TLS nor tokens (DESIGN 10)."""
+def check_host(host: str, insecure: bool, hint: str = "Listen on 127.0.0.1, or pass --insecure if the network is trusted.") -> None:
+    """Off loopback only with --insecure, or where the service is protected otherwise (DESIGN 10). Raises SetupError with the hint."""
+    if not insecure and not is_loopback(host):
+        raise SetupError(f"refusing to listen on {host}: anyone who reaches that address could read and steer the tiering", hint=hint)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
     try:
-        loopback = ipaddress.ip_address(host.strip("[]")).is_loopback
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
-        loopback = host == "localhost"
-    if not loopback and not insecure:
-        raise SetupError(
-            f"refusing to listen on {host}: anyone who reaches that address could read and steer the tiering",
-            hint="Listen on 127.0.0.1, or pass --insecure if the network is trusted.",
-        )
+        return host == "localhost"

@@ -13,12 +13,16 @@ from pathlib import Path
 import structlog
 
 from tiering.access.authentication import Authenticator, OwnersToken, TokenAuthenticator
-from tiering.access.client_access import forget_user_token, keep_user_token
+from tiering.access.certificates import CertificateAuthenticator
+from tiering.access.client_access import TLS_CA, TLS_CERT, TLS_KEY, TOKEN_FILE, access_from_environment, forget_user_token, keep_user_token
 from tiering.access.identity import Authentication, Identity
+from tiering.access.oidc_settings import OidcSettings
 from tiering.access.tokens import TokenFile, new_token, write_private
 from tiering.cli.commands.token import ACCESS_FOLDER, tokens_path
 from tiering.cli.terminal.access_options import Auth
 from tiering.errors import SetupError
+from tiering.wire.channel import host_and_port
+from tiering.wire.security.server_tls import ServerTls, certificate_names
 
 OWNER_TOKEN_FILE = "owner.token"
 
@@ -31,6 +35,13 @@ class AccessSettings:
 
     auth: Auth = Auth.NONE
     tokens: Path | None = None
+    tls: ServerTls | None = None
+    oidc: OidcSettings | None = None
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether it may be reached from other machines: what is said is encrypted, and who says it is known."""
+        return self.auth is not Auth.NONE and self.tls is not None
 
 
 @dataclass(frozen=True)
@@ -72,14 +83,28 @@ def open_access(settings: AccessSettings, data: Path) -> ServiceAccess:
     """
     if settings.auth is Auth.NONE:
         return ServiceAccess()
-    file = TokenFile(tokens_path(data, settings.tokens))
-    file.check()
+    others = _authenticator(settings, data)
     owner = Identity(_user_name(), Authentication.TOKEN, is_owner=True)
     token, _ = new_token(owner.principal, datetime.now(UTC))
     path = owner_token_path(data)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     write_private(path, token + "\n")
-    return ServiceAccess(OwnersToken(token, owner, TokenAuthenticator(file)), token, data)
+    return ServiceAccess(OwnersToken(token, owner, others), token, data)
+
+
+def _authenticator(settings: AccessSettings, data: Path) -> Authenticator:
+    """Of everybody but the owner."""
+    if settings.auth is Auth.MTLS:
+        return CertificateAuthenticator()
+    if settings.oidc is not None:
+        from tiering.access.oidc import OidcAuthenticator
+
+        provider = OidcAuthenticator(settings.oidc)
+        provider.check()
+        return provider
+    file = TokenFile(tokens_path(data, settings.tokens))
+    file.check()
+    return TokenAuthenticator(file)
 
 
 def _user_name() -> str:
@@ -87,3 +112,32 @@ def _user_name() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return f"uid-{os.geteuid()}"
+
+
+def check_tierer_access(settings: AccessSettings) -> None:
+    """Raises SetupError if the tierer of `lakeward up` could not connect."""
+    shown = access_from_environment()
+    if settings.tls is not None and settings.tls.client_ca is not None and (shown.tls_cert is None or shown.tls_key is None):
+        raise SetupError(
+            "with --client-ca the tierer of `lakeward up` needs a certificate, too",
+            hint=f"Put the paths of one and of its key into {TLS_CERT} and {TLS_KEY}.",
+        )
+
+
+def tierer_access(settings: AccessSettings, data: Path) -> dict[str, str]:
+    """What the tierer of `lakeward up` shows and trusts, as environment variables: the owner's token, the service's own certificate."""
+    shown = {} if settings.auth is Auth.NONE else {TOKEN_FILE: str(owner_token_path(data))}
+    if settings.tls is not None and access_from_environment().tls_ca is None:
+        shown[TLS_CA] = str(settings.tls.certificate.expanduser().resolve())
+    return shown
+
+
+def tierer_uri(settings: AccessSettings, uri: str) -> str:
+    """Where the tierer of `lakeward up` finds the service: under a name of its certificate."""
+    if settings.tls is None:
+        return uri
+    names = certificate_names(settings.tls)
+    host, _, port = uri.rpartition(":")
+    on_this_machine = [name for name in (host.strip("[]"), "127.0.0.1", "localhost", "::1") if name in names]
+    name = next(iter([*on_this_machine, *names]), host)
+    return host_and_port(name, int(port))

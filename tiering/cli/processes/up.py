@@ -11,12 +11,10 @@ from pathlib import Path
 
 import structlog
 
-from tiering.access.client_access import TOKEN_FILE
 from tiering.child_process import module_command
 from tiering.cli.processes.coordinator import CoordinatorSettings, RunningCoordinator, announce, running_coordinator, stop_signal
-from tiering.cli.processes.service_access import owner_token_path
+from tiering.cli.processes.service_access import check_tierer_access, tierer_access, tierer_uri
 from tiering.cli.spark.java import require_java
-from tiering.cli.terminal.access_options import Auth
 from tiering.cli.terminal.logs import LogFormat
 from tiering.errors import SetupError
 from tiering.files.rotated_log import MOST_BYTES, rotate
@@ -53,6 +51,7 @@ class UpSettings:
 async def serve_up(settings: UpSettings) -> None:
     """Prints the ready line when all parts serve; runs until SIGTERM or SIGINT. Raises SetupError."""
     _check_ports(settings)
+    check_tierer_access(settings.coordinator.access)
     require_java()
     stopping = stop_signal()
     async with running_coordinator(settings.coordinator, stopping) as running:
@@ -141,7 +140,9 @@ async def _tierer_status(settings: UpSettings, uri: str) -> int | str:
 
 
 async def _start_tierer(settings: UpSettings, uri: str) -> asyncio.subprocess.Process:
-    command = module_command("tiering.cli.main", "tierer", "--uri", uri, "--master", settings.master)
+    command = module_command(
+        "tiering.cli.main", "tierer", "--uri", tierer_uri(settings.coordinator.access, uri), "--master", settings.master
+    )
     command += ["--slots", str(settings.slots), "--log-level", settings.log_level, "--log-format", settings.log_format.value]
     command += ["--stalled-after", f"{settings.stalled_after_ms} ms", "--parent-pid", str(os.getpid())]
     if settings.tierer_metrics_port is not None:
@@ -149,17 +150,15 @@ async def _start_tierer(settings: UpSettings, uri: str) -> asyncio.subprocess.Pr
         command += ["--insecure"] if settings.coordinator.insecure else []
     for pair in settings.conf:
         command += ["--conf", pair]
-    environment = {**os.environ, **lake_environment(settings.coordinator.lake_properties or {}), **_access(settings)}
+    environment = {
+        **os.environ,
+        **lake_environment(settings.coordinator.lake_properties or {}),
+        **tierer_access(settings.coordinator.access, _data(settings)),
+    }
     with _log_file(settings).open("ab") as output:
         return await asyncio.create_subprocess_exec(
             *command, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
-
-
-def _access(settings: UpSettings) -> dict[str, str]:
-    """What the tierer shows: the token of the service's owner."""
-    data = settings.coordinator.data.expanduser().resolve()
-    return {} if settings.coordinator.access.auth is Auth.NONE else {TOKEN_FILE: str(owner_token_path(data))}
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -178,4 +177,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _log_file(settings: UpSettings) -> Path:
-    return settings.coordinator.data.expanduser().resolve() / "logs" / "tierer.log"
+    return _data(settings) / "logs" / "tierer.log"
+
+
+def _data(settings: UpSettings) -> Path:
+    return settings.coordinator.data.expanduser().resolve()

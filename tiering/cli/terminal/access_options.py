@@ -20,6 +20,8 @@ class Auth(StrEnum):
     """How a service learns who calls."""
 
     TOKEN = "token"
+    MTLS = "mtls"
+    OIDC = "oidc"
     NONE = "none"
 
 
@@ -29,6 +31,32 @@ AuthOption = Annotated[
 ]
 TokensOption = Annotated[
     Path | None, typer.Option("--tokens", help="The file of tokens (`lakeward token`). Default: access/tokens.json in the data folder.")
+]
+
+_SERVER = "TLS and identity"
+_FROM_PROVIDER = "JWTs of an identity provider (--auth oidc)"
+ServerCertOption = Annotated[
+    Path | None, typer.Option("--server-cert", help="PEM: the service's certificate chain; with it TLS is spoken.", rich_help_panel=_SERVER)
+]
+ServerKeyOption = Annotated[Path | None, typer.Option("--server-key", help="PEM: the key of that certificate.", rich_help_panel=_SERVER)]
+ClientCaOption = Annotated[
+    Path | None,
+    typer.Option("--client-ca", help="PEM: who may vouch for clients; with it all of them show a certificate.", rich_help_panel=_SERVER),
+]
+IssuerOption = Annotated[str | None, typer.Option("--oidc-issuer", help="The `iss` of its tokens.", rich_help_panel=_FROM_PROVIDER)]
+AudienceOption = Annotated[
+    str | None, typer.Option("--oidc-audience", help="The `aud` that tokens for this service have.", rich_help_panel=_FROM_PROVIDER)
+]
+JwksOption = Annotated[
+    str | None, typer.Option("--oidc-jwks", help="Its public keys, a JWKS: an https URL or a file.", rich_help_panel=_FROM_PROVIDER)
+]
+PrincipalClaimOption = Annotated[
+    str, typer.Option("--oidc-principal", help="The claim with the principal.", rich_help_panel=_FROM_PROVIDER)
+]
+GroupsClaimOption = Annotated[str, typer.Option("--oidc-groups", help="The claim with the list of groups.", rich_help_panel=_FROM_PROVIDER)]
+AlgorithmOption = Annotated[
+    list[str] | None,
+    typer.Option("--oidc-algorithm", help="A signature that counts; repeat it. Default: RS256 and ES256.", rich_help_panel=_FROM_PROVIDER),
 ]
 
 _CLIENT_OPTIONS = {

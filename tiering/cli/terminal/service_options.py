@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tiering.cli.terminal.access_options import Auth, AuthOption, TokensOption
+from tiering.access.oidc_settings import OidcSettings
+from tiering.cli.terminal.access_options import (
+    AlgorithmOption,
+    AudienceOption,
+    Auth,
+    AuthOption,
+    ClientCaOption,
+    GroupsClaimOption,
+    IssuerOption,
+    JwksOption,
+    PrincipalClaimOption,
+    ServerCertOption,
+    ServerKeyOption,
+    TokensOption,
+)
 from tiering.cli.terminal.cluster_options import (
     FlussClusterIdOption,
     FlussHeldTablesOption,
@@ -41,6 +55,7 @@ from tiering.cli.terminal.options import (
     TimeoutOption,
 )
 from tiering.coordinator.options import CoordinatorOptions
+from tiering.errors import InvalidArgument
 from tiering.files.private_files import keep_files_private
 from tiering.model.tables import DEFAULT_LAKE_FORMAT
 from tiering.telemetry.metrics import DEFAULT_TABLES
@@ -48,6 +63,8 @@ from tiering.wire.channel import DEFAULT_PORT
 
 if TYPE_CHECKING:
     from tiering.cli.processes.coordinator import CoordinatorSettings
+    from tiering.cli.processes.service_access import AccessSettings
+    from tiering.wire.security.server_tls import ServerTls
 
 _DEFAULTS = CoordinatorOptions()
 
@@ -77,6 +94,15 @@ class ServiceOptions:
     create_lake_tables: CreateLakeTablesOption = False
     auth: AuthOption = Auth.NONE
     tokens: TokensOption = None
+    server_cert: ServerCertOption = None
+    server_key: ServerKeyOption = None
+    client_ca: ClientCaOption = None
+    oidc_issuer: IssuerOption = None
+    oidc_audience: AudienceOption = None
+    oidc_jwks: JwksOption = None
+    oidc_principal: PrincipalClaimOption = OidcSettings.principal
+    oidc_groups: GroupsClaimOption = OidcSettings.groups
+    oidc_algorithm: AlgorithmOption = None
     insecure: InsecureOption = False
     metrics_port: MetricsPortOption = None
     metrics_host: MetricsHostOption = "127.0.0.1"
@@ -89,7 +115,6 @@ class ServiceOptions:
         # Here and not above: the other commands, and their help, do without what it needs.
         from tiering.cli.processes.coordinator import BacklogRounds, CoordinatorSettings, KeptHistory
         from tiering.cli.processes.monitoring import MonitoringSettings
-        from tiering.cli.processes.service_access import AccessSettings
 
         configure_logging(self.log_level, self.log_format)
         keep_files_private()
@@ -113,5 +138,32 @@ class ServiceOptions:
             MonitoringSettings(self.metrics_port, self.metrics_host, self.metrics_tables),
             BacklogRounds(self.backlog_reset_after_ms, self.backlog_duration_factor),
             DEFAULT_LAKE_FORMAT if lake is None else lake.format or DEFAULT_LAKE_FORMAT,
-            AccessSettings(self.auth, self.tokens),
+            self._access(),
         )
+
+    def _access(self) -> AccessSettings:
+        from tiering.cli.processes.service_access import AccessSettings
+
+        return AccessSettings(self.auth, self.tokens, self._tls(), self._oidc())
+
+    def _tls(self) -> ServerTls | None:
+        """Raises InvalidArgument for options that need others."""
+        if self.server_cert is None or self.server_key is None:
+            if (self.server_cert, self.server_key, self.client_ca) != (None, None, None):
+                raise InvalidArgument("TLS needs --server-cert and --server-key", hint="Name both files.")
+            if self.auth is Auth.MTLS:
+                raise InvalidArgument("mTLS needs TLS", hint="Name --server-cert, --server-key and --client-ca.")
+            return None
+        if self.auth is Auth.MTLS and self.client_ca is None:
+            raise InvalidArgument("mTLS needs --client-ca", hint="It says whose certificates clients may show.")
+        from tiering.wire.security.server_tls import ServerTls
+
+        return ServerTls(self.server_cert, self.server_key, self.client_ca)
+
+    def _oidc(self) -> OidcSettings | None:
+        if self.auth is not Auth.OIDC:
+            return None
+        if not (self.oidc_issuer and self.oidc_audience and self.oidc_jwks):
+            raise InvalidArgument("OIDC needs --oidc-issuer, --oidc-audience and --oidc-jwks", hint="Name all three.")
+        algorithms = self.oidc_algorithm or OidcSettings.algorithms
+        return OidcSettings(self.oidc_issuer, self.oidc_audience, self.oidc_jwks, self.oidc_principal, self.oidc_groups, tuple(algorithms))

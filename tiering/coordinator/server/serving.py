@@ -15,6 +15,7 @@ from tiering.coordinator.server.services import ControlService, Pools, StatusSer
 from tiering.errors import SetupError
 from tiering.rpc.v1 import control_pb2_grpc, coordinator_pb2_grpc, status_pb2_grpc
 from tiering.wire.channel import host_and_port
+from tiering.wire.security.server_tls import ServerTls, server_credentials
 from tiering.wire.server import open_server
 
 STOP_SECONDS = 2.0
@@ -77,13 +78,16 @@ async def serve(
     port: int,
     extra: Sequence[Registration] = (),
     interceptors: Sequence[grpc.aio.ServerInterceptor[Any, Any]] = (),
+    tls: ServerTls | None = None,
 ) -> RunningServer:
     """Starts all services of `coordinator`, and those of `extra`, on one port; port 0 picks a free one.
 
-    `interceptors` go before the server's guard.
+    `interceptors` go before the server's guard. `tls` None = plain text.
 
-    Tables of the cluster are known when it returns, if the cluster answers. Raises SetupError for a port that cannot be had.
+    Tables of the cluster are known when it returns, if the cluster answers. Raises SetupError for a port that cannot be had, and for files
+    of TLS that are of no use.
     """
+    credentials = None if tls is None else server_credentials(tls)
     server = open_server(before_guard=interceptors)
     pools = Pools()
     status_pb2_grpc.add_TieringStatusServicer_to_server(StatusService(coordinator, pools), server)
@@ -93,7 +97,8 @@ async def serve(
         register(server)
     health = add_to_server(server)
     try:
-        bound = server.add_insecure_port(host_and_port(host, port))
+        address = host_and_port(host, port)
+        bound = server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
     except RuntimeError as error:
         pools.close()
         raise SetupError(

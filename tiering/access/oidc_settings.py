@@ -1,0 +1,33 @@
+"""What a service takes of an identity provider's tokens."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tiering.errors import InvalidArgument
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+"""Signatures with a key pair, and none with a shared secret: a published key must never count as one."""
+
+
+@dataclass(frozen=True)
+class OidcSettings:
+    """`jwks`: a URL (https, or http on loopback) or a file. `principal` and `groups` name claims."""
+
+    issuer: str
+    audience: str
+    jwks: str
+    principal: str = "sub"
+    groups: str = "groups"
+    algorithms: Sequence[str] = ("RS256", "ES256")
+
+    def check(self) -> None:
+        """Raises InvalidArgument."""
+        unknown = [name for name in self.algorithms if name not in ALGORITHMS]
+        if unknown or not self.algorithms:
+            raise InvalidArgument(f"--oidc-algorithm {', '.join(unknown)!r} is none of {', '.join(ALGORITHMS)}")
+        url = urllib.parse.urlsplit(self.jwks)
+        if url.scheme == "http" and url.hostname not in ("127.0.0.1", "localhost", "::1"):
+            raise InvalidArgument("--oidc-jwks must be https: whoever changes the keys on their way is whom they like", hint="Or a file.")

@@ -1,0 +1,118 @@
+"""TLS of the server: its certificate, whom it takes for a client's issuer, and new files while it runs.
+
+gRPC asks for the files with each new connection; those that are open keep what they began with. Files that do not fit together, or a
+certificate that has expired, change nothing: the ones before stay in force, loudly, until the files are mended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import grpc
+import structlog
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+from tiering.access.tokens import file_version
+from tiering.errors import SetupError
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ServerTls:
+    """Files, PEM. `client_ca` None = clients show no certificate; else all of them must show one that it vouches for."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All of them."""
+        return (self.certificate, self.key) + (() if self.client_ca is None else (self.client_ca,))
+
+
+def server_credentials(tls: ServerTls) -> grpc.ServerCredentials:
+    """What a secure port is opened with. Raises SetupError for files that are of no use now."""
+    reload = _Reload(tls)
+    configuration = reload.first()
+    changed: Any = reload.changed  # it may return None, which its stubs do not know
+    return grpc.dynamic_ssl_server_credentials(configuration, changed, require_client_authentication=tls.client_ca is not None)
+
+
+class _Reload:
+    def __init__(self, tls: ServerTls) -> None:
+        self._tls = tls
+        self._versions = self._now()
+
+    def first(self) -> grpc.ServerCertificateConfiguration:
+        return read_configuration(self._tls)
+
+    def changed(self) -> grpc.ServerCertificateConfiguration | None:
+        """The new files; None = the ones before. gRPC calls it in a thread of its own, and would end connections for an exception."""
+        versions = self._now()
+        if versions == self._versions:
+            return None
+        try:
+            configuration = read_configuration(self._tls)
+        except SetupError as error:
+            log.error("new files of TLS are of no use; those before stay in force", reason=error.message)
+            return None
+        finally:
+            self._versions = versions
+        log.info("new files of TLS are in force", certificate=str(self._tls.certificate))
+        return configuration
+
+    def _now(self) -> tuple[object, ...]:
+        return tuple(file_version(file) for file in self._tls.files)
+
+
+def read_configuration(tls: ServerTls) -> grpc.ServerCertificateConfiguration:
+    """The files' contents, after a look whether they fit together. Raises SetupError."""
+    certificate, key = _read(tls.certificate, "--server-cert"), _read(tls.key, "--server-key")
+    client_ca = None if tls.client_ca is None else _read(tls.client_ca, "--client-ca")
+    chain = _certificates(certificate, tls.certificate, "--server-cert")
+    if client_ca is not None and tls.client_ca is not None:
+        _certificates(client_ca, tls.client_ca, "--client-ca")
+    try:
+        public = load_pem_private_key(key, None).public_key()
+    except (ValueError, TypeError) as error:
+        raise SetupError(f"{tls.key} of --server-key is no private key without a password", hint="It is PEM, PKCS#8 or PKCS#1.") from error
+    form = Encoding.DER, PublicFormat.SubjectPublicKeyInfo
+    if public.public_bytes(*form) != chain[0].public_key().public_bytes(*form):
+        raise SetupError(
+            f"the key {tls.key} is not that of the certificate {tls.certificate}", hint="Name the two files that were made together."
+        )
+    if chain[0].not_valid_after_utc <= datetime.now(UTC):
+        raise SetupError(
+            f"the certificate {tls.certificate} expired at {chain[0].not_valid_after_utc:%Y-%m-%d %H:%M} UTC", hint="Have it renewed."
+        )
+    return grpc.ssl_server_certificate_configuration([(key, certificate)], client_ca)
+
+
+def certificate_names(tls: ServerTls) -> list[str]:
+    """Hosts and addresses for which the server's certificate holds. Raises SetupError."""
+    certificate = _certificates(_read(tls.certificate, "--server-cert"), tls.certificate, "--server-cert")[0]
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return [*map(str, names.get_values_for_type(x509.IPAddress)), *names.get_values_for_type(x509.DNSName)]
+
+
+def _read(path: Path, option: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SetupError(f"the file {path} of {option} cannot be read: {error.strerror}", hint="Check its path and its rights.") from error
+
+
+def _certificates(content: bytes, path: Path, option: str) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(content)
+    except ValueError as error:
+        raise SetupError(f"{path} of {option} holds no certificate", hint="It is PEM, and begins with the server's own.") from error
