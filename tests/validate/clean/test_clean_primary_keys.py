@@ -100,6 +100,33 @@ def test_a_bucket_that_is_written_anew_by_us_has_footers_of_all_its_rows(world: 
     assert marker.proofs[BucketKey(None, 0)].rows == sum(40 - sequence % 3 for sequence in range(12))
 
 
+@pytest.mark.parametrize("compacted", [False, True])
+def test_rows_of_a_former_partition_are_not_written_anew_as_rows_of_the_present_one(world: LakeWorld, compacted: bool) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("day", pa.string(), nullable=False)])
+    visits = world.primary_key_table("visits", 1, schema, ("id", "day"), ("day",), datalake_layout="clean")
+
+    def visit(sequence: int, ids: range) -> None:
+        rows = pa.table({"id": list(ids), "day": ["d0"] * len(ids)}, schema=schema)
+        world.storage.upsert(visits.path, rows, f"writer-{sequence}", 0)
+        world.tier(visits)
+
+    visit(0, range(10))
+    if compacted:
+        loaded = world.iceberg(visits)
+        loaded.overwrite(loaded.scan().to_arrow())
+    world.storage.drop_partition(visits.path, "d0")
+    for sequence in range(1, 4):  # most of what stands there dies: the rest is written anew
+        visit(sequence, range(8))
+    results = check(world, visits)
+    assert not faults(results)
+    former = "not in the log, or of a" if compacted else "2 rows are older than the partition's log: of a"
+    [(_, scope, said)] = [entry for entry in untold(results) if entry[0] == "rows"]
+    assert (scope, former in str(said)) == ("d0/0", True)
+    files = [len(read(file)) for file in data_files(world, visits)]
+    assert sorted(files) == [8, 10], "the round's file alone was written anew"
+    assert sorted(world.iceberg(visits).scan().to_arrow()["id"].to_pylist()) == list(range(10))
+
+
 def test_rows_of_a_kv_snapshot_and_a_log_that_was_cut(world: LakeWorld) -> None:
     planes = world.primary_key_table("planes", buckets=1, log_ttl="1 s", datalake_layout="clean")
     upsert(world, planes, 0, {key: f"row {key}" for key in range(10)})

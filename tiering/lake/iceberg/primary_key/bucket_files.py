@@ -54,7 +54,7 @@ class BucketFiles:
     deletes: tuple[LiveFile, ...] = ()
     equality_deletes: tuple[LiveFile, ...] = ()
     shared: frozenset[str] = frozenset()
-    """Locations of those that may hold, or delete, rows of other buckets, too."""
+    """Locations of those that may hold, or delete, rows of other buckets, too, or of a former partition."""
 
     @property
     def own(self) -> BucketFiles:
@@ -171,7 +171,7 @@ def _base(snapshot_id: int, files: Sequence[DataFile], shared: frozenset[str]) -
 
 
 def replaced_partitions(changes: Sequence[BucketChange], base: LakeView, table: Table) -> frozenset[PartitionValue]:
-    """The partitions of which all files are replaced, at `base`'s head. A bucket that shares its partition value names its files instead
+    """The partitions of which all files are replaced, at `base`'s head. A bucket of which files stay names those that go instead
     (`BucketChange.obsolete`).
 
     Raises BaseMoved if a foreign commit added or removed data files of a bucket since its rows were looked up, or delete files of one
@@ -190,7 +190,7 @@ def replaced_partitions(changes: Sequence[BucketChange], base: LakeView, table: 
                     table_path=base.path,
                     lake_snapshot_id=base.head,
                 )
-    return frozenset(change.partition for change in changes if change.rewritten and change.bucket is None)
+    return frozenset(change.partition for change in changes if change.rewritten and change.bucket is None and not change.obsolete)
 
 
 def _check_once(changes: Sequence[BucketChange], base: LakeView) -> None:

@@ -2,8 +2,8 @@
 
 A round of a bucket has one writer. Changes are kept aside (`Spool`) until all are known, since only the last one of a key counts;
 then the keys of the bucket's live data files are read once, and nothing else of them. A bucket with too many dead rows or small
-files is written anew instead (`rewrite_rule`). Files that hold rows of other buckets, too, are never removed: rows in them die by
-position. Memory is bounded by a few row groups, some bytes for each row that stands in the bucket's files and for each change; keys
+files is written anew instead (`rewrite_rule`). Files that hold rows of other buckets, too, or that may hold those of a former partition,
+are never removed: rows in them die by position. Memory is bounded by a few row groups, some bytes for each row that stands in the bucket's files and for each change; keys
 beyond a million are compared by DuckDB within its own limit.
 """
 
@@ -29,6 +29,7 @@ from tiering.lake.iceberg.primary_key.parquet_files import key_rows, open_parque
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
 from tiering.lake.iceberg.primary_key.rewrite_rule import are_deletes_merged, is_to_be_rewritten
 from tiering.lake.iceberg.primary_key.shared_files import rows_of_bucket
+from tiering.lake.iceberg.reading.file_footers import footer_of
 from tiering.lake.iceberg.schema.layout import bucket_keys
 from tiering.lake.iceberg.schema.partition_values import FilePlace
 from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilder, encode_files
@@ -103,7 +104,7 @@ class PrimaryKeyWriter:
             dead = self._dead(base) if looks_at_rows else _Dead()
             dying = self._dying_with_bucket(base, dead) if replaced else self._dying(base, dead.rows, self._changed(last))
             deletes, added = _count(dying), int(upserts.sum())
-            rewritten = replaced or (looks_at_rows and self._is_to_be_rewritten(base.own, _union(dead.rows, dying), added))
+            base, rewritten = (base, replaced) if replaced or not looks_at_rows else self._rewriting(base, _union(dead.rows, dying), added)
             if rewritten and not replaced:
                 self._add_living(base.own, _union(dead.rows, dying))
             self._add_upserts(upserts)
@@ -150,6 +151,28 @@ class PrimaryKeyWriter:
     @staticmethod
     def _is_to_be_rewritten(own: BucketFiles, gone: Mapping[str, Mask], added: int) -> bool:
         return is_to_be_rewritten(own, sum(int(gone[file.location].sum()) for file in own.data if file.location in gone), added)
+
+    def _rewriting(self, base: BucketFiles, gone: Mapping[str, Mask], added: int) -> tuple[BucketFiles, bool]:
+        """Whether what lives in the bucket is written anew. Files that stay then are `shared` in the base that comes with it."""
+        if not self._is_to_be_rewritten(base.own, gone, added):
+            return base, False
+        if not (staying := self._perhaps_of_former_partitions(base.own)):
+            return base, True
+        base = replace(base, shared=base.shared | staying)
+        return base, self._is_to_be_rewritten(base.own, gone, added)
+
+    def _perhaps_of_former_partitions(self, base: BucketFiles) -> frozenset[str]:
+        """Files of a clean table whose rows may be those of a dropped partition of this name: in a file of this round its footer would
+        say that they came from the log of the present one. Somebody's own files do not tell."""
+        if self._files.provenance is None or not self._context.table.partition_keys:
+            return frozenset()
+        bucket, staying = self._context.bucket, set[str]()
+        for file in base.data:
+            with open_parquet(self._place.io, file) as parquet:
+                footer = footer_of(parquet, file.location)
+            if footer is None or footer.bucket != bucket:
+                staying.add(file.location)
+        return frozenset(staying)
 
     def _dying_with_bucket(self, base: BucketFiles, dead: _Dead) -> dict[str, Mask]:
         """All rows of the bucket that live in files with rows of others."""
@@ -208,7 +231,7 @@ class PrimaryKeyWriter:
     def _change(self, base: BucketFiles, rewritten: bool, merged: bool) -> BucketChange:
         digest, place = base.digest() if rewritten else base.data_digest(), self._place.place
         removed = base.own.deletes if merged else ()
-        if rewritten and place.bucket is not None:
+        if rewritten and (place.bucket is not None or base.shared):
             removed = (*base.own.data, *base.own.deletes)
         obsolete = tuple(file.location for file in removed)
         return BucketChange(place.partition, base.snapshot_id, digest, rewritten, obsolete, place.bucket)

@@ -22,12 +22,18 @@ def read_footer(io: FileIO, file: DataFile) -> FileFooter | None:
     if file.file_format is not FileFormat.PARQUET:
         return None
     with open_lake_file(io, file.file_path) as stream:
-        metadata = LakeParquet(stream, file.file_path).metadata.metadata or {}
+        footer = footer_of(LakeParquet(stream, file.file_path), file.file_path)
+    return footer if footer is not None and footer.rows == file.record_count else None
+
+
+def footer_of(parquet: LakeParquet, location: str) -> FileFooter | None:
+    """The footer of an open file; None as `read_footer`."""
+    metadata = parquet.metadata.metadata or {}
     try:
         footer = decode_footer({key.decode(errors="replace"): value.decode(errors="replace") for key, value in metadata.items()})
     except ValueError:
         return None
-    return footer if footer is not None and footer.rows == file.record_count and f"lakeward-{footer.round_id}-" in file.file_path else None
+    return footer if footer is not None and f"lakeward-{footer.round_id}-" in location else None
 
 
 class FileBuckets:

@@ -49,8 +49,8 @@ class BucketChange:
     """What a split of a primary-key table does to its bucket beside adding files, and the base that it was made for.
 
     `base_files` is the digest of the files that stood in the bucket's place at `base_snapshot_id` (None = there was none): of the data
-    files, or, if the bucket is `rewritten`, of data and delete files. The new files replace all of these, or, where others share the
-    partition value, those that are `obsolete`.
+    files, or, if the bucket is `rewritten`, of data and delete files. The new files replace all of these, or, where some stay
+    (others share the partition value, a former partition had it), those that are `obsolete`.
     """
 
     partition: PartitionValue
@@ -58,7 +58,7 @@ class BucketChange:
     base_files: str
     rewritten: bool
     obsolete: tuple[str, ...] = ()
-    """Position-delete files whose deletes the new one takes in, and files of a rewritten bucket that shares its partition value."""
+    """Position-delete files whose deletes the new one takes in, and files of a rewritten bucket of which others stay."""
     bucket: int | None = None
     """Of `FilePlace`."""
 
