@@ -23,6 +23,7 @@ STATEMENTS = 4
 """More follow one another for no table."""
 _CALL = re.compile(r"CALL (?P<catalog>\w+)\.sys\.(?P<procedure>\w+)\((?P<arguments>.*)\)")
 _RENAME = re.compile(r"ALTER TABLE lake\.(?P<database>\w+)\.(?P<table>\w+) RENAME TO (?P<name>\w+)")
+_NULLABLE = re.compile(r"ALTER TABLE lake\.(?P<table>[\w.]+) ALTER COLUMN (?P<column>\w+) DROP NOT NULL")
 _SET_SNAPSHOT = re.compile(r"CALL lake\.system\.set_current_snapshot\('(?P<table>[\w.]+)', (?P<snapshot>\d+)\)")
 
 LakeStatement = Callable[[str], object]
@@ -57,11 +58,15 @@ def call(coordinator: Coordinator, statement: str) -> list[object]:
 
 
 def in_lake(world: LakeWorld) -> LakeStatement:
-    """The lake's statements that need no Spark: a table gets another name, or another snapshot as its head."""
+    """The lake's statements that need no Spark: a table gets another name, another snapshot as its head, or a nullable column."""
 
     def run(statement: str) -> None:
         if (match := _RENAME.fullmatch(statement)) is not None:
             world.by_hand.rename(TablePath(match["database"], match["table"]), match["name"])
+            return
+        if (match := _NULLABLE.fullmatch(statement)) is not None:
+            with world.iceberg_catalog().load_table(match["table"]).update_schema() as update:
+                update.update_column(match["column"], required=False)
             return
         match = _SET_SNAPSHOT.fullmatch(statement)
         assert match is not None, statement

@@ -19,6 +19,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.types import StringType
 from pypaimon import CatalogFactory, Schema
 from pypaimon.schema.data_types import AtomicType
@@ -55,7 +56,7 @@ class LakeByHand(ABC):
 
     @abstractmethod
     def line(self, path: TablePath) -> list[int]:
-        """Those that were the head, one after the other; the last one is."""
+        """The head and its ancestors that are kept, oldest first."""
 
     def head(self, path: TablePath) -> int:
         """The newest of them."""
@@ -147,7 +148,8 @@ class IcebergByHand(LakeByHand):
         return [snapshot.snapshot_id for snapshot in self._load(path).metadata.snapshots]
 
     def line(self, path: TablePath) -> list[int]:
-        return [entry.snapshot_id for entry in self._load(path).history()]
+        metadata = self._load(path).metadata
+        return [snapshot.snapshot_id for snapshot in ancestors_of(metadata.current_snapshot(), metadata)][::-1]
 
     def drop(self, path: TablePath) -> None:
         self._catalog().drop_table(str(path))

@@ -24,6 +24,8 @@ from tiering.model.status import TableStatus
 from tiering.model.tables import TablePath
 
 HEALING_ROUNDS = 12
+HINTS = 4
+"""More follow one another for no table."""
 CLOCKS = {"clock-ahead", "clock-back"}
 
 _RESTORE = re.compile(r"[Rr]estore|backup|Put back")
@@ -32,6 +34,7 @@ _COLUMN = re.compile(
     r"(?:DROP COLUMN (?P<dropped>\w+)|RENAME COLUMN (?P<name>\w+) TO (?P<renamed>\w+))"
 )
 _RENAME = re.compile(r"Rename or drop the lake table \S+ in the lake's catalog")
+_AGAIN = re.compile(r"CALL sys\.reconcile_lake again")
 _RECONCILE = re.compile(r"CALL sys\.reconcile_lake\('(?P<table>[^']+)', '(?P<action>\w+)'\)")
 
 
@@ -109,9 +112,13 @@ class Healing(ClusterFaults, CallSteps):
         return True
 
     def follow(self, path: TablePath, hint: str) -> None:
-        """Does the first thing that a hint names, literally."""
-        for _ in range(3):
-            hinted_call = _RECONCILE.search(hint)
+        """Does the first thing that a hint names, literally, and then what the answers do."""
+        hinted_call = None
+        for _ in range(HINTS):
+            if hinted_call is not None and self.backup and _RESTORE.search(hint):
+                self.log.append(f"follow: restored {self.put_back()}")
+            elif hinted_call is None or not _AGAIN.match(hint):
+                hinted_call = _RECONCILE.search(hint)
             assert hinted_call is not None, f"{path}: nothing to do in {hint!r}"
             assert hinted_call["table"] == str(path)
             rename = _RENAME.search(hint)
@@ -119,9 +126,8 @@ class Healing(ClusterFaults, CallSteps):
             if rename is not None and rename.start() < hinted_call.start() and table_is_there:
                 self.log.append(f"restored for the lake's own tools: {self.put_back()}")
                 self.world.by_hand.rename(path, f"former-{next(self.numbers)}")
-            answer = self.attempt(
-                f"follow {hinted_call['action']}", lambda hinted_call=hinted_call: run_call(self.reconcile(path, hinted_call["action"]))
-            )  # type: ignore[misc]
+            action = hinted_call["action"]
+            answer = self.attempt(f"follow {action}", lambda action=action: run_call(self.reconcile(path, action)))  # type: ignore[misc]
             if not isinstance(answer, errors.LakewardError):
                 return
             hint = answer.hint

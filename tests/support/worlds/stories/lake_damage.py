@@ -90,7 +90,10 @@ class LakeDamage(StoryParts):
     def compact(self, model: Model | None = None) -> str | None:
         if (model := self.lake_table(model)) is None or not self.world.by_hand.line(model.info.path):
             return None
-        self.world.by_hand.rewrite(model.info.path)
+        try:
+            self.world.by_hand.rewrite(model.info.path)
+        except OverflowError:  # their tools have dates as Python has them, whose years end at 9999
+            return None
         return f"{model.info.path}"
 
     def append_by_hand(self, model: Model | None = None) -> str | None:

@@ -19,8 +19,9 @@ from pyiceberg.types import NestedField
 from tiering.errors import DataCorrupt
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
 from tiering.lake.iceberg.primary_key.projection import find_field, nulls, projected
-from tiering.lake.iceberg.reading.lake_parquet import DAMAGED_HINT, LakeParquet, open_lake_file
+from tiering.lake.iceberg.reading.lake_parquet import LakeParquet, open_lake_file
 from tiering.lake.iceberg.schema.types import FIELD_ID_KEY, arrow_field, arrow_type
+from tiering.lake.outside_errors import DAMAGED_HINT
 from tiering.lake.writing.keys import KeyRows
 
 KEY_BATCH_ROWS = 1 << 20

@@ -3,8 +3,8 @@
 A round of a bucket has one writer. Changes are kept aside (`Spool`) until all are known, since only the last one of a key counts;
 then the keys of the bucket's live data files are read once, and nothing else of them. A bucket with too many dead rows or small
 files is written anew instead (`rewrite_rule`). Files that hold rows of other buckets, too, or that may hold those of a former partition,
-are never removed: rows in them die by position. Memory is bounded by a few row groups, some bytes for each row that stands in the bucket's files and for each change; keys
-beyond a million are compared by DuckDB within its own limit.
+are never removed: rows in them die by position. Memory is bounded by a few row groups, some bytes for each row that stands in the bucket's
+files and for each change; keys beyond a million are compared by DuckDB within its own limit.
 """
 
 from __future__ import annotations

@@ -10,11 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 
-from tiering.errors import DataCorrupt, LakeUnavailable
+from tiering.errors import LakeUnavailable
 from tiering.lake.iceberg.errors import lake_errors
-from tiering.lake.outside_errors import describe
-
-DAMAGED_HINT = "The file was changed after it was committed. Restore it from a backup of the warehouse."
+from tiering.lake.outside_errors import damaged_file, is_damage
 
 
 class LakeParquet(pq.ParquetFile):
@@ -51,12 +49,19 @@ def open_lake_file(io: FileIO, location: str) -> Iterator[Any]:
 
 @contextmanager
 def _read_errors(location: str) -> Iterator[None]:
-    """Arrow's errors over bytes have no number, those of the storage have one."""
+    """As `is_damage` tells them apart."""
     try:
         with lake_errors(f"read {location}", lake_file=location):
             yield
     except LakeUnavailable as unavailable:
         cause = unavailable.__cause__
-        if isinstance(cause, pa.ArrowMemoryError) or not isinstance(cause, pa.ArrowException | OSError) or getattr(cause, "errno", None):
+        if cause is None or not is_damage(cause):
             raise
-        raise DataCorrupt(f"{location} is damaged: {describe(cause)}", hint=DAMAGED_HINT, lake_file=location) from cause
+        raise damaged_file(location, cause) from cause
+
+
+def check_readable(io: FileIO, location: str, columns: list[str]) -> None:
+    """Reads `columns` of a file, and drops them. Raises DataCorrupt, LakeUnavailable."""
+    with open_lake_file(io, location) as stream:
+        for _ in LakeParquet(stream, location).iter_batches(columns=columns, use_threads=False):
+            pass

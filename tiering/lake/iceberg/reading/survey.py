@@ -17,6 +17,7 @@ from tiering.lake.fluss.offsets_file import OFFSETS_LIMIT_BYTES, is_offsets_path
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import live_bucket_files
 from tiering.lake.iceberg.reading.footer_offsets import living_files
+from tiering.lake.iceberg.reading.lake_parquet import check_readable
 from tiering.lake.iceberg.reading.view import marker_in, summary_of, view_of
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
@@ -83,8 +84,13 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int]) 
     with lake_errors(f"read the offsets in the lake table {info.path}", table_path=info.path):
         columns = (*info.partition_keys, BUCKET_COLUMN, OFFSET_COLUMN)
         scan = cast(Table, view.handle).scan(snapshot_id=view.head, selected_fields=columns)
-        for batch in scan.to_arrow_batch_reader():
-            _gather(held, pa.Table.from_batches([batch]), info, partitions)
+        try:
+            for batch in scan.to_arrow_batch_reader():
+                _gather(held, pa.Table.from_batches([batch]), info, partitions)
+        except (pa.ArrowException, OSError):  # which do not tell the file
+            for task in scan.plan_files():
+                check_readable(scan.io, task.file.file_path, [BUCKET_COLUMN, OFFSET_COLUMN])
+            raise
     return held
 
 

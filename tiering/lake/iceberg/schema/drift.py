@@ -42,7 +42,7 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> tuple[pa.Field[pa.
     _check_ids(table, metadata)
     for name, field in wanted.items():
         if name in lake_fields:
-            _check_column(table, field, lake_fields[name])
+            _check_column(table, field, lake_fields[name], schema)
     for field in schema.fields:
         if field.name not in wanted:
             raise _extra(table, field, wanted.keys() - lake_fields.keys(), metadata)
@@ -96,19 +96,19 @@ def _check_ids(table: TableInfo, metadata: TableMetadata) -> None:
                 raise drift(table.path, name.split(".")[0], difference)
 
 
-def _check_column(table: TableInfo, wanted: NestedField, lake_field: NestedField) -> None:
+def _check_column(table: TableInfo, wanted: NestedField, lake_field: NestedField, schema: Schema) -> None:
     name = wanted.name
     if (difference := misfit(lake_field, wanted)) is not None:
-        raise drift(table.path, name, difference, **_mend(lake_field, wanted))
+        raise drift(table.path, name, difference, **_mend(lake_field, wanted, schema))
     if name in SYSTEM_COLUMNS and lake_field.optional:
         raise drift(table.path, name, f"has the system column {name!r} as nullable; it must be required")
 
 
-def _mend(lake_field: NestedField, wanted: NestedField) -> dict[str, str]:
+def _mend(lake_field: NestedField, wanted: NestedField, schema: Schema) -> dict[str, str]:
     """What makes a column fit and changes no value in it; empty if nothing does (Iceberg spec, "Schema Evolution")."""
     name = lake_field.name
     if lake_field.required and wanted.optional:
-        return {"mend": "drop_not_null", "lake_column": name}
+        return {} if _is_identifier(schema, lake_field) else {"mend": "drop_not_null", "lake_column": name}
     try:
         is_wider = promote(lake_field.field_type, wanted.field_type) != lake_field.field_type
     except ResolveError:
@@ -129,7 +129,14 @@ def _extra(table: TableInfo, field: NestedField, missing: set[str], metadata: Ta
             text = f"has the column {before.name!r} renamed to {field.name!r}"
             return drift(table.path, before.name, text, mend="rename_column", lake_column=field.name, mended_as=before.name)
     text = f"has the column {field.name!r}, which the source table does not have"
-    return drift(table.path, field.name, text, mend="drop_column", lake_column=field.name)
+    mend = {} if _is_identifier(metadata.schema(), field) else {"mend": "drop_column", "lake_column": field.name}
+    return drift(table.path, field.name, text, **mend)
+
+
+def _is_identifier(schema: Schema, field: NestedField) -> bool:
+    """Whether the column is one of the lake table's key, which no engine drops or makes nullable (Iceberg spec, "Identifier Field IDs"):
+    the lake table was made for a source table with another key."""
+    return field.field_id in schema.identifier_field_ids
 
 
 def _check_new(table: TableInfo, column: pa.Field[pa.DataType], metadata: TableMetadata) -> None:

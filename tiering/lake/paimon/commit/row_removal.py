@@ -24,6 +24,7 @@ from tiering.lake.base import LakeView, WriteResult, WriterInitContext
 from tiering.lake.maintenance import Removal
 from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.reading.data_files import open_data_file
 from tiering.lake.paimon.reading.footers import offsets_of, read_footer
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.drift import drift
@@ -129,7 +130,7 @@ def _file(target: _Target, entry: Any, path: Path, buckets: list[BucketKey]) -> 
         return _File(entry, path, np.full(footer.rows, bucket_id, np.int64), offsets_of(footer), footer)
     if path.suffix != ".parquet":
         raise drift(target.table.path, None, f"has the file {path.name}, which is not Parquet")
-    with pq.ParquetFile(path) as file:
+    with open_data_file(path) as file:
         rows = file.read(columns=[BUCKET_COLUMN, OFFSET_COLUMN], use_threads=False)
     columns = [rows.column(name) for name in (BUCKET_COLUMN, OFFSET_COLUMN)] if rows.num_columns == 2 else []
     if not columns or any(column.null_count for column in columns):

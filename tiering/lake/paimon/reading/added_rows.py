@@ -23,6 +23,7 @@ from tiering.lake.foreign import AddedRows, ForeignSnapshot
 from tiering.lake.maintenance import ForeignOffsets
 from tiering.lake.paimon.commit.manifests import Changes, Manifests
 from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.reading.data_files import open_data_file
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.snapshots import StoredSnapshot
 from tiering.lake.paimon.schema.drift import drift
@@ -111,7 +112,7 @@ def _pieces(table: TableInfo, path: Path) -> tuple[_Piece, ...]:
 @lru_cache(_REMEMBERED_FILES)
 def _pieces_of(path: Path) -> tuple[_Piece, ...] | None:
     """None for a file without offsets. A file never changes, and its name never comes again."""
-    with pq.ParquetFile(path) as file:
+    with open_data_file(path) as file:
         if not {BUCKET_COLUMN, OFFSET_COLUMN} <= set(file.schema_arrow.names):
             return None
         bounds = _bounds(file, BUCKET_COLUMN), _bounds(file, OFFSET_COLUMN)

@@ -18,7 +18,6 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tiering.errors import DataCorrupt
 from tiering.lake.base import LakeView
@@ -26,6 +25,7 @@ from tiering.lake.foreign import CleanRows
 from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.added_rows import APPEND, COMPACT, partition_ids
+from tiering.lake.paimon.reading.data_files import open_data_file
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.layout import BUCKET, CHANGELOG_PRODUCER, INPUT, UNAWARE
@@ -183,7 +183,7 @@ class _FileReader:
         if path.suffix != ".parquet" or entry.file.external_path:
             raise self._unreadable(entry, "which is no Parquet file in its folder")
         self._check_schema(entry)
-        with pq.ParquetFile(path) as file:
+        with open_data_file(path) as file:
             if file.metadata.num_rows != int(entry.file.row_count):
                 raise DataCorrupt(
                     f"{path} has {file.metadata.num_rows} rows; the lake table says {entry.file.row_count}",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
 
 from tiering.errors import SchemaDrift
+from tiering.lake.paimon.reading.data_files import open_data_file
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.proof.file_footer import FileFooter, decode_footer
 from tiering.lake.rules.hints import accept_hint
@@ -42,7 +42,8 @@ def offsets_of(footer: FileFooter) -> npt.NDArray[np.int64]:
 
 
 def _footer(path: Path) -> FileFooter | None:
-    metadata = pq.read_metadata(path).metadata or {}
+    with open_data_file(path) as file:
+        metadata = file.metadata.metadata or {}
     try:
         return decode_footer({key.decode(errors="replace"): value.decode(errors="replace") for key, value in metadata.items()})
     except ValueError:

@@ -120,6 +120,7 @@ def _newest(folder: TableFolder) -> int | None:
     hint = _hint(folder, LATEST)
     if hint is None or folder.stamp(_path(hint)) is None:
         if not numbers:
+            _check_never_committed(folder, hint)
             return None
         head = numbers[-1]
     else:
@@ -133,6 +134,18 @@ def _newest(folder: TableFolder) -> int | None:
             f"Its newest snapshot is {head}: move the files of newer ones away.",
         )
     return head
+
+
+def _check_never_committed(folder: TableFolder, latest: int | None) -> None:
+    """Hints are written behind snapshots, and no clean-up takes the newest one. Without it the table would pass for an empty one."""
+    numbers = [number for number in (latest, _hint(folder, EARLIEST)) if number is not None]
+    if numbers:
+        name = f"snapshot-{max(numbers)}"
+        raise LakeUnavailable(
+            f"the folder {folder.root / SNAPSHOT} has no snapshot any more, and its hints name {name}",
+            hint=f"Restore the file {name} from a backup of the warehouse: the next round goes on by itself. If it is gone for good, move "
+            "the table's folder away: then sys.lake_tiering_status names what makes a new one, or how many rows that leaves out.",
+        )
 
 
 def _hint(folder: TableFolder, name: str) -> int | None:

@@ -11,7 +11,6 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tiering.errors import MarkerCorrupt, SchemaDrift
 from tiering.lake.base import LakeView
@@ -19,6 +18,7 @@ from tiering.lake.maintenance import LakeSurvey, StoredFile
 from tiering.lake.marker import PATH_KEY, ROUND_ID_KEY, Marker
 from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.reading.data_files import open_data_file
 from tiering.lake.paimon.reading.footers import offsets_of, read_footer
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.view import marker_in, view_of
@@ -79,7 +79,7 @@ def _gather(held: RowOffsets, info: TableInfo, partition: str | None, path: Path
         raise SchemaDrift(
             f"the lake table {info.path} has the file {path.name}, which is not Parquet", hint=accept_hint(info.path), table_path=info.path
         )
-    with pq.ParquetFile(path) as file:
+    with open_data_file(path) as file:
         for batch in file.iter_batches(columns=[BUCKET_COLUMN, OFFSET_COLUMN]):
             buckets, offsets = batch.column(BUCKET_COLUMN), batch.column(OFFSET_COLUMN).to_numpy()
             for bucket in pc.unique(buckets.drop_null()).to_numpy():

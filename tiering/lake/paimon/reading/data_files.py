@@ -1,0 +1,24 @@
+"""Data files of a Paimon table, whoever wrote them: one that was changed since is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tiering.lake.outside_errors import damaged_file, is_damage
+
+
+@contextmanager
+def open_data_file(path: Path) -> Iterator[pq.ParquetFile]:
+    """The open file. Raises DataCorrupt over bytes that are no Parquet, also while it is read; what the storage raises passes."""
+    try:
+        with pq.ParquetFile(path) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        if is_damage(error):
+            raise damaged_file(str(path), error) from error
+        raise
