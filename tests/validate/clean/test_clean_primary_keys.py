@@ -120,8 +120,8 @@ def test_rows_of_a_former_partition_are_not_written_anew_as_rows_of_the_present_
     results = check(world, visits)
     assert not faults(results)
     former = "not in the log, or of a" if compacted else "2 rows are older than the partition's log: of a"
-    [(_, scope, said)] = [entry for entry in untold(results) if entry[0] == "rows"]
-    assert (scope, former in str(said)) == ("d0/0", True)
+    [(_, scope, details)] = [entry for entry in untold(results) if entry[0] == "rows"]
+    assert (scope, former in str(details)) == ("d0/0", True)
     files = [len(read(file)) for file in data_files(world, visits)]
     assert sorted(files) == [8, 10], "the round's file alone was written anew"
     assert sorted(world.iceberg(visits).scan().to_arrow()["id"].to_pylist()) == list(range(10))
