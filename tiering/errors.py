@@ -54,6 +54,7 @@
     ├── Fenced                          an older epoch: somebody else owns the table now
     ├── DataCorrupt                     a segment or snapshot does not match its checksum
     ├── Unauthenticated                 the service does not know who calls: no token, or one that does not hold
+    ├── AccessDenied                    the caller is known, and lacks a privilege: the message names it
     ├── ServiceUnreachable
     │   └── InsecureConnection          TLS on one side alone, or a certificate that does not hold
     ├── ServiceBusy                     the service takes no more for now: nothing of the call was done
@@ -433,6 +434,12 @@ class Unauthenticated(LakewardError, no_statement=_OF_A_SERVICE):
     """The call proves no identity: its token is missing, unknown, revoked or expired. Nothing of the call was done."""
 
     default_hint = "Put the path of a token into LAKEWARD_TOKEN_FILE, or into the catalog option token-file of Spark."
+
+
+class AccessDenied(LakewardError, no_statement=_OF_A_SERVICE):
+    """The policies of the service do not let the caller do this; message and hint name the privilege, and the statement that grants it."""
+
+    default_hint = "Ask who keeps the service's policy file."
 
 
 class ServiceUnreachable(

@@ -39,6 +39,7 @@ _CODES: tuple[tuple[type[errors.LakewardError], grpc.StatusCode], ...] = (
     (errors.TransientTieringError, grpc.StatusCode.UNAVAILABLE),
     (errors.StoreError, grpc.StatusCode.UNAVAILABLE),
     (errors.Unauthenticated, grpc.StatusCode.UNAUTHENTICATED),
+    (errors.AccessDenied, grpc.StatusCode.PERMISSION_DENIED),
     (errors.ServiceBusy, grpc.StatusCode.RESOURCE_EXHAUSTED),
 )
 
@@ -98,6 +99,8 @@ def error_from_rpc(error: grpc.RpcError, uri: str) -> errors.LakewardError:
         return errors.ServiceBusy(f"the call to the service at {uri} was refused: {details}", hint="Ask for less at once, or try again.")
     if code is grpc.StatusCode.UNAUTHENTICATED:
         return errors.Unauthenticated(f"the service at {uri} does not know who calls: {details}")
+    if code is grpc.StatusCode.PERMISSION_DENIED:
+        return errors.AccessDenied(f"the service at {uri} refuses the call: {details}")
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return errors.PeerTooOld(f"the service at {uri} does not offer this call (UNIMPLEMENTED): {details}", hint="Update the service.")
     return errors.RoundFailed(f"the service at {uri} failed ({code.name}): {details}", cause_class="ServiceError")

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
+from tiering.access.grants import Grants
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
 from tiering.cluster.assignments import assignments_of, statuses_of
 from tiering.cluster.base import ClusterOwner
@@ -52,10 +53,12 @@ class Coordinator:
         ids: Ids | None = None,
         jitter: Callable[[], float] = random.random,
         validator: Validator | None = None,
+        grants: Grants | None = None,
     ) -> None:
         assignments = assignments_of(cluster)
         self.options = replace(options or CoordinatorOptions(), assigned_by_cluster=assignments is not None)
         self.cluster = cluster
+        self.grants = grants or Grants()
         self.table_records = TableRecords(store, clock or SystemClock(), ids or RandomIds(), self.options, jitter)
         lakes = Lakes(cluster, open_lake)
         self.discovery = Discovery(self.table_records, cluster)
@@ -90,7 +93,7 @@ class Coordinator:
         self.ways_out = WaysOut(self.call_parts)
 
     def view(self) -> View:
-        """Now. Never waits."""
+        """Now, as whoever calls may see it (`access.identity`). Never waits."""
         now = self.table_records.now()
         connected, calls = self.heartbeats.connected(now), self.open_calls.list()
         return View(
@@ -107,6 +110,7 @@ class Coordinator:
             options=self.options,
             validations=self.table_records.store.validations,
             assigned_format=self.options.lake_format if self.relay is not None else None,
+            access=self.grants.current(),
         )
 
     def advance(self) -> None:

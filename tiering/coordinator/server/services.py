@@ -120,7 +120,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         """A table that was made a moment ago is looked for first, where no other reader waits for the cluster."""
         if request.HasField("table_path") and not request.page_token:
             path = _path(request.table_path)
-            if self._coordinator.table_records.by_path(path) is None:
+            if not self._is_known(path):
                 await self._pools.for_cluster(self._coordinator.discovery.refresh)
         return await self._pools.for_reader(self._page, request)
 
@@ -146,10 +146,14 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
             return self._listings.first(listing, request.page_size)
         return self._listings.whole(listing)
 
+    def _is_known(self, path: TablePath) -> bool:
+        """To the caller: one that he may not know of is looked for as long as one that is not there."""
+        return self._coordinator.table_records.by_path(path) is not None and self._coordinator.grants.current().sees(path)
+
     def _known(self, pb: common_pb2.PbTablePath) -> tuple[str, str]:
         """The path of a lake table."""
         path = table_path(pb.database_name, pb.table_name)
-        if self._coordinator.table_records.by_path(path) is None:
+        if not self._is_known(path):
             raise UnknownTable(f"there is no lake table {path}", hint="Check the name, and that the table has its lake enabled.")
         return path.database_name, path.table_name
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Protocol
 
+from tiering.access.grants import Access
+from tiering.access.identity import UNCHECKED
+from tiering.access.privileges import SERVICE, Privilege, Resource
 from tiering.cluster.base import LeaseListing, TableCatalog
 from tiering.cluster.capabilities import StandingBuckets, StandingRecord
 from tiering.coordinator.decisions.moment import Moment
@@ -17,6 +21,7 @@ from tiering.coordinator.memory.history import History
 from tiering.coordinator.memory.open_calls import OpenCall
 from tiering.coordinator.observing.lag import LagSource
 from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.status.allowed_actions import allowed_action
 from tiering.coordinator.status.bucket_statuses import bucket_statuses
 from tiering.coordinator.status.cells import table_status
 from tiering.coordinator.status.effective_options import effective_options
@@ -27,12 +32,14 @@ from tiering.coordinator.status.tierer_statuses import tierer_statuses
 from tiering.errors import UnknownDatabase, UnknownTable
 from tiering.model.buckets import BucketStatus
 from tiering.model.effective_options import EffectiveOption
-from tiering.model.leases import KvSnapshotLease
+from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.splits import SplitProgress, SplitStatus
 from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, Partition, TableInfo, TablePath, TableType
 from tiering.model.tierers import TiererStatus
 from tiering.validate.results import CheckResult
+
+_EVERYTHING = Access(UNCHECKED, None)
 
 
 class StatusSource(TableCatalog, LeaseListing, Protocol):
@@ -40,7 +47,11 @@ class StatusSource(TableCatalog, LeaseListing, Protocol):
 
 
 class View:
-    """The records of one moment, read-only. Names of databases and tables are read from the cluster itself, now."""
+    """The records of one moment, read-only. Names of databases and tables are read from the cluster itself, now.
+
+    It tells of those tables alone that the caller may know of (`access`); what it is asked of another is answered as of one that is not
+    there, by the same steps.
+    """
 
     def __init__(
         self,
@@ -58,13 +69,15 @@ class View:
         options: CoordinatorOptions | None = None,
         validations: Callable[[], Sequence[CheckResult]] = tuple,
         assigned_format: str | None = None,
+        access: Access = _EVERYTHING,
     ) -> None:
         self._moment = moment
+        self._access = access
         self._records = records
         self._cluster = cluster
         self._observer = observer
         self._columns = columns
-        self._history = LiveHistory(history, records)
+        self._history = LiveHistory(history, records, access)
         self._tierer_connected = tierer_connected
         self._open_calls = open_calls
         self._tierers = tierers
@@ -78,25 +91,40 @@ class View:
         return self._moment.wall
 
     def databases(self) -> Sequence[str]:
-        return self._cluster.databases()
+        databases = self._cluster.databases()
+        return databases if self._access.is_unrestricted else [name for name in databases if self._sees_database(name)]
 
     def tables(self, database_name: str) -> Sequence[TableInfo]:
-        return self._cluster.tables(database_name)
+        tables = self._cluster.tables(database_name)
+        if self._access.is_unrestricted:
+            return tables
+        visible = [table for table in tables if self._access.sees(table.path)]
+        if not visible and not self._access.may(Privilege.DESCRIBE, Resource(database_name)):
+            raise UnknownDatabase(f"there is no database {database_name}")
+        return visible
 
     def table(self, path: TablePath) -> TableInfo:
+        if not self._access.sees(path):
+            raise UnknownTable(f"there is no table {path}")
         return self._cluster.table(path)
 
     def lake_location(self, table_id: int) -> str | None:
         record = self._records.get(table_id)
-        return None if record is None else record.lake.location
+        return None if record is None or not self._access.sees(record.path) else record.lake.location
 
     def partition_counts(self, tables: Sequence[TableInfo]) -> Mapping[int, int]:
         partitioned = [self._records[info.table_id] for info in tables if info.partition_keys and info.table_id in self._records]
-        live = [record for record in partitioned if record.state is not None]
+        live = [record for record in partitioned if record.state is not None and self._access.sees(record.path)]
         if live and not _on_event_loop():
             self._observer.refresh(live)
         counts = ((record.table_id, self._observer.partition_count(record.table_id)) for record in live)
         return {table_id: count for table_id, count in counts if count is not None}
+
+    def _sees_database(self, name: str) -> bool:
+        """A database is known to whoever may know of it, or of one of its tables."""
+        return self._access.may(Privilege.DESCRIBE, Resource(name)) or any(
+            self._access.sees(table.path) for table in self._cluster.tables(name)
+        )
 
     def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
         return [self._status(record) for record in self._refreshed(database_name, table_name)]
@@ -139,11 +167,13 @@ class View:
             record
             for record in self._records.values()
             if record.state is not None and database_name in (None, record.database_name) and table_name in (None, record.table_name)
+            if self._access.sees(record.path)
         )
         return sorted(chosen, key=lambda record: record.path)
 
     def next_action_against(self, error: ErrorRecord, names: CatalogNames) -> str | None:
-        return next_action_against(error, self._records.get(error.table_id), names)
+        statement = next_action_against(error, self._records.get(error.table_id), names)
+        return allowed_action(statement, error.database_name, error.table_name, self._access)
 
     def status_columns(self, names: CatalogNames | None = None) -> StatusLook:
         rows, may_wait = self._columns.rows(self._records), not _on_event_loop()
@@ -156,21 +186,37 @@ class View:
             may_wait=may_wait,
             assigned_format=self._assigned_format,
             names=names,
+            access=self._access,
         )
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
         return self._cluster.partitions(table)
 
     def validations(self) -> Sequence[CheckResult]:
-        return self._validations()
+        return [result for result in self._validations() if self._access.sees_name(result.database_name, result.table_name)]
 
     def leases(self) -> Sequence[KvSnapshotLease]:
-        return self._cluster.leases()
+        """Each with its snapshots of tables that the caller may know of; one without any is for those who operate the service."""
+        leases = self._cluster.leases()
+        if self._access.is_unrestricted:
+            return leases
+        operates = self._access.may(Privilege.OPERATE, SERVICE)
+        shown = (replace(lease, snapshots=self._visible_snapshots(lease)) for lease in leases)
+        return [lease for lease in shown if lease.snapshots or operates]
+
+    def _visible_snapshots(self, lease: KvSnapshotLease) -> tuple[LeasedSnapshot, ...]:
+        records = ((snapshot, self._records.get(snapshot.table_bucket.table_id)) for snapshot in lease.snapshots)
+        return tuple(snapshot for snapshot, record in records if record is not None and self._access.sees(record.path))
 
     def open_calls(self) -> Sequence[OpenCall]:
-        return self._open_calls
+        """The caller's own, and those of others for whoever operates the service."""
+        if self._access.may(Privilege.OPERATE, SERVICE):
+            return self._open_calls
+        return [call for call in self._open_calls if call.caller == self._access.identity.principal]
 
     def tierers(self) -> Sequence[TiererStatus]:
+        """Raises AccessDenied: what a tierer works on is told in numbers of tables."""
+        self._access.require(Privilege.OPERATE, SERVICE)
         return tierer_statuses(self._moment, self._tierers, self._records.values())
 
     def options(self) -> Sequence[EffectiveOption]:

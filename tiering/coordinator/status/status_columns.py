@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, get_type_hints
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tiering.access.grants import Access
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.next_action import CatalogNames, next_action
 from tiering.coordinator.decisions.records import TableRecord
@@ -23,6 +25,7 @@ from tiering.coordinator.decisions.waits import begin_deadline
 from tiering.coordinator.interface import AnyArray
 from tiering.coordinator.observing.lag import Lag, LagSource
 from tiering.coordinator.reasons.status_reason import next_check_texts, status_reason
+from tiering.coordinator.status.allowed_actions import allowed_action
 from tiering.coordinator.status.cells import CONSTANT, NEXT_ACTION, OBSERVED, REASON, STEADY, STORED, Cell
 from tiering.coordinator.status.versioned_columns import Positions, Version, VersionedColumn, Versions
 from tiering.instants import EPOCH, to_microseconds
@@ -66,6 +69,7 @@ class StatusColumns:
         self._last_records: Mapping[int, TableRecord] = {}
         self._last_lags: tuple[Rows, int, Lags] | None = None
         self._last_resting: tuple[Rows, Positions, _Resting] | None = None
+        self._visible: WeakKeyDictionary[Access, tuple[Positions, Positions]] = WeakKeyDictionary()
 
     def rows(self, records: Mapping[int, TableRecord]) -> Rows:
         """The records as a version, the same one for the same mapping."""
@@ -114,6 +118,18 @@ class StatusColumns:
             last = self._last_resting = (rows, order, find())
         return last[2]
 
+    def visible(self, rows: Rows, access: Access) -> Positions:
+        """Those of `order` that a caller may know of; the same array while neither tables nor policies change."""
+        order = self.order(rows)
+        if access.is_unrestricted:
+            return order
+        kept = self._visible.get(access)
+        if kept is None or kept[0] is not order:
+            databases, names = (self.chosen(name, rows, order) for name in ("database_name", "table_name"))
+            mask = access.visible(databases, names)
+            kept = self._visible[access] = (order, order if mask.all() else order[mask])
+        return kept[1]
+
     def order(self, rows: Rows) -> Positions:
         """Positions in `rows` of the tables there are, by path."""
         with self._lock:
@@ -134,8 +150,10 @@ class StatusLook:
         may_wait: bool,
         assigned_format: str | None = None,
         names: CatalogNames | None = None,
+        access: Access | None = None,
     ) -> None:
         self._kept = kept
+        self._access = access
         self._names = names or CatalogNames()
         self._rows = rows
         self._moment = moment
@@ -143,7 +161,7 @@ class StatusLook:
         self._connected = connected
         self._may_wait = may_wait
         self._assigned_format = assigned_format
-        self._positions = self._all = kept.order(rows)
+        self._positions = self._all = kept.order(rows) if access is None else kept.visible(rows, access)
         self._lags: Lags | None = None
         self._few_lags: list[Lag | None] | None = None
 
@@ -193,7 +211,13 @@ class StatusLook:
         """The statements with the names of the reader's catalogs."""
         for stand_in, name in ((_ANY_NAMES.catalog, self._names.catalog), (_ANY_NAMES.lake, self._names.lake)):
             statements = pc.replace_substring(statements, stand_in, name)
-        return statements
+        if self._access is None or self._access.is_unrestricted:
+            return statements
+        allowed = statements.to_pylist()
+        for at in np.flatnonzero(np.asarray(pc.is_valid(statements))).tolist():
+            record = self._rows.rows[int(self._positions[at])]
+            allowed[at] = allowed_action(allowed[at], record.database_name, record.table_name, self._access)
+        return pa.array(allowed, pa.string())
 
     def _at_wall(self, steady: AnyArray) -> AnyArray:
         drift = self._moment.to_wall(self._moment.steady)

@@ -1,0 +1,175 @@
+"""Policies: what they allow, how many tables are filtered, and what becomes of a file with an error."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tiering.access.engine import CedarEngine
+from tiering.access.grants import RELOAD_SECONDS, Access, Grants
+from tiering.access.identity import UNCHECKED, Authentication, Identity, acting_as
+from tiering.access.privileges import SERVICE, Privilege, Resource
+from tiering.errors import AccessDenied, InvalidArgument, UnknownTable
+from tiering.model.tables import TablePath
+
+ANA = Identity("ana", Authentication.TOKEN)
+OPS = Identity("otto", Authentication.TOKEN, frozenset({"ops"}))
+
+POLICIES = """
+@id("analysts")
+permit (principal == User::"ana", action in Action::"read", resource in Database::"sales");
+@id("marts")
+permit (principal == User::"ana", action == Action::"DESCRIBE", resource is Table)
+  when { resource.database like "mart*" && resource.name like "*_public" };
+@id("ops")
+permit (principal in Group::"ops", action, resource);
+@id("never")
+forbid (principal, action, resource == Table::"sales.salaries") unless { principal in Group::"hr" };
+"""
+
+DATABASES = ("sales", "mart_a", "mart", "hr", "xmart")
+NAMES = ("orders", "salaries", "x_public", "x_public_", "_public", "secret")
+
+
+def access(identity: Identity, text: str = POLICIES) -> Access:
+    return Access(identity, CedarEngine(text))
+
+
+def engine_says(identity: Identity, database: str, name: str, text: str = POLICIES) -> bool:
+    return CedarEngine(text).allows(identity, Privilege.DESCRIBE, Resource(database, name))
+
+
+@pytest.mark.parametrize(
+    "identity", [ANA, OPS, Identity("eve", Authentication.TOKEN), Identity("h", Authentication.OIDC, frozenset({"hr"}))]
+)
+def test_a_filter_of_many_tables_says_what_the_engine_says_of_each(identity: Identity) -> None:
+    paths = list(itertools.product(DATABASES, NAMES))
+    databases, names = (pa.array([path[at] for path in paths], pa.string()) for at in (0, 1))
+    expected = [engine_says(identity, *path) for path in paths]
+    assert access(identity).visible(databases, names).tolist() == expected
+    assert [access(identity).sees_name(*path) for path in paths] == expected
+
+
+def test_two_tables_named_one_by_one_do_not_stand_for_each_other() -> None:
+    text = """permit (principal, action, resource in Database::"hr");
+    forbid (principal, action, resource == Table::"hr.x");
+    forbid (principal, action, resource == Table::"sales.y");"""
+    databases, names = pa.array(["hr", "hr", "sales"]), pa.array(["x", "y", "y"])
+    assert access(ANA, text).visible(databases, names).tolist() == [False, True, False]
+    assert access(ANA, text).visible(databases.take(pa.array([1, 0])), names.take(pa.array([1, 0]))).tolist() == [True, False]
+
+
+def test_no_tables_are_filtered_to_none() -> None:
+    nothing = pa.array([], pa.string())
+    assert access(ANA).visible(nothing, nothing).tolist() == []
+
+
+def test_a_hidden_table_is_unknown_and_another_privilege_is_named() -> None:
+    with pytest.raises(UnknownTable, match=r"there is no table sales\.salaries"):
+        access(ANA).require(Privilege.TIER, Resource("sales", "salaries"))
+    with pytest.raises(AccessDenied, match=r"ana lacks TIER on sales\.orders") as denied:
+        access(ANA).require(Privilege.TIER, Resource("sales", "orders"))
+    granted = denied.value.hint.partition(": ")[2]
+    assert 'resource == Table::"sales.orders"' in granted
+    access(ANA, POLICIES + granted).require(Privilege.TIER, Resource("sales", "orders"))
+
+
+def test_service_privileges_are_of_the_service_alone() -> None:
+    assert access(OPS).may(Privilege.ADMIN, SERVICE)
+    assert not access(ANA).may(Privilege.ADMIN, SERVICE)
+    assert not access(OPS).may(Privilege.ADMIN, Resource("sales", "orders"))
+    assert not access(OPS).may(Privilege.SELECT, SERVICE)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("permit (principal, action, resource", "cannot be read"),
+        ('permit (principal, action == Action::"FLY", resource);', "FLY"),
+        ('permit (principal, action, resource) when { resource.database like "a*" };', "database"),
+        ('permit (principal, action, resource == Table::"orders");', "orders"),
+        ("permit (principal == ?principal, action, resource);", "template"),
+        ("permit (principal, action, resource is Table) when { resource.database == resource.name };", "more than names"),
+        ('permit (principal, action, resource is Table) when { [resource.name].containsAny(["a"]) };', "more than names"),
+        ("permit (principal, action, resource) when { principal in resource };", "."),
+    ],
+)
+def test_policies_of_which_no_filter_can_be_made_are_refused(text: str, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        CedarEngine(text)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        'resource.name == "orders"',
+        '"orders" == resource.name',
+        'resource.name != "orders"',
+        '["orders", "Var"].contains(resource.name)',
+        'resource == Table::"sales.orders"',
+        '[Table::"hr.secret", Table::"mart.orders"].contains(resource)',
+        'resource in [Database::"hr", Database::"sales"]',
+        'resource is Table in Database::"sales" && !(resource.name like "*\\**")',
+        'if resource.database like "mart*" then resource.name like "*public" else principal == User::"ana"',
+    ],
+)
+def test_every_accepted_condition_is_filtered_as_the_engine_decides(condition: str) -> None:
+    text = f"permit (principal, action, resource is Table) when {{ {condition} }};"
+    paths = list(itertools.product(DATABASES, (*NAMES, "Var")))
+    databases, names = (pa.array([path[at] for path in paths], pa.string()) for at in (0, 1))
+    assert access(ANA, text).visible(databases, names).tolist() == [engine_says(ANA, *path, text=text) for path in paths]
+
+
+class Seconds:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_change_of_the_file_counts_and_an_error_leaves_the_policies_before_it(tmp_path: Path) -> None:
+    file, clock = tmp_path / "policy.cedar", Seconds()
+    file.write_text(POLICIES)
+    grants = Grants(file, clock)
+    orders = TablePath("hr", "orders")
+    assert not grants.access_of(ANA).sees(orders)
+
+    file.write_text(POLICIES + 'permit (principal == User::"ana", action, resource in Database::"hr");')
+    clock.now += RELOAD_SECONDS
+    assert grants.access_of(ANA).sees(orders)
+
+    file.write_text("permit (principal, action, resource);\npermit (")
+    clock.now += RELOAD_SECONDS
+    assert grants.access_of(ANA).sees(orders)
+    assert not grants.access_of(Identity("eve", Authentication.TOKEN)).sees(orders)
+    assert "cannot be read" in (grants.state().problem or "")
+
+    file.unlink()
+    clock.now += RELOAD_SECONDS
+    assert not grants.access_of(Identity("eve", Authentication.TOKEN)).sees(orders)
+    assert "cannot be read" in (grants.state().problem or "")
+
+    file.write_text(POLICIES)
+    clock.now += RELOAD_SECONDS
+    assert not grants.access_of(ANA).sees(orders)
+    assert grants.state().problem is None
+    assert [statement.policy_id for statement in grants.state().statements] == ["analysts", "marts", "ops", "never"]
+
+
+def test_a_first_file_with_an_error_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "policy.cedar").write_text("permit (")
+    with pytest.raises(InvalidArgument, match=r"policy\.cedar"):
+        Grants(tmp_path / "policy.cedar")
+
+
+def test_who_was_not_checked_is_refused_nothing(tmp_path: Path) -> None:
+    (tmp_path / "policy.cedar").write_text("")
+    grants = Grants(tmp_path / "policy.cedar")
+    assert grants.current().is_unrestricted
+    assert grants.access_of(UNCHECKED).may(Privilege.ADMIN, SERVICE)
+    with acting_as(ANA):
+        assert not grants.current().may(Privilege.ADMIN, SERVICE)

@@ -1,0 +1,118 @@
+"""What a view tells somebody who may know of some tables alone: of the others nothing, in no listing, number, hint or history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.clusters.memory_cluster import log_table
+from support.operators import pause
+from support.worlds.coordinator_world import World
+from tiering.access.grants import Grants
+from tiering.access.identity import Authentication, Identity, acting_as
+from tiering.coordinator.interface import HistoryRange
+from tiering.errors import AccessDenied, UnknownDatabase, UnknownTable
+from tiering.model.tables import TablePath
+
+ANA = Identity("ana", Authentication.TOKEN)
+OTTO = Identity("otto", Authentication.TOKEN, frozenset({"ops"}))
+POLICIES = """
+permit (principal == User::"ana", action in Action::"read", resource == Table::"sales.orders");
+permit (principal == User::"ana", action in Action::"read", resource is Table) when { resource.name like "open*" };
+permit (principal in Group::"ops", action, resource);
+"""
+HIDDEN = TablePath("hr", "salaries")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    names = [("sales", "orders"), ("sales", "returns"), ("hr", "salaries"), ("mart", "open_days")]
+    new_world = World(tuple(log_table(number + 1, TablePath(*name)) for number, name in enumerate(names)))
+    (tmp_path / "policy.cedar").write_text(POLICIES)
+    new_world.coordinator.grants = Grants(tmp_path / "policy.cedar")
+    for table in new_world.tables:
+        new_world.append(10, table=table)
+    new_world.due()
+    tierer = new_world.tierer()
+    for _ in new_world.tables:
+        tierer.fail(tierer.get())
+    yield new_world
+    new_world.coordinator.close()
+
+
+def test_statuses_and_what_is_counted_of_them(world: World) -> None:
+    with acting_as(ANA):
+        view = world.coordinator.view()
+        assert [(status.database_name, status.table_name) for status in view.table_statuses()] == [
+            ("mart", "open_days"),
+            ("sales", "orders"),
+        ]
+        columns = view.status_columns()
+        assert columns.num_rows == 2
+        assert columns.column("table_name").to_pylist() == ["open_days", "orders"]
+        assert columns.column("pending_records").to_pylist() == [10, 10]
+        assert list(view.table_statuses("hr", "salaries")) == list(view.table_statuses("hr", "nothing")) == []
+    with acting_as(OTTO):
+        assert world.coordinator.view().status_columns().num_rows == 4
+    assert world.coordinator.view().status_columns().num_rows == 4
+
+
+def test_names(world: World) -> None:
+    with acting_as(ANA):
+        view = world.coordinator.view()
+        assert list(view.databases()) == ["mart", "sales"]
+        assert [table.path.table_name for table in view.tables("sales")] == ["orders"]
+        with pytest.raises(UnknownTable, match=r"there is no table hr\.salaries"):
+            view.table(HIDDEN)
+        with pytest.raises(UnknownDatabase):
+            view.tables("hr")
+
+
+@pytest.mark.parametrize("read", ["read_rounds", "read_errors", "read_events"])
+def test_history(world: World, read: str) -> None:
+    def tables() -> set[tuple[str | None, str | None]]:
+        rows = getattr(world.coordinator.view().history, read)(HistoryRange())
+        return {(row.database_name, row.table_name) for row in rows}
+
+    assert ("hr", "salaries") in tables()
+    with acting_as(ANA):
+        assert tables() == {("sales", "orders"), ("mart", "open_days")}
+
+
+def test_rows_that_are_made_of_records(world: World) -> None:
+    reads: list[Callable[[], object]] = [
+        lambda: {row.table_name for row in world.coordinator.view().buckets()},
+        lambda: list(world.coordinator.view().buckets("hr", "salaries")),
+        lambda: list(world.coordinator.view().splits("hr", "salaries")),
+        lambda: world.coordinator.view().lake_location(world.tables[2].table_id),
+    ]
+    with acting_as(ANA):
+        assert [read() for read in reads] == [{"orders", "open_days"}, [], [], None]
+
+
+def test_tierers_count_tables_so_they_are_for_those_who_operate_the_service(world: World) -> None:
+    with acting_as(OTTO):
+        assert len(world.coordinator.view().tierers()) == 1
+    with acting_as(ANA), pytest.raises(AccessDenied, match="ana lacks OPERATE on the service"):
+        world.coordinator.view().tierers()
+
+
+def test_next_action_names_the_grant_to_ask_for(world: World) -> None:
+    pause(world.coordinator, world.tables[0].path, "otto")
+
+    def action() -> str:
+        view = world.coordinator.view()
+        at = view.status_columns().column("table_name").to_pylist().index("orders")
+        return str(view.status_columns().column("next_action")[at].as_py())
+
+    assert action() == "CALL fluss.sys.resume_tiering('sales.orders')"
+    with acting_as(OTTO):
+        assert action() == "CALL fluss.sys.resume_tiering('sales.orders')"
+    with acting_as(ANA):
+        grant = action().rpartition(": ")[2]
+        assert action().startswith("-- ask for OPERATE on sales.orders")
+    assert grant == (
+        'permit (principal == User::"ana", action in [Action::"DESCRIBE", Action::"OPERATE"], resource == Table::"sales.orders");'
+    )

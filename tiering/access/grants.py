@@ -1,0 +1,260 @@
+"""Who may do what: the policy file of a service, and what it means for one identity.
+
+A file is read again when it has changed. One with an error changes nothing: the policies before it stay in force, and `problem` says why
+until it is mended. What an identity may is worked out once a combination of name tests (`name_tests`) and kept until the policies change.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+
+from tiering.access.engine import CedarEngine, PolicyEngine, PolicyStatement
+from tiering.access.identity import Identity, current_identity
+from tiering.access.privileges import SERVICE, Privilege, Resource, statement_for
+from tiering.errors import AccessDenied, InvalidArgument, UnknownTable
+from tiering.model.tables import TablePath
+
+RELOAD_SECONDS = 1.0
+"""A change of the file is in force after this time at most."""
+
+KEPT_IDENTITIES = 1_000
+"""Whose decisions are kept; the one that called longest ago goes first."""
+
+_RENUMBERED = 1 << 14
+"""Outcomes of tests are numbered anew when there could be more: their table is to stay in the processor's cache."""
+
+_log = structlog.get_logger(__name__)
+_Mask = npt.NDArray[np.bool_]
+
+
+class Access:
+    """What one identity may. Thread-safe: what is worked out twice has the same result."""
+
+    def __init__(self, identity: Identity, engine: PolicyEngine | None) -> None:
+        """`engine` None = everything is allowed."""
+        self.identity = identity
+        self._engine = engine
+        self._decisions: dict[tuple[Any, ...], bool] = {}
+
+    @property
+    def is_unrestricted(self) -> bool:
+        """Whether nothing is ever refused."""
+        return self._engine is None
+
+    def may(self, privilege: Privilege, resource: Resource) -> bool:
+        """Whether it is allowed, by names alone: there need not be such a table."""
+        engine = self._engine
+        if engine is None:
+            return True
+        key = (privilege, resource.kind, *self._outcomes(engine, resource))
+        decision = self._decisions.get(key)
+        if decision is None:
+            decision = self._decisions[key] = engine.allows(self.identity, privilege, resource)
+        return decision
+
+    def may_table(self, privilege: Privilege, path: TablePath) -> bool:
+        """Whether it is allowed on a table that the caller may know of, too."""
+        resource = Resource.of_table(path)
+        return self.may(Privilege.DESCRIBE, resource) and self.may(privilege, resource)
+
+    def sees(self, path: TablePath) -> bool:
+        """Whether the caller may know of the table."""
+        return self.may(Privilege.DESCRIBE, Resource.of_table(path))
+
+    def sees_name(self, database_name: str | None, table_name: str | None) -> bool:
+        """The same by names; what is about no table is for those who operate the service."""
+        if database_name is None or table_name is None:
+            return self.may(Privilege.OPERATE, SERVICE)
+        return self.may(Privilege.DESCRIBE, Resource(database_name, table_name))
+
+    def visible(self, databases: Any, names: Any) -> _Mask:
+        """Which of many tables the caller may know of: Arrow arrays of their databases and names, in and out in the same order."""
+        engine = self._engine
+        if engine is None:
+            return np.ones(len(names), np.bool_)
+        single = {(resource.database, resource.name): indices for resource, indices in _named(engine, databases, names)}
+        encoded = pc.dictionary_encode(databases)
+        database_codes, known = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
+        name_codes = _name_codes(engine, names)
+        plain = np.ones(len(names), np.bool_)
+        for indices in single.values():
+            plain[indices] = False
+        examples = np.full((len(known), int(name_codes.max(initial=0)) + 1), -1, np.int64)
+        examples[database_codes[plain], name_codes[plain]] = np.flatnonzero(plain)
+        allowed = np.zeros(examples.shape, np.bool_)
+        for row, column in np.argwhere(examples >= 0):
+            allowed[row, column] = self.may(Privilege.DESCRIBE, Resource(known[row], names[int(examples[row, column])].as_py()))
+        mask: _Mask = allowed[database_codes, name_codes]
+        for (database, name), indices in single.items():
+            mask[indices] = self.may(Privilege.DESCRIBE, Resource(database, name))
+        return mask
+
+    def require(self, privilege: Privilege, resource: Resource) -> None:
+        """Raises UnknownTable for a table that the caller may not know of, AccessDenied for another privilege that is lacking."""
+        if self._engine is None:
+            return
+        if resource.name is not None and not self.may(Privilege.DESCRIBE, resource):
+            raise UnknownTable(f"there is no table {resource.id}")
+        if not self.may(privilege, resource):
+            raise AccessDenied(
+                f"{self.identity.principal} lacks {privilege} on {resource}",
+                hint=f"Ask who keeps the policy file for: {statement_for(self.identity.principal, privilege, resource)}",
+            )
+
+    def _outcomes(self, engine: PolicyEngine, resource: Resource) -> tuple[object, ...]:
+        """Of all tests that tell resources apart; of a table that the policies name, the table itself."""
+        if resource.database is None:
+            return ()
+        tests = engine.tests
+        databases = tuple(test.matches(resource.database) for test in tests.databases)
+        if resource.name is None:
+            return databases
+        path = (resource.database, resource.name)
+        return databases, tuple(test.matches(resource.name) for test in tests.names), path if path in tests.tables else None
+
+
+def _named(engine: PolicyEngine, databases: Any, names: Any) -> Iterator[tuple[Resource, npt.NDArray[Any]]]:
+    """Where the tables are that the policies name one by one."""
+    tables = engine.tests.tables
+    if not tables:
+        return
+    candidates = pc.indices_nonzero(pc.is_in(names, pa.array(sorted({name for _, name in tables}), pa.string()))).to_numpy()
+    at: dict[tuple[str, str], list[int]] = {}
+    for index in candidates.tolist():
+        path = (databases[index].as_py(), names[index].as_py())
+        if path in tables:
+            at.setdefault(path, []).append(index)
+    for path, indices in at.items():
+        yield Resource(*path), np.array(indices, np.int64)
+
+
+def _name_codes(engine: PolicyEngine, names: Any) -> npt.NDArray[np.int64]:
+    """A number for the outcomes of each name's tests; the numbers are few."""
+    codes, bound = np.zeros(len(names), np.int64), 1
+    for test in engine.tests.names:
+        codes = codes * 2 + test.outcomes(names)
+        bound *= 2
+        if bound > _RENUMBERED:
+            codes, bound = _renumbered(codes, bound)
+    return _renumbered(codes, bound)[0]
+
+
+def _renumbered(codes: npt.NDArray[np.int64], bound: int) -> tuple[npt.NDArray[np.int64], int]:
+    """The codes without gaps between them, and how many there are."""
+    occurs = np.zeros(bound, np.bool_)
+    occurs[codes] = True
+    return (np.cumsum(occurs) - 1)[codes], int(occurs.sum())
+
+
+@dataclass(frozen=True)
+class PolicyState:
+    """The policies in force. `problem`: why the file as it is now is not; None = it is."""
+
+    statements: Sequence[PolicyStatement]
+    loaded_at: datetime | None
+    problem: str | None
+
+
+class Grants:
+    """The policies of one service. Without a file everybody may do everything."""
+
+    def __init__(self, file: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        """Raises InvalidArgument for a file that cannot be read, or has an error: nothing could be in force then."""
+        self._file = file
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._engine: PolicyEngine | None = None
+        self._kept: OrderedDict[Identity, Access] = OrderedDict()
+        self._loaded_at: datetime | None = None
+        self._problem: str | None = None
+        self._signature: object = None
+        self._looked_at = clock()
+        if file is not None:
+            self._signature = _signature(file)
+            self._engine, self._loaded_at = read_policy_file(file), datetime.now(UTC)
+
+    @property
+    def has_policy(self) -> bool:
+        """Whether anything can be refused."""
+        return self._file is not None
+
+    def current(self) -> Access:
+        """What the identity may for which this thread or task works."""
+        return self.access_of(current_identity())
+
+    def access_of(self, identity: Identity) -> Access:
+        """What somebody may, by the file as it is now."""
+        if self._file is None or not identity.is_checked:
+            return Access(identity, None)
+        self._reload(self._file)
+        subject = Identity(identity.principal, identity.authentication, identity.groups)
+        with self._lock:
+            access = self._kept.get(subject)
+            if access is None:
+                access = self._kept[subject] = Access(subject, self._engine)
+                if len(self._kept) > KEPT_IDENTITIES:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(subject)
+            return access
+
+    def state(self) -> PolicyState:
+        """What is in force, and what is wrong with the file."""
+        if self._file is not None:
+            self._reload(self._file)
+        with self._lock:
+            return PolicyState(() if self._engine is None else self._engine.statements, self._loaded_at, self._problem)
+
+    def _reload(self, file: Path) -> None:
+        with self._lock:
+            now = self._clock()
+            if now - self._looked_at < RELOAD_SECONDS:
+                return
+            self._looked_at = now
+            signature = _signature(file)
+            if signature == self._signature:
+                return
+            self._signature = signature
+            try:
+                self._engine = read_policy_file(file)
+            except InvalidArgument as error:
+                self._problem = f"{error.message} {error.hint}".strip()
+                _log.error("the policy file has an error: the policies before it stay in force", file=str(file), error=error.message)
+                return
+            self._kept.clear()
+            self._loaded_at, self._problem = datetime.now(UTC), None
+            _log.warning("the policies have changed", file=str(file), policies=len(self._engine.statements))
+
+
+def read_policy_file(file: Path) -> CedarEngine:
+    """The policies of a file. Raises InvalidArgument, which names it."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"the policy file {file} cannot be read: {error}", hint="Name another with --policy.") from error
+    try:
+        return CedarEngine(text)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"the policy file {file}: {error.message}", hint=error.hint) from error
+
+
+def _signature(file: Path) -> object:
+    """Changes with the file; None = it is not there."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,0 +1,27 @@
+"""What a reader may do of what helps a table: the statement itself, else the grant to ask for."""
+
+from __future__ import annotations
+
+import re
+
+from tiering.access.grants import Access
+from tiering.access.privileges import Resource, statement_for
+from tiering.access.requirements import PROCEDURES
+
+_PROCEDURE = re.compile(r"\.sys\.(\w+)\(")
+
+
+def allowed_action(statement: str | None, database_name: str, table_name: str, access: Access) -> str | None:
+    """`statement` for whoever may run it. Another hears which grant to ask for, in place of a statement that would be refused.
+
+    What Spark runs on the lake table itself is for the lake's catalog to allow: it is shown as it is.
+    """
+    procedure = None if statement is None or access.is_unrestricted else _PROCEDURE.search(statement)
+    requirement = None if procedure is None else PROCEDURES.get(procedure.group(1))
+    if requirement is None or requirement.privilege is None:
+        return statement
+    resource = Resource(database_name, table_name)
+    if access.may(requirement.privilege, resource):
+        return statement
+    granted = statement_for(access.identity.principal, requirement.privilege, resource)
+    return f"-- ask for {requirement.privilege} on {resource}, then {statement}: {granted}"
