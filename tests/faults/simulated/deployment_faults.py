@@ -103,16 +103,23 @@ DEPLOYMENT_FAULTS = (
     fault("lake-rolled-back", "A user rolls the lake table back.", "history.check_history"),
     fault("lake-untagged", "A user removes the tag that names the newest tiering commit.", "base_check._check_untiered"),
     fault("lake-table-dropped", "A user drops the lake table.", "base_check._check_absent"),
+    fault("record-refused", "The rows of a bucket cannot take a record of its log, and stand there.", "CALL sys.skip_record"),
     fault("call-repeated", "A CALL is repeated with its key, for its answer got lost.", "IdempotentOperations.once"),
 )
 
 
 def run_story(
-    seed: int, steps: int = STEPS, only: Collection[str] | None = None, unexpected: Collection[str] = (), *, knows_processes: bool = False
+    seed: int,
+    steps: int = STEPS,
+    only: Collection[str] | None = None,
+    unexpected: Collection[str] = (),
+    *,
+    knows_processes: bool = False,
+    has_every_call: bool = True,
 ) -> SimulatedStory:
     """A whole story, healed at its end; `only` these faults. Raises AssertionError if it breaks a promise, or `unexpected` comes up."""
     with patch("tiering.planning.plan_splits.SPLIT_BYTES", 24), patch("tiering.round.runner.REREAD_SECONDS", 0):
-        story = SimulatedStory(seed, only)
+        story = SimulatedStory(seed, only, has_every_call=has_every_call)
         story.world.invariants.knows_processes = knows_processes
         with patch("tiering.round.tasks.split_work.RandomIds", lambda: story.world.ids):
             story.run(steps, unexpected)

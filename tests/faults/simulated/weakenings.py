@@ -188,6 +188,7 @@ WEAKENINGS = (
     Weakening("lake-untagged", BASE_CHECK + "_check_untiered", nothing),
     Weakening("lake-table-dropped", BASE_CHECK + "_check_absent", nothing),
     Weakening("lake-table-renamed", BASE_CHECK + "_check_absent", nothing),
+    Weakening("record-refused", "tiering.coordinator.calls.skip_record._skip", nothing),
     Weakening("call-repeated", "tiering.coordinator.memory.idempotency.IdempotentOperations.answer", nothing),
     Weakening("commit-request-lost", "tiering.round.steps.steps_to_commit.COMMIT_ATTEMPTS", 1, unexpected=("CommitOutcomeUnknown",)),
     Weakening("commit-answer-lost", "tiering.round.steps.machine._action_failed", takes_an_error_for_a_refusal),

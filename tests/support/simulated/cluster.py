@@ -16,8 +16,20 @@ import pyarrow as pa
 from support.clusters.memory_cluster import WHEN, MemoryCluster
 from support.simulated.chance import Chance, PanicException
 from support.worlds.simulated_effects import SimulatedClock
+from tiering.cluster.capabilities import SkipOutcome, SkippedRecord, SkipRequest
 from tiering.cluster.lake_record_rules import check_goes_on
-from tiering.errors import ClusterUnavailable, KvSnapshotGone, LogTruncated, SourceChanged, UnknownLease, UnknownTable
+from tiering.durations import parse_duration_ms
+from tiering.errors import (
+    BucketStopped,
+    ClusterUnavailable,
+    InvalidArgument,
+    KvSnapshotGone,
+    LogTruncated,
+    SourceChanged,
+    UnknownLease,
+    UnknownPartition,
+    UnknownTable,
+)
 from tiering.model.leases import KvSnapshot, KvSnapshotLease, LeasedSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSplit
@@ -136,6 +148,9 @@ class SimulatedCluster(MemoryCluster):
         self.generations: dict[tuple[int, BucketKey], list[int]] = {}
         """By bucket, the offsets from which on records were written anew."""
         self.stale: set[int] = set()
+        self.standing: dict[tuple[int, BucketKey], int] = {}
+        """Buckets whose rows cannot take a record of their log, and its offset."""
+        self.skipped: set[tuple[int, BucketKey, int]] = set()
         self.during_reads: Callable[[], None] = lambda: None
         self.on_record: Callable[[TableInfo, RecordedLakeSnapshot], None] = lambda table, snapshot: None
         self.read_at_once = True
@@ -185,8 +200,10 @@ class SimulatedCluster(MemoryCluster):
         self.logs[table.table_id][bucket] = (start, end + records * (len(CYCLE) if table.primary_key else 1))
 
     def cut(self, table: TableInfo, bucket: BucketKey, new_start: int) -> None:
-        """Retention removes the log's beginning."""
+        """Retention removes the log's beginning; of a bucket that stands none that its rows are restored from."""
         start, end = self.logs[table.table_id][bucket]
+        if (table.table_id, bucket) in self.standing:
+            new_start = min(new_start, self._restored_from(table.table_id, bucket))
         self.logs[table.table_id][bucket] = (max(start, min(new_start, end)), end)
 
     def rewrite(self, table: TableInfo, bucket: BucketKey, records: int) -> int:
@@ -196,12 +213,55 @@ class SimulatedCluster(MemoryCluster):
         self.generations.setdefault((table.table_id, bucket), []).append(first)
         return first
 
+    def refuse(self, table: TableInfo, bucket: BucketKey, change: int) -> bool:
+        """Changes come, and rows cannot take one of the three: the bucket stands there. Whether it does: rows are restored from its log."""
+        start, end = self.logs[table.table_id][bucket]
+        place = (table.table_id, bucket)
+        if self._restored_from(*place) < start or place in self.standing:
+            return False
+        self.append_to(table, bucket, 1)
+        self.standing[place] = end + change
+        return True
+
+    def _restored_from(self, table_id: int, bucket: BucketKey) -> int:
+        """Up to where the KV snapshots of a bucket have its rows."""
+        return max(self.stored_snapshots.get(TableBucket(table_id, bucket), {}).values(), default=0)
+
+    def skip_record(self, request: SkipRequest) -> SkippedRecord:
+        table = self.table(request.path)
+        self.answer("skipping")
+        names = {name: number for number, name in self.partitions_of[table.table_id].items()}
+        if request.partition_name is not None and request.partition_name not in names:
+            raise UnknownPartition(f"{table.path} has no partition {request.partition_name}")
+        bucket = BucketKey(None if request.partition_name is None else names[request.partition_name], request.bucket_id)
+        place = (table.table_id, bucket)
+        if (*place, request.offset) in self.skipped:
+            return SkippedRecord(table.table_id, "it", SkipOutcome.ALREADY_SKIPPED)
+        if self.standing.get(place) != request.offset:
+            raise InvalidArgument(f"bucket {bucket} of {table.path} does not stand at offset {request.offset}")
+        if request.dry_run:
+            return SkippedRecord(table.table_id, "it", SkipOutcome.WOULD_SKIP)
+        self.skipped.add((*place, request.offset))
+        del self.standing[place]
+        if self.chance.strikes("record-answer-lost", 5 * UNAVAILABLE):
+            raise ClusterUnavailable("the answer of the cluster got lost")
+        return SkippedRecord(table.table_id, "it", SkipOutcome.SKIPPED)
+
+    def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
+        table = self.table(path)
+        self.answer("setting an option")
+        freshness_ms = FRESHNESS_MS if value is None else parse_duration_ms(value, name)
+        properties = {key: text for key, text in {**table.properties, name: value}.items() if text is not None}
+        changed = replace(table, properties=properties, freshness_ms=freshness_ms)
+        return changed if dry_run else self.change(table, properties=properties, freshness_ms=freshness_ms)
+
     def take_kv_snapshots(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
         table = self.table(path)
         for bucket in self.buckets(table):
             _, end = self.logs[table.table_id][bucket]
             stored = self.stored_snapshots.setdefault(TableBucket(table.table_id, bucket), {})
-            if end and end not in stored.values():
+            stands = (table.table_id, bucket) in self.standing  # its rows are not those of its log's end
+            if end and end not in stored.values() and not stands:
                 stored[next(self._numbers)] = end
         return self.kv_snapshots(table)
 
@@ -268,6 +328,18 @@ class SimulatedCluster(MemoryCluster):
         return {bucket: WHEN for bucket, offset in offsets.items() if self.logs[table.table_id][bucket][1] > offset}
 
     def reader(self, table: TableInfo, split: TieringSplit) -> SimulatedReader:  # type: ignore[override]
+        """Raises BucketStopped for a split with the record at which its bucket stands."""
+        standing = self.standing.get((table.table_id, split.bucket), -1)
+        if isinstance(split, TieringLogSplit) and split.starting_offset <= standing < split.stopping_offset:
+            name = self.partition_names.get(split.bucket.partition_id or 0)
+            partition = "" if name is None else f", partition => '{name}'"
+            raise BucketStopped(
+                f"bucket {split.bucket} of {table.path} stands at offset {standing}",
+                hint=f"CALL sys.skip_record('{table.path}', {split.bucket.bucket_id}, {standing}{partition}, reason => '...')",
+                table_id=table.table_id,
+                bucket=split.bucket,
+                offset=standing,
+            )
         return SimulatedReader(self, table, split)
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:

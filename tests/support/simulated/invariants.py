@@ -65,11 +65,18 @@ class Invariants:
         for bucket, reached in marker.buckets.items():
             _, end = self._cluster.all_logs[marker.table_id][bucket]
             self._require(reached.tiered <= end, f"the marker of {request.path} is beyond the log of bucket {bucket}")
-            self._require(not (info.primary_key and reached.tiered % len(CYCLE) == 2), f"{bucket} of {request.path} stops within an update")
+            self._check_pairs(request, info, bucket, reached.tiered)
             rows = [row for row in after.rows[head] if row[0] == bucket]
             self._check_rows(request, info, bucket, reached.start, reached.tiered, rows, end_of_log=end)
             self.landed[marker.table_id][bucket] = max(reached.tiered, self.landed[marker.table_id].get(bucket, 0))
         self.marked[marker.table_id] = {bucket: reached.tiered for bucket, reached in marker.buckets.items()}
+
+    def _check_pairs(self, request: Request, info: TableInfo, bucket: BucketKey, tiered: int) -> None:
+        """A `-U` comes with its `+U`, unless that is the record at which its bucket stands, or stood: then it changes nothing."""
+        is_within = bool(info.primary_key) and tiered % len(CYCLE) == 2
+        place = (info.table_id, bucket)
+        stood = self._cluster.standing.get(place) == tiered or (*place, tiered) in self._cluster.skipped
+        self._require(not is_within or stood, f"{bucket} of {request.path} stops within an update")
 
     def _begin_anew(self, request: Request, info: TableInfo) -> None:
         """Buckets that a reconciliation's marker lacks begin with their log again: of them only what that lost stays left out."""

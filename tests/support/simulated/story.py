@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from support.simulated.calls import Callers
 from support.simulated.chance import FOCUS
 from support.simulated.cluster import FRESHNESS_MS
 from support.simulated.deployment import Deployment
@@ -34,11 +35,13 @@ class Thing:
 
 
 class SimulatedStory:
-    """`run` is all of it."""
+    """`run` is all of it. `has_every_call` False: as the stories were before they had each CALL, for seeds of that time."""
 
-    def __init__(self, seed: int, only: Collection[str] | None = None) -> None:
+    def __init__(self, seed: int, only: Collection[str] | None = None, *, has_every_call: bool = True) -> None:
+        self._has_every_call = has_every_call
         self.world = Deployment(seed, only)
         self.users = Users(self.world)
+        self.callers = Callers(self.world, self.users)
         self.world.meanwhile = self._someone_goes_on
         possible = [thing for thing in self._all_things() if only is None or not thing.faults or not set(only).isdisjoint(thing.faults)]
         self._things = possible
@@ -75,6 +78,14 @@ class SimulatedStory:
             Thing(users.restart_coordinator, 4, ("coordinator-restarted",)),
             Thing(users.add_coordinator, 4, ("coordinator-doubled",)),
             Thing(users.silence, 6, ("tierer-asleep",)),
+            *(self._newer_things() if self._has_every_call else ()),
+        ]
+
+    def _newer_things(self) -> list[Thing]:
+        """They stand apart, so that stories of before stay as they were."""
+        return [
+            Thing(self.callers.call, 25, ("call-repeated",), may_be_nested=False),
+            Thing(self.users.refuse_record, 4, ("record-refused",)),
         ]
 
     def run(self, steps: int, unexpected: Collection[str] = ()) -> None:

@@ -23,18 +23,27 @@ from tiering.coordinator.calls.pause_tiering import PauseTiering, pause_tiering
 from tiering.coordinator.calls.reset_errors import ResetErrors, reset_errors
 from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
 from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
+from tiering.coordinator.calls.skip_record import SkipRecord, skip_record
 from tiering.coordinator.calls.tier_table import TierTable, tier_table
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.errors import CannotReconcile, LakewardError
+from tiering.errors import BucketStopped, CannotReconcile, LakewardError
 from tiering.library_guards.panics import UnexpectedEnd
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 _RENAME = re.compile(r"Rename or drop the lake table \S+ in the lake's catalog")
 _RECONCILE = re.compile(r"CALL sys\.reconcile_lake\('(?P<table>[^']+)', '(?P<action>\w+)'\)")
+_SKIP = re.compile(
+    r"CALL sys\.skip_record\('(?P<table>[^']+)', (?P<bucket>\d+), (?P<offset>\d+)(?:, partition => '(?P<partition>[^']+)')?, reason"
+)
 MOST_HINTS = 4
 """Refusals in a row, each with a hint of its own; more are a circle."""
 REGIONS = ("eu", "us")
+
+
+def _stands(record: TableRecord) -> bool:
+    """Whether a bucket of it waits for a person, while the table is tried again."""
+    return record.error is not None and record.error.error_class == BucketStopped.__name__
 
 
 class Users:
@@ -118,6 +127,13 @@ class Users:
         self._keys += 1
         column = pa.field(f"c{self._keys}", pa.int64())
         self._world.cluster.change(table, refusal=refusal, schema=pa.schema([*table.schema, column]))
+
+    def refuse_record(self) -> None:
+        """The rows of a bucket cannot take a change: whoever reads it gets no further."""
+        table = self.table()
+        buckets = [] if table is None or not table.primary_key else self._world.cluster.buckets(table)
+        if table is not None and buckets and self._world.cluster.refuse(table, self._random.choice(buckets), self._random.randrange(3)):
+            self._chance.note("record-refused")
 
     def cut_log(self) -> None:
         """Retention; at times it takes what was not tiered yet."""
@@ -337,9 +353,9 @@ class Users:
             self.follow(self._random.choice(failed))
 
     def failed_for_good(self) -> list[TableRecord]:
-        """Tables that wait for a person."""
-        records = self._world.coordinator.table_records.live()
-        return [record for record in records if record.state is TableState.FAILED and record.retry_deadline is None]
+        """Tables that wait for a person, a bucket of them alone among them."""
+        failed = [record for record in self._world.coordinator.table_records.live() if record.state is TableState.FAILED]
+        return [record for record in failed if record.retry_deadline is None or _stands(record)]
 
     def follow(self, record: TableRecord) -> None:
         """Does one of the things that the hint names, and what refusals name then."""
@@ -361,6 +377,12 @@ class Users:
         raise AssertionError(f"{path}: hints go in a circle: {error.error_class}: {error.message} [{error.hint}] ... {hint}")
 
     def _do_what_it_says(self, path: TablePath, hint: str, error: str) -> CannotReconcile | None:
+        skip = _SKIP.search(hint)
+        if skip is not None:
+            named = skip["table"].split(".", 1)
+            wanted = SkipRecord(TablePath(*named), int(skip["bucket"]), int(skip["offset"]), skip["partition"], "why", caller="ann")
+            self.perform(lambda: skip_record(self._parts, wanted))
+            return None
         calls = list(_RECONCILE.finditer(hint))
         if not calls:
             assert "tier_table(" in hint or "retry" in hint, f"{path}: nothing to do in {hint!r} of {error}"
