@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from support.lake_kinds.kinds import LAKE_KINDS
-from support.repository import ROOT
-from support.worlds.faults import Fault
 from support.worlds.stories.story import Story
 from support.worlds.story_faults import FAULTS
 
@@ -56,9 +54,3 @@ def test_it_is_said_and_healed_and_no_row_is_lost(tmp_path: Path, fault_number: 
 
 def test_each_fault_has_a_name_of_its_own() -> None:
     assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 30
-
-
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_what_holds_its_handling_is_there(fault: Fault) -> None:
-    file, _, name = fault.held_by.partition("::")
-    assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8")

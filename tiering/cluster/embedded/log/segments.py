@@ -107,7 +107,7 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
     try:
         with pa.OSFile(str(readable_path(root, segment.path)), "rb") as file:
             size_bytes = file.size()
-            content = file.read_buffer() if size_bytes == segment.size_bytes else None
+            content = file.read_buffer(segment.size_bytes)
     except FileNotFoundError as error:
         if not (root / LOG_FOLDER).is_dir():
             hint = "Every executor must see the cluster's folder under the same path."
@@ -119,10 +119,7 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
         raise _corrupt("the segment is missing", where, segment, bucket) from error
     except OSError as error:
         raise ClusterUnavailable(f"cannot read the segment {where}: {error}") from error
-    if content is None or content.size != segment.size_bytes:
-        raise _corrupt(f"the segment has {size_bytes} bytes instead of {segment.size_bytes}", where, segment, bucket)
-    if crc32(content) != segment.crc32:
-        raise _corrupt("the segment does not match its checksum", where, segment, bucket)
+    _check_whole(content, size_bytes, where, segment, bucket)
     kind = [CHANGE_TYPE_FIELD] if changes else []
     held = pa.schema([*list(schema)[: segment.columns], *kind])
     try:
@@ -133,6 +130,14 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
     columns = batch.columns
     whole = pa.schema([*schema, *kind])
     return pa.RecordBatch.from_arrays([*columns[: segment.columns], *added, *columns[segment.columns :]], schema=whole) if added else batch
+
+
+def _check_whole(content: pa.Buffer, size_bytes: int, where: str, segment: Segment, bucket: BucketKey) -> None:
+    """Raises DataCorrupt for a file of another size, or with other bytes, than the segment had when it was published."""
+    if (size_bytes, content.size) != (segment.size_bytes, segment.size_bytes):
+        raise _corrupt(f"the segment has {size_bytes} bytes instead of {segment.size_bytes}", where, segment, bucket)
+    if crc32(content) != segment.crc32:
+        raise _corrupt("the segment does not match its checksum", where, segment, bucket)
 
 
 def table_tombstone(root: Path, table_id: int) -> Path:

@@ -129,8 +129,7 @@ def open_reader(table: TableInfo, split: TieringLogSplit, bounds: BucketOffsets 
         if start <= record.offset < stop and not record.is_skipped:
             raise stopped(table, split.bucket, split.partition_name, record)
     _check_covered(table, split, segments)
-    if any(segment.columns > len(table.schema) for segment in segments):
-        raise SourceChanged(f"columns were added to {table.path} since it was looked up", table_id=table.table_id)
+    _check_columns(table, segments)
     skipped = tuple(record.offset for record in listed.refused if record.is_skipped and start <= record.offset < stop)
     return EmbeddedSplitReader(root, table.schema, split, tuple(segments), table.table_type is TableType.PRIMARY_KEY, skipped)
 
@@ -149,3 +148,9 @@ def _check_covered(table: TableInfo, split: TieringLogSplit, segments: Sequence[
             starting_offset=reached,
             stopping_offset=split.stopping_offset,
         )
+
+
+def _check_columns(table: TableInfo, segments: Sequence[Segment]) -> None:
+    """A segment written since a column was added holds values that a round which does not know the column would leave out."""
+    if any(segment.columns > len(table.schema) for segment in segments):
+        raise SourceChanged(f"columns were added to {table.path} since it was looked up", table_id=table.table_id)
