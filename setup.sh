@@ -162,8 +162,11 @@ ensure_fluss_paimon() { PYTHONPATH=.:tests .venv/bin/python -m support.fluss_pai
 # The HDFS of the tests.
 ensure_hdfs() { PYTHONPATH=.:tests .venv/bin/python -m support.hadoop.hdfs_server; }
 
-# The S3 server and the REST catalog of the tests.
-ensure_object_store() { PYTHONPATH=.:tests .venv/bin/python -m support.object_store.jars; }
+# The S3 server and the REST catalog of the tests, and with what Spark reads from S3.
+ensure_object_store() {
+  PYTHONPATH=.:tests .venv/bin/python -m support.object_store.jars
+  .venv/bin/lakeward fetch-jars --s3 >/dev/null
+}
 
 # Other readers of lake tables, which the tests compare: in an environment of their own.
 ensure_readers() { PYTHONPATH=.:tests .venv/bin/python -m support.readers.environment; }

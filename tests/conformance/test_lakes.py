@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
 
 from support.lakes.lake_kit import COLUMNS
-from support.lakes.lakes_under_test import LAKES, HdfsUnderTest, LakeUnderTest
+from support.lakes.lakes_under_test import LAKES, HdfsUnderTest, InS3UnderTest, LakeUnderTest
+from support.object_store.rest_server import WAREHOUSE, RestCatalog
+from support.object_store.s3_server import S3Server
+from support.running.postgresql import DATABASE, PASSWORD, USER, running_postgresql
 from tiering.errors import CommitOutcomeUnknown, Fenced, LakeTableReplaced
 from tiering.lake.base import Committable, Lake, LakeTieringFactory, LakeView, WriterInitContext
 from tiering.lake.maintenance import LakeMaintenance
@@ -36,10 +40,30 @@ HOUR = timedelta(hours=1)
 ON_HDFS = "iceberg, hadoop catalog on HDFS"
 
 
-@pytest.fixture(params=[*LAKES, ON_HDFS])
+BY_REST, BY_POSTGRESQL = "iceberg in S3, REST catalog", "iceberg in S3, SQL catalog on PostgreSQL"
+
+
+@pytest.fixture(scope="session")
+def rest_lake(rest_catalog_on_s3: RestCatalog) -> Mapping[str, str]:
+    return {**rest_catalog_on_s3.lake, **rest_catalog_on_s3.secrets}
+
+
+@pytest.fixture(scope="session")
+def postgresql_lake(s3_store: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    with running_postgresql(tmp_path_factory.mktemp("postgresql")) as port:
+        uri = f"postgresql+psycopg://{USER}:{quote(PASSWORD, safe='')}@127.0.0.1:{port}/{DATABASE}"
+        yield {"type": "sql", "uri": uri, "warehouse": f"{WAREHOUSE}-of-postgresql", **s3_store.place, **s3_store.keys}
+
+
+IN_S3 = {BY_REST: "rest_lake", BY_POSTGRESQL: "postgresql_lake"}
+
+
+@pytest.fixture(params=[*LAKES, ON_HDFS, *IN_S3])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> LakeUnderTest:
     if request.param == ON_HDFS:
         return HdfsUnderTest(request.getfixturevalue("hdfs"), f"conformance-{uuid.uuid4().hex}")
+    if request.param in IN_S3:
+        return InS3UnderTest(tmp_path, request.getfixturevalue(IN_S3[request.param]))
     return LAKES[request.param](tmp_path)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, runtime_checkable
+from urllib.parse import urlparse
 
 import pyarrow as pa
 
@@ -16,7 +18,7 @@ FIELD_ID_KEY = b"PARQUET:field_id"
 
 @dataclass(frozen=True)
 class LakeFile:
-    """A Parquet file. `location` is how the lake names it, `path` where it is on this machine.
+    """A Parquet file. `location` is how the lake names it, `path` where it, or a copy, is on this machine.
 
     `sequence_number` orders files and deletes (Iceberg spec, "Sequence Number Inheritance"); `partition` tells equal
     partitions of one spec from others.
@@ -31,6 +33,11 @@ class LakeFile:
     """Of its rows, if the partition tells it."""
     place: str | None = None
     """Name of the partition in which readers look for its rows, "" without partitions; None = the rows alone tell."""
+
+    @property
+    def label(self) -> str:
+        """What to call it: its path, and of a copy where the lake has it."""
+        return self.path if urlparse(self.location).scheme in ("", "file") else self.location
 
 
 @dataclass(frozen=True)
@@ -85,8 +92,8 @@ class ReadableLake(Protocol):
         """The columns that the table has now, in order, each with FIELD_ID_KEY in its metadata."""
         ...
 
-    def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
-        """The files of a snapshot; None = the head.
+    def file_lists(self, view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
+        """The files of a snapshot; None = the head. Those of a store are copied into the folder `copies_in`; None = they are refused.
 
         Raises LakeUnavailable, InvalidArgument (no such snapshot, a file that is not Parquet or not on a local file system).
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -47,13 +48,14 @@ def validate(
     """
     reads = 0
     while True:
-        subject = read_subject(source, lake, path, snapshot_id)
-        reads += 1
-        try:
-            return _validate_once(lake, subject, level, memory_limit, clock)
-        except (LogTruncated, SourceChanged, InvalidArgument):
-            if reads == READS:
-                raise
+        with tempfile.TemporaryDirectory(prefix="lakeward-validate-files-") as copies:
+            subject = read_subject(source, lake, path, snapshot_id, Path(copies))
+            reads += 1
+            try:
+                return _validate_once(lake, subject, level, memory_limit, clock)
+            except (LogTruncated, SourceChanged, InvalidArgument):
+                if reads == READS:
+                    raise
 
 
 def _validate_once(lake: Lake, subject: Subject, level: Level, memory_limit: str, clock: Clock | None) -> Sequence[CheckResult]:
@@ -113,7 +115,7 @@ def _check_ends(subject: Subject, report: Report) -> bool:
 
 def _check_files(lake: Lake, subject: Subject, report: Report) -> bool:
     files = [*subject.files.data, *subject.files.position_deletes, *subject.files.equality_deletes]
-    missing = [file.path for file in files if not Path(file.path).is_file()]
+    missing = [file.label for file in files if not Path(file.path).is_file()]
     if missing:
         _raise_if_expired(lake, subject)
     details = f"{counted(len(missing), 'file')} of the snapshot not there; the first is {missing[0]}" if missing else None
@@ -155,5 +157,5 @@ def _name_damage(subject: Subject, error: duckdb.Error) -> str:
                 lock(connection, [file.path])
                 connection.execute("SELECT count(hash(COLUMNS(*))) FROM read_parquet($path)", {"path": file.path}).fetchall()
             except duckdb.Error as why:
-                return outside_text(f"the lake file {file.path} cannot be read: {why}")
+                return outside_text(f"the lake file {file.label} cannot be read: {why}")
     return outside_text(f"DuckDB cannot read the two sides: {error}")

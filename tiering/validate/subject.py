@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -84,8 +85,11 @@ class Subject:
     """Whether the lake cuts the times of records, which a log may have in microseconds."""
 
 
-def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: int | None) -> Subject:
-    """Looks everything up. Raises UnknownTable, InvalidArgument (another format, never tiered, no such snapshot), LakeUnavailable."""
+def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: int | None, copies_in: Path | None = None) -> Subject:
+    """Looks everything up, and copies files of a store into the folder `copies_in`.
+
+    Raises UnknownTable, InvalidArgument (another format, never tiered, no such snapshot), LakeUnavailable.
+    """
     table = source.table(path)
     if table.lake_format.lower() != lake.format:
         raise InvalidArgument(
@@ -100,7 +104,7 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
     if not isinstance(lake, ReadableLake):
         raise InvalidArgument(f"files of {lake.format} lakes cannot be listed by this version", table_path=path)
     at = view.head if snapshot_id is None else snapshot_id
-    files = lake.file_lists(view, snapshot_id)
+    files = lake.file_lists(view, snapshot_id, copies_in)
     logs = source.offsets(table)
     # After the lake, as the base check wants it, and after the logs: a partition that goes in between has vanished.
     names = {partition.partition_id: partition.partition_name for partition in source.partitions(table)}

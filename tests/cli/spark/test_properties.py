@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from tiering.cli.main import app
 from tiering.cli.spark.conf_files import as_properties_file, as_pyiceberg_yaml
-from tiering.cli.spark.jars import ICEBERG_RUNTIME, SQLITE_JDBC
+from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, SQLITE_JDBC
 from tiering.cli.spark.properties import LakeJars, catalog_lake_properties, catalog_properties, lake_properties_for_spark
 from tiering.cli.spark.views import view_statements
 from tiering.errors import InvalidArgument, ServiceUnreachable
@@ -108,7 +108,7 @@ def test_a_hadoop_catalog_is_one_to_spark_as_well() -> None:
 
 
 def test_a_rest_catalog_keeps_its_properties() -> None:
-    properties = lake_properties_for_spark({"type": "rest", "uri": "http://catalog:8181", "warehouse": "s3://lake"})
+    properties = lake_properties_for_spark({"type": "rest", "uri": "http://catalog:8181", "warehouse": "s3://lake"}, LakeJars.PACKAGES)
 
     assert {name: properties[f"spark.sql.catalog.lake.{name}"] for name in ("type", "uri", "warehouse")} == {
         "type": "rest",
@@ -116,6 +116,15 @@ def test_a_rest_catalog_keeps_its_properties() -> None:
         "warehouse": "s3://lake",
     }
     assert not [name for name in properties if ".jdbc." in name]
+    assert properties["spark.sql.catalog.lake.header.X-Iceberg-Access-Delegation"] == "vended-credentials"
+
+
+def test_a_lake_in_s3_brings_amazons_client_and_the_region_under_javas_name() -> None:
+    lake = {"type": "rest", "uri": "http://catalog:8181", "warehouse": "s3://lake", "s3.region": "eu-west-1"}
+    properties = lake_properties_for_spark(lake, LakeJars.PACKAGES)
+
+    assert properties["spark.jars.packages"].split(",") == [ICEBERG_RUNTIME.coordinates, ICEBERG_AWS_BUNDLE.coordinates]
+    assert properties["spark.sql.catalog.lake.client.region"] == "eu-west-1"
 
 
 def test_a_properties_file_has_a_name_and_its_value_a_line() -> None:

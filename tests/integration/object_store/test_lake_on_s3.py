@@ -6,10 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog import load_catalog
+from pyspark.sql import SparkSession
 
+from support.faulty.deployment import ACCOUNTS, ORDERS
 from support.object_store.deployment import DeploymentOnS3, on_s3
 from support.object_store.rest_server import rest_catalog_server
 from support.object_store.s3_server import S3Server
+from support.running.spark_sessions import spark_session
+from tiering.cli.service_lake import service_lake_properties
+from tiering.cli.spark.properties import catalog_lake_properties, catalog_properties, plugin_jar
 from tiering.model.tables import TablePath
 
 COUNT = 900
@@ -29,6 +35,18 @@ def deployment(request: pytest.FixtureRequest, s3_store: S3Server, tmp_path: Pat
             deployment.close()
 
 
+@pytest.fixture
+def spark(deployment: DeploymentOnS3, tmp_path: Path) -> Iterator[SparkSession]:
+    """As `lakeward spark-conf --lake` says, with the keys only if nobody vends them."""
+    properties = {
+        **catalog_properties(deployment.uri, plugin_jar()),
+        **catalog_lake_properties(service_lake_properties(deployment.uri)),
+        **{f"spark.sql.catalog.lake.{name}": value for name, value in deployment.catalog.secrets.items()},
+    }
+    with spark_session(tmp_path, properties) as session:
+        yield session
+
+
 def test_rounds_of_a_log_table_are_exact_and_leave_no_key_behind(deployment: DeploymentOnS3) -> None:
     orders = TablePath("sales", "orders_vended" if deployment.catalog.vends else "orders_own")
     deployment.create(orders)
@@ -40,3 +58,33 @@ def test_rounds_of_a_log_table_are_exact_and_leave_no_key_behind(deployment: Dep
     deployment.assert_exact(orders, 2 * COUNT)
     assert any(name.endswith(".parquet") for name in deployment.catalog.store.files("warehouse/sales"))
     deployment.assert_no_secret_left()
+
+
+def test_sql_reads_both_kinds_of_tables_and_validation_finds_no_difference(deployment: DeploymentOnS3, spark: SparkSession) -> None:
+    deployment.make_tables()
+    deployment.write()
+    deployment.start_inline_tierer("first")
+    deployment.settle()
+    deployment.write()
+    deployment.settle()
+
+    orders = spark.sql(f"SELECT id FROM fluss.{ORDERS}").collect()
+    assert sorted(row.id for row in orders) == list(range(deployment.written))
+    accounts = spark.sql(f"SELECT id, text FROM fluss.{ACCOUNTS}").collect()
+    assert {row.id: row.text for row in accounts} == deployment.accounts
+    for path in (ORDERS, ACCOUNTS):
+        deployment.validate(path)
+    deployment.assert_no_secret_left()
+
+
+def test_validation_names_a_file_that_was_removed_from_s3(deployment: DeploymentOnS3) -> None:
+    deployment.make_tables()
+    deployment.write()
+    deployment.start_inline_tierer("first")
+    deployment.settle()
+    store = deployment.catalog.store
+    location = load_catalog("lake", **deployment.lake_properties).load_table(str(ORDERS)).location()
+    removed = next(file for file in store.files(location.split("/", 3)[3]) if file.endswith(".parquet"))
+    store.file_system().delete_file(removed)
+    printed = deployment.lakeward("validate", str(ORDERS), status=1)
+    assert f"s3://{removed}" in printed

@@ -20,6 +20,13 @@ SQLITE_JDBC = MavenJar("org.xerial", "sqlite-jdbc", "3.49.1.0", sha256="5c8609d2
 POSTGRESQL_JDBC = MavenJar(
     "org.postgresql", "postgresql", "42.7.4", sha256="188976721ead8e8627eb6d8389d500dccc0c9bebd885268a3047180274a6031e"
 )
+ICEBERG_AWS_BUNDLE = MavenJar(
+    "org.apache.iceberg",
+    "iceberg-aws-bundle",
+    ICEBERG_RUNTIME.version,
+    sha256="dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
+)
+"""For a lake in S3: Amazon's client, of the version that the runtime's own classes were made for; another one lacks classes."""
 SPARK_JARS = (ICEBERG_RUNTIME, SQLITE_JDBC, POSTGRESQL_JDBC)
 
 
@@ -27,8 +34,9 @@ def jar_path(jar: MavenJar) -> Path:
     """A jar that was fetched. Raises SetupError if it was not."""
     path = jars_folder() / jar.file_name
     if not path.is_file():
+        fetch = "lakeward fetch-jars --s3" if jar is ICEBERG_AWS_BUNDLE else "lakeward fetch-jars"
         raise SetupError(
             f"{jar.file_name}, which Spark needs to read the lake, is not in {path.parent}",
-            hint="Run `lakeward fetch-jars` once, or let Spark fetch it: `lakeward spark-conf --lake-jars packages`.",
+            hint=f"Run `{fetch}` once, or let Spark fetch it: `lakeward spark-conf --lake-jars packages`.",
         )
     return path

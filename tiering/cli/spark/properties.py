@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from tiering.cli.maven_jars import MavenJar
-from tiering.cli.spark.jars import ICEBERG_RUNTIME, POSTGRESQL_JDBC, SQLITE_JDBC, jar_path
+from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, POSTGRESQL_JDBC, SQLITE_JDBC, jar_path
 from tiering.errors import InvalidArgument, SetupError
 from tiering.lake.catalog_properties import CATALOG_NAME, FILESYSTEM
 
@@ -18,7 +18,8 @@ SESSION_CATALOG = "spark_catalog"
 SESSION_CATALOG_CLASS = "io.lakeward.spark.LakewardSessionCatalog"
 _PYICEBERG_TO_SPARK_TYPE = {"sql": "jdbc", "rest": "rest", "hive": "hive", "glue": "glue", "hadoop": "hadoop"}
 _DRIVERS = {"jdbc:sqlite": SQLITE_JDBC, "jdbc:postgresql": POSTGRESQL_JDBC}
-_OBJECT_STORES = ("s3://", "s3a://", "gs://", "abfs://", "abfss://")
+_S3 = ("s3://", "s3a://")
+_OBJECT_STORES = (*_S3, "gs://", "abfs://", "abfss://")
 
 
 class LakeJars(StrEnum):
@@ -101,9 +102,16 @@ def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = La
         if CATALOG_NAME not in properties:  # else it is others' database, whose schema a reader leaves alone
             spark_properties[f"{prefix}.jdbc.schema-version"] = "V1"
         needed += [jar for scheme, jar in _DRIVERS.items() if spark_properties[f"{prefix}.uri"].startswith(scheme)]
+    if "s3.region" in properties and "client.region" not in properties:
+        spark_properties[f"{prefix}.client.region"] = properties["s3.region"]  # as Iceberg's Java library calls it
+    if kind == "rest":
+        # As pyiceberg asks by itself. A catalog that has no keys to hand out leaves it unheeded.
+        spark_properties[f"{prefix}.header.X-Iceberg-Access-Delegation"] = "vended-credentials"
     if kind in ("sql", "hive") and properties.get("warehouse", "").startswith(_OBJECT_STORES):
         # Else these catalogs open files by Hadoop's classes, which know no object store without further jars.
         spark_properties[f"{prefix}.io-impl"] = "org.apache.iceberg.io.ResolvingFileIO"
+    if properties.get("warehouse", "").startswith(_S3):
+        needed.append(ICEBERG_AWS_BUNDLE)
     return {**_jars(needed, jars), **spark_properties}
 
 

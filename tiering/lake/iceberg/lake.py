@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import cast
 
@@ -127,9 +128,9 @@ class IcebergLake:
         """See `ColumnCheck.new_columns`."""
         return [column.name for column in check_drift(table, cast(Table, view.handle).metadata)]
 
-    def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
+    def file_lists(self, view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
         """See `ReadableLake.file_lists`."""
-        return file_lists(view, snapshot_id)
+        return file_lists(view, snapshot_id, copies_in)
 
     def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
         """See `ReadableLake.marker_at`."""

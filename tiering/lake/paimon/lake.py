@@ -132,8 +132,8 @@ class PaimonLake:
         if (loaded := self._load(table.path)) is not None:
             check_drift(table, loaded.schema)
 
-    def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
-        """See `ReadableLake.file_lists`."""
+    def file_lists(self, view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
+        """See `ReadableLake.file_lists`. All files are local, and none is copied."""
         return file_lists(view, snapshot_id)
 
     def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:

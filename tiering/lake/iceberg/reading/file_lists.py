@@ -1,8 +1,9 @@
-"""The files of an Iceberg snapshot, read from its manifests. Only what lies on a local file system."""
+"""The files of an Iceberg snapshot, read from its manifests. Those of a store are copied, where there is room for that."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import cast
 from urllib.parse import urlparse
 
@@ -15,15 +16,16 @@ from tiering.errors import InvalidArgument
 from tiering.lake.base import LakeView
 from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile
 from tiering.lake.iceberg.catalogs.file_io import io_of
-from tiering.lake.iceberg.catalogs.locations import AllowedLocations
+from tiering.lake.iceberg.catalogs.locations import AllowedLocations, is_local
 from tiering.lake.iceberg.errors import lake_errors
+from tiering.lake.iceberg.reading.local_copies import LocalCopies
 from tiering.lake.iceberg.reading.view import marker_in
 from tiering.lake.iceberg.schema.partition_values import EPOCH, VALUE_SEPARATOR
 from tiering.lake.marker import Marker
 from tiering.model.tables import BUCKET_COLUMN
 
 
-def file_lists(view: LakeView, snapshot_id: int | None) -> FileLists:
+def file_lists(view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
     """See `ReadableLake.file_lists`."""
     table = cast(Table, view.handle)
     wanted = view.head if snapshot_id is None else snapshot_id
@@ -39,16 +41,19 @@ def file_lists(view: LakeView, snapshot_id: int | None) -> FileLists:
     data: list[LakeFile] = []
     positions: list[LakeFile] = []
     equalities: list[EqualityDeletes] = []
+    copies = None if copies_in is None else LocalCopies(copies_in, table.io)
     with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
         for manifest in snapshot.manifests(table.io):
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
                 file = entry.data_file
                 if file.content is DataFileContent.DATA:
-                    data.append(_file(table, entry))
+                    data.append(_file(table, entry, copies))
                 elif file.content is DataFileContent.POSITION_DELETES:
-                    positions.append(_file(table, entry))
+                    positions.append(_file(table, entry, copies))
                 else:
-                    equalities.append(_equality_deletes(table, entry))
+                    equalities.append(_equality_deletes(table, entry, copies))
+    if copies is not None:
+        copies.fetch()
     return FileLists(wanted, tuple(data), tuple(positions), tuple(equalities))
 
 
@@ -63,21 +68,26 @@ def marker_at(view: LakeView, snapshot_id: int) -> Marker | None:
     return None
 
 
-def _equality_deletes(table: Table, entry: ManifestEntry) -> EqualityDeletes:
+def _equality_deletes(table: Table, entry: ManifestEntry, copies: LocalCopies | None) -> EqualityDeletes:
     columns = tuple(table.metadata.schema().find_column_name(field_id) or "" for field_id in entry.data_file.equality_ids or ())
     # Spec, "Scan Planning": those of an unpartitioned spec are global.
     everywhere = table.metadata.specs()[entry.data_file.spec_id].is_unpartitioned()
-    return EqualityDeletes(**vars(_file(table, entry)), columns=columns, everywhere=everywhere)
+    return EqualityDeletes(**vars(_file(table, entry, copies)), columns=columns, everywhere=everywhere)
 
 
-def _file(table: Table, entry: ManifestEntry) -> LakeFile:
+def _file(table: Table, entry: ManifestEntry, copies: LocalCopies | None) -> LakeFile:
     file = entry.data_file
     if file.file_format is not FileFormat.PARQUET:
         raise InvalidArgument(
             f"{file.file_path} is a file of format {file.file_format}: this version validates lakes of Parquet files",
             hint="Deletion vectors are such files. Let Spark rewrite the lake table (rewrite_data_files), then validate again.",
         )
-    path = local_path(file, io_of(table).places)
+    places = io_of(table).places
+    if copies is None or is_local(file.file_path):
+        path = local_path(file, places)
+    else:
+        places.check(file.file_path)
+        path = copies.path_of(file.file_path)
     partition = f"{file.spec_id}:{file.partition!r}"
     return LakeFile(
         file.file_path, path, entry.sequence_number or 0, file.record_count, partition, _bucket(table, file), _place(table, file)
@@ -111,7 +121,7 @@ def local_path(file: DataFile, places: AllowedLocations) -> str:
     location = urlparse(file.file_path)
     if location.scheme not in ("", "file"):
         raise InvalidArgument(
-            f"{file.file_path} is not a local file: this version validates lakes on a local file system",
-            hint="Copy or mount the warehouse where this process can read it as files.",
+            f"{file.file_path} is not a local file: DuckDB reads the lake's files on this machine alone",
+            hint="Read the table with Spark (`SELECT * FROM fluss.<database>.<table>`). `lakeward validate` copies the files it reads.",
         )
     return places.local_path(file.file_path)

@@ -1,0 +1,45 @@
+"""Copies of a lake's files on this machine, for an engine that reads local files alone."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from pyiceberg.io import FileIO
+
+from tiering.lake.iceberg.errors import lake_errors
+
+THREADS = 8
+BUFFER_BYTES = 1 << 20
+
+
+class LocalCopies:
+    """Files of a store that are to be copied into `folder`. Nothing is copied before `fetch`."""
+
+    def __init__(self, folder: Path, io: FileIO) -> None:
+        self._folder = folder
+        self._io = io
+        self._files: dict[str, Path] = {}
+
+    def path_of(self, location: str) -> str:
+        """Where the copy will be: behind a number, the file's own name."""
+        if location not in self._files:
+            self._files[location] = self._folder / f"{len(self._files)}-{location.rsplit('/', 1)[-1]}"
+        return str(self._files[location])
+
+    def fetch(self) -> None:
+        """Copies them. One that is not in the store is left out. Raises LakeUnavailable, ForbiddenLocation."""
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(self._copy, self._files.items()))
+
+    def _copy(self, file: tuple[str, Path]) -> None:
+        location, path = file
+        with (
+            lake_errors(f"copy {location}", lake_file=location),
+            suppress(FileNotFoundError),
+            self._io.new_input(location).open() as source,
+            path.open("xb") as target,
+        ):
+            shutil.copyfileobj(source, target, BUFFER_BYTES)
