@@ -24,6 +24,7 @@ from tiering.coordinator.decisions.records import (
 )
 from tiering.coordinator.memory import sql_history, sql_pruning, sql_schema
 from tiering.coordinator.memory.history import HistoryBounds, HistoryRange, share_of_a_table
+from tiering.coordinator.memory.database import upgrades
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store, Writes
 from tiering.errors import SetupError
@@ -109,6 +110,7 @@ def made_older(url: str) -> None:
     engine = sa.create_engine(url)
     look_up = ("database_name", "table_name", "state", "level", "event_type", "principal", "occurred_us")
     with engine.begin() as connection:
+        connection.execute(sa.text(f"DROP TABLE {upgrades.VERSION_TABLE}"))
         for table in (sql_schema.rounds, sql_schema.commits, sql_schema.events):
             for index in table.indexes:
                 index.drop(connection)

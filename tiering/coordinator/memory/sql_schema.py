@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.schema import CreateColumn
 
+from tiering.coordinator.memory.database import upgrades
 from tiering.errors import SetupError
 from tiering.files.sqlite_files import distrust, read_only_url
 from tiering.library_guards.sql_timeouts import bound_waits
@@ -106,6 +106,16 @@ operations = sa.Table(
     sa.Column("started_us", sa.BigInteger, nullable=False, index=True),
     sa.Column("body", sa.JSON, nullable=False),
 )
+leader = sa.Table(
+    "lakeward_leader",
+    _metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("address", sa.String(300), nullable=False),
+    sa.Column("beats", sa.BigInteger, nullable=False),
+    sa.Column("cluster", sa.String(300), nullable=False),
+)
+"""At most one row, in PostgreSQL alone: of a file, one process at a time has the folder's lock."""
 
 
 def open_engine(url: str) -> sa.Engine:
@@ -127,23 +137,16 @@ def _configure_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def prepare(engine: sa.Engine) -> None:
-    """Creates missing tables, columns and indexes; raises SetupError for a store that a newer version wrote.
+    """Brings the tables up to date; raises SetupError for a store that a newer version wrote, and changes nothing in it then.
 
-    New columns are nullable and there is always a default for new fields of a body, so that an older version can still read and write.
+    There is always a default for new fields of a body, so that an older version can still read and write.
     """
-    _metadata.create_all(engine)
     with engine.begin() as connection:
-        for column in _missing_columns(connection):
-            definition = CreateColumn(column).compile(dialect=engine.dialect)
-            connection.execute(sa.text(f"ALTER TABLE {column.table.name} ADD COLUMN {definition}"))
-        for table in _metadata.sorted_tables:
-            for index in table.indexes:
-                index.create(connection, checkfirst=True)
-        version = connection.execute(sa.select(owner.c.version)).scalar_one_or_none()
-        if version is None:
+        if sa.inspect(connection).has_table(owner.name):
+            _check_version(connection.execute(sa.select(owner.c.version)).scalar_one_or_none() or VERSION)
+        upgrades.upgrade(connection)
+        if connection.execute(sa.select(owner.c.version)).scalar_one_or_none() is None:
             connection.execute(sa.insert(owner).values(id=1, version=VERSION, epoch=0, writes=0))
-        else:
-            _check_version(version)
 
 
 def _missing_columns(connection: sa.Connection) -> list[sa.Column[Any]]:

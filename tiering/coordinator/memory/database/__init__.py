@@ -1,0 +1,1 @@
+"""The database of the store: where it is, how its tables are brought up to date, and which coordinator leads."""

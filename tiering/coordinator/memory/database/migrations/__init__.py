@@ -1,0 +1,1 @@
+"""Alembic's script folder for the state store; `upgrades` runs it."""
