@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     import grpc.aio
 
 
+STATE_URL = "state.url"
+"""A setting for every kind's `host`: the database in which the coordinator keeps its state, unless that is its folder. What a kind
+remembers goes there as well, so that another coordinator finds it."""
+
 NO_PROPERTIES: Mapping[str, str] = {}
 
 

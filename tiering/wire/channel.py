@@ -9,6 +9,7 @@ with Connection(uri) as connection:
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Self
@@ -24,7 +25,7 @@ from tiering.wire.security.tls_errors import insecure_connection
 
 DEFAULT_PORT = 7707
 _URI = re.compile(r"(?:lakeward://)?(?P<host>\[[0-9A-Fa-f:]+\]|[A-Za-z0-9_.-]+)(?::(?P<port>[0-9]{1,5}))?/?")
-_OPTIONS = (
+CHANNEL_OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     # gRPC would wait a minute for the answer to a ping.
@@ -40,11 +41,39 @@ _OPTIONS = (
 
 
 def target(uri: str) -> str:
-    """`host:port` of `host`, `host:port` or `lakeward://host:port`, IPv6 addresses in brackets; raises InvalidArgument."""
+    """What gRPC connects to: `host:port` of `host`, `host:port` or `lakeward://host:port`, IPv6 addresses in brackets.
+
+    Of several, between commas, the first that can be connected to is used, and the next one once it is gone. Their names are looked up
+    here, once. Raises InvalidArgument.
+    """
+    addresses = [_address(part) for part in uri.split(",")]
+    return addresses[0] if len(addresses) == 1 else "ipv6:" + ",".join(_numeric(address) for address in addresses)
+
+
+def _options(uri: str) -> tuple[tuple[str, int | str], ...]:
+    """Of several addresses the name of the first is what each certificate must be for: gRPC checks one name a channel."""
+    first, comma, _ = uri.partition(",")
+    if not comma:
+        return CHANNEL_OPTIONS
+    return (*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", _address(first).rpartition(":")[0].strip("[]")))
+
+
+def _numeric(address: str) -> str:
+    """The address of a host's name, in the form of IPv6, which gRPC lists."""
+    host, _, port = address.rpartition(":")
+    try:
+        ip = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0][4][0]
+    except OSError as error:
+        raise ServiceUnreachable(f"the name {host} of a service cannot be looked up: {error.strerror}", hint="Check the uri.") from error
+    return f"[{ip}]:{port}" if ":" in str(ip) else f"[::ffff:{ip}]:{port}"
+
+
+def _address(uri: str) -> str:
     match = _URI.fullmatch(uri.strip())
     if match is None or not 0 < int(match["port"] or DEFAULT_PORT) < 65_536:
         raise InvalidArgument(
-            f"{uri!r} is not the uri of a Lakeward service", hint="Write it as host:port, such as 127.0.0.1:7707 or [::1]:7707."
+            f"{uri!r} is not the uri of a Lakeward service",
+            hint="Write it as host:port, such as 127.0.0.1:7707 or [::1]:7707; several with commas between them.",
         )
     return f"{match['host']}:{match['port'] or DEFAULT_PORT}"
 
@@ -63,7 +92,7 @@ def calling(uri: str, access: ClientAccess | None = None) -> Iterator[None]:
     except grpc.RpcError as error:
         failure = error_from_rpc(error, uri)
         if access is not None and type(failure) is ServiceUnreachable:
-            failure = insecure_connection(failure.message, uri, target(uri), access) or failure
+            failure = insecure_connection(failure.message, uri, _address(uri.split(",")[0]), access) or failure
         raise failure from error
 
 
@@ -77,7 +106,7 @@ class Connection:
     def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
         self.uri = uri
         self.access = access or access_from_environment()
-        self.channel = open_channel(target(uri), self.access, _OPTIONS)
+        self.channel = open_channel(target(uri), self.access, _options(uri))
 
     def calling(self) -> AbstractContextManager[None]:
         """For calls over the channel: see `calling`."""
@@ -100,7 +129,7 @@ class AsyncConnection:
     def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
         self.uri = uri
         self.access = access or access_from_environment()
-        self.channel = open_async_channel(target(uri), self.access, _OPTIONS)
+        self.channel = open_async_channel(target(uri), self.access, _options(uri))
 
     def calling(self) -> AbstractContextManager[None]:
         """For calls over the channel: see `calling`."""

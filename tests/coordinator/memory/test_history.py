@@ -23,8 +23,8 @@ from tiering.coordinator.decisions.records import (
     Trigger,
 )
 from tiering.coordinator.memory import sql_history, sql_pruning, sql_schema
-from tiering.coordinator.memory.history import HistoryBounds, HistoryRange, share_of_a_table
 from tiering.coordinator.memory.database import upgrades
+from tiering.coordinator.memory.history import HistoryBounds, HistoryRange, share_of_a_table
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store, Writes
 from tiering.errors import SetupError

@@ -42,7 +42,8 @@ def test_a_store_of_the_version_before_is_upgraded_in_place(tmp_path: Path) -> N
     with sqlite3.connect(file) as connection:
         connection.executescript(BEFORE_REVISIONS.read_text())
         before = {
-            name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in ("lakeward_tables", "lakeward_rounds", "lakeward_commits")
+            name: connection.execute(f"SELECT * FROM {name}").fetchall()
+            for name in ("lakeward_tables", "lakeward_rounds", "lakeward_commits")
         }
         [[former_epoch]] = connection.execute("SELECT epoch FROM lakeward_owner").fetchall()
     assert all(before.values())

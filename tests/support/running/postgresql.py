@@ -10,38 +10,81 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
+from uuid import uuid4
 
 DEBIAN = Path("/usr/lib/postgresql")
 USER, PASSWORD, DATABASE = "iceberg", "p@ss/word", "iceberg"
 
 
+@dataclass
+class PostgresqlServer:
+    """A server on `folder` and `port`, which may be stopped and started again. Its log is in `folder`."""
+
+    folder: Path
+    port: int
+    prefix: list[str]
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """As `--state` takes it, password included."""
+        return f"postgresql://{USER}:{quote(PASSWORD, safe='')}@127.0.0.1:{self.port}/{DATABASE}"
+
+    def start(self) -> None:
+        """Waits until it answers. Raises RuntimeError if it does not start."""
+        log = self.folder / "postgresql.log"
+        settings = ["-c", f"port={self.port}", "-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={self.folder}"]
+        command = [*self.prefix, _program("postgres"), "-D", str(self.folder / "data"), *settings, "-c", "fsync=off"]
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output, cwd=self.folder)
+        _wait(self.process, self.port, log)
+
+    def new_database(self) -> str:
+        """The URL of an empty database."""
+        name = f"state_{uuid4().hex}"
+        create = [_program("createdb"), "-h", "127.0.0.1", "-p", str(self.port), "-U", USER, name]
+        subprocess.run(create, check=True, capture_output=True, env={**os.environ, "PGPASSWORD": PASSWORD})
+        return self.url.removesuffix(DATABASE) + name
+
+    def stop(self) -> None:
+        """Ends every session at once; harmless to repeat."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGINT)  # its fast shutdown
+            self.process.wait(60)
+            self.process = None
+
+
 @contextmanager
-def running_postgresql(folder: Path) -> Iterator[int]:
-    """Serves on 127.0.0.1 while the context is open, with a database and a user with a password; the port.
+def postgresql_server(folder: Path) -> Iterator[PostgresqlServer]:
+    """Serves on 127.0.0.1 while the context is open, with a database and a user with a password.
 
     Raises RuntimeError where PostgreSQL is not installed, or does not start (its log is in `folder`).
     """
     folder.mkdir(parents=True, exist_ok=True)
     prefix = _as_its_user(folder)
-    data, log = folder / "data", folder / "postgresql.log"
     (folder / "password").write_text(PASSWORD)
     (folder / "password").chmod(0o644)  # also where the process makes its files private
-    initdb = [*prefix, _program("initdb"), "-D", str(data), "-U", USER, "-A", "scram-sha-256", "--pwfile", str(folder / "password"), "-N"]
-    subprocess.run(initdb, check=True, capture_output=True, cwd=folder)
-    port = _free_port()
-    settings = ["-c", f"port={port}", "-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off"]
-    with log.open("wb") as output:
-        server = subprocess.Popen([*prefix, _program("postgres"), "-D", str(data), *settings], stdout=output, stderr=output, cwd=folder)
+    data = ["-D", str(folder / "data"), "-U", USER, "-A", "scram-sha-256", "--pwfile", str(folder / "password"), "-N"]
+    subprocess.run([*prefix, _program("initdb"), *data], check=True, capture_output=True, cwd=folder)
+    server = PostgresqlServer(folder, _free_port(), prefix)
     try:
-        _wait(server, port, log)
+        server.start()
         environment = {**os.environ, "PGPASSWORD": PASSWORD}
-        create = [_program("createdb"), "-h", "127.0.0.1", "-p", str(port), "-U", USER, DATABASE]
+        create = [_program("createdb"), "-h", "127.0.0.1", "-p", str(server.port), "-U", USER, DATABASE]
         subprocess.run(create, check=True, capture_output=True, env=environment)
-        yield port
+        yield server
     finally:
-        server.send_signal(signal.SIGINT)  # its fast shutdown
-        server.wait(60)
+        server.stop()
+
+
+@contextmanager
+def running_postgresql(folder: Path) -> Iterator[int]:
+    """The port of a `postgresql_server`."""
+    with postgresql_server(folder) as server:
+        yield server.port
 
 
 def _as_its_user(folder: Path) -> list[str]:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 READY = re.compile(r"lakeward is ready: (\S+)")
+STANDS_BY = re.compile(r"lakeward stands by: (\S+)")
 POLL_SECONDS = 0.05
 
 
@@ -84,6 +85,17 @@ class Process:
             return match[1] if match else None
 
         return wait_for(f"the ready line of {self.log.name}", probe, seconds)
+
+    def wait_standing_by(self, seconds: float = 90) -> str:
+        """The `HOST:PORT` where it passes calls on."""
+
+        def probe() -> str | None:
+            if self.popen.poll() is not None:
+                raise AssertionError(f"ended with {self.popen.returncode}:\n{self.output()}")
+            match = STANDS_BY.search(self.output())
+            return match[1] if match else None
+
+        return wait_for(f"{self.log.name} stands by", probe, seconds)
 
     def wait_ended(self, seconds: float = 30) -> int:
         """Its exit status; negative = the signal that ended it."""

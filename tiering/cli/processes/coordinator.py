@@ -20,9 +20,12 @@ from tiering.cli.processes.data_folder import DataFolder, open_data_folder
 from tiering.cli.processes.lake_check import check_lake_is_the_clusters
 from tiering.cli.processes.monitoring import MonitoringSettings, check_host, monitoring
 from tiering.cli.processes.service_access import AccessSettings, open_access
-from tiering.cluster.kinds import HostedCluster
+from tiering.cli.processes.standby import Standby, advertised, beat, check_cluster, refusal
+from tiering.cli.terminal.access_options import Auth
+from tiering.cluster.kinds import STATE_URL, HostedCluster
 from tiering.cluster.registry import EMBEDDED, check_folder, cluster_kind
 from tiering.coordinator.calls.validate_table import Validator
+from tiering.coordinator.memory.database.leader import Leader, LeaderLock
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.observing.lake_reader import LakeOpener
 from tiering.coordinator.options import CoordinatorOptions
@@ -86,6 +89,10 @@ class CoordinatorSettings:
     backlog: BacklogRounds = field(default_factory=BacklogRounds)
     lake_format: str = DEFAULT_LAKE_FORMAT
     access: AccessSettings = field(default_factory=AccessSettings)
+    state: str | None = field(default=None, repr=False)
+    """The URL of the state store in PostgreSQL; None = a file in the data folder."""
+    advertise: str | None = None
+    """Where other coordinators on the same `state` find this one; None = where it listens."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,13 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
         if not await _acquired(lock, stopping):
             yield None
             return
-        coordinator, cluster = _open(settings, folder, stack)
+        store = SqlStore(settings.state or folder.store_url)
+        stack.callback(store.close)
+        lead = await _lead(settings, store, stopping, stack)
+        if lead is None:
+            yield None
+            return
+        coordinator, cluster = _open(settings, folder, store, stack)
         coordinator.table_records.events_stored = log_events
 
         def register(server: grpc.aio.Server) -> None:
@@ -144,14 +157,50 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
         interceptors: list[grpc.aio.ServerInterceptor[Any, Any]] = [] if traces is None else [traces]
         if access.authenticator is not None:
             interceptors.append(CallAuthentication(access.authenticator))
-        server = await serve(coordinator, settings.host, settings.port, [register], interceptors, settings.access.tls)
+        server = await serve(coordinator, settings.host, lead.port, [register], interceptors, settings.access.tls)
         health.serving(coordinator)
         try:
-            with access.found_by_its_owner(server.address):
-                yield RunningCoordinator(coordinator, server)
+            async with lead.shown(settings, coordinator, server):
+                with access.found_by_its_owner(server.address):
+                    yield RunningCoordinator(coordinator, server)
         finally:
             health.stopping()
             await server.stop()
+
+
+@dataclass(frozen=True)
+class _Lead:
+    """That this coordinator leads. `lock` None: on a store that only one process can open."""
+
+    port: int
+    store: SqlStore
+    lock: LeaderLock | None = None
+
+    @asynccontextmanager
+    async def shown(self, settings: CoordinatorSettings, coordinator: Coordinator, server: RunningServer) -> AsyncIterator[None]:
+        """While the context is open, other coordinators on the store see that this one is awake, and where it serves."""
+        if self.lock is None:
+            yield
+            return
+        address = advertised(settings.host, server.port, settings.advertise)
+        leader = Leader(coordinator.table_records.epoch, address, coordinator.cluster.cluster_id)
+        beating = asyncio.create_task(beat(self.store, self.lock, leader, server.fence))
+        try:
+            yield
+        finally:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+
+
+async def _lead(settings: CoordinatorSettings, store: SqlStore, stopping: asyncio.Event, stack: ExitStack) -> _Lead | None:
+    """Waits until this coordinator leads; None if `stopping` was set before."""
+    if settings.state is None:
+        return _Lead(settings.port, store)
+    lock = LeaderLock(settings.state)
+    stack.callback(lock.close)
+    reason = refusal(settings.cluster_kind == EMBEDDED, settings.lake_properties is None, settings.access.auth is Auth.MTLS)
+    port = await Standby(store, lock, reason, settings.access.tls).wait(settings.host, settings.port, stopping)
+    return None if port is None else _Lead(port, store, lock)
 
 
 async def _acquired(lock: FolderLock, stopping: asyncio.Event) -> bool:
@@ -166,7 +215,7 @@ async def _acquired(lock: FolderLock, stopping: asyncio.Event) -> bool:
     return True
 
 
-def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -> tuple[Coordinator, HostedCluster]:
+def _open(settings: CoordinatorSettings, folder: DataFolder, store: SqlStore, stack: ExitStack) -> tuple[Coordinator, HostedCluster]:
     lake_properties = with_default_catalog(settings.lake_properties or {}, folder.lake_properties)
     options = CoordinatorOptions(
         service_timeout_ms=settings.service_timeout_ms,
@@ -179,16 +228,19 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
         held_tables=settings.held_tables,
     )
     check_folder(folder.cluster, settings.cluster_kind)
-    store = SqlStore(folder.store_url)
-    stack.callback(store.close)
     lake_of = lake_opener(lake_properties, None if settings.cluster_kind == EMBEDDED else options.lake_format)
     kind = cluster_kind(options.cluster_kind)
     check_lake = _lake_check(lake_of)
-    cluster = stack.enter_context(kind.host(folder.cluster, settings.cluster_settings, check_lake))
+    state = {} if settings.state is None else {STATE_URL: settings.state}
+    cluster = stack.enter_context(kind.host(folder.cluster, {**settings.cluster_settings, **state}, check_lake))
+    if settings.state is not None:
+        check_cluster(store, cluster.owner.cluster_id)
     if cluster.add_to_server is None and not settings.create_lake_tables:  # it has servers of its own: others may have tiered it
         check_lake_is_the_clusters(cluster.owner, lake_of(options.lake_format))
     options = replace(options, cluster_properties=cluster.properties)
-    return Coordinator(store, cluster.owner, lake_of, options, validator=_validator(folder, options)), cluster
+    return Coordinator(
+        store, cluster.owner, lake_of, options, validator=_validator(settings, folder, options, cluster.owner.cluster_id)
+    ), cluster
 
 
 def _lake_check(lake_of: LakeOpener) -> Callable[[TableInfo], None]:
@@ -196,9 +248,15 @@ def _lake_check(lake_of: LakeOpener) -> Callable[[TableInfo], None]:
     return lambda table: lake_of(table.lake_format).check_schema(table)
 
 
-def _validator(folder: DataFolder, options: CoordinatorOptions) -> Validator:
+def _validator(settings: CoordinatorSettings, folder: DataFolder, options: CoordinatorOptions, cluster_id: str) -> Validator:
+    is_in_folder = settings.state is None or settings.cluster_kind == EMBEDDED
     validation = ClusterValidation(
-        options.cluster_kind, folder.cluster, options.lake_format, options.lake_properties, cluster_properties=options.cluster_properties
+        options.cluster_kind,
+        folder.cluster if is_in_folder else None,
+        options.lake_format,
+        options.lake_properties,
+        cluster_id=cluster_id,
+        cluster_properties=options.cluster_properties,
     )
     return lambda call, started: validation.run(call.path, call.level, call.snapshot_id, started)
 

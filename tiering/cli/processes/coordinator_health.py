@@ -38,7 +38,7 @@ class CoordinatorHealth:
         if self._stopping:
             return "this coordinator is stopping"
         if self._coordinator is None:
-            return "this coordinator waits for its data folder, which another one has, or is starting"
+            return "this coordinator stands by, waits for its data folder, which another one has, or is starting"
         fenced = self._coordinator.table_records.fenced
         return None if fenced is None else fenced.message
 

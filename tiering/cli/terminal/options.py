@@ -33,7 +33,10 @@ DEFAULT_STALLED_AFTER = "30 min"
 LEAST_STALLED_AFTER_MS = 60_000
 
 UriOption = Annotated[
-    str, typer.Option("--uri", envvar="LAKEWARD_URI", help="The service: host:port; of IPv6 [::1]:port.", show_default=True)
+    str,
+    typer.Option(
+        "--uri", envvar="LAKEWARD_URI", help="The service: host:port; of IPv6 [::1]:port; several with commas between.", show_default=True
+    ),
 ]
 FormatOption = Annotated[OutputFormat, typer.Option("--format", help="For people, or for programs: everything, and no colours.")]
 TableArgument = Annotated[str, typer.Argument(help="db.table", autocompletion=table_names)]
@@ -58,6 +61,18 @@ TiererMetricsPortOption = Annotated[
 ]
 
 DataOption = Annotated[Path, typer.Option("--data", help="The data folder; made if need be.")]
+StateOption = Annotated[
+    str | None,
+    typer.Option(
+        "--state",
+        envvar="LAKEWARD_STATE",
+        help="Keep the state in PostgreSQL: postgresql://user@host/database; the password in PGPASSWORD or ~/.pgpass. A second "
+        "coordinator on it stands by. Default: a file in the data folder.",
+    ),
+]
+AdvertiseOption = Annotated[
+    str | None, typer.Option("--advertise", help="host:port where other coordinators on the same --state reach this one.")
+]
 PortOption = Annotated[int, typer.Option(min=0, max=65_535, help="0 picks a free one.")]
 HostOption = Annotated[str, typer.Option(help="Address to listen on, such as 127.0.0.1 or ::1.")]
 TimeoutOption = Annotated[int, typer.Option(min=1, help="A tierer silent for this long has lost its tables.")]

@@ -34,6 +34,7 @@ from tiering.cli.terminal.cluster_options import (
 from tiering.cli.terminal.lake_options import CreateLakeTablesOption, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import LogFormat, configure_logging
 from tiering.cli.terminal.options import (
+    AdvertiseOption,
     BacklogFactorOption,
     BacklogResetOption,
     DataOption,
@@ -52,6 +53,7 @@ from tiering.cli.terminal.options import (
     MetricsPortOption,
     MetricsTablesOption,
     PortOption,
+    StateOption,
     TimeoutOption,
 )
 from tiering.coordinator.options import CoordinatorOptions
@@ -103,6 +105,8 @@ class ServiceOptions:
     oidc_principal: PrincipalClaimOption = OidcSettings.principal
     oidc_groups: GroupsClaimOption = OidcSettings.groups
     oidc_algorithm: AlgorithmOption = None
+    state: StateOption = None
+    advertise: AdvertiseOption = None
     insecure: InsecureOption = False
     metrics_port: MetricsPortOption = None
     metrics_host: MetricsHostOption = "127.0.0.1"
@@ -115,6 +119,7 @@ class ServiceOptions:
         # Here and not above: the other commands, and their help, do without what it needs.
         from tiering.cli.processes.coordinator import BacklogRounds, CoordinatorSettings, KeptHistory
         from tiering.cli.processes.monitoring import MonitoringSettings
+        from tiering.coordinator.memory.database.location import postgresql_url
 
         configure_logging(self.log_level, self.log_format)
         keep_files_private()
@@ -139,6 +144,8 @@ class ServiceOptions:
             BacklogRounds(self.backlog_reset_after_ms, self.backlog_duration_factor),
             DEFAULT_LAKE_FORMAT if lake is None else lake.format or DEFAULT_LAKE_FORMAT,
             self._access(),
+            None if self.state is None else postgresql_url(self.state),
+            self.advertise,
         )
 
     def _access(self) -> AccessSettings:

@@ -25,7 +25,7 @@ from tiering.cluster.fluss.settings import (
     FlussSettings,
     read_settings,
 )
-from tiering.cluster.kinds import NO_PROPERTIES, ClusterAddress, ClusterKind, HostedCluster
+from tiering.cluster.kinds import NO_PROPERTIES, STATE_URL, ClusterAddress, ClusterKind, HostedCluster
 from tiering.cluster.writable import WritableCluster
 from tiering.errors import ClusterAccessDenied, ClusterUnavailable, SetupError
 from tiering.model.tables import TableInfo
@@ -57,7 +57,7 @@ class FlussKind:
 
         _check_extra()
         chosen = read_settings(settings)
-        memory = FlussMemory(folder)
+        memory = FlussMemory(folder, url=settings.get(STATE_URL))
         client = cluster = None
         try:
             is_first_start = _check_cluster_id(memory, chosen.cluster_id)

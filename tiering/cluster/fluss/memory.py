@@ -1,7 +1,7 @@
-"""What a coordinator keeps beside a Fluss cluster, in its data folder: which cluster it is, the tables it had, and options of ours.
+"""What a coordinator keeps beside a Fluss cluster: which cluster it is, the tables it had, and options of ours.
 
-Fluss itself has no name for ever and takes no table options but its own. One SQLite file, owned by the coordinator's process; other
-modules of this room add tables of theirs to `SCHEMA`.
+Fluss itself has no name for ever and takes no table options but its own. One SQLite file, owned by the coordinator's process, or
+tables in the PostgreSQL that `--state` names; other modules of this room add tables of theirs to `SCHEMA`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from tiering.errors import SetupError
 from tiering.files.sqlite_files import distrust, read_only_url, sqlite_url
+from tiering.library_guards.sql_timeouts import bound_waits
 from tiering.model.tables import TablePath
 
 FILE_NAME = "fluss.db"
@@ -51,29 +52,30 @@ class KnownTable:
 
 
 class FlussMemory:
-    """Opens `folder`'s file, made if need be unless `read_only`. Safe to use from several threads. Raises SetupError."""
+    """Opens `folder`'s file, made if need be unless `read_only`, or the database of `url`. Safe for several threads. Raises SetupError."""
 
-    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+    def __init__(self, folder: Path, *, read_only: bool = False, url: str | None = None) -> None:
         file = folder / FILE_NAME
         if read_only and not file.is_file():
             raise SetupError(
                 f"{folder} knows of no Fluss cluster: {FILE_NAME} is missing", hint="Name a data folder of `lakeward up --fluss`."
             )
-        self.engine = sa.create_engine(read_only_url(file) if read_only else sqlite_url(str(file)))
-        sa.event.listen(self.engine, "connect", _set_up)
+        where = str(file) if url is None else "the state store"
+        self.engine = _file_engine(file, read_only) if url is None else bound_waits(sa.create_engine(url, pool_pre_ping=True))
         try:
-            distrust(self.engine)
+            if url is None:
+                distrust(self.engine)
             if not read_only:
                 SCHEMA.create_all(self.engine)
                 self._remember("format_version", FORMAT_VERSION)
             version = self.fact("format_version")
         except sa.exc.SQLAlchemyError as error:
             self.engine.dispose()
-            raise SetupError(f"cannot open {file}: {error}", hint="Is it a Lakeward data folder that this user may write?") from error
+            raise SetupError(f"cannot open {where}: {error}", hint="Is it a Lakeward data folder that this user may write?") from error
         if version != FORMAT_VERSION:
             self.engine.dispose()
             raise SetupError(
-                f"{file} has format version {version}, this version of Lakeward reads {FORMAT_VERSION}", hint="Upgrade Lakeward."
+                f"{where} has format version {version}, this version of Lakeward reads {FORMAT_VERSION}", hint="Upgrade Lakeward."
             )
 
     def fact(self, name: str) -> str | None:
@@ -106,7 +108,8 @@ class FlussMemory:
         ]
         if rows:
             with self.engine.begin() as connection:
-                connection.execute(sa.insert(_tables).prefix_with("OR REPLACE"), rows)
+                connection.execute(sa.delete(_tables).where(_tables.c.table_id.in_([row["table_id"] for row in rows])))
+                connection.execute(sa.insert(_tables), rows)
 
     def table_options(self) -> Mapping[int, Mapping[str, str]]:
         """Options of ours by table id."""
@@ -129,7 +132,14 @@ class FlussMemory:
     def _remember(self, name: str, value: str) -> None:
         """Sets a fact that is not known yet."""
         with self.engine.begin() as connection:
-            connection.execute(sa.insert(_facts).prefix_with("OR IGNORE").values(name=name, value=value))
+            if connection.execute(sa.select(_facts.c.value).where(_facts.c.name == name)).scalar() is None:
+                connection.execute(sa.insert(_facts).values(name=name, value=value))
+
+
+def _file_engine(file: Path, read_only: bool) -> sa.Engine:
+    engine = sa.create_engine(read_only_url(file) if read_only else sqlite_url(str(file)))
+    sa.event.listen(engine, "connect", _set_up)
+    return engine
 
 
 def _set_up(connection: sqlite3.Connection, _record: Any) -> None:

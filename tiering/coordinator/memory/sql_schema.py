@@ -122,11 +122,19 @@ def open_engine(url: str) -> sa.Engine:
     """An engine for a URL; SQLite with a write-ahead log that is synced at every commit."""
     parsed = sa.make_url(url)
     if parsed.get_backend_name() != "sqlite":
-        return bound_waits(sa.create_engine(parsed, pool_pre_ping=True))
+        engine = bound_waits(sa.create_engine(parsed, pool_pre_ping=True))
+        sa.event.listen(engine, "connect", _configure_postgresql)
+        return engine
     engine = sa.create_engine(parsed, connect_args={"timeout": 30})
     sa.event.listen(engine, "connect", _configure_sqlite)
     distrust(engine)
     return engine
+
+
+def _configure_postgresql(connection: Any, _record: Any) -> None:
+    """A commit that was answered is on disk, whatever the server's default is."""
+    connection.execute("SET synchronous_commit = on")
+    connection.commit()
 
 
 def _configure_sqlite(connection: sqlite3.Connection, _record: Any) -> None:

@@ -21,6 +21,7 @@ from tiering import crash_points
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
 from tiering.coordinator.memory import sql_history, sql_pruning
 from tiering.coordinator.memory import sql_schema as schema
+from tiering.coordinator.memory.database import leader as leaders
 from tiering.coordinator.memory.history import PAGE_ROWS, HistoryBounds, HistoryRange
 from tiering.coordinator.memory.store import Writes
 from tiering.errors import Fenced, SetupError, StoreError
@@ -36,6 +37,12 @@ _COMMIT = TypeAdapter(LakeCommitRecord)
 _ERROR = TypeAdapter(ErrorRecord)
 _EVENT = TypeAdapter(EventRecord)
 _OPERATION = TypeAdapter(OperationRecord)
+
+
+_OPEN_HINT = (
+    "Check that the data folder is writable; of --state: that the database runs and has room for connections, and its user, password "
+    "(also in PGPASSWORD, ~/.pgpass) and rights."
+)
 
 
 def sqlite_url(path: Path) -> str:
@@ -65,6 +72,16 @@ class SqlStore:
             # Only now: until here an older version may have gone on to write.
             sql_history.complete(connection)
             return epoch
+
+    def leader(self) -> leaders.Leader | None:
+        """Which coordinator leads, or led last; None = nobody did since there is this table."""
+        with _border("read"), self._engine.connect() as connection:
+            return leaders.read(connection)
+
+    def lead(self, leader: leaders.Leader) -> None:
+        """Says who leads, and that it is awake. Raises Fenced if another coordinator took over."""
+        with self._owned(leader.epoch) as connection:
+            leaders.write(connection, leader)
 
     def load(self) -> Sequence[TableRecord]:
         with _border("read"), self._engine.connect() as connection:
@@ -195,8 +212,8 @@ def _border(doing: str) -> Iterator[None]:
         text = str(getattr(error, "orig", None) or error)
         message = f"the state store could not {doing}: {text}"
         if doing == "open":
-            raise SetupError(message, hint="Check that the data folder is writable, or the database's URL.") from error
-        raise StoreError(message, hint="Check the disk or the database of the state store.") from error
+            raise SetupError(message, hint=_OPEN_HINT) from error
+        raise StoreError(message, hint="Check the disk or the database of the state store; work goes on once it answers.") from error
     except ValidationError as error:
         raise StoreError(f"a record in the state store cannot be read: {error}", hint="Was it written by another version?") from error
 

@@ -12,7 +12,7 @@ from tiering.coordinator.server.background import Background
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.health import HealthService, add_to_server
 from tiering.coordinator.server.services import ControlService, Pools, StatusService, TiererService
-from tiering.errors import SetupError
+from tiering.errors import Fenced, SetupError
 from tiering.rpc.v1 import control_pb2_grpc, coordinator_pb2_grpc, status_pb2_grpc
 from tiering.wire.channel import host_and_port
 from tiering.wire.security.server_tls import ServerTls, server_credentials
@@ -45,6 +45,11 @@ class RunningServer:
     def address(self) -> str:
         """`host:port`; of IPv6 `[host]:port`."""
         return host_and_port(self.host, self.port)
+
+    def fence(self, error: Fenced) -> None:
+        """Another coordinator took the store over: from now on nothing is changed here, and `wait` raises."""
+        self._coordinator.table_records.fenced = error
+        self._fenced()
 
     async def wait(self) -> None:
         """Returns when the server was stopped. Raises Fenced if another coordinator took the store over: then stop it."""

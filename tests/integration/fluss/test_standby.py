@@ -1,0 +1,118 @@
+"""Two coordinators on one PostgreSQL beside a real Fluss: whatever dies, one leads, and each row is in the lake once."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from support.clusters.fluss_tables import FlussTables
+from support.running.fluss_deployment import FlussDeployment, make_orders
+from support.running.postgresql import PostgresqlServer, postgresql_server
+from support.running.processes import Process, wait_for
+from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
+from tiering.client import LakewardClient
+
+TAKEN_OVER_SECONDS = 5
+
+
+@dataclass
+class StandbyDeployment(FlussDeployment):
+    """Coordinators with folders of their own, one state store and one lake."""
+
+    state: str = ""
+
+    def start_member(self, name: str, port: int = 0, **env: str) -> Process:
+        """Starts a coordinator; does not wait."""
+        self.data.root.mkdir(exist_ok=True)
+        lake = [part for item in self.data.lake_properties.items() for part in ("--lake-property", "=".join(item))]
+        folder = ("--data", str(self.folder / name), "--port", str(port), "--service-timeout-ms", "3000")
+        return self._start("coordinator", *folder, *self.fluss_options, *lake, env={"LAKEWARD_STATE": self.state, **env})
+
+    def start_both(self) -> tuple[Process, Process]:
+        """The leader and the standby; `uri` is that of both."""
+        leader = self.start_member("first")
+        first = leader.wait_ready()
+        standby = self.start_member("second")
+        self.uri = f"{first},{standby.wait_standing_by()}"
+        return leader, standby
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[PostgresqlServer]:
+    with tempfile.TemporaryDirectory(prefix="lakeward-postgresql-") as folder, postgresql_server(Path(folder) / "server") as server:
+        yield server
+
+
+@pytest.fixture
+def deployment(fluss: LocalFlussCluster, postgresql: PostgresqlServer, tmp_path: Path) -> Iterator[StandbyDeployment]:
+    deployment = StandbyDeployment(tmp_path, servers=fluss.bootstrap_servers, state=postgresql.new_database())
+    try:
+        yield deployment
+    finally:
+        deployment.close()
+
+
+def test_a_standby_passes_calls_on_and_takes_over_when_the_leader_is_killed(deployment: StandbyDeployment, tables: FlussTables) -> None:
+    leader, standby = deployment.start_both()
+    deployment.start_inline_tierer("only")
+    table = make_orders(tables, "standby_killed")
+    deployment.write(tables, table, 0, 60)
+    both, (_, second) = deployment.uri, deployment.uri.split(",")
+    deployment.uri = second  # through the standby alone
+    deployment.wait_tiered(table.path)
+    with LakewardClient(second) as client:
+        client.pause_tiering(table.path, reason="through the standby")
+        client.resume_tiering(table.path)
+    deployment.uri = both
+    deployment.write(tables, table, 60, 60)
+    killed = time.monotonic()
+    leader.send(signal.SIGKILL)
+    taken_over = wait_for("the standby leads", lambda: "lakeward is ready" in standby.output() and time.monotonic(), 30) - killed
+    status = deployment.wait_tiered(table.path)
+    deployment.assert_exact(table.path, 120)
+    assert taken_over < TAKEN_OVER_SECONDS, taken_over
+    assert status.last_tiered_time is not None
+    print(f"took over in {taken_over:.2f} s, next round after {time.monotonic() - killed:.2f} s")
+
+
+def test_a_leader_that_was_asleep_is_fenced_at_its_first_write(deployment: StandbyDeployment, tables: FlussTables) -> None:
+    leader, standby = deployment.start_both()
+    deployment.start_inline_tierer("only")
+    table = make_orders(tables, "standby_asleep")
+    deployment.write(tables, table, 0, 60)
+    deployment.wait_tiered(table.path)
+    leader.send(signal.SIGSTOP)
+    standby.wait_ready(40)
+    deployment.uri = deployment.uri.split(",")[1]
+    deployment.write(tables, table, 60, 60)
+    leader.send(signal.SIGCONT)
+    assert leader.wait_ended(20) != 0
+    assert "another coordinator took over the store" in leader.output()
+    deployment.wait_tiered(table.path)
+    deployment.assert_exact(table.path, 120)
+
+
+def test_a_database_that_is_away_stops_nothing_for_good(
+    deployment: StandbyDeployment, tables: FlussTables, postgresql: PostgresqlServer
+) -> None:
+    leader = deployment.start_member("first")
+    deployment.uri = leader.wait_ready()
+    deployment.start_inline_tierer("only")
+    table = make_orders(tables, "database_away")
+    deployment.write(tables, table, 0, 60)
+    deployment.wait_tiered(table.path)
+    postgresql.stop()
+    try:
+        deployment.write(tables, table, 60, 60)
+        wait_for("the leader finds the database gone", lambda: "the database does not answer" in leader.output())
+    finally:
+        postgresql.start()
+    deployment.wait_tiered(table.path)
+    deployment.assert_exact(table.path, 120)
+    assert leader.popen.poll() is None

@@ -1,0 +1,121 @@
+"""What a standby answers: each call goes on to the coordinator that leads, and its answer comes back as it is.
+
+Messages pass as bytes, and headers as they came, a token among them: the leader decides who calls, and what they may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable
+from typing import Any, cast
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health_pb2
+
+from sys_tables.rpc.v1 import sys_catalog_pb2
+from tiering.access.client_access import access_from_environment
+from tiering.errors import SetupError
+from tiering.rpc.v1 import control_pb2, coordinator_pb2, status_pb2
+from tiering.wire.channel import CHANNEL_OPTIONS, host_and_port, target
+from tiering.wire.security.client_channel import channel_credentials
+from tiering.wire.security.server_tls import ServerTls, server_credentials
+from tiering.wire.server import open_server
+
+FORWARDED = "lakeward-forwarded"
+"""A header of calls that a standby passed on: nobody passes them on again."""
+_FILES = (status_pb2, coordinator_pb2, control_pb2, sys_catalog_pb2, health_pb2)
+_GRPCS_OWN = ("grpc-", "user-agent", "te", "content-type", ":")
+"""How headers begin that gRPC makes anew for each connection."""
+
+
+class ForwardingServer:
+    """Answers at `host:port` while a standby waits; port 0 picks a free one. Make it in its event loop. Raises SetupError."""
+
+    def __init__(self, host: str, port: int, tls: ServerTls | None = None) -> None:
+        self._leader: str | None = None
+        self._channel: grpc.aio.Channel | None = None
+        self._server = open_server()
+        for file in _FILES:
+            for service in file.DESCRIPTOR.services_by_name.values():
+                handlers = {method.name: self._handler(f"/{service.full_name}/{method.name}", method) for method in service.methods}
+                cast("Any", self._server).add_registered_method_handlers(service.full_name, handlers)
+        credentials, address = None if tls is None else server_credentials(tls), host_and_port(host, port)
+        try:
+            self.port = (
+                self._server.add_insecure_port(address) if credentials is None else self._server.add_secure_port(address, credentials)
+            )
+        except RuntimeError as error:
+            raise SetupError(
+                f"port {port} on {host} cannot be had: it is in use, or not allowed", hint="Choose another port; 0 picks a free one."
+            ) from error
+
+    async def start(self) -> None:
+        """From now on it answers."""
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Cuts off the calls under way, and frees the port; harmless to repeat."""
+        await self._server.stop(0)
+        await self.follow(None)
+
+    async def follow(self, leader: str | None) -> None:
+        """Calls go to the coordinator at that address from now on; None = nobody leads."""
+        if leader == self._leader:
+            return
+        former, self._leader, self._channel = self._channel, leader, None if leader is None else _channel(leader)
+        if former is not None:
+            await former.close(None)
+
+    def _handler(self, method: str, descriptor: Any) -> Any:
+        if descriptor.client_streaming:
+            return grpc.stream_stream_rpc_method_handler(self._passing(lambda channel: channel.stream_stream(method, bytes, bytes)), bytes)
+        if descriptor.server_streaming:
+            return grpc.unary_stream_rpc_method_handler(self._passing(lambda channel: channel.unary_stream(method, bytes, bytes)), bytes)
+        return grpc.unary_unary_rpc_method_handler(self._answering(method), bytes)
+
+    def _answering(self, method: str) -> Callable[[Any, Any], Any]:
+        async def answer(request: bytes, context: Any) -> Any:
+            channel, headers = await self._way(context)
+            try:
+                return await channel.unary_unary(method, bytes, bytes)(request, metadata=headers, timeout=context.time_remaining())
+            except grpc.aio.AioRpcError as error:
+                await _fail(context, error)
+
+        return answer
+
+    def _passing(self, open_call: Callable[[grpc.aio.Channel], Any]) -> Callable[[Any, Any], Any]:
+        async def passing(request: Any, context: Any) -> AsyncGenerator[Any, None]:
+            channel, headers = await self._way(context)
+            call = open_call(channel)(request, metadata=headers, timeout=context.time_remaining())
+            try:
+                async for message in call:
+                    yield message
+            except grpc.aio.AioRpcError as error:
+                await _fail(context, error)
+            finally:
+                call.cancel()
+
+        return passing
+
+    async def _way(self, context: Any) -> tuple[grpc.aio.Channel, tuple[tuple[str, str | bytes], ...]]:
+        """Where to and with which headers; ends the call if there is nobody."""
+        headers = tuple(context.invocation_metadata() or ())
+        channel = self._channel
+        if channel is None or any(name == FORWARDED for name, _ in headers):
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this coordinator stands by, and none leads at the moment: try again")
+        assert channel is not None
+        return channel, (*((name, value) for name, value in headers if not name.startswith(_GRPCS_OWN)), (FORWARDED, "1"))
+
+
+def _channel(leader: str) -> grpc.aio.Channel:
+    """Without a token of its own: that of the caller goes on."""
+    credentials = channel_credentials(access_from_environment())
+    if credentials is None:
+        return grpc.aio.insecure_channel(target(leader), options=CHANNEL_OPTIONS)
+    return grpc.aio.secure_channel(target(leader), credentials, options=CHANNEL_OPTIONS)
+
+
+async def _fail(context: Any, error: grpc.aio.AioRpcError) -> None:
+    sent: Iterable[Any] = error.trailing_metadata() or ()
+    trailing = tuple((name, value) for name, value in sent if not name.startswith(_GRPCS_OWN))
+    await context.abort(error.code(), error.details() or "", trailing)

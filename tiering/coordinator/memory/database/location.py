@@ -1,0 +1,35 @@
+"""Where a store is, as `--state` names it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import sqlalchemy as sa
+
+from tiering.errors import InvalidArgument, SetupError
+from tiering.redaction.redact import remember_secrets
+
+_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+
+
+def postgresql_url(text: str) -> str:
+    """The URL for SQLAlchemy of `postgresql://[user[:password]@][host][:port]/database[?parameter=...]`, with libpq's parameters.
+
+    Its password is masked from now on wherever it stands. Raises InvalidArgument for another address, SetupError without psycopg.
+    """
+    remember_secrets({"uri": text})
+    try:
+        url = sa.make_url(text.strip())
+    except sa.exc.ArgumentError:
+        url = sa.URL.create("none")
+    if url.drivername not in _SCHEMES or not url.database:
+        raise InvalidArgument(
+            "--state is not the address of a database in PostgreSQL",
+            hint="Write it as postgresql://user@host:5432/database, the password in PGPASSWORD or ~/.pgpass. "
+            "Without --state the state is a file in the data folder.",
+        )
+    if find_spec("psycopg") is None:
+        raise SetupError(
+            "--state needs the Python package psycopg, which is not installed", hint="Install it with: pip install 'lakeward[postgres]'."
+        )
+    return url.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
