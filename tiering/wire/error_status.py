@@ -40,6 +40,7 @@ _CODES: tuple[tuple[type[errors.LakewardError], grpc.StatusCode], ...] = (
     (errors.StoreError, grpc.StatusCode.UNAVAILABLE),
     (errors.Unauthenticated, grpc.StatusCode.UNAUTHENTICATED),
     (errors.AccessDenied, grpc.StatusCode.PERMISSION_DENIED),
+    (errors.ServiceUnreachable, grpc.StatusCode.UNAVAILABLE),
     (errors.ServiceBusy, grpc.StatusCode.RESOURCE_EXHAUSTED),
 )
 

@@ -131,18 +131,11 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
     health = CoordinatorHealth(settings.monitoring)
     folder = open_data_folder(settings.data)
     with monitoring(settings.monitoring, health.registry, health.not_alive, health.not_ready), ExitStack() as stack:
-        lock = FolderLock(folder.root)
-        stack.callback(lock.release)
-        if not await _acquired(lock, stopping):
-            yield None
-            return
-        store = SqlStore(settings.state or folder.store_url)
-        stack.callback(store.close)
-        lead = await _lead(settings, store, stopping, stack)
+        lead = await _lead(settings, folder, stopping, stack)
         if lead is None:
             yield None
             return
-        coordinator, cluster = _open(settings, folder, store, stack)
+        coordinator, cluster = _open(settings, folder, lead.store, stack)
         coordinator.table_records.events_stored = log_events
 
         def register(server: grpc.aio.Server) -> None:
@@ -192,8 +185,14 @@ class _Lead:
             await asyncio.gather(beating, return_exceptions=True)
 
 
-async def _lead(settings: CoordinatorSettings, store: SqlStore, stopping: asyncio.Event, stack: ExitStack) -> _Lead | None:
-    """Waits until this coordinator leads; None if `stopping` was set before."""
+async def _lead(settings: CoordinatorSettings, folder: DataFolder, stopping: asyncio.Event, stack: ExitStack) -> _Lead | None:
+    """Waits for the folder, and until this coordinator leads; None if `stopping` was set before."""
+    folder_lock = FolderLock(folder.root)
+    stack.callback(folder_lock.release)
+    if not await _acquired(folder_lock, stopping):
+        return None
+    store = SqlStore(settings.state or folder.store_url)
+    stack.callback(store.close)
     if settings.state is None:
         return _Lead(settings.port, store)
     lock = LeaderLock(settings.state)

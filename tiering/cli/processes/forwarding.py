@@ -5,7 +5,7 @@ Messages pass as bytes, and headers as they came, a token among them: the leader
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, cast
 
 import grpc
@@ -14,9 +14,10 @@ from grpc_health.v1 import health_pb2
 
 from sys_tables.rpc.v1 import sys_catalog_pb2
 from tiering.access.client_access import access_from_environment
-from tiering.errors import SetupError
+from tiering.errors import ServiceUnreachable, SetupError
 from tiering.rpc.v1 import control_pb2, coordinator_pb2, status_pb2
 from tiering.wire.channel import CHANNEL_OPTIONS, host_and_port, target
+from tiering.wire.error_status import error_from_rpc
 from tiering.wire.security.client_channel import channel_credentials
 from tiering.wire.security.server_tls import ServerTls, server_credentials
 from tiering.wire.server import open_server
@@ -75,35 +76,34 @@ class ForwardingServer:
 
     def _answering(self, method: str) -> Callable[[Any, Any], Any]:
         async def answer(request: bytes, context: Any) -> Any:
-            channel, headers = await self._way(context)
+            channel, headers = self._route(context)
             try:
                 return await channel.unary_unary(method, bytes, bytes)(request, metadata=headers, timeout=context.time_remaining())
             except grpc.aio.AioRpcError as error:
-                await _fail(context, error)
+                raise error_from_rpc(error, self._leader or "the leader") from error
 
         return answer
 
     def _passing(self, open_call: Callable[[grpc.aio.Channel], Any]) -> Callable[[Any, Any], Any]:
         async def passing(request: Any, context: Any) -> AsyncGenerator[Any, None]:
-            channel, headers = await self._way(context)
+            channel, headers = self._route(context)
             call = open_call(channel)(request, metadata=headers, timeout=context.time_remaining())
             try:
                 async for message in call:
                     yield message
             except grpc.aio.AioRpcError as error:
-                await _fail(context, error)
+                raise error_from_rpc(error, self._leader or "the leader") from error
             finally:
                 call.cancel()
 
         return passing
 
-    async def _way(self, context: Any) -> tuple[grpc.aio.Channel, tuple[tuple[str, str | bytes], ...]]:
-        """Where to and with which headers; ends the call if there is nobody."""
+    def _route(self, context: Any) -> tuple[grpc.aio.Channel, tuple[tuple[str, str | bytes], ...]]:
+        """Where to and with which headers. Raises ServiceUnreachable if nobody leads."""
         headers = tuple(context.invocation_metadata() or ())
         channel = self._channel
         if channel is None or any(name == FORWARDED for name, _ in headers):
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "this coordinator stands by, and none leads at the moment: try again")
-        assert channel is not None
+            raise ServiceUnreachable("this coordinator stands by, and none leads at the moment", hint="Try again in some seconds.")
         return channel, (*((name, value) for name, value in headers if not name.startswith(_GRPCS_OWN)), (FORWARDED, "1"))
 
 
@@ -113,9 +113,3 @@ def _channel(leader: str) -> grpc.aio.Channel:
     if credentials is None:
         return grpc.aio.insecure_channel(target(leader), options=CHANNEL_OPTIONS)
     return grpc.aio.secure_channel(target(leader), credentials, options=CHANNEL_OPTIONS)
-
-
-async def _fail(context: Any, error: grpc.aio.AioRpcError) -> None:
-    sent: Iterable[Any] = error.trailing_metadata() or ()
-    trailing = tuple((name, value) for name, value in sent if not name.startswith(_GRPCS_OWN))
-    await context.abort(error.code(), error.details() or "", trailing)
