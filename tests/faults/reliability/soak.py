@@ -35,6 +35,9 @@ class Harness:
         return [sys.executable, "-m", self.module, *self.arguments, *share]
 
 
+ENOUGH = 100
+"""Times that a soak of ALL_SEEDS injects each fault of simulator and stories."""
+
 HARNESSES = (
     Harness("simulator", "faults.simulated", seeds=ALL_SEEDS),
     Harness("simulator on pyiceberg", "faults.simulated.real_lakes", ("--lake", "iceberg-system-columns"), 100),
@@ -43,8 +46,8 @@ HARNESSES = (
     Harness("simulator on clean Paimon tables", "faults.simulated.real_lakes", ("--lake", "paimon-clean"), 50),
     Harness("stories on pyiceberg", "faults.stories", ("--kind", "iceberg-system-columns"), 100),
     Harness("stories on clean Iceberg tables", "faults.stories", ("--kind", "iceberg-clean"), 100),
-    Harness("stories on Paimon", "faults.stories", ("--kind", "paimon-system-columns"), 50),
-    Harness("stories on clean Paimon tables", "faults.stories", ("--kind", "paimon-clean"), 50),
+    Harness("stories on Paimon", "faults.stories", ("--kind", "paimon-system-columns"), 100),
+    Harness("stories on clean Paimon tables", "faults.stories", ("--kind", "paimon-clean"), 100),
     Harness("model", "faults.model", ("--minutes", "2")),
     Harness("random users", "faults.random_users", ("--minutes", "3")),
     Harness("real processes", "faults.processes", ("--faults", "6"), 10),
@@ -79,6 +82,8 @@ def main() -> int:
     if options.counts is not None:
         options.counts.write_text("".join(f"{count:>9}  {fault} .\n" for fault, count in sorted(counts.items())))
     print("\n".join(lines))
+    if options.seeds >= ALL_SEEDS and (seldom := {fault: count for fault, count in sorted(counts.items()) if count < ENOUGH}):
+        print(f"injected less than {ENOUGH} times: {seldom}")
     return 1 if failed else 0
 
 

@@ -1,7 +1,8 @@
 """Tells many stories on two processes: `PYTHONPATH=.:tests python -m faults.stories --seeds 200 --kind iceberg-clean`.
 
-Prints each fault with how often it was injected, steps a second, the digest of all traces, and the seeds that failed; with
-`--log`, what happened in them. Without `--kind` seeds go to the kinds of lakes in turn.
+The number of a seed says which faults its story is to meet, so that of hundred seeds that follow one another each fault has some thirty;
+others are drawn. Prints each fault with how often it was injected, steps a second, the digest of all traces, and the seeds that
+failed; with `--log`, what happened in them. Without `--kind` seeds go to the kinds of lakes in turn.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from unittest.mock import patch
 import structlog
 
 from support.lake_kinds.kinds import LAKE_KINDS
-from support.worlds.stories.story import Story
+from support.worlds.stories.story import Story, wanted_of
 from support.worlds.story_faults import FAULTS
 
 PROCESSES = 2
@@ -54,7 +55,7 @@ def tell(seed: int, kind: str, steps: int, folder: Path) -> Told:
     """A whole story with every fault, healed and proved at its end. Ids come from the seed as well."""
     ids = random.Random(seed)
     with patch("uuid.uuid4", lambda: uuid.UUID(int=ids.getrandbits(128), version=4)):
-        story = Story(folder, seed, KINDS[kind], FAULTS)
+        story = Story(folder, seed, KINDS[kind], FAULTS, wanted_of(seed, FAULTS))
         try:
             story.tell(steps)
             story.heal()

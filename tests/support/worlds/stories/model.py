@@ -33,6 +33,8 @@ class Model:
     """By region and id, or by what else the key is."""
     former: Counter[Row] = field(default_factory=Counter)
     """Of dropped partitions: the lake keeps what was tiered of them, as it was then."""
+    lost_partition: bool = False
+    """Whether a partition was dropped."""
     left_out: bool = False
     """Whether a reconciliation said that it leaves records out."""
     foreign: Counter[Row] = field(default_factory=Counter)

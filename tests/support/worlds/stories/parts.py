@@ -24,6 +24,7 @@ class StoryParts:
 
     def __init__(self, folder: Path, seed: int, kind: LakeKind) -> None:
         self.rng = random.Random(seed)
+        self.kind = kind
         self.world = FolderWorld(folder, kind)
         self.world.storage.create_database("sales")
         self.models: dict[str, Model] = {}

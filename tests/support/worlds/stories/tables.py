@@ -67,6 +67,7 @@ class TableSteps(StoryParts):
             return None
         region = self.rng.choice(REGIONS)
         self.world.storage.drop_partition(model.info.path, region)
+        model.lost_partition = True
         for place in [place for place in model.rows if place[0] == region]:
             del model.rows[place]
         return f"{model.info.path} {region}"
