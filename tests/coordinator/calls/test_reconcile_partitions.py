@@ -97,6 +97,23 @@ def test_retier_after_a_rollback_goes_on_in_each_partition_behind_its_rows(world
     assert ids(world, table) == [*range(20), *range(100, 110), *range(200, 210), *range(500, 505)]
 
 
+def test_partitions_whose_names_are_equal_but_for_case_are_told_apart(world: LakeWorld, table: TableInfo) -> None:
+    append(world, table, "eu", 0, 10)
+    append(world, table, "EU", 100, 6)
+    tier(world, table)
+    append(world, table, "EU", 106, 4)
+    append(world, table, "Eu", 200, 3)
+    tier(world, table)
+    drop(world, table, "Eu")
+    append(world, table, "Eu", 203, 2)
+    roll_back(world, table, 0)
+    parked(world, table, errors.LakeRolledBack)
+    done = reconcile(world, table, "retier")
+    assert (regions(world, table, done), done.records_left_out) == ({"eu": 10, "EU": 6}, 0)
+    run_due(world, table)
+    assert ids(world, table) == [*range(10), *range(100, 110), 203, 204]
+
+
 def test_rows_that_a_vanished_partition_left_are_not_judged(world: LakeWorld, table: TableInfo) -> None:
     append(world, table, "eu", 0, 10)
     append(world, table, "gone", 500, 5)

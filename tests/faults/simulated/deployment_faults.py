@@ -92,6 +92,12 @@ DEPLOYMENT_FAULTS = (
         "::test_retier_never_takes_the_rows_of_a_former_partition_for_those_of_the_present_one",
     ),
     fault(
+        "partitions-alike",
+        "Two partitions have names that are equal but for case.",
+        "RowOffsets: places are named letter by letter",
+        "tests/coordinator/calls/test_reconcile_partitions.py::test_partitions_whose_names_are_equal_but_for_case_are_told_apart",
+    ),
+    fault(
         "lake-unreachable",
         "The lake's catalog does not answer, at times after it did its work.",
         "LakeUnavailable is retried with a back-off",

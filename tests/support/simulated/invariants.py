@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from support.lakes.memory_lake import Range, Request
 from support.simulated.cluster import CYCLE, SimulatedCluster
@@ -40,6 +40,8 @@ class Invariants:
         """By source table, how far any marker ever went."""
         self.marked: dict[int, dict[BucketKey, int]] = {}
         """By source table, how far the newest marker goes."""
+        self.traced: dict[int, Collection[BucketKey]] = {}
+        """By source table, the buckets of which the newest marker knows the last record: no round that stopped early does."""
         self.rounds_of: dict[str, str | None] = {}
         """By round, the process that has it."""
         self.infos: dict[int, TableInfo] = {}
@@ -70,6 +72,7 @@ class Invariants:
             self._check_rows(request, info, bucket, reached.start, reached.tiered, rows, end_of_log=end)
             self.landed[marker.table_id][bucket] = max(reached.tiered, self.landed[marker.table_id].get(bucket, 0))
         self.marked[marker.table_id] = {bucket: reached.tiered for bucket, reached in marker.buckets.items()}
+        self.traced[marker.table_id] = marker.traces.keys()
 
     def _check_pairs(self, request: Request, info: TableInfo, bucket: BucketKey, tiered: int) -> None:
         """A `-U` comes with its `+U`, unless that is the record at which its bucket stands, or stood: then it changes nothing."""
@@ -101,7 +104,7 @@ class Invariants:
 
     def log_rewritten(self, table: TableInfo, bucket: BucketKey, first: int) -> None:
         """Records from `first` on were lost, and written anew."""
-        if first < self.marked.get(table.table_id, {}).get(bucket, 0):
+        if first < self.marked.get(table.table_id, {}).get(bucket, 0) and bucket in self.traced[table.table_id]:
             self.rewritten[table.table_id, bucket] = 0
 
     def log_cut(self, table: TableInfo, bucket: BucketKey, start: int) -> None:

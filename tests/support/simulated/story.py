@@ -86,6 +86,7 @@ class SimulatedStory:
         return [
             Thing(self.callers.call, 25, ("call-repeated",), may_be_nested=False),
             Thing(self.users.refuse_record, 4, ("record-refused",)),
+            Thing(self.users.name_partitions_alike, 3, ("partitions-alike",)),
         ]
 
     def run(self, steps: int, unexpected: Collection[str] = ()) -> None:

@@ -113,6 +113,16 @@ class Users:
                 self._chance.note("partition-remade")
             self._world.cluster.add_partition(table, name)
 
+    def name_partitions_alike(self) -> None:
+        """Beside a partition another one comes whose name is equal but for case."""
+        partitioned = [table for table in self._world.cluster.tables() if table.partition_keys]
+        for table in partitioned:
+            names = set(self._world.cluster.partitions_of[table.table_id].values())
+            alike = sorted(name.upper() for name in names if name.islower() and name.upper() not in names)
+            if alike:
+                self._world.cluster.add_partition(table, alike[0])
+                self._chance.note("partitions-alike")
+
     def make_untierable(self) -> None:
         """A column comes that no lake holds; the next change mends that."""
         table = self.table()
