@@ -6,9 +6,10 @@ import itertools
 from pathlib import Path
 
 import pytest
+from faults.reliability.soak import ENOUGH, HARNESSES
 
 from support.lake_kinds.kinds import LAKE_KINDS
-from support.worlds.stories.story import Story
+from support.worlds.stories.story import Story, StoryFault, wanted_of
 from support.worlds.story_faults import FAULTS
 
 TRIES = 8
@@ -54,3 +55,13 @@ def test_it_is_said_and_healed_and_no_row_is_lost(tmp_path: Path, fault_number: 
 
 def test_each_fault_has_a_name_of_its_own() -> None:
     assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 30
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_soak_wants_each_fault_often_enough(fault: StoryFault) -> None:
+    kinds = {kind.name: kind for kind in LAKE_KINDS}
+    wanted = 0
+    for harness in HARNESSES:
+        if harness.module == "faults.stories" and kinds[harness.arguments[-1]].format in fault.formats:
+            wanted += sum(fault in wanted_of(seed, FAULTS) for seed in range(harness.seeds or 0))
+    assert wanted >= ENOUGH * 1.2, "some of them cannot happen in their story"
