@@ -1,6 +1,6 @@
 """Tells many stories on two processes: `PYTHONPATH=.:tests python -m faults.stories --seeds 200 --kind iceberg-clean`.
 
-The number of a seed says which faults its story is to meet, so that of hundred seeds that follow one another each fault has some thirty;
+The number of a seed says which faults its story is to meet, so that of hundred seeds that follow one another each fault has some forty;
 others are drawn. Prints each fault with how often it was injected, steps a second, the digest of all traces, and the seeds that
 failed; with `--log`, what happened in them. Without `--kind` seeds go to the kinds of lakes in turn.
 """
@@ -31,7 +31,7 @@ from support.worlds.story_faults import FAULTS
 
 PROCESSES = 2
 CHUNK = 2
-STEPS = 40
+STEPS = 25
 KINDS = {kind.name: kind for kind in LAKE_KINDS}
 
 

@@ -240,7 +240,7 @@ class PaimonByHand(LakeByHand):
 
     def tables(self, database: str) -> list[str]:
         folder = self._warehouse / f"{database}.db"
-        return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+        return sorted({file.parts[-3] for file in folder.glob("*/schema/schema-*")})  # without one a folder is no table
 
     def rows(self, path: TablePath) -> pa.Table:
         builder = self._load(path).new_read_builder()

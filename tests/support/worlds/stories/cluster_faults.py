@@ -66,8 +66,9 @@ class ClusterFaults(DamagedFiles):
     def drop_partition_in_round(self) -> str | None:
         """And rows come to one of that name."""
 
-        def drop(_: SteppedRound) -> str | None:
-            dropped = self.drop_partition()
+        def drop(taken: SteppedRound) -> str | None:
+            model = self.model_of(taken)
+            dropped = self.drop_partition(model if model is not None and model.partitioned else None)
             self.attempt("write", self.write)
             return dropped
 

@@ -18,10 +18,10 @@ from support.worlds.stories.healing import Healing
 
 DRAWS = 4
 """Many faults need something that is not there."""
-TRIES, TRIES_OF_A_TABLE = 8, 3
+TRIES, TRIES_OF_A_TABLE = 8, 2
 """Until a wanted fault can happen."""
 PERIOD = 10
-SHARE, SHARE_IN_ONE_FORMAT = 3, 6
+SHARE, SHARE_IN_ONE_FORMAT = 4, 8
 """In how many of PERIOD stories a fault is wanted; more often if it can happen in one format of lakes alone."""
 
 Inject = Callable[["Story"], str | None]

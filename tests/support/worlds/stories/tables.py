@@ -61,11 +61,13 @@ class TableSteps(StoryParts):
         self.world.storage.alter_table(model.info.path, {}, [pa.field(name, self.rng.choice((pa.int32(), pa.string())))])
         return f"{model.info.path} {name}"
 
-    def drop_partition(self) -> str | None:
-        model = self.pick()
+    def drop_partition(self, model: Model | None = None) -> str | None:
+        """Of a given table some partition that there is, if there are any."""
+        present = [] if model is None else sorted(partition.partition_name for partition in self.world.storage.partitions(model.info))
+        model = model or self.pick()
         if not model.partitioned:
             return None
-        region = self.rng.choice(REGIONS)
+        region = self.rng.choice(present or REGIONS)
         self.world.storage.drop_partition(model.info.path, region)
         model.lost_partition = True
         for place in [place for place in model.rows if place[0] == region]:
