@@ -6,9 +6,9 @@ SHOW TABLES IN fluss.sys;
 -- Expected:
 -- | namespace | tableName | isTemporary |
 -- | --- | --- | --- |
+-- | sys | audit | false |
 -- | sys | freshness_misses | false |
+-- | sys | grants | false |
 -- | sys | kv_snapshot_lease_buckets | false |
 -- | sys | kv_snapshot_leases | false |
--- | sys | lake_commits | false |
--- | sys | lake_tiering_status | false |
 -- | ... |

@@ -1,5 +1,5 @@
 -- Title: What can be called
--- Answers: which procedures are there, what do they do, and which of them change something?
+-- Answers: which procedures are there, what do they do, and which privilege do they need?
 
 SELECT procedure_name, privilege, description
 FROM fluss.sys.procedures
@@ -9,5 +9,5 @@ ORDER BY procedure_name;
 -- Expected:
 -- | procedure_name | privilege | description |
 -- | --- | --- | --- |
--- | help | READ | Explains the procedures and their parameters. |
--- | tier_table | OPERATE | Tiers a table now and waits until the lake has caught up. |
+-- | help | NONE | Explains the procedures and their parameters. |
+-- | tier_table | TIER on the table | Tiers a table now and waits until the lake has caught up. |

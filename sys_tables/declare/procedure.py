@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sys_tables.declare.columns import schema_of
 from sys_tables.declare.parameters import CallOptions, Parameter, parameters_of
+from tiering.access.requirements import PROCEDURES
 from tiering.coordinator.interface import CallHandle
 from tiering.coordinator.requests import CallRequest, Mutation, ResultT
 from tiering.model.call_results import Progress
@@ -77,8 +78,11 @@ class Procedure:
 
     @property
     def privilege(self) -> str:
-        """What a caller needs: `READ`, or `OPERATE` to change something."""
-        return "OPERATE" if self.mutates else "READ"
+        """What a caller needs, and on what; `NONE` where it is enough to be known."""
+        requirement = PROCEDURES.get(self.name)
+        if requirement is None:
+            return "no line in the table of privileges: refused"
+        return "NONE" if requirement.privilege is None else f"{requirement.privilege} on {requirement.on}"
 
 
 def procedure(

@@ -30,7 +30,9 @@ class ProcedureRow:
     procedure_name: str = column("Name, to be called as CALL <catalog>.sys.<name>(...).")
     parameters: tuple[ParameterItem, ...] = column("Its parameters, in the order of positional arguments.")
     output: str = column("Columns of its result.")
-    privilege: str = column("OPERATE if it changes something, else READ. Nothing checks it: who reaches the service may call everything.")
+    privilege: str = column(
+        "The privilege that a caller needs, and on what; NONE: it is enough to be known. Without a policy file all is allowed."
+    )
     description: str = column("What it does.")
 
 

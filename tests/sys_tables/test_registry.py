@@ -94,4 +94,6 @@ def test_only_a_procedure_that_changes_something_can_be_tried_or_repeated() -> N
     changing, reading = paint("paint", mutates=True), paint("look", mutates=False)
     assert [parameter.name for parameter in changing.parameters] == ["dry_run", "idempotency_key"]
     assert reading.parameters == ()
-    assert (changing.privilege, reading.privilege) == ("OPERATE", "READ")
+    pausing, helping = paint("pause_tiering", mutates=True), paint("help", mutates=False)
+    assert (pausing.privilege, helping.privilege) == ("OPERATE on the table", "NONE")
+    assert "refused" in changing.privilege

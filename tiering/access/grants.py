@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 import structlog
 
 from tiering.access.engine import CedarEngine, PolicyEngine, PolicyStatement
-from tiering.access.identity import Identity, current_identity
+from tiering.access.identity import UNCHECKED, Identity, current_identity
 from tiering.access.privileges import SERVICE, Privilege, Resource, statement_for
 from tiering.errors import AccessDenied, InvalidArgument, UnknownTable
 from tiering.model.tables import TablePath
@@ -160,6 +161,22 @@ def _renumbered(codes: npt.NDArray[np.int64], bound: int) -> tuple[npt.NDArray[n
     return (np.cumsum(occurs) - 1)[codes], int(occurs.sum())
 
 
+EVERYTHING = Access(UNCHECKED, None)
+"""Of whoever is refused nothing."""
+
+_current: ContextVar[Access] = ContextVar("access", default=EVERYTHING)
+
+
+def current_access() -> Access:
+    """Of the call that this task works for; EVERYTHING outside of one."""
+    return _current.get()
+
+
+def task_may(access: Access) -> None:
+    """The rest of this asyncio task, which is one call, is done for somebody who may so much."""
+    _current.set(access)
+
+
 @dataclass(frozen=True)
 class PolicyState:
     """The policies in force. `problem`: why the file as it is now is not; None = it is."""
@@ -167,6 +184,9 @@ class PolicyState:
     statements: Sequence[PolicyStatement]
     loaded_at: datetime | None
     problem: str | None
+
+
+NO_POLICIES = PolicyState((), None, None)
 
 
 class Grants:
@@ -198,8 +218,8 @@ class Grants:
 
     def access_of(self, identity: Identity) -> Access:
         """What somebody may, by the file as it is now."""
-        if self._file is None or not identity.is_checked:
-            return Access(identity, None)
+        if self._file is None or not identity.is_checked or identity.is_owner:
+            return Access(identity, None)  # its owner could change the file, and all that it protects
         self._reload(self._file)
         subject = Identity(identity.principal, identity.authentication, identity.groups)
         with self._lock:
@@ -210,6 +230,20 @@ class Grants:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(subject)
             return access
+
+    def access_for(self, principal: str) -> Access:
+        """What a CALL may that names this principal: the caller's own right, or that of a user for whom the caller acts (`acting_for`)."""
+        identity = current_identity()
+        if not identity.is_checked or principal == identity.principal:
+            return self.access_of(identity)
+        return self.access_of(Identity(principal, identity.authentication))
+
+    def may_impersonate(self, identity: Identity, user: str) -> bool:
+        """Whether somebody may make CALLs as a user. Without a policy file nobody may."""
+        if not self.has_policy:
+            return False
+        access = self.access_of(identity)
+        return not access.is_unrestricted and any(access.may(right, SERVICE) for right in (Privilege.IMPERSONATE, Privilege.COORDINATOR))
 
     def state(self) -> PolicyState:
         """What is in force, and what is wrong with the file."""

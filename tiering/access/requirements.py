@@ -165,9 +165,22 @@ _EVENTS_NOTE = "Rows about no table: OPERATE on the service."
 _NEXT_ACTION_NOTE = "next_action: the statement for whoever may run it; for the others the grant to ask for."
 
 SYSTEM_TABLES: Mapping[str, RowsFor] = {
+    "audit": RowsFor(
+        Requirement(Privilege.ADMIN, On.SERVICE),
+        """
+        call_id occurred_at principal authentication on_behalf_of peer action object allowed outcome error_class message
+        idempotency_key
+        """,
+    ),
     "freshness_misses": _of_tables("""
         database_name table_name round_id deadline reached_at missed_by_ms largest_part largest_part_ms explanation
         """),
+    "grants": RowsFor(
+        Requirement(Privilege.ADMIN, On.SERVICE),
+        """
+        policy_id effect principal privileges resource policy_text loaded_at
+        """,
+    ),
     "kv_snapshot_lease_buckets": _of_tables("""
         lease_id database_name table_name partition_name bucket_id snapshot_id log_offset available
         """),

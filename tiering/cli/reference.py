@@ -1,8 +1,8 @@
 """The pages of reference as Markdown, from the definitions themselves.
 
-`python -m tiering.cli.reference`, in the repository's root, writes `docs/reference.md` (what SQL sees), `docs/errors.md`, and
-`docs/options.md` (what can be set: the catalog's options, a table's, those of every command, and the numbers that the coordinator goes
-by). A test compares.
+`python -m tiering.cli.reference`, in the repository's root, writes `docs/reference.md` (what SQL sees), `docs/errors.md`,
+`docs/security-grants.md`, and `docs/options.md` (what can be set: the catalog's options, a table's, those of every command, and the numbers
+that the coordinator goes by). A test compares.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import typer.main
 from sys_tables import reference
 from sys_tables.reference import markdown_table
 from sys_tables.registry import default_registry
-from tiering.cli import error_page
+from tiering.cli import error_page, grants_page
 from tiering.cli.main import app
 from tiering.cli.spark.properties import CATALOG
 from tiering.cluster.embedded.metadata import options as table_options
@@ -44,6 +44,7 @@ def pages(root: Path) -> dict[Path, str]:
         root / "docs/reference.md": reference.render(default_registry()),
         root / "docs/options.md": render(java),
         root / "docs/errors.md": error_page.render(),
+        root / "docs/security-grants.md": grants_page.render(default_registry()),
     }
 
 

@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
+from tiering.access.audit import AuditEntry
+from tiering.access.grants import PolicyState
 from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, RoundRecord
 from tiering.coordinator.memory.history import History, HistoryRange
@@ -138,6 +140,14 @@ class CoordinatorView(NamesView, Protocol):
 
     def tierers(self) -> Sequence[TiererStatus]:
         """The processes that tier, by id; none while no coordinator runs."""
+        ...
+
+    def policies(self) -> PolicyState:
+        """The policies in force. Raises AccessDenied to whoever is no ADMIN."""
+        ...
+
+    def audit(self) -> Iterator[AuditEntry]:
+        """Who did what, the newest first. Raises AccessDenied to whoever is no ADMIN."""
         ...
 
     def options(self) -> Sequence[EffectiveOption]:

@@ -70,12 +70,13 @@ def open_server(
     options: Sequence[tuple[str, int]] | None = None,
     guard: RpcGuard | None = None,
     before_guard: Sequence[grpc.aio.ServerInterceptor[Any, Any]] = (),
+    behind_guard: Sequence[grpc.aio.ServerInterceptor[Any, Any]] = (),
 ) -> grpc.aio.Server:
     """A server behind a guard, to add servicers and a port to. Make it inside its event loop.
 
-    `before_guard` get the handlers that the guard makes.
+    `before_guard` get the handlers that the guard makes, `behind_guard` those of the servicers.
     """
-    interceptors = (*before_guard, guard or RpcGuard())
+    interceptors = (*before_guard, guard or RpcGuard(), *behind_guard)
     return cast("grpc.aio.Server", _Server(server_options() if options is None else options, interceptors))
 
 

@@ -245,7 +245,7 @@ def test_procedures_are_those_that_are_served(run: Run) -> None:
         async with serving(MemoryCoordinator()) as client:
             read = {row["procedure_name"]: row for row in (await client.read("procedures")).to_pylist()}
         assert list(read) == [procedure.name for procedure in default_registry().procedures]
-        assert read["tier_table"]["privilege"] == "OPERATE"
+        assert read["tier_table"]["privilege"] == "TIER on the table"
         assert [(p["name"], p["required"], p["default"]) for p in read["tier_table"]["parameters"]][:2] == [
             ("table", True, None),
             ("wait", False, "true"),

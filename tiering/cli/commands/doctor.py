@@ -41,6 +41,7 @@ def doctor(
         ),
     ] = None,
     fluss_conf: FlussConfOption = None,
+    policy: Annotated[Path | None, typer.Option("--policy", help="A policy file to check (docs/grants.md).", show_default=False)] = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Look at everything that Lakeward needs, and say how to mend what is wrong. Nothing is changed.
@@ -57,7 +58,7 @@ def doctor(
     if lake is not None and fluss is None:
         raise InvalidArgument("a lake of a Fluss cluster is named, and no cluster", hint="Name the cluster's servers with --fluss.")
     service = Service.ask(uri or DEFAULT_URI, asked_for=uri is not None)
-    shown = _tell_each(findings(all_checks(service, data, spark, fluss, lake)), output)
+    shown = _tell_each(findings(all_checks(service, data, spark, fluss, lake, policy)), output)
     if any(finding.verdict is Verdict.FAIL for finding in shown):
         raise typer.Exit(ExitStatus.FAILED)
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from tiering.cli.doctor import fluss, folders, machine
 from tiering.cli.doctor.findings import Check
+from tiering.cli.doctor.grants import policies
 from tiering.cli.doctor.service import Service
 from tiering.cli.terminal.lake_options import NamedLake
 
 
 def all_checks(
-    service: Service, data: Path, spark: bool, fluss_servers: str | None = None, lake: NamedLake | None = None
+    service: Service, data: Path, spark: bool, fluss_servers: str | None = None, lake: NamedLake | None = None, policy: Path | None = None
 ) -> Iterator[tuple[str, Check]]:
     """Names and checks. `spark`: start one too. `fluss_servers`: of a Fluss cluster, whose lake is `lake`."""
     yield "python", machine.python
@@ -24,6 +25,7 @@ def all_checks(
     yield "port", service.port
     yield "service", service.reachable
     yield "lake", lambda: service.lake(data)
+    yield "grants", lambda: policies(service.uri, service.config is not None, policy)
     if fluss_servers is not None:
         yield fluss.CHECK, lambda: fluss.cluster_servers(fluss_servers)
         if lake is not None:

@@ -15,8 +15,11 @@ import grpc.aio
 import structlog
 
 import sys_tables.server.service
+from tiering.access.audit import AuditTrail
+from tiering.access.grants import Grants
 from tiering.cli.processes.coordinator_health import CoordinatorHealth
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
+from tiering.cli.processes.grants import GrantSettings, open_grants
 from tiering.cli.processes.lake_check import check_lake_is_the_clusters
 from tiering.cli.processes.monitoring import MonitoringSettings, check_host, monitoring
 from tiering.cli.processes.service_access import AccessSettings, open_access
@@ -93,6 +96,7 @@ class CoordinatorSettings:
     """The URL of the state store in PostgreSQL; None = a file in the data folder."""
     advertise: str | None = None
     """Where other coordinators on the same `state` find this one; None = where it listens."""
+    grants: GrantSettings = field(default_factory=GrantSettings)
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,8 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
         if lead is None:
             yield None
             return
-        coordinator, cluster = _open(settings, folder, lead.store, stack)
+        grants, audit = open_grants(settings.grants, settings.access, folder.root, stack)
+        coordinator, cluster = _open(settings, folder, lead.store, stack, grants, audit)
         coordinator.table_records.events_stored = log_events
 
         def register(server: grpc.aio.Server) -> None:
@@ -214,7 +219,9 @@ async def _acquired(lock: FolderLock, stopping: asyncio.Event) -> bool:
     return True
 
 
-def _open(settings: CoordinatorSettings, folder: DataFolder, store: SqlStore, stack: ExitStack) -> tuple[Coordinator, HostedCluster]:
+def _open(
+    settings: CoordinatorSettings, folder: DataFolder, store: SqlStore, stack: ExitStack, grants: Grants, audit: AuditTrail | None
+) -> tuple[Coordinator, HostedCluster]:
     lake_properties = with_default_catalog(settings.lake_properties or {}, folder.lake_properties)
     options = CoordinatorOptions(
         service_timeout_ms=settings.service_timeout_ms,
@@ -237,9 +244,8 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, store: SqlStore, st
     if cluster.add_to_server is None and not settings.create_lake_tables:  # it has servers of its own: others may have tiered it
         check_lake_is_the_clusters(cluster.owner, lake_of(options.lake_format))
     options = replace(options, cluster_properties=cluster.properties)
-    return Coordinator(
-        store, cluster.owner, lake_of, options, validator=_validator(settings, folder, options, cluster.owner.cluster_id)
-    ), cluster
+    validator = _validator(settings, folder, options, cluster.owner.cluster_id)
+    return Coordinator(store, cluster.owner, lake_of, options, validator=validator, grants=grants, audit=audit), cluster
 
 
 def _lake_check(lake_of: LakeOpener) -> Callable[[TableInfo], None]:

@@ -32,6 +32,16 @@ AuthOption = Annotated[
 TokensOption = Annotated[
     Path | None, typer.Option("--tokens", help="The file of tokens (`lakeward token`). Default: access/tokens.json in the data folder.")
 ]
+PolicyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--policy", help="Cedar policies of who may do what (docs/grants.md); read again when they change. Default: everybody all."
+    ),
+]
+AuditLogOption = Annotated[
+    Path | None,
+    typer.Option("--audit-log", help="Who did what, as JSON lines. Default: audit.jsonl in the data folder, and none with --auth none."),
+]
 
 _SERVER = "TLS and identity"
 _FROM_PROVIDER = "JWTs of an identity provider (--auth oidc)"

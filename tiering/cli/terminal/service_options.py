@@ -12,12 +12,14 @@ from tiering.access.oidc_settings import OidcSettings
 from tiering.cli.terminal.access_options import (
     AlgorithmOption,
     AudienceOption,
+    AuditLogOption,
     Auth,
     AuthOption,
     ClientCaOption,
     GroupsClaimOption,
     IssuerOption,
     JwksOption,
+    PolicyOption,
     PrincipalClaimOption,
     ServerCertOption,
     ServerKeyOption,
@@ -107,6 +109,8 @@ class ServiceOptions:
     oidc_algorithm: AlgorithmOption = None
     state: StateOption = None
     advertise: AdvertiseOption = None
+    policy: PolicyOption = None
+    audit_log: AuditLogOption = None
     insecure: InsecureOption = False
     metrics_port: MetricsPortOption = None
     metrics_host: MetricsHostOption = "127.0.0.1"
@@ -118,6 +122,7 @@ class ServiceOptions:
         """Sets up the process's logs and files, and returns what the coordinator is to be. Raises InvalidArgument, SetupError."""
         # Here and not above: the other commands, and their help, do without what it needs.
         from tiering.cli.processes.coordinator import BacklogRounds, CoordinatorSettings, KeptHistory
+        from tiering.cli.processes.grants import GrantSettings
         from tiering.cli.processes.monitoring import MonitoringSettings
         from tiering.coordinator.memory.database.location import postgresql_url
 
@@ -146,6 +151,7 @@ class ServiceOptions:
             self._access(),
             None if self.state is None else postgresql_url(self.state),
             self.advertise,
+            GrantSettings(self.policy, self.audit_log),
         )
 
     def _access(self) -> AccessSettings:

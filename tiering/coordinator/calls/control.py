@@ -7,9 +7,11 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
+from tiering.coordinator.calls.authorization import Answer, authorize
+from tiering.coordinator.calls.cancel_tiering import CancelTiering
 from tiering.coordinator.calls.effects import BlockingEffect, CallParts, Pool, effect_of
 from tiering.coordinator.requests import CallRequest, ResultT
-from tiering.model.call_results import Progress
+from tiering.model.call_results import CancelOutcome, CancelResult, Progress
 
 
 class Control:
@@ -27,8 +29,7 @@ class Control:
 
     def perform_with_progress(self, request: CallRequest[ResultT]) -> AsyncGenerator[Progress | ResultT, None]:
         """See `CoordinatorControl.perform_with_progress`."""
-        effect = effect_of(request)
-        return self._in_pool(effect, request) if isinstance(effect, BlockingEffect) else effect.run(self._parts, request)
+        return self._authorized(request)
 
     async def knows(self, idempotency_key: str) -> bool:
         """See `CoordinatorControl.knows`."""
@@ -44,6 +45,18 @@ class Control:
         """No call can be made any more."""
         self._parts.threads.close()
         self._parts.looks.close()
+
+    async def _authorized(self, request: CallRequest[ResultT]) -> AsyncGenerator[Progress | ResultT, None]:
+        """Performs it for whoever may. Raises UnknownTable, UnknownDatabase, AccessDenied."""
+        if await self._parts.threads.run(Pool.STORE, partial(authorize, self._parts, request)) is Answer.UNKNOWN_ROUND:
+            assert isinstance(request, CancelTiering), "no other request is about a round"
+            yield CancelResult(request.round_id, None, CancelOutcome.UNKNOWN)  # type: ignore[misc]  # it is this request's result
+            return
+        effect = effect_of(request)
+        steps = self._in_pool(effect, request) if isinstance(effect, BlockingEffect) else effect.run(self._parts, request)
+        async with aclosing(steps):
+            async for step in steps:
+                yield step
 
     async def _in_pool(self, effect: BlockingEffect, request: CallRequest[ResultT]) -> AsyncGenerator[Any, None]:
         yield await self._parts.threads.run(effect.pool, partial(effect.run, self._parts, request))

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from tiering.access.grants import Grants
 from tiering.cluster.base import ClusterOwner
 from tiering.coordinator.decisions.records import TiererRecord
 from tiering.coordinator.memory.idempotency import IdempotentOperations
@@ -105,6 +106,8 @@ class CallParts:
     """Whether the cluster may be told of a lake snapshot."""
     validator: Validator | None
     """How a validation's child process is started; None = this service cannot validate."""
+    grants: Grants = field(default_factory=Grants)
+    """Who may do what."""
     threads: CallThreads = field(default_factory=CallThreads)
     looks: LakeLooks = field(default_factory=LakeLooks)
     stopping: threading.Event = field(default_factory=threading.Event)

@@ -10,7 +10,8 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from tiering.access.grants import Grants
+from tiering.access.audit import AuditTrail
+from tiering.access.grants import Access, Grants
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
 from tiering.cluster.assignments import assignments_of, statuses_of
 from tiering.cluster.base import ClusterOwner
@@ -38,6 +39,7 @@ from tiering.coordinator.tierers.commits import Commits
 from tiering.coordinator.tierers.heartbeats import Heartbeats
 from tiering.coordinator.tierers.leases import Leases
 from tiering.coordinator.tierers.progress import Progress
+from tiering.model.tables import TablePath
 
 
 class Coordinator:
@@ -54,11 +56,13 @@ class Coordinator:
         jitter: Callable[[], float] = random.random,
         validator: Validator | None = None,
         grants: Grants | None = None,
+        audit: AuditTrail | None = None,
     ) -> None:
         assignments = assignments_of(cluster)
         self.options = replace(options or CoordinatorOptions(), assigned_by_cluster=assignments is not None)
         self.cluster = cluster
         self.grants = grants or Grants()
+        self.audit = audit
         self.table_records = TableRecords(store, clock or SystemClock(), ids or RandomIds(), self.options, jitter)
         lakes = Lakes(cluster, open_lake)
         self.discovery = Discovery(self.table_records, cluster)
@@ -88,6 +92,7 @@ class Coordinator:
             tierers=self.heartbeats,
             tellings=tellings,
             validator=validator,
+            grants=self.grants,
         )
         self.control = Control(self.call_parts)
         self.ways_out = WaysOut(self.call_parts)
@@ -111,7 +116,16 @@ class Coordinator:
             validations=self.table_records.store.validations,
             assigned_format=self.options.lake_format if self.relay is not None else None,
             access=self.grants.current(),
+            policies=self.grants.state,
+            audit=self.audit,
         )
+
+    def path_of(self, table_id: int, access: Access) -> TablePath | None:
+        """The path of a table that the caller may know of; None for any other, after as long a look as for one that is not there."""
+        record = self.table_records.get(table_id)
+        if record is not None and access.sees(record.path):
+            return record.path
+        return next((info.path for info in self.cluster.tables() if info.table_id == table_id and access.sees(info.path)), None)
 
     def advance(self) -> None:
         """What time brings: service timeouts, due tables, ended back-offs and pauses. Wakes whoever waits, to look at the clock."""

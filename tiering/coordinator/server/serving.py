@@ -15,6 +15,7 @@ from tiering.coordinator.server.services import ControlService, Pools, StatusSer
 from tiering.errors import Fenced, SetupError
 from tiering.rpc.v1 import control_pb2_grpc, coordinator_pb2_grpc, status_pb2_grpc
 from tiering.wire.channel import host_and_port
+from tiering.wire.security.call_grants import CallGrants
 from tiering.wire.security.server_tls import ServerTls, server_credentials
 from tiering.wire.server import open_server
 
@@ -93,7 +94,7 @@ async def serve(
     of TLS that are of no use.
     """
     credentials = None if tls is None else server_credentials(tls)
-    server = open_server(before_guard=interceptors)
+    server = open_server(before_guard=interceptors, behind_guard=[CallGrants(coordinator.grants, coordinator.path_of, coordinator.audit)])
     pools = Pools()
     status_pb2_grpc.add_TieringStatusServicer_to_server(StatusService(coordinator, pools), server)
     coordinator_pb2_grpc.add_TieringCoordinatorServicer_to_server(TiererService(coordinator, pools), server)

@@ -9,8 +9,8 @@ from datetime import datetime
 from functools import partial
 from typing import Protocol
 
-from tiering.access.grants import Access
-from tiering.access.identity import UNCHECKED
+from tiering.access.audit import AuditEntry, AuditTrail
+from tiering.access.grants import EVERYTHING, NO_POLICIES, Access, PolicyState
 from tiering.access.privileges import SERVICE, Privilege, Resource
 from tiering.cluster.base import LeaseListing, TableCatalog
 from tiering.cluster.capabilities import StandingBuckets, StandingRecord
@@ -38,8 +38,6 @@ from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, Partition, TableInfo, TablePath, TableType
 from tiering.model.tierers import TiererStatus
 from tiering.validate.results import CheckResult
-
-_EVERYTHING = Access(UNCHECKED, None)
 
 
 class StatusSource(TableCatalog, LeaseListing, Protocol):
@@ -69,10 +67,14 @@ class View:
         options: CoordinatorOptions | None = None,
         validations: Callable[[], Sequence[CheckResult]] = tuple,
         assigned_format: str | None = None,
-        access: Access = _EVERYTHING,
+        access: Access = EVERYTHING,
+        policies: Callable[[], PolicyState] = lambda: NO_POLICIES,
+        audit: AuditTrail | None = None,
     ) -> None:
         self._moment = moment
         self._access = access
+        self._policies = policies
+        self._audit = audit
         self._records = records
         self._cluster = cluster
         self._observer = observer
@@ -218,6 +220,16 @@ class View:
         """Raises AccessDenied: what a tierer works on is told in numbers of tables."""
         self._access.require(Privilege.OPERATE, SERVICE)
         return tierer_statuses(self._moment, self._tierers, self._records.values())
+
+    def policies(self) -> PolicyState:
+        """Raises AccessDenied: policies name tables."""
+        self._access.require(Privilege.ADMIN, SERVICE)
+        return self._policies()
+
+    def audit(self) -> Iterator[AuditEntry]:
+        """Raises AccessDenied."""
+        self._access.require(Privilege.ADMIN, SERVICE)
+        return iter(()) if self._audit is None else self._audit.entries()
 
     def options(self) -> Sequence[EffectiveOption]:
         return effective_options(self._options)

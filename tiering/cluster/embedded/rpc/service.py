@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import grpc.aio
 
+from tiering.access.grants import EVERYTHING, Access, current_access
+from tiering.access.privileges import SERVICE, Privilege, Resource
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord
 from tiering.cluster.embedded.log.segments import Segment
 from tiering.cluster.embedded.rpc.messages import (
@@ -28,6 +30,7 @@ from tiering.cluster.embedded.rpc.messages import (
     table_to_pb,
 )
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.errors import UnknownDatabase
 from tiering.library_guards.arrow_ipc import WRITE_LIMITS, read_rows, read_schema
 from tiering.library_guards.panics import contained
 from tiering.log_context import carried
@@ -76,7 +79,21 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         return pb.CreateDatabaseResponse()
 
     async def ListDatabases(self, request: pb.ListDatabasesRequest, context: Context) -> pb.ListDatabasesResponse:
-        return pb.ListDatabasesResponse(database_names=await self._run(self._storage.databases))
+        access = self._listing_access()
+        return pb.ListDatabasesResponse(database_names=await self._run(partial(self._databases, access)))
+
+    def _databases(self, access: Access) -> Sequence[str]:
+        """Those of which the caller may know, or of a table in them."""
+        databases = self._storage.databases()
+        if access.is_unrestricted:
+            return databases
+        known = {table.path.database_name for table in self._storage.tables() if access.sees(table.path)}
+        return [name for name in databases if name in known or access.may(Privilege.DESCRIBE, Resource(name))]
+
+    def _listing_access(self) -> Access:
+        """Tierers read all tables."""
+        access = current_access()
+        return EVERYTHING if access.may(Privilege.TIERER, SERVICE) else access
 
     async def CreateTable(self, request: pb.CreateTableRequest, context: Context) -> pb.CreateTableResponse:
         def create() -> TableInfo:
@@ -102,15 +119,18 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         return pb.SetTableOptionResponse(table=table_to_pb(await self._run(work)))
 
     async def ListTables(self, request: pb.ListTablesRequest, context: Context) -> pb.ListTablesResponse:
-        return await self._run(partial(self._list_tables, request))
+        return await self._run(partial(self._list_tables, request, self._listing_access()))
 
-    def _list_tables(self, request: pb.ListTablesRequest) -> pb.ListTablesResponse:
+    def _list_tables(self, request: pb.ListTablesRequest, access: Access) -> pb.ListTablesResponse:
         """A page token is the path of the last table before it; tables are sorted by path."""
         answer = pb.ListTablesResponse()
         size = 0
         after = parse_table_path(request.page_token) if request.page_token else None
-        for table in self._storage.tables(request.database_name if request.HasField("database_name") else None):
-            if after is not None and table.path <= after:
+        database = request.database_name if request.HasField("database_name") else None
+        if database is not None and not access.is_unrestricted and database not in self._databases(access):
+            raise UnknownDatabase(f"there is no database {database!r}")
+        for table in self._storage.tables(database):
+            if (after is not None and table.path <= after) or not access.sees(table.path):
                 continue
             message = table_to_pb(table)
             size += message.ByteSize()

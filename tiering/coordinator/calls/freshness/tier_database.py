@@ -16,6 +16,7 @@ from functools import partial
 from hashlib import sha256
 
 from tiering import errors
+from tiering.access.privileges import Privilege, Resource
 from tiering.coordinator.calls.effects import CallParts, Pool, effect_with_progress
 from tiering.coordinator.calls.tier_table import TierTable, tier_table
 from tiering.coordinator.decisions.records import EventRecord, Level, TableRecord
@@ -119,12 +120,16 @@ def _choose(parts: CallParts, request: TierDatabase) -> Tables:
     infos = parts.cluster.tables(request.database_name)  # raises UnknownDatabase
     if any(info.lake_enabled and parts.table_records.get(info.table_id) is None for info in infos):
         parts.discovery.run()
+    access = parts.grants.access_for(request.caller)
     chosen: dict[str, int] = {}
     for info in infos:
         name, record = info.path.table_name, parts.table_records.get(info.table_id)
+        if not access.sees(info.path):
+            continue
         if record is None or not include.fullmatch(name) or (exclude is not None and exclude.fullmatch(name)):
             continue
         if not request.only_stale or _is_stale(parts, record):
+            access.require(Privilege.TIER, Resource.of_table(info.path))
             chosen[str(info.path)] = info.table_id
     return chosen
 

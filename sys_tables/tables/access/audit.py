@@ -1,0 +1,37 @@
+"""sys.audit: who did what, from where, on what, and what became of it; the newest first. For ADMIN alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sys_tables.declare.columns import column
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.declare.system_table import system_table
+from tiering.coordinator.interface import CoordinatorView
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    """One line of the audit log."""
+
+    call_id: str = column("The call: its beginning and its end have the same.")
+    occurred_at: datetime = column("When.")
+    principal: str = column("Who, as the connection or the token proved; empty where nobody is asked.")
+    authentication: str = column("How that was proved: token, mtls, oidc or none.")
+    on_behalf_of: str | None = column("The user in whose name a caller with IMPERSONATE acted; NULL without one.")
+    peer: str = column("From where: the address of the connection.")
+    action: str = column("What: sys.<procedure>, SELECT sys.<table>, or the RPC.")
+    object: str | None = column("On what: a table, a database, a round, a lease; of a refused CALL its arguments.")
+    allowed: bool = column("Whether the policies allowed it.")
+    outcome: str = column("STARTED, then ANSWERED, FAILED or GIVEN_UP by the caller; REFUSED.")
+    error_class: str | None = column("Class of the error that ended it.")
+    message: str | None = column("Its message.")
+    idempotency_key: str | None = column("The key that names the operation.")
+
+
+@system_table("audit", AuditRow, comment="Who did what, from where, and what became of it, the newest first. For ADMIN.", is_history=True)
+def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[AuditRow]:
+    for entry in view.audit():
+        yield AuditRow(**{**vars(entry), "occurred_at": datetime.fromisoformat(entry.occurred_at)})

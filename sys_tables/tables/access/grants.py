@@ -1,0 +1,42 @@
+"""sys.grants: the policies in force, and what is wrong with a policy file that is not. For ADMIN alone: policies name tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sys_tables.declare.columns import column
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.declare.system_table import system_table
+from tiering.coordinator.interface import CoordinatorView
+
+
+@dataclass(frozen=True)
+class GrantRow:
+    """One policy."""
+
+    policy_id: str = column("Its @id, else its number in the file.")
+    effect: str = column("permit or forbid; error in a row that says why the file as it is now is not in force.")
+    principal: str = column("Whom its scope names: a user, a group, or * for everybody.")
+    privileges: str = column("Which privileges its scope names, or * for all.")
+    resource: str = column("What its scope names: tables, a database, the service, or * for all. Conditions are in its text.")
+    policy_text: str = column("The policy in Cedar's words; in an error's row the error.")
+    loaded_at: datetime | None = column("Since when the policies are in force.")
+
+
+@system_table("grants", GrantRow, comment="The policies in force, in the order of their file; first what is wrong with it. For ADMIN.")
+def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[GrantRow]:
+    state = view.policies()
+    if state.problem is not None:
+        yield GrantRow("file", "error", "*", "*", "*", state.problem, state.loaded_at)
+    for statement in state.statements:
+        yield GrantRow(
+            policy_id=statement.policy_id,
+            effect=statement.effect,
+            principal=statement.principal,
+            privileges=statement.privileges,
+            resource=statement.resource,
+            policy_text=statement.text,
+            loaded_at=state.loaded_at,
+        )

@@ -1,0 +1,217 @@
+"""Every RPC, procedure and system table, called as each role over gRPC: what docs/security-grants.md says is what happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from support.services.guarded_service import GuardedService, guarded_service
+from support.services.method_names import FILES, method_names
+from sys_tables.registry import default_registry
+from tiering.access.requirements import PROCEDURES, RPCS, SYSTEM_TABLES, On
+from tiering.cli.grants_page import ROLES, is_allowed
+from tiering.errors import AccessDenied, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
+from tiering.model.tables import TablePath
+from tiering.rpc.v1.common_pb2 import PbTablePath
+
+ORDERS, SALARIES = TablePath("sales", "orders"), TablePath("hr", "salaries")
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedService]:
+    with guarded_service(tmp_path_factory.mktemp("service"), "\n".join(ROLES.values()), dict.fromkeys(ROLES, ())) as running:
+        running.ensure_table(ORDERS)
+        running.ensure_table(SALARIES)
+        yield running
+
+
+def error_of(service: GuardedService, method: str, role: str, **fields: Any) -> LakewardError | None:
+    try:
+        service.call(method, role, **fields)
+    except LakewardError as error:
+        return error
+    return None
+
+
+def is_refused(error: LakewardError | None) -> bool:
+    """Refused, or told that there is no such table: there is."""
+    return isinstance(error, AccessDenied | Unauthenticated | UnknownTable | UnknownDatabase)
+
+
+def about_orders(service: GuardedService, method: str) -> dict[str, Any]:
+    """Fields that name the table, as far as the request has them."""
+    _, service_name, name = method.split("/")
+    fields: dict[str, Any] = {
+        "table_path": PbTablePath(database_name="sales", table_name="orders"),
+        "database_name": "sales",
+        "table_id": service.ensure_table(ORDERS).table_id,
+        "namespace": "sales",
+    }
+    if name == "CallProcedure":
+        return {}
+    if service_name.endswith("SysCatalog"):
+        names = {"ListTables": ["namespace"], "DescribeTable": ["namespace"]}.get(name, [])
+        return {key: fields[key] for key in names} | ({"name": "orders"} if name == "DescribeTable" else {})
+    if name == "SetTableOption":
+        fields |= {"dry_run": True}
+    known = service_fields(method)
+    return {key: value for key, value in fields.items() if key in known}
+
+
+def service_fields(method: str) -> set[str]:
+    _, service_name, name = method.split("/")
+    for file in FILES:
+        for descriptor in file.DESCRIPTOR.services_by_name.values():
+            if descriptor.full_name == service_name:
+                return set(descriptor.methods_by_name[name].input_type.fields_by_name)
+    return set()
+
+
+SELF_LINED = [name for name, line in RPCS.items() if line.identified and line.on not in (On.PROCEDURE, On.SYSTEM_TABLE, On.EVERY_TABLE)]
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("method", [name for name in method_names() if name in SELF_LINED])
+def test_rpcs(service: GuardedService, method: str, role: str) -> None:
+    error = error_of(service, method, role, **about_orders(service, method))
+    assert is_refused(error) is not is_allowed(RPCS[method], role), error
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_listings_name_what_the_role_may_describe_and_nothing_else(service: GuardedService, role: str) -> None:
+    service.ensure_table(ORDERS)
+    sees_sales = role in ("reader", "editor", "operator", "admin")
+    visible = {"sales"} if sees_sales else set()
+    visible |= {"hr"} if role == "admin" else set()
+    as_embedded = {"hr", "sales"} if role == "tierer" else visible
+    (description,) = service.call("/sys_tables.rpc.v1.SysCatalog/Describe", role)
+    assert set(description.namespaces) - {"sys"} == visible
+    (statuses,) = service.call("/tiering.rpc.v1.TieringStatus/ListTieringStatuses", role)
+    assert {status.table_path.database_name for status in statuses.tiering_statuses} == visible
+    (databases,) = service.call("/tiering.rpc.v1.EmbeddedCluster/ListDatabases", role)
+    assert set(databases.database_names) == as_embedded
+    (tables,) = service.call("/tiering.rpc.v1.EmbeddedCluster/ListTables", role)
+    assert {table.table_path.database_name for table in tables.tables} == as_embedded
+    (leases,) = service.call("/tiering.rpc.v1.TieringStatus/ListKvSnapshotLeases", role)
+    assert list(leases.leases) == []
+    error = error_of(service, "/sys_tables.rpc.v1.SysCatalog/DescribeTable", role, namespace="hr", name="salaries")
+    assert (error is None) is (role == "admin")
+    error = error_of(service, "/sys_tables.rpc.v1.SysCatalog/ListTables", role, namespace="sales")
+    assert (error is None) is sees_sales
+
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "acquire_kv_snapshot_lease": {"lease_id": "l1"},
+    "renew_kv_snapshot_lease": {"lease_id": "l1"},
+    "drop_kv_snapshot_lease": {"lease_id": "l1"},
+    "release_kv_snapshot_lease": {"lease_id": "l1"},
+    "fence_tierer": {"tierer_id": "nobody"},
+    "set_freshness": {"freshness": "60 s"},
+    "set_table_option": {"name": "table.datalake.freshness", "value": "60 s"},
+    "reconcile_lake": {"action": "adopt"},
+    "skip_record": {"bucket_id": 0, "offset": 0},
+    "tier_table": {"wait": False},
+    "tier_database": {"wait": False, "only_stale": False},
+    "wait_for_tiering": {"timeout_ms": 1},
+    "validate_table": {"level": "offsets"},
+}
+ABOUT_A_TABLE = [name for name, line in PROCEDURES.items() if line.on is On.TABLE]
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("name", [name for name in PROCEDURES if name not in ("help", "cancel_tiering", "sweep_lake")])
+def test_procedures(service: GuardedService, name: str, role: str) -> None:
+    service.ensure_table(ORDERS)
+    arguments = dict(ARGUMENTS.get(name, {}))
+    if name in ABOUT_A_TABLE:
+        arguments["table"] = "sales.orders"
+    if name == "release_kv_snapshot_lease":
+        arguments["table"] = "sales.orders"
+    if name == "tier_database":
+        arguments["database"] = "sales"
+    method = "/tiering.rpc.v1.TieringControl/CallProcedure"
+    error = error_of(service, method, role, procedure=name, arguments_json=json.dumps(arguments))
+    expected = is_allowed(PROCEDURES[name], role)
+    if name == "tier_database":  # each table of the answer: the reader may know of it, and not tier it
+        expected = role in ("editor", "operator", "admin")
+    assert is_refused(error) is not expected, error
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_sweep_and_help(service: GuardedService, role: str) -> None:
+    service.ensure_table(ORDERS)
+    orders = PbTablePath(database_name="sales", table_name="orders")
+    sweep = "/tiering.rpc.v1.TieringControl/SweepLake"
+    for fields in ({}, {"table_path": orders}):
+        error = error_of(service, sweep, role, dry_run=True, older_than_ms=86_400_000, **fields)
+        assert is_refused(error) is (role not in ("operator", "admin")), error
+    assert error_of(service, "/sys_tables.rpc.v1.SysCatalog/CallProcedure", role, namespace="sys", name="help") is None
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("table", default_registry().tables, ids=lambda table: table.name)
+def test_system_tables_and_their_columns(service: GuardedService, table: Any, role: str) -> None:
+    """Every column alone, and counted: no value in any of them names a table that is hidden from the role."""
+    service.ensure_table(ORDERS)
+    expected = is_allowed(SYSTEM_TABLES[table.name].requirement, role)
+    method = "/sys_tables.rpc.v1.SysCatalog/ReadTable"
+    for column in SYSTEM_TABLES[table.name].columns.split():
+        error = error_of(service, method, role, namespace="sys", name=table.name, columns=[column])
+        assert is_refused(error) is not expected, error
+        if error is None and role != "admin" and table.name not in ("audit", "procedures"):
+            answers = service.call(method, role, namespace="sys", name=table.name, columns=[column])
+            values = pa.ipc.open_stream(b"".join(answer.arrow for answer in answers)).read_all().column(column).to_pylist()
+            assert [value for value in values if "salaries" in str(value)] == []
+
+
+def read(service: GuardedService, table: str, role: str) -> list[dict[str, Any]]:
+    answers = service.call("/sys_tables.rpc.v1.SysCatalog/ReadTable", role, namespace="sys", name=table)
+    rows: list[dict[str, Any]] = pa.ipc.open_stream(b"".join(answer.arrow for answer in answers)).read_all().to_pylist()
+    return rows
+
+
+def test_who_makes_no_name_known_is_refused(service: GuardedService) -> None:
+    service.tokens = {**service.tokens, "nobody": "lw_0_0"}
+    with pytest.raises(Unauthenticated):
+        service.call("/tiering.rpc.v1.TieringStatus/ListTieringStatuses", "nobody")
+
+
+def test_a_cancellation_of_a_hidden_round_is_that_of_an_unknown_one(service: GuardedService) -> None:
+    def answer(role: str, round_id: str) -> str:
+        arguments = json.dumps({"round_id": round_id})
+        pieces = service.call("/tiering.rpc.v1.TieringControl/CallProcedure", role, procedure="cancel_tiering", arguments_json=arguments)
+        return b"".join(piece.result_piece for piece in pieces).decode().replace(round_id, "ROUND")
+
+    service.storage.append(SALARIES, pa.table({"id": [1]}), "writer", 0)
+    service.call("/tiering.rpc.v1.TieringControl/TierTable", "admin", table_path=PbTablePath(database_name="hr", table_name="salaries"))
+    round_id = next(row["round_id"] for row in read(service, "tiering_rounds", "admin") if row["table_name"] == "salaries")
+    assert answer("operator", round_id) == answer("operator", "r-unknown")
+
+
+def test_the_audit_tells_who_did_what_and_who_was_refused(service: GuardedService) -> None:
+    service.ensure_table(ORDERS)
+    method = "/tiering.rpc.v1.TieringControl/CallProcedure"
+    arguments = json.dumps({"table": "sales.orders"})
+    error_of(service, method, "reader", procedure="pause_tiering", arguments_json=arguments)
+    service.call(method, "operator", procedure="pause_tiering", arguments_json=arguments, options={"idempotency_key": "k1"})
+    error_of(service, method, "reader", procedure="pause_tiering", arguments_json=json.dumps({"table": "hr.salaries"}))
+    hidden, ended, started, refused = read(service, "audit", "admin")[:4]
+    assert {(row["action"], row["authentication"]) for row in (hidden, ended, started, refused)} == {("sys.pause_tiering", "token")}
+    assert [row["outcome"] for row in (refused, started, ended, hidden)] == ["REFUSED", "STARTED", "ANSWERED", "REFUSED"]
+    assert [row["principal"] for row in (refused, started, ended, hidden)] == ["reader", "operator", "operator", "reader"]
+    assert [row["object"] for row in (refused, started, ended, hidden)] == ["sales.orders"] * 3 + ["hr.salaries"]
+    assert (started["call_id"], started["idempotency_key"], started["allowed"]) == (ended["call_id"], "k1", True)
+    assert (refused["allowed"], refused["error_class"]) == (False, "AccessDenied")
+    assert all(row["peer"].startswith("ipv4:127.0.0.1") for row in (refused, started, ended))
+    lines = (service.data / "audit.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["object"] == "hr.salaries"
+
+
+def test_the_grants_are_shown_to_admins(service: GuardedService) -> None:
+    rows = read(service, "grants", "admin")
+    assert (rows[0]["effect"], rows[0]["principal"]) == ("permit", 'User::"reader"')
+    assert len(rows) == 6

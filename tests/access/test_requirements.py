@@ -1,0 +1,42 @@
+"""The table of what needs which privilege has a line for every RPC, procedure, system table and column that there is, and no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.services.method_names import method_names
+from sys_tables.registry import default_registry
+from tiering.access.privileges import SERVICE_PRIVILEGES, TABLE_PRIVILEGES
+from tiering.access.requirements import PROCEDURES, RPCS, SYSTEM_TABLES, On, Requirement
+from tiering.coordinator.calls.effects import _EFFECTS
+from tiering.coordinator.server.procedures_by_name import _load_procedures
+
+
+def test_every_rpc_has_a_line() -> None:
+    assert sorted(RPCS) == method_names()
+
+
+def test_every_procedure_has_a_line() -> None:
+    _load_procedures()
+    in_sql = {procedure.name for procedure in default_registry().procedures}
+    assert in_sql | {request.procedure for request in _EFFECTS} == set(PROCEDURES)
+
+
+def test_every_column_of_every_system_table_has_its_word() -> None:
+    declared = {table.name: list(table.schema.names) for table in default_registry().tables}
+    assert {name: line.columns.split() for name, line in SYSTEM_TABLES.items()} == declared
+
+
+@pytest.mark.parametrize("line", [*RPCS.values(), *PROCEDURES.values(), *(line.requirement for line in SYSTEM_TABLES.values())], ids=str)
+def test_a_privilege_is_one_of_what_it_is_needed_on(line: Requirement) -> None:
+    if line.on in (On.NOTHING, On.PROCEDURE, On.SYSTEM_TABLE):
+        assert line.privilege is None
+    elif line.on is On.SERVICE:
+        assert line.privilege in SERVICE_PRIVILEGES
+    else:
+        assert line.privilege in TABLE_PRIVILEGES
+
+
+def test_what_changes_something_is_audited() -> None:
+    mutating = {procedure.name for procedure in default_registry().procedures if procedure.mutates}
+    assert {name for name in mutating if not PROCEDURES[name].audited} == set()

@@ -1,0 +1,49 @@
+"""Policies: a file before it is put in force, and those of a running service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tiering.access.grants import read_policy_file
+from tiering.cli.doctor.findings import Finding, fail, ok, warn
+from tiering.cli.system_catalog import SystemCatalog
+from tiering.errors import AccessDenied, InvalidArgument, UnknownTable
+
+CHECK = "grants"
+
+
+def policies(uri: str, runs: bool, file: Path | None) -> Iterator[Finding]:
+    """Of the file, if there is one, and of the service, if one runs."""
+    if file is not None:
+        yield _of_file(file)
+    if runs:
+        yield _of_service(uri)
+    elif file is None:
+        yield ok(CHECK, "no policy file is named, and no service runs")
+
+
+def _of_file(file: Path) -> Finding:
+    try:
+        engine = read_policy_file(file)
+    except InvalidArgument as error:
+        return fail(CHECK, error.message, error.hint)
+    return ok(CHECK, f"{file}: {len(engine.statements)} policies can be put in force")
+
+
+def _of_service(uri: str) -> Finding:
+    with SystemCatalog(uri) as catalog:
+        try:
+            rows = catalog.read("grants")
+        except UnknownTable:
+            return ok(CHECK, "the service is of a version without grants: whoever reaches it may do everything")
+        except AccessDenied:
+            return ok(CHECK, "the service has policies, which are for ADMIN to see")
+    problems = [row["policy_text"] for row in rows if row["effect"] == "error"]
+    if problems:
+        return fail(CHECK, f"the policy file has an error, so that the policies before it are in force: {problems[0]}", "Mend the file.")
+    if not rows:
+        return warn(
+            CHECK, "the service has no policies: whoever it knows may do everything", "lakeward coordinator --policy FILE, docs/grants.md."
+        )
+    return ok(CHECK, f"{len(rows)} policies are in force")

@@ -1,0 +1,190 @@
+"""The interceptor that holds calls against the grants: behind the server's guard, which has read the request, and before the servicer.
+
+What `access.requirements` says of an RPC is checked here, by the names in the request, before anybody looks whether there is such a table.
+An RPC without a line is refused. Procedures and system tables have lines of their own, which are checked where their objects are known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from tiering.access.audit import ANSWERED, FAILED, GIVEN_UP, REFUSED, AuditedCall, AuditTrail, task_belongs_to
+from tiering.access.grants import Access, Grants, task_may
+from tiering.access.identity import current_identity
+from tiering.access.privileges import SERVICE, Privilege, Resource
+from tiering.access.requirements import RPCS, On, Requirement
+from tiering.errors import AccessDenied, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
+from tiering.model.tables import TablePath
+
+_Context = grpc.aio.ServicerContext[Any, Any]
+_Behaviour = Callable[[Any, _Context], Any]
+PathOf = Callable[[int, Access], TablePath | None]
+"""The path of the table with an id; None = there is none that may be known of, by the same steps as where there is none. May block."""
+
+_UNKNOWN = (UnknownTable, UnknownDatabase)
+
+
+class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone
+    """Of one server. Handlers are wrapped once."""
+
+    def __init__(self, grants: Grants, path_of: PathOf, trail: AuditTrail | None = None) -> None:
+        self._grants = grants
+        self._path_of = path_of
+        self._trail = trail
+
+    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
+        """The method's handler behind the check; None for an unknown method. The guard keeps what it gets."""
+        handler = await continuation(details)
+        if handler is None:
+            return None
+        method, requirement = details.method, RPCS.get(details.method)
+        if requirement is not None and not requirement.identified:
+            return handler
+        if handler.request_streaming:
+            wrap, behaviour = grpc.stream_stream_rpc_method_handler, self._conversing(method, requirement, handler.stream_stream)
+        elif handler.response_streaming:
+            wrap, behaviour = grpc.unary_stream_rpc_method_handler, self._streaming(method, requirement, handler.unary_stream)
+        else:
+            wrap, behaviour = grpc.unary_unary_rpc_method_handler, self._answering(method, requirement, handler.unary_unary)
+        return wrap(behaviour, handler.request_deserializer, handler.response_serializer)
+
+    def _answering(self, method: str, requirement: Requirement | None, behaviour: _Behaviour) -> _Behaviour:
+        async def answer(request: Any, context: _Context) -> Any:
+            call, access = self._begun(method, request)
+            try:
+                await self._check(method, requirement, access, request, call)
+                response = await behaviour(request, context)
+            except BaseException as error:
+                _ended(call, access, error)
+                if (shown := _without_names(method, access, error)) is not error:
+                    raise shown from error
+                raise
+            _answered(call)
+            return response
+
+        return answer
+
+    def _streaming(self, method: str, requirement: Requirement | None, behaviour: _Behaviour) -> _Behaviour:
+        async def stream(request: Any, context: _Context) -> AsyncGenerator[Any, None]:
+            call, access = self._begun(method, request)
+            try:
+                await self._check(method, requirement, access, request, call)
+                async with aclosing(behaviour(request, context)) as items:
+                    async for item in items:
+                        yield item
+            except BaseException as error:
+                _ended(call, access, error)
+                if (shown := _without_names(method, access, error)) is not error:
+                    raise shown from error
+                raise
+            _answered(call)
+
+        return stream
+
+    def _conversing(self, method: str, requirement: Requirement | None, behaviour: _Behaviour) -> _Behaviour:
+        async def converse(requests: Any, context: _Context) -> AsyncGenerator[Any, None]:
+            call, access = self._begun(method, None)
+            await self._check(method, requirement, access, None, call)
+            async with aclosing(behaviour(requests, context)) as items:
+                async for item in items:
+                    yield item
+
+        return converse
+
+    def _begun(self, method: str, request: Any) -> tuple[AuditedCall, Access]:
+        identity = current_identity()
+        call = AuditedCall(self._trail, identity, _action(method, request))
+        call.object, call.idempotency_key = _shown_object(request), _key(request)
+        access = self._grants.access_of(identity)
+        task_belongs_to(call)
+        task_may(access)
+        return call, access
+
+    async def _check(self, method: str, requirement: Requirement | None, access: Access, request: Any, call: AuditedCall) -> None:
+        """Raises what keeps the caller from it."""
+        if requirement is None:
+            raise AccessDenied(f"{method} has no line in the table of privileges", hint="That is an error of this version: report it.")
+        if self._grants.has_policy and not access.identity.is_checked:
+            raise Unauthenticated("the service has a policy file, and the call does not say who makes it")
+        if not access.is_unrestricted and not (requirement.tierer and access.may(Privilege.TIERER, SERVICE)):
+            await self._check_object(requirement, access, request)
+        if requirement.audited and requirement.on is not On.PROCEDURE:
+            call.start()
+
+    async def _check_object(self, requirement: Requirement, access: Access, request: Any) -> None:
+        privilege = requirement.privilege
+        if privilege is None or requirement.on is On.EVERY_TABLE:
+            return
+        if requirement.on is On.SERVICE:
+            access.require(privilege, SERVICE)
+        elif requirement.on is On.DATABASE:
+            access.require(privilege, Resource(request.database_name))
+        elif "table_path" in request.DESCRIPTOR.fields_by_name:
+            access.require(privilege, Resource(request.table_path.database_name, request.table_path.table_name))
+        else:
+            path = await asyncio.to_thread(self._path_of, request.table_id, access)
+            if path is None:
+                raise UnknownTable(f"the table with id {request.table_id} is gone", table_id=request.table_id)
+            access.require(privilege, Resource.of_table(path))
+
+
+def _ended(call: AuditedCall, access: Access, error: BaseException) -> None:
+    """What leaves a line: a refusal, and whatever became of a call that had begun."""
+    refused = isinstance(error, AccessDenied) or (isinstance(error, _UNKNOWN) and not access.is_unrestricted and not call.is_started)
+    if not refused and not call.is_started:
+        return
+    message = error.message if isinstance(error, LakewardError) else None
+    error_class = error.error_class if isinstance(error, LakewardError) else type(error).__name__
+    is_given_up = isinstance(error, asyncio.CancelledError | GeneratorExit)
+    call.end(REFUSED if refused else GIVEN_UP if is_given_up else FAILED, None if is_given_up else error_class, message)
+
+
+def _without_names(method: str, access: Access, error: BaseException) -> BaseException:
+    """The error as the caller may read it: a cluster lists all of its databases in the hint. What the system catalog lists is filtered."""
+    if access.is_unrestricted or not isinstance(error, UnknownDatabase) or method.startswith("/sys_tables."):
+        return error
+    return UnknownDatabase(error.message)
+
+
+def _answered(call: AuditedCall) -> None:
+    if call.is_started:
+        call.end(ANSWERED)
+
+
+def _action(method: str, request: Any) -> str:
+    """The procedure or system table, else the RPC."""
+    service, name = method.rpartition("/")[0].rpartition(".")[2], method.rpartition("/")[2]
+    if name == "TierTable":
+        return "sys.tier_table"
+    if name == "CallProcedure":
+        return f"sys.{request.name if 'name' in request.DESCRIPTOR.fields_by_name else request.procedure}"
+    return f"SELECT sys.{request.name}" if name == "ReadTable" else f"{service}.{name}"
+
+
+def _shown_object(request: Any) -> str | None:
+    """What the request is about, by its own words."""
+    names = {} if request is None else request.DESCRIPTOR.fields_by_name
+    if "table_path" in names:
+        return f"{request.table_path.database_name}.{request.table_path.table_name}"
+    for name in ("arguments_json", "database_name", "lease_id"):
+        if name in names:
+            return str(getattr(request, name))
+    if "arguments" in names:
+        return " ".join(str(request.arguments).split())
+    if "table_id" in names:
+        return f"table id {request.table_id}"
+    return None
+
+
+def _key(request: Any) -> str | None:
+    names = {} if request is None else request.DESCRIPTOR.fields_by_name
+    holder = request.options if "options" in names else request
+    if request is None or "idempotency_key" not in holder.DESCRIPTOR.fields_by_name or not holder.HasField("idempotency_key"):
+        return None
+    return str(holder.idempotency_key)
