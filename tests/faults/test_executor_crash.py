@@ -14,6 +14,7 @@ import pytest
 from support.lake_kinds.kinds import ICEBERG, PAIMON_CLEAN, LakeKind
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import Process, wait_for
+from support.running.sessions import processes_of
 from tiering import crash_points
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.model.tables import TablePath
@@ -34,22 +35,8 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
         deployment.close()
 
 
-def processes_of(tierer: Process, holding: str) -> dict[int, str]:
-    """Pid -> state letter of those in the tierer's session whose command line holds a text."""
-    offsets_by_bucket = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            state, _parent, _group, session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
-            command = (folder / "cmdline").read_bytes().decode(errors="replace")
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended meanwhile
-        if int(session) == tierer.popen.pid and holding in command:
-            offsets_by_bucket[int(folder.name)] = state
-    return offsets_by_bucket
-
-
 def stopped_workers(tierer: Process) -> list[int]:
-    return [pid for pid, state in processes_of(tierer, "python").items() if state == "T"]
+    return [pid for pid, state in processes_of(tierer.popen.pid, "python").items() if state == "T"]
 
 
 def executor_name(pid: int) -> str:
@@ -70,7 +57,7 @@ def test_tasks_of_a_killed_executor_run_again_elsewhere_and_stay_exact(deploymen
     stop_in_task = f"spark.executorEnv.{crash_points.VARIABLE}={crash_points.IN_SPLIT}:stop"
     tierer = deployment.start_tierer("cluster", "--master", "local-cluster[2,1,1024]", "--conf", stop_in_task)
     wait_for("both executors are in a task", lambda: len(stopped_workers(tierer)) >= 2, 120)
-    victim, *others = processes_of(tierer, EXECUTOR)
+    victim, *others = processes_of(tierer.popen.pid, EXECUTOR)
     assert others
     lost = executor_name(victim)
     with SystemCatalog(deployment.uri) as catalog:
@@ -85,7 +72,7 @@ def test_tasks_of_a_killed_executor_run_again_elsewhere_and_stay_exact(deploymen
 
     def tiered() -> bool:
         """Each worker stops once in its first task: woken as soon as the dead executor's successor runs."""
-        if len(set(processes_of(tierer, EXECUTOR)) - {victim}) >= 2:
+        if len(set(processes_of(tierer.popen.pid, EXECUTOR)) - {victim}) >= 2:
             for pid in stopped_workers(tierer):
                 os.kill(pid, signal.SIGCONT)
         return deployment.status(ORDERS).lake_records == COUNT
