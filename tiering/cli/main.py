@@ -35,6 +35,7 @@ from tiering.cli.commands import (
     spark_conf,
     spark_views,
     sql,
+    state,
     status,
     sweep,
     tables,
@@ -95,6 +96,7 @@ for command in (
     doctor,
     fetch_jars,
     demo,
+    state,
     token,
 ):
     command.register(app)

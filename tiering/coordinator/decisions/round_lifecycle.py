@@ -392,6 +392,28 @@ def fence_tierer(ctx: Context, record: TableRecord, reason: str | None) -> Chang
     return _leave_tierer(ctx, record, f"the tierer {tierer_id} was fenced by {ctx.principal or 'unknown'}{because}")
 
 
+def catch_up(ctx: Context, change: Change, marker_epoch: int | None) -> Change:
+    """Lets the table's epochs go on above that of the lake's marker, which is ahead only of a store that was lost, or set back to a backup.
+
+    The round under way may be one that ran before, under the same epoch and id: another one takes its place.
+    """
+    known = change.record.tiering_epoch
+    if marker_epoch is None or marker_epoch <= known:
+        return change
+    why = f"the lake's marker has epoch {marker_epoch}, the state store knew of {known}: it was lost, or is from a backup"
+    change = replace(change, durable=True).update(tiering_epoch=marker_epoch).note(ctx, "STATE_LOST", why, Level.WARN, known_epoch=known)
+    current = change.record.round
+    if change.record.running is not None:
+        return _start_anew(ctx, change.record, why).after(change)
+    if change.record.state is TableState.PENDING and current is not None:
+        since = change.record.pending_since
+        queued = replace(current, round_id=ctx.new_round_id, tiering_epoch=marker_epoch + 1)
+        change = end_round(change, ctx, RoundState.FENCED)
+        change = change.update(round=queued, tiering_epoch=queued.tiering_epoch, pending_since=since)
+        return replace(change, rounds={**change.rounds, queued.round_id: queued})
+    return change
+
+
 def _leave_tierer(ctx: Context, record: TableRecord, why: str) -> Change:
     current = record.round
     assert current is not None

@@ -19,6 +19,7 @@ from tiering import crash_points, errors
 from tiering.cluster.base import ClusterOwner
 from tiering.cluster.shared_lake import clean_up_after_commit, recorded_by_cluster
 from tiering.coordinator.decisions import lake_acks, round_lifecycle
+from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.lake_acks import LakeContents, LakeSize
 from tiering.coordinator.decisions.records import LakeCommitRecord, TableRecord, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import Plan, RoundRef
@@ -219,6 +220,16 @@ class Commits:
                 table_id=ref.table_id,
                 round_id=ref.round_id,
             )
+        if base.marker is not None and base.marker.tiering_epoch > record.tiering_epoch:
+            self._catch_up(ref, base.marker.tiering_epoch)
+
+    def _catch_up(self, ref: RoundRef, marker_epoch: int) -> None:
+        """Ends a round that a coordinator without its former state began: epochs go on above the marker's. Raises Fenced."""
+        with self._table_records.changing():
+            record = self._current(ref)
+            change = round_lifecycle.catch_up(self._table_records.context(), Change(record, durable=False), marker_epoch)
+            self._table_records.put(change)
+        raise round_lifecycle.fenced_error(change.record, ref)
 
     def _check_known(self, ref: RoundRef) -> None:
         """Raises Fenced for a round that this table never had, or that is long forgotten: the next round reads the lake itself."""
@@ -256,7 +267,9 @@ class Commits:
         """Records the contents before it tells the cluster: a process that dies in between tells it when the ack is repeated."""
         with self._table_records.changing():
             record = self._registered(info.table_id)
-            self._table_records.put(lake_acks.record_contents(self._table_records.context(), record, contents, self._ledger(record)))
+            ctx = self._table_records.context()
+            change = lake_acks.record_contents(ctx, record, contents, self._ledger(record))
+            self._table_records.put(round_lifecycle.catch_up(ctx, change, contents.marker_epoch))
         crash_points.reach(crash_points.ACK_STORED)
         if base.view is not None and base.view.foreign is not None:
             with self._tellings.turn(info.table_id) as in_turn:
