@@ -52,7 +52,8 @@ def test_options_of_tables_commands_and_the_coordinator_have_defaults_and_flags(
     assert "| `table.datalake.freshness` | `3 min` | The promise" in section(text, "## Tables")
     ingest = section(text, "### `lakeward ingest`")
     assert "| `TABLE` | required |" in ingest
-    assert "| `--uri` | `127.0.0.1:7707` | The service: host:port; of IPv6 [::1]:port; several with commas between. From the environment: `LAKEWARD_URI`. |" in ingest
+    uri = "The service: host:port; of IPv6 [::1]:port; several with commas between. From the environment: `LAKEWARD_URI`."
+    assert f"| `--uri` | `127.0.0.1:7707` | {uri} |" in ingest
     assert "One of `parquet`, `csv`, `ndjson`." in ingest
     assert "parent-pid" not in text, "hidden options are not for people"
     coordinator = section(text, "## What the coordinator goes by")
