@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from support.lakes.lake_kit import LakeKit
 from tiering.lake.iceberg.primary_key import rewrite_rule
 
 names = count()
+EXAMPLES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "5"))
+"""Of stories, each of which takes most of a second; a soak tells more."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +34,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     loaded=st.booleans(),
     is_partitioned=st.booleans(),
