@@ -321,7 +321,7 @@ class TransientTieringError(
 class RoundFailed(TransientTieringError):
     """A round ended without a commit for a reason outside this tree; the cause is in the message, and mostly stands in the place of this
     name: a library's own, `DataFilesMissing` (files went before they were committed), `InconsistentRound` (results do not fit each
-    other), `RoundLost` (its thread ended)."""
+    other), `RoundLost` (its thread ended), `RoundRepeated` (it is in the lake already)."""
 
     def __init__(self, message: str, *, cause_class: str = "RoundFailed", hint: str | None = None, **ids: object) -> None:
         super().__init__(message, hint=hint, **ids)

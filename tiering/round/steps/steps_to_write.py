@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiering.errors import KvSnapshotGone, LogBehindLake, LogRewritten, LogTruncated, UnknownTable, UnsupportedType
+from tiering.errors import KvSnapshotGone, LogBehindLake, LogRewritten, LogTruncated, RoundFailed, UnknownTable, UnsupportedType
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import SharedRecords
 from tiering.lake.rules.base_check import KnownLake, check_base, check_same_base
@@ -57,12 +57,28 @@ def base_read(state: Round, event: act.LakeRead) -> Step:
     untold = event.recorded_by_cluster is None and state.mode is ServiceMode.EXCLUSIVE
     if (base.ahead or untold) and base.marker is not None and base.newest is not None:
         return replace(state, phase=Phase.ACK), act.Ack(replace(base.marker, buckets=base.ranges), base.newest)
+    _check_not_committed(state)
     return state, _read_log(state)
 
 
 def adopted(state: Round) -> Step:
     """Goes on from what the lake has, which the coordinator knows by now."""
+    _check_not_committed(state)
     return replace(state, phase=Phase.PLAN), _read_log(state)
+
+
+def _check_not_committed(state: Round) -> None:
+    """Raises RoundFailed for a round that is in the lake before it wrote anything: a store that was put back to an older copy assigned it
+    again. A second snapshot of its id would pass for the first one wherever the lake is asked what became of the round."""
+    view, round_id = base_of(state).view, state.assignment.round_id
+    if view is not None and any(snapshot.round_id == round_id for snapshot in view.snapshots.values()):
+        raise RoundFailed(
+            f"round {round_id} is in the lake table {state.assignment.path} already: the coordinator forgot that it ended",
+            cause_class="RoundRepeated",
+            hint="Was the coordinator's store put back to an older copy? The next round has an id of its own.",
+            table_path=state.assignment.path,
+            round_id=round_id,
+        )
 
 
 def _read_log(state: Round, settle: bool = False) -> act.ReadLog:
