@@ -90,10 +90,9 @@ class LakeDamage(StoryParts):
     def compact(self, model: Model | None = None) -> str | None:
         if (model := self.lake_table(model)) is None or not self.world.by_hand.line(model.info.path):
             return None
-        try:
-            self.world.by_hand.rewrite(model.info.path)
-        except OverflowError:  # their tools have dates as Python has them, whose years end at 9999
-            return None
+        if model.odd_values is not None and model.odd_values.shown_wrong:
+            return None  # what their tools show wrong they would write wrong, or not at all
+        self.world.by_hand.rewrite(model.info.path)
         return f"{model.info.path}"
 
     def append_by_hand(self, model: Model | None = None) -> str | None:
