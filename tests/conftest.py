@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
 # And none fetches a jar: there is no place where Ivy could put one (`spark.jars.packages` fails, also where Ivy's own folder has them).
 NO_IVY = "-Divy.home=/dev/null/ivy"
 os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC')} {NO_IVY}"
+
+# Services that tests start put their owner's tokens there, and not into the folder of who runs the tests.
+os.environ["LAKEWARD_HOME"] = tempfile.mkdtemp(prefix="lakeward-home-")
+atexit.register(shutil.rmtree, os.environ["LAKEWARD_HOME"], ignore_errors=True)
 
 ONE_FIXTURE = (
     "tests/cli/",

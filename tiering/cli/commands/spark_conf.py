@@ -9,7 +9,14 @@ import typer
 
 from tiering.cli.service_lake import service_lake_properties
 from tiering.cli.spark.conf_files import as_properties_file
-from tiering.cli.spark.properties import LakeJars, catalog_lake_properties, catalog_properties, plugin_jar, session_catalog_properties
+from tiering.cli.spark.properties import (
+    LakeJars,
+    access_properties,
+    catalog_lake_properties,
+    catalog_properties,
+    plugin_jar,
+    session_catalog_properties,
+)
 from tiering.cli.terminal.options import DEFAULT_URI, LakeJarsOption, UriOption
 from tiering.wire.channel import target
 
@@ -39,7 +46,7 @@ def spark_conf(
     Example: lakeward spark-conf --uri 127.0.0.1:7707 --default-catalog --lake > fluss.conf
     """
     target(uri)  # a wrong one is said here, not by each Spark
-    properties = catalog_properties(uri, jar or plugin_jar(), default_catalog)
+    properties = catalog_properties(uri, jar or plugin_jar(), default_catalog) | access_properties(uri)
     if session_catalog:
         properties |= session_catalog_properties(uri)
     if lake:

@@ -6,6 +6,7 @@ import asyncio
 
 import typer
 
+from tiering.cli.terminal.access_options import Auth
 from tiering.cli.terminal.lake_options import OTHER_OPTIONS
 from tiering.cli.terminal.option_groups import with_options
 from tiering.cli.terminal.options import (
@@ -45,6 +46,6 @@ def up(
     # Here and not above: the other commands, and their help, do without what it needs.
     from tiering.cli.processes.up import UpSettings, serve_up
 
-    stalled_ms, settings = read_stalled_after(stalled_after), options.begin(context)
+    stalled_ms, settings = read_stalled_after(stalled_after), options.begin(context, Auth.TOKEN)
     log_level, log_format = options.log_level, options.log_format
     asyncio.run(serve_up(UpSettings(settings, master, slots, conf or [], log_level, log_format, tierer_metrics_port, stalled_ms)))

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
+from tiering.access.client_access import access_from_environment, user_token_path
 from tiering.cli.maven_jars import MavenJar
 from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, POSTGRESQL_JDBC, SQLITE_JDBC, jar_path
 from tiering.errors import InvalidArgument, SetupError
 from tiering.lake.catalog_properties import CATALOG_NAME, FILESYSTEM
+from tiering.wire.channel import target
 
 CATALOG = "fluss"
 LAKE_CATALOG = "lake"
@@ -53,6 +55,15 @@ def catalog_properties(uri: str, jar: Path, default: bool = False) -> dict[str, 
         f"spark.sql.catalog.{CATALOG}.uri": uri,
     }
     return {**properties, "spark.sql.defaultCatalog": CATALOG} if default else properties
+
+
+def access_properties(uri: str) -> dict[str, str]:
+    """What the catalog `fluss` shows the service, as files: those that this process names, else the token that is found by the uri."""
+    access, prefix = access_from_environment(), f"spark.sql.catalog.{CATALOG}."
+    found = user_token_path(target(uri))
+    token_file = access.token_file or (found if found.is_file() else None)
+    files = {"token-file": token_file, "tls.ca": access.tls_ca, "tls.cert": access.tls_cert, "tls.key": access.tls_key}
+    return {prefix + name: str(file.absolute()) for name, file in files.items() if file is not None}
 
 
 def session_catalog_properties(uri: str) -> dict[str, str]:

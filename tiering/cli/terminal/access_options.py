@@ -14,6 +14,7 @@ import typer
 from tiering.access.client_access import TLS_CA, TLS_CERT, TLS_KEY, TOKEN_FILE, ClientAccess
 
 _SHOWN = "Of the connection"
+_SERVER = "TLS and identity"
 
 
 class Auth(StrEnum):
@@ -26,11 +27,16 @@ class Auth(StrEnum):
 
 
 AuthOption = Annotated[
-    Auth,
-    typer.Option("--auth", help="How callers prove who they are. Its owner's token, which the commands find, is taken by all but none."),
+    Auth | None,
+    typer.Option(
+        "--auth",
+        help="How callers prove who they are; the owner's token, which commands find, is taken by all but none. `up`: token, else none.",
+        rich_help_panel=_SERVER,
+    ),
 ]
 TokensOption = Annotated[
-    Path | None, typer.Option("--tokens", help="The file of tokens (`lakeward token`). Default: access/tokens.json in the data folder.")
+    Path | None,
+    typer.Option("--tokens", help="The file of tokens; access/tokens.json in the data folder.", rich_help_panel=_SERVER),
 ]
 PolicyOption = Annotated[
     Path | None,
@@ -43,7 +49,6 @@ AuditLogOption = Annotated[
     typer.Option("--audit-log", help="Who did what, as JSON lines. Default: audit.jsonl in the data folder, and none with --auth none."),
 ]
 
-_SERVER = "TLS and identity"
 _FROM_PROVIDER = "JWTs of an identity provider (--auth oidc)"
 ServerCertOption = Annotated[
     Path | None, typer.Option("--server-cert", help="PEM: the service's certificate chain; with it TLS is spoken.", rich_help_panel=_SERVER)

@@ -96,7 +96,7 @@ class ServiceOptions:
     fluss_held_tables: FlussHeldTablesOption = _DEFAULTS.held_tables
     fluss_conf: FlussConfOption = None
     create_lake_tables: CreateLakeTablesOption = False
-    auth: AuthOption = Auth.NONE
+    auth: AuthOption = None
     tokens: TokensOption = None
     server_cert: ServerCertOption = None
     server_key: ServerKeyOption = None
@@ -118,8 +118,11 @@ class ServiceOptions:
     log_level: LogLevelOption = "info"
     log_format: LogFormatOption = LogFormat.CONSOLE
 
-    def begin(self, context: typer.Context) -> CoordinatorSettings:
-        """Sets up the process's logs and files, and returns what the coordinator is to be. Raises InvalidArgument, SetupError."""
+    def begin(self, context: typer.Context, default_auth: Auth = Auth.NONE) -> CoordinatorSettings:
+        """Sets up the process's logs and files, and returns what the coordinator is to be. Raises InvalidArgument, SetupError.
+
+        `default_auth`: without `--auth`.
+        """
         # Here and not above: the other commands, and their help, do without what it needs.
         from tiering.cli.processes.coordinator import BacklogRounds, CoordinatorSettings, KeptHistory
         from tiering.cli.processes.grants import GrantSettings
@@ -148,16 +151,16 @@ class ServiceOptions:
             MonitoringSettings(self.metrics_port, self.metrics_host, self.metrics_tables),
             BacklogRounds(self.backlog_reset_after_ms, self.backlog_duration_factor),
             DEFAULT_LAKE_FORMAT if lake is None else lake.format or DEFAULT_LAKE_FORMAT,
-            self._access(),
+            self._access(self.auth or default_auth),
             None if self.state is None else postgresql_url(self.state),
             self.advertise,
             GrantSettings(self.policy, self.audit_log),
         )
 
-    def _access(self) -> AccessSettings:
+    def _access(self, auth: Auth) -> AccessSettings:
         from tiering.cli.processes.service_access import AccessSettings
 
-        return AccessSettings(self.auth, self.tokens, self._tls(), self._oidc())
+        return AccessSettings(auth, self.tokens, self._tls(), self._oidc())
 
     def _tls(self) -> ServerTls | None:
         """Raises InvalidArgument for options that need others."""

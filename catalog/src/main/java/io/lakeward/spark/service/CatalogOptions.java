@@ -1,8 +1,8 @@
 package io.lakeward.spark.service;
 
+import io.lakeward.spark.connection.ClientAccess;
 import io.lakeward.spark.error.LakewardException;
 import java.time.Duration;
-import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
@@ -18,13 +18,15 @@ import java.util.regex.Pattern;
  * @param lake name of the Spark catalog with the lake's tables; without it data tables are
  *     described, not read
  * @param limits how much of one answer is taken
+ * @param access what calls show, and the files of TLS
  */
 public record CatalogOptions(
     String target,
     Duration timeout,
     Duration retryTimeout,
     Optional<String> lake,
-    ReadLimits limits) {
+    ReadLimits limits,
+    ClientAccess access) {
 
   /** Required. The Lakeward service: {@code host:port}; without a port it is 7707. */
   public static final String URI = "uri";
@@ -44,6 +46,25 @@ public record CatalogOptions(
   /** Bytes of one answer, as sent and as rows in the driver's memory; such as {@code 1g}. */
   public static final String MAX_BYTES = "max-bytes";
 
+  /**
+   * A file with the token to show, alone on a line; it is read again when it changes. Default:
+   * {@code LAKEWARD_TOKEN_FILE}, else the one that a service of the same user has put into the
+   * user's folder.
+   */
+  public static final String TOKEN_FILE = "token-file";
+
+  /**
+   * PEM: who may vouch for the service's certificate; with it TLS is spoken. Default: {@code
+   * LAKEWARD_TLS_CA}.
+   */
+  public static final String TLS_CA = "tls.ca";
+
+  /** PEM: this client's own certificate, for mTLS. Default: {@code LAKEWARD_TLS_CERT}. */
+  public static final String TLS_CERT = "tls.cert";
+
+  /** PEM: the key of that certificate. Default: {@code LAKEWARD_TLS_KEY}. */
+  public static final String TLS_KEY = "tls.key";
+
   private static final int DEFAULT_PORT = 7707;
   private static final String DEFAULT_TIMEOUT = "30s";
 
@@ -56,8 +77,9 @@ public record CatalogOptions(
   /** A quarter of Spark's default driver. */
   private static final String DEFAULT_MAX_BYTES = "256m";
 
-  /** Options refused rather than ignored: their user expects a protected connection. */
-  private static final List<String> RESERVED = List.of("token", "tls-ca");
+  /** Options refused rather than ignored: their user expects protection. With what to do. */
+  private static final Map<String, String> REFUSED =
+      Map.of("token", "a token in an option is printed: name its file with ", "tls-ca", "set ");
 
   private static final Pattern SERVICE_URI =
       Pattern.compile("(?:lakeward://)?(\\[[0-9A-Fa-f:]+\\]|[A-Za-z0-9_.-]+)(?::([0-9]{1,5}))?/?");
@@ -69,10 +91,16 @@ public record CatalogOptions(
   public static CatalogOptions parse(String name, Map<String, String> options)
       throws LakewardException {
     String prefix = "spark.sql.catalog." + name + ".";
-    for (String reserved : RESERVED) {
-      if (options.containsKey(reserved)) {
+    for (String refused : REFUSED.keySet()) {
+      if (options.containsKey(refused)) {
         throw new LakewardException(
-            "the option " + prefix + reserved + " is not yet supported: remove it");
+            "the option %s%s is not supported; %s%s%s"
+                .formatted(
+                    prefix,
+                    refused,
+                    REFUSED.get(refused),
+                    prefix,
+                    refused.equals("token") ? TOKEN_FILE : TLS_CA));
       }
     }
     String uri = options.get(URI);
@@ -102,7 +130,19 @@ public record CatalogOptions(
                 prefix + MAX_BYTES,
                 options.getOrDefault(MAX_BYTES, DEFAULT_MAX_BYTES),
                 SIZE,
-                "a positive size such as 67108864, 256m or 1g")));
+                "a positive size such as 67108864, 256m or 1g")),
+        access(prefix, options));
+  }
+
+  private static ClientAccess access(String prefix, Map<String, String> options)
+      throws LakewardException {
+    return ClientAccess.of(
+        new ClientAccess.Option(prefix + TOKEN_FILE, TOKEN_FILE, "LAKEWARD_TOKEN_FILE"),
+        new ClientAccess.Option(prefix + TLS_CA, TLS_CA, "LAKEWARD_TLS_CA"),
+        new ClientAccess.Option(prefix + TLS_CERT, TLS_CERT, "LAKEWARD_TLS_CERT"),
+        new ClientAccess.Option(prefix + TLS_KEY, TLS_KEY, "LAKEWARD_TLS_KEY"),
+        options,
+        System.getenv());
   }
 
   private static String target(String option, String uri) throws LakewardException {

@@ -5,7 +5,7 @@ import io.grpc.ConnectivityState;
 import io.grpc.Context;
 import io.grpc.ManagedChannel;
 import io.grpc.StatusRuntimeException;
-import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
+import io.lakeward.spark.connection.ServiceChannels;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.sys.rpc.v1.CallProcedureRequest;
 import io.lakeward.sys.rpc.v1.CallProcedureResponse;
@@ -20,8 +20,6 @@ import io.lakeward.sys.rpc.v1.ReadTableResponse;
 import io.lakeward.sys.rpc.v1.SysCatalogGrpc;
 import io.lakeward.sys.rpc.v1.SysCatalogGrpc.SysCatalogBlockingStub;
 import java.util.List;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -40,24 +38,6 @@ public final class ServiceClient {
 
   private static final Logger LOG = LoggerFactory.getLogger(ServiceClient.class);
 
-  /**
-   * One channel a service for the whole JVM: every session of a Thrift or Connect server has its
-   * own catalog, and Spark never closes one. Its threads are daemons, so it ends with the JVM and
-   * does not keep it alive.
-   */
-  private static final ConcurrentMap<String, ManagedChannel> CHANNELS = new ConcurrentHashMap<>();
-
-  /**
-   * As in tiering/wire/channel.py: a dead peer is noticed within 40 s, below the idle time-outs of
-   * usual proxies.
-   */
-  private static final long KEEP_ALIVE_SECONDS = 30;
-
-  private static final long KEEP_ALIVE_TIMEOUT_SECONDS = 10;
-
-  private static final int MAX_MESSAGE_BYTES = 4 << 20;
-  private static final int MAX_METADATA_BYTES = 8 << 10;
-
   /** One call of the service. Throws StatusRuntimeException if it fails. */
   @FunctionalInterface
   private interface Rpc<T> {
@@ -68,10 +48,10 @@ public final class ServiceClient {
   private final ServiceErrors errors;
   private final ManagedChannel channel;
 
-  public ServiceClient(String catalog, CatalogOptions options) {
+  public ServiceClient(String catalog, CatalogOptions options) throws LakewardException {
     this.options = options;
     this.errors = new ServiceErrors(catalog, options);
-    this.channel = CHANNELS.computeIfAbsent(options.target(), ServiceClient::open);
+    this.channel = ServiceChannels.get(options.target(), options.access());
   }
 
   /** The address of the service, {@code host:port}. */
@@ -209,21 +189,5 @@ public final class ServiceClient {
       channel.enterIdle();
     }
     return SysCatalogGrpc.newBlockingStub(channel);
-  }
-
-  private static ManagedChannel open(String target) {
-    // An address in brackets is no path of a URI; a name without a scheme might be taken for one.
-    return NettyChannelBuilder.forTarget(target.startsWith("[") ? target : "dns:///" + target)
-        .usePlaintext()
-        .disableServiceConfigLookUp()
-        // Messages are only handed to the blocking call that waits: no other thread is needed.
-        .directExecutor()
-        .proxyDetector(address -> null)
-        // Both are gRPC's defaults, written down: the limits of one message.
-        .maxInboundMessageSize(MAX_MESSAGE_BYTES)
-        .maxInboundMetadataSize(MAX_METADATA_BYTES)
-        .keepAliveTime(KEEP_ALIVE_SECONDS, TimeUnit.SECONDS)
-        .keepAliveTimeout(KEEP_ALIVE_TIMEOUT_SECONDS, TimeUnit.SECONDS)
-        .build();
   }
 }

@@ -5,6 +5,8 @@ import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.lakeward.rpc.v1.PbError;
+import io.lakeward.spark.connection.ClientAccess;
+import io.lakeward.spark.connection.TlsProblems;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.error.LakewardException.Missing;
 import io.lakeward.sys.rpc.v1.CallProcedureRequest;
@@ -23,11 +25,13 @@ final class ServiceErrors {
   private final String catalog;
   private final String target;
   private final Duration timeout;
+  private final ClientAccess access;
 
   ServiceErrors(String catalog, CatalogOptions options) {
     this.catalog = catalog;
     this.target = options.target();
     this.timeout = options.timeout();
+    this.access = options.access();
   }
 
   /** Whether no service answered, so that the same call may be sent again. */
@@ -79,10 +83,7 @@ final class ServiceErrors {
   private String text(Status status) {
     String option = "spark.sql.catalog." + catalog + ".";
     return switch (status.getCode()) {
-      case UNAVAILABLE ->
-          ("no Lakeward service answers at %s (%s). Start one there with `lakeward up` or"
-                  + " `lakeward coordinator`, or correct %suri.")
-              .formatted(target, reason(status), option);
+      case UNAVAILABLE -> unavailable(status, option);
       case DEADLINE_EXCEEDED ->
           "the Lakeward service at %s did not answer within %d ms. Try again, or raise %stimeout."
               .formatted(target, timeout.toMillis(), option);
@@ -95,6 +96,16 @@ final class ServiceErrors {
           "the Lakeward service at %s failed (%s: %s)"
               .formatted(target, status.getCode(), reason(status));
     };
+  }
+
+  private String unavailable(Status status, String option) {
+    return TlsProblems.of(status, option, target, access)
+        .map(problem -> "no safe connection to the service at " + target + ": " + problem + ".")
+        .orElseGet(
+            () ->
+                ("no Lakeward service answers at %s (%s). Start one there with `lakeward up` or"
+                        + " `lakeward coordinator`, or correct %suri.")
+                    .formatted(target, reason(status), option));
   }
 
   private static String reason(Status status) {

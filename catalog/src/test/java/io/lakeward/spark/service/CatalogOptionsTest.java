@@ -1,14 +1,18 @@
 package io.lakeward.spark.service;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.lakeward.spark.error.LakewardException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -74,6 +78,26 @@ class CatalogOptionsTest {
         assertThrows(
             LakewardException.class, () -> parse(Map.of("uri", "a", option, "very secret")));
     assertTrue(error.getMessage().contains("spark.sql.catalog.fluss." + option));
+    assertFalse(error.getMessage().contains("very secret"));
+  }
+
+  @Test
+  void filesOfTheConnectionAreNamedAndRead(@TempDir Path folder) throws Exception {
+    Path token = Files.writeString(folder.resolve("token"), "lw_a_secret");
+    CatalogOptions options = parse(Map.of("uri", "a", "token-file", token.toString()));
+    assertEquals(Optional.of(token), options.access().tokenFile());
+    assertFalse(options.access().isEncrypted());
+    assertFalse(options.toString().contains("secret"));
+    LakewardException missing =
+        assertThrows(
+            LakewardException.class,
+            () -> parse(Map.of("uri", "a", "tls.ca", folder.resolve("no").toString())));
+    assertTrue(missing.getMessage().contains("of spark.sql.catalog.fluss.tls.ca cannot be read"));
+    LakewardException alone =
+        assertThrows(
+            LakewardException.class,
+            () -> parse(Map.of("uri", "a", "tls.cert", token.toString())));
+    assertTrue(alone.getMessage().contains("spark.sql.catalog.fluss.tls.key"));
   }
 
   @Test

@@ -1,0 +1,95 @@
+package io.lakeward.spark.connection;
+
+import io.lakeward.spark.error.LakewardException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * What the plugin shows of itself and asks of the service, by files: it holds no secret, and may be
+ * printed. An option goes before its environment variable, as tiering/access/client_access.py has
+ * them.
+ *
+ * @param tokenFile the file with the token; empty = the one in the user's folder, if there is one
+ * @param tlsCa who may vouch for the service; with it TLS is spoken
+ * @param tlsCert the client's own certificate
+ * @param tlsKey the key of that certificate
+ */
+public record ClientAccess(
+    Optional<Path> tokenFile, Optional<Path> tlsCa, Optional<Path> tlsCert, Optional<Path> tlsKey) {
+
+  private static final List<String> LOOPBACK =
+      List.of("127.0.0.1", "localhost", "[::1]", "0.0.0.0", "[::]");
+
+  /** Reads the files' names; throws LakewardException for files that cannot be read. */
+  public static ClientAccess of(
+      Option tokenFile,
+      Option tlsCa,
+      Option tlsCert,
+      Option tlsKey,
+      Map<String, String> options,
+      Map<String, String> environment)
+      throws LakewardException {
+    ClientAccess access =
+        new ClientAccess(
+            tokenFile.file(options, environment),
+            tlsCa.file(options, environment),
+            tlsCert.file(options, environment),
+            tlsKey.file(options, environment));
+    if (access.tlsCert.isPresent() != access.tlsKey.isPresent()) {
+      throw new LakewardException(
+          "of the options %s and %s there is only one: set both, or neither"
+              .formatted(tlsCert.name(), tlsKey.name()));
+    }
+    return access;
+  }
+
+  /** One option: its full name, its key in the catalog's options, its environment variable. */
+  public record Option(String name, String key, String variable) {
+
+    private Optional<Path> file(Map<String, String> options, Map<String, String> environment)
+        throws LakewardException {
+      String option = options.getOrDefault(key, "").trim();
+      String text = option.isEmpty() ? environment.getOrDefault(variable, "").trim() : option;
+      if (text.isEmpty()) {
+        return Optional.empty();
+      }
+      Path file = Path.of(text);
+      if (!Files.isReadable(file)) {
+        throw new LakewardException(
+            "the file %s of %s cannot be read: check its path and its rights"
+                .formatted(file, option.isEmpty() ? variable : name));
+      }
+      return Optional.of(file);
+    }
+  }
+
+  /** Whether TLS is spoken. */
+  public boolean isEncrypted() {
+    return tlsCa.isPresent() || tlsCert.isPresent();
+  }
+
+  /** Where the token for the service at {@code host:port} may lie. */
+  Path tokenPath(String target, Map<String, String> environment) {
+    return tokenFile.orElseGet(
+        () -> {
+          int colon = target.lastIndexOf(':');
+          String host = target.substring(0, colon);
+          String name =
+              LOOPBACK.contains(host)
+                  ? "localhost"
+                  : host.replace("[", "").replace("]", "").toLowerCase(Locale.ROOT).replace(":", "-");
+          String file = name + "_" + target.substring(colon + 1);
+          return folder(environment).resolve("tokens").resolve(file);
+        });
+  }
+
+  private static Path folder(Map<String, String> environment) {
+    String named = environment.getOrDefault("LAKEWARD_HOME", "");
+    String home = environment.getOrDefault("HOME", System.getProperty("user.home"));
+    return named.isEmpty() ? Path.of(home, ".lakeward") : Path.of(named);
+  }
+}

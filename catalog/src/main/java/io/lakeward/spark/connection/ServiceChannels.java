@@ -1,0 +1,85 @@
+package io.lakeward.spark.connection;
+
+import io.grpc.ChannelCredentials;
+import io.grpc.InsecureChannelCredentials;
+import io.grpc.ManagedChannel;
+import io.grpc.TlsChannelCredentials;
+import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
+import io.lakeward.spark.error.LakewardException;
+import java.io.IOException;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * One channel a service and access for the whole JVM: every session of a Thrift or Connect server
+ * has its own catalog, and Spark never closes one. Its threads are daemons, so it ends with the JVM
+ * and does not keep it alive.
+ */
+public final class ServiceChannels {
+
+  private static final ConcurrentMap<Key, ManagedChannel> CHANNELS = new ConcurrentHashMap<>();
+
+  /**
+   * As in tiering/wire/channel.py: a dead peer is noticed within 40 s, below the idle time-outs of
+   * usual proxies.
+   */
+  private static final long KEEP_ALIVE_SECONDS = 30;
+
+  private static final long KEEP_ALIVE_TIMEOUT_SECONDS = 10;
+
+  private static final int MAX_MESSAGE_BYTES = 4 << 20;
+  private static final int MAX_METADATA_BYTES = 8 << 10;
+
+  private record Key(String target, ClientAccess access) {}
+
+  private ServiceChannels() {}
+
+  /** The channel to {@code host:port}; throws LakewardException for files that are no PEM. */
+  public static ManagedChannel get(String target, ClientAccess access) throws LakewardException {
+    Key key = new Key(target, access);
+    ManagedChannel known = CHANNELS.get(key);
+    if (known != null) {
+      return known;
+    }
+    ChannelCredentials credentials = credentials(access);
+    return CHANNELS.computeIfAbsent(key, missing -> open(missing, credentials));
+  }
+
+  private static ManagedChannel open(Key key, ChannelCredentials credentials) {
+    // An address in brackets is no path of a URI; a name without a scheme might be taken for one.
+    String target = key.target().startsWith("[") ? key.target() : "dns:///" + key.target();
+    return NettyChannelBuilder.forTarget(target, credentials)
+        .intercept(new TokenHeader(key.access().tokenPath(key.target(), System.getenv())))
+        .disableServiceConfigLookUp()
+        // Messages are only handed to the blocking call that waits: no other thread is needed.
+        .directExecutor()
+        .proxyDetector(address -> null)
+        // Both are gRPC's defaults, written down: the limits of one message.
+        .maxInboundMessageSize(MAX_MESSAGE_BYTES)
+        .maxInboundMetadataSize(MAX_METADATA_BYTES)
+        .keepAliveTime(KEEP_ALIVE_SECONDS, TimeUnit.SECONDS)
+        .keepAliveTimeout(KEEP_ALIVE_TIMEOUT_SECONDS, TimeUnit.SECONDS)
+        .build();
+  }
+
+  private static ChannelCredentials credentials(ClientAccess access) throws LakewardException {
+    if (!access.isEncrypted()) {
+      return InsecureChannelCredentials.create();
+    }
+    try {
+      TlsChannelCredentials.Builder tls = TlsChannelCredentials.newBuilder();
+      if (access.tlsCa().isPresent()) {
+        tls.trustManager(access.tlsCa().get().toFile());
+      }
+      if (access.tlsCert().isPresent()) {
+        tls.keyManager(access.tlsCert().get().toFile(), access.tlsKey().get().toFile());
+      }
+      return tls.build();
+    } catch (IOException | IllegalArgumentException unreadable) {
+      throw new LakewardException(
+          "the files of TLS (tls.ca, tls.cert, tls.key) cannot be used: " + unreadable.getMessage(),
+          unreadable);
+    }
+  }
+}

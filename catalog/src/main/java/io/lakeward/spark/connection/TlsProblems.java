@@ -1,0 +1,90 @@
+package io.lakeward.spark.connection;
+
+import io.grpc.Status;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.util.Optional;
+import javax.net.ssl.SSLException;
+import javax.net.ssl.SSLSocket;
+import javax.net.ssl.SSLSocketFactory;
+
+/** Why a connection with, or without, TLS did not come to be, in the words of tls_errors.py. */
+public final class TlsProblems {
+
+  /** Of a handshake that only explains an error. */
+  private static final int PROBE_MILLIS = 1_000;
+
+  private TlsProblems() {}
+
+  /** What to say of a call for which no service answered; empty if it was not for TLS. */
+  public static Optional<String> of(
+      Status status, String option, String target, ClientAccess access) {
+    for (Throwable cause = status.getCause(); cause != null; cause = cause.getCause()) {
+      String text = cause.getClass().getSimpleName() + " " + cause.getMessage();
+      Optional<String> problem = of(text, option);
+      if (problem.isPresent()) {
+        return problem;
+      }
+    }
+    boolean isClosed = String.valueOf(status.getDescription()).contains("Network closed");
+    return isClosed && !access.isEncrypted() && speaksTls(target)
+        ? Optional.of("it speaks TLS, and this Spark does not; set " + option + "tls.ca")
+        : Optional.empty();
+  }
+
+  /**
+   * Whether a handshake of TLS is answered. Its certificate does not matter: nothing is sent, and
+   * only a peer that speaks TLS shows one.
+   */
+  private static boolean speaksTls(String target) {
+    int colon = target.lastIndexOf(':');
+    String host = target.substring(0, colon).replace("[", "").replace("]", "");
+    int port = Integer.parseInt(target.substring(colon + 1));
+    try (Socket plain = new Socket()) {
+      plain.connect(new InetSocketAddress(host, port), PROBE_MILLIS);
+      plain.setSoTimeout(PROBE_MILLIS);
+      SSLSocketFactory factory = (SSLSocketFactory) SSLSocketFactory.getDefault();
+      try (SSLSocket socket = (SSLSocket) factory.createSocket(plain, host, port, true)) {
+        socket.startHandshake();
+        return true;
+      }
+    } catch (SSLException refused) {
+      return !String.valueOf(refused.getMessage()).contains("unrecognized SSL message");
+    } catch (IOException unreachable) {
+      return false;
+    }
+  }
+
+  private static Optional<String> of(String text, String option) {
+    if (text.contains("CertificateExpired")) {
+      return Optional.of("its certificate has expired; have it renewed");
+    }
+    if (text.contains("CertificateNotYetValid")) {
+      return Optional.of("its certificate does not hold yet; compare the clocks of both machines");
+    }
+    if (text.contains("No subject alternative") || text.contains("No name matching")) {
+      return Optional.of(
+          "its certificate is of another name; use one of its names in " + option + "uri");
+    }
+    if (text.contains("unable to find valid certification path")) {
+      return Optional.of(
+          "nobody whom this Spark trusts vouches for its certificate; name who issued it with "
+              + option
+              + "tls.ca");
+    }
+    if (text.contains("not an SSL/TLS record")) {
+      return Optional.of(
+          "it does not speak TLS; remove " + option + "tls.ca, or start it with --server-cert");
+    }
+    if (text.contains("certificate_required")
+        || text.contains("bad_certificate")
+        || text.contains("unknown_ca")) {
+      return Optional.of(
+          "it does not take the certificate of this Spark; set "
+              + option
+              + "tls.cert and tls.key to one that its --client-ca vouches for");
+    }
+    return Optional.empty();
+  }
+}

@@ -1,0 +1,127 @@
+"""A real Spark session and a real coordinator, with TLS and a token: what is served, what is refused, and in which words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from support.running.cluster_of_processes import Deployment
+from support.running.spark_sessions import spark_session
+from support.services.certificates import DAY, Authority
+from tiering.access.tokens import add_token, new_token, revoke_token
+from tiering.cli.commands.token import tokens_path
+from tiering.cli.spark.jars import SPARK_JARS, jar_path
+from tiering.cli.spark.properties import CATALOG_CLASS, plugin_jar
+
+
+class Secured:
+    """A coordinator behind TLS and tokens, and a Spark session of somebody else on the machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority = Authority(folder)
+        self.deployment = Deployment(folder)
+        self.tls = self.authority.server()
+        self.token_file = folder / "token"
+        arguments = ("--server-cert", str(self.tls.certificate), "--server-key", str(self.tls.key))
+        self.deployment.start_coordinator("--auth", "token", *arguments)
+        self.tokens = tokens_path(self.deployment.data.root, None)
+        self.show("ann")
+
+    def show(self, principal: str, **fields: object) -> str:
+        """Makes a token, writes it into the file that the session names, and returns its id."""
+        token, stored = new_token(principal, datetime.now(UTC), **fields)  # type: ignore[arg-type]
+        add_token(self.tokens, stored)
+        self.token_file.write_text(token + "\n")
+        return stored.token_id
+
+    def catalog(self, spark: SparkSession, name: str, **options: str) -> str:
+        """Another catalog of the session."""
+        spark.conf.set(f"spark.sql.catalog.{name}", CATALOG_CLASS)
+        for option, value in ({"uri": self.deployment.uri} | options).items():
+            spark.conf.set(f"spark.sql.catalog.{name}.{option}", value)
+        return name
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {"token-file": str(self.token_file), "tls.ca": str(self.authority.certificate)}
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    secured = Secured(tmp_path_factory.mktemp("secured"))
+    yield secured
+    secured.deployment.close()
+
+
+@pytest.fixture(scope="module")
+def spark(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    folder = tmp_path_factory.mktemp("spark")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("LAKEWARD_HOME", str(folder / "home"))  # the session's user finds no token of the service's owner
+    jars = ":".join(str(path) for path in (plugin_jar(), *(jar_path(jar) for jar in SPARK_JARS)))
+    with spark_session(folder, {"spark.driver.extraClassPath": jars}) as session:
+        yield session
+    patch.undo()
+
+
+def complaint(spark: SparkSession, sql: str) -> str:
+    with pytest.raises(AnalysisException) as raised:
+        spark.sql(sql).collect()
+    return str(raised.value)
+
+
+def test_a_session_with_a_token_over_tls_reads_and_is_who_its_token_says(secured: Secured, spark: SparkSession) -> None:
+    secured.show("ann")
+    name = secured.catalog(spark, "reading", **secured.options)
+    assert spark.sql(f"SELECT count(*) AS n FROM {name}.sys.procedures").first().n > 10  # type: ignore[union-attr]
+    assert {row.namespace for row in spark.sql(f"SHOW NAMESPACES IN {name}").collect()} >= {"sys"}
+    spark.sql(f"CALL {name}.sys.help()").collect()
+
+
+def test_no_token_and_revoked_ones_are_refused_in_words_and_a_new_one_needs_no_new_session(secured: Secured, spark: SparkSession) -> None:
+    token_id = secured.show("ann")
+    name = secured.catalog(spark, "revoked", **secured.options)
+    query = f"SELECT count(*) AS n FROM {name}.sys.tables"
+    assert spark.sql(query).first() is not None
+    revoke_token(secured.tokens, token_id, datetime.now(UTC))
+    message = complaint(spark, query)
+    assert "[Unauthenticated]" in message
+    assert f"the token {token_id} was revoked" in message
+    secured.show("ann", expires_time=datetime.now(UTC) - timedelta(seconds=1))
+    assert "expired at" in complaint(spark, query)
+    secured.show("ann")
+    assert spark.sql(query).first() is not None
+    without = secured.catalog(spark, "nobody", **{"tls.ca": str(secured.authority.certificate)})
+    assert "the call has no token" in complaint(spark, f"SHOW NAMESPACES IN {without}")
+
+
+def test_what_keeps_a_connection_from_being_safe_is_named(secured: Secured, spark: SparkSession, tmp_path: Path) -> None:
+    other = secured.options | {"tls.ca": str(Authority(tmp_path, "other").certificate)}
+    assert "nobody whom this Spark trusts" in complaint(spark, f"SHOW NAMESPACES IN {secured.catalog(spark, 'unknown', **other)}")
+    plain = {"token-file": str(secured.token_file)}
+    assert "it speaks TLS" in complaint(spark, f"SHOW NAMESPACES IN {secured.catalog(spark, 'plain', **plain)}")
+
+
+def test_a_token_is_in_no_option_and_no_message(secured: Secured, spark: SparkSession) -> None:
+    name = secured.catalog(spark, "printed", token="very-secret")
+    message = complaint(spark, f"SHOW NAMESPACES IN {name}")
+    assert "spark.sql.catalog.printed.token-file" in message
+    assert "very-secret" not in message
+
+
+def test_a_certificate_of_another_name_is_named(secured: Secured, spark: SparkSession, tmp_path: Path) -> None:
+    elsewhere = Deployment(tmp_path)
+    tls = secured.authority.issue("elsewhere", x509.DNSName("lake.example"), ends=DAY)
+    try:
+        elsewhere.start_coordinator("--auth", "token", "--server-cert", str(tls[0]), "--server-key", str(tls[1]))
+        name = secured.catalog(spark, "elsewhere", **secured.options, uri=elsewhere.uri)
+        assert "of another name" in complaint(spark, f"SHOW NAMESPACES IN {name}")
+    finally:
+        elsewhere.close()
