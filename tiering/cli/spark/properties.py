@@ -60,8 +60,8 @@ def catalog_properties(uri: str, jar: Path, default: bool = False) -> dict[str, 
 def access_properties(uri: str) -> dict[str, str]:
     """What the catalog `fluss` shows the service, as files: those that this process names, else the token that is found by the uri."""
     access, prefix = access_from_environment(), f"spark.sql.catalog.{CATALOG}."
-    found = user_token_path(target(uri))
-    token_file = access.token_file or (found if found.is_file() else None)
+    user_token = user_token_path(target(uri))
+    token_file = access.token_file or (user_token if user_token.is_file() else None)
     files = {"token-file": token_file, "tls.ca": access.tls_ca, "tls.cert": access.tls_cert, "tls.key": access.tls_key}
     return {prefix + name: str(file.absolute()) for name, file in files.items() if file is not None}
 
