@@ -228,4 +228,4 @@ def test_an_older_service_that_lacks_a_call_says_so() -> None:
 
 
 def test_the_public_names() -> None:
-    assert tiering.client.__all__ == ["AsyncLakewardClient", "LakewardClient"]
+    assert tiering.client.__all__ == ["AsyncLakewardClient", "ClientAccess", "LakewardClient"]
