@@ -95,15 +95,22 @@ _numbers = itertools.count()
 def follow(source: Source, step: Step) -> int | None:
     """Takes a step, and those that refusals name, to the end. Returns how many records that left out; None if it cannot tell."""
     for _ in range(STEPS):
+        uncounted = cannot_be_counted(source) or names_partitions_alone(source)
         taken = take(source, step)
         if isinstance(taken, ReconcileResult):
-            assert taken.records_left_out is not None or (cannot_be_counted(source) and taken.action != "retier")
+            assert taken.records_left_out is not None or (uncounted and taken.action != "retier")
             return taken.records_left_out
         others = hinted_steps(source, taken.hint)
         assert others, taken.hint
         assert step not in others, taken.hint
         step = others[0]
     raise AssertionError(f"the hints go in a circle: {step}")
+
+
+def names_partitions_alone(source: Source) -> bool:
+    """Whether rows name their partition by its values, which a former one may have had, and no marker of the head says whose they are."""
+    survey = source.world.lake.survey(source.info.path)
+    return bool(source.info.partition_keys) and survey is not None and survey.head_marker is None
 
 
 def cannot_be_counted(source: Source) -> bool:

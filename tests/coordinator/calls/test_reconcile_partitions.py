@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from support.worlds.lake_world import LakeWorld
@@ -177,6 +178,58 @@ def test_accept_tells_no_number_where_no_marker_tells_whose_rows_stand_there(wor
     parked(world, table, errors.MarkerLost)
     done = reconcile(world, table, "accept")
     assert (regions(world, table, done), done.records_left_out) == ({"eu": 10}, None)
+
+
+def lose_markers(world: LakeWorld, table: TableInfo) -> None:
+    """The tag goes, and so does the snapshot that it named; rows stay."""
+    world.iceberg(table).manage_snapshots().remove_tag(TAG).commit()
+    loaded = world.iceberg(table)
+    marked = [snapshot.snapshot_id for snapshot in loaded.metadata.snapshots]
+    loaded.append(loaded.scan().to_arrow().slice(0, 0))
+    expiry = world.iceberg(table).maintenance.expire_snapshots()
+    for snapshot_id in marked:
+        expiry = expiry.by_id(snapshot_id)
+    expiry.commit()
+
+
+def land_unheard(world: LakeWorld, table: TableInfo, first: int) -> None:
+    """As a round whose answer was lost: the rows of the next offsets are in the lake, and no record says so."""
+    loaded = world.iceberg(table)
+    rows = loaded.scan().to_arrow()
+    shifted = {"id": pa.array(range(first, first + len(rows))), "__offset": pc.add(rows["__offset"], len(rows))}
+    for name, values in shifted.items():
+        index = rows.schema.get_field_index(name)
+        rows = rows.set_column(index, rows.schema.field(index), values.cast(rows.schema.field(index).type))
+    loaded.append(rows)
+
+
+def test_accept_goes_on_behind_rows_that_no_record_tells_of(world: LakeWorld) -> None:
+    table = world.table("orders", 1, (), SCHEMA)
+    append(world, table, "eu", 0, 10)
+    tier(world, table)
+    append(world, table, "eu", 10, 15)
+    land_unheard(world, table, 10)
+    lose_markers(world, table)
+    parked(world, table, errors.MarkerLost)
+    done = reconcile(world, table, "accept")
+    assert (dict(done.offsets), done.records_left_out) == ({"0": 20}, 0)
+    run_due(world, table)
+    assert ids(world, table) == list(range(25))
+
+
+def test_accept_refuses_rows_beyond_the_record_that_may_be_a_former_partition_s(world: LakeWorld, table: TableInfo) -> None:
+    append(world, table, "eu", 0, 10)
+    tier(world, table)
+    append(world, table, "eu", 10, 15)
+    land_unheard(world, table, 10)
+    lose_markers(world, table)
+    parked(world, table, errors.MarkerLost)
+    with pytest.raises(errors.CannotReconcile, match="former partition"):
+        reconcile(world, table, "accept")
+    world.iceberg(table).delete("id >= 10")
+    assert regions(world, table, reconcile(world, table, "accept")) == {"eu": 10}
+    run_due(world, table)
+    assert ids(world, table) == list(range(25))
 
 
 def test_a_lake_put_back_behind_a_living_partition_is_found_and_retier_brings_it_back(world: LakeWorld, table: TableInfo) -> None:

@@ -43,3 +43,8 @@ def test_what_accept_leaves_out_of_a_partition_made_anew_is_counted() -> None:
 )
 def test_stories_that_once_went_wrong_end_well(seed: int, outcome: str) -> None:
     assert run_story(seed, has_every_call=False).world.outcomes[outcome]
+
+
+def test_accept_doubles_no_row_of_a_round_of_which_no_record_is_left() -> None:
+    """Seed 34765: its acknowledgement was lost, and the markers of the lake are gone."""
+    assert run_story(34_765).world.outcomes["accept reconciled"]

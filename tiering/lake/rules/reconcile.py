@@ -1,8 +1,8 @@
 """Where tiering goes on after a lake table failed the base check for good, or lost touch with its log (DESIGN 6 step 2). Pure.
 
     accept   the lake as it is now is right. Per bucket: the highest of what coordinator, cluster and the newest readable
-             marker recorded; of a log table at least the log's start. Never doubles a row; rows that somebody took out of the
-             lake stay out, and `records_left_out` counts them.
+             marker recorded; of a log table at least the log's start, and behind the rows that stand there. Never doubles a
+             row; rows that somebody took out of the lake stay out, and `records_left_out` counts them.
     retier   go on from what the lake holds now. A bucket of which the lake holds nothing is left out: planning begins it with its
              KV snapshot or at its log's start. Any other bucket of a log table goes on behind its rows, if they have every offset
              from the first one ever tiered on, each once; of a primary-key table where the marker says that the head builds on, or
@@ -153,6 +153,28 @@ def accepted(situation: Situation, held: RowOffsets | None = None) -> Ranges:
         reached = {bucket: max(at, log[bucket].log_start) for bucket, at in reached.items() if bucket in log}
     starts = situation.starts
     return _in_log(situation, {bucket: TieredRange(min(starts.get(bucket, 0), at), at) for bucket, at in reached.items()})
+
+
+def behind_rows(situation: Situation, ranges: Ranges, held: RowOffsets) -> Ranges:
+    """The ranges of `accept` of a log table, moved on behind the rows that stand there: what is recorded may be older, where an answer was
+    lost and the markers that tell are gone.
+
+    Raises CannotReconcile for rows that may be a former partition's.
+    """
+    moved = dict(ranges)
+    for bucket, place in situation.places.items():
+        log_end, at = situation.log[bucket].log_end, ranges.get(bucket)
+        runs = [(start, min(stop, log_end)) for start, stop in held.runs(place) if start < log_end]  # others came from no log
+        stop = max((stop for _, stop in runs), default=0)
+        if stop <= (0 if at is None else at.tiered):
+            continue
+        if bucket.partition_id is not None:
+            if situation.survey.head_marker is None:
+                _check_own_partitions(situation.survey, {bucket: stop})
+            continue  # beyond what the head's marker says nothing is this partition's
+        first = max(runs[0][0], 0)  # below 0 are rows that no log has
+        moved[bucket] = TieredRange(first if at is None else min(at.start, first), stop)
+    return _in_log(situation, moved)
 
 
 def retiered(situation: Situation, held: RowOffsets, whole: RowOffsets | None = None) -> Ranges:

@@ -26,6 +26,7 @@ from tiering.lake.rules.reconcile import (
     accepted,
     adoptable,
     adopted,
+    behind_rows,
     check_own,
     check_unproved,
     emptied,
@@ -106,6 +107,8 @@ class Decider:
         match action:
             case ReconcileAction.ACCEPT:
                 ranges = accepted(situation, rows)
+                if is_log and not is_shared and (held := self._rows_if_readable(inspection)) is not None:
+                    ranges = behind_rows(situation, ranges, held)
             case ReconcileAction.RETIER if is_shared and is_log:
                 return self._retiered_rows(inspection)
             case ReconcileAction.RETIER:
@@ -184,9 +187,14 @@ class Decider:
         return self.maintenance(inspection.record).row_offsets(inspection.info, inspection.survey.view, partitions)
 
     def _held_if_readable(self, inspection: Inspection) -> RowOffsets | None:
+        """With the offsets that are known to be without rows."""
+        held = self._rows_if_readable(inspection)
+        return None if held is None else with_marked_ranges(inspection.situation, held)
+
+    def _rows_if_readable(self, inspection: Inspection) -> RowOffsets | None:
         """For an action that does not go by the rows: those that cannot be read stop it not."""
         try:
-            return with_marked_ranges(inspection.situation, self._held(inspection))
+            return self._held(inspection)
         except errors.LakewardError as error:
             _log.warning("the rows of a lake table could not be counted", table=str(inspection.info.path), error=error.message)
             return None
