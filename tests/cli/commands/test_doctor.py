@@ -35,7 +35,7 @@ def test_a_whole_deployment_is_well(lakeward: Lakeward, stocked: Deployment) -> 
     ended = lakeward("doctor", "--data", str(stocked.data.root), "--format", "json")
     verdict_rows = {(row["check"], row["verdict"]) for row in json.loads(ended.out)}
     assert ended.status == 0, ended.out
-    looked_at = ["python", "packages", "java", "plugin", "spark", "port", "service", "tables", "lake"]
+    looked_at = ["python", "packages", "java", "plugin", "spark", "port", "service", "tables", "grants", "lake"]
     assert {check for check, _ in verdict_rows} == {*looked_at, "data folder", "temporary files"}
     assert {path: path.stat().st_mtime_ns for path in stocked.data.root.rglob("VERSION")} == before
 

@@ -245,8 +245,8 @@ def test_a_statement_planned_before_a_column_changed_is_refused(server: Any, ses
         ({"uri": "http://localhost:1"}, ["spark.sql.catalog.fluss.uri", "http://localhost:1", "host:port"]),
         ({"uri": "localhost:99999"}, ["spark.sql.catalog.fluss.uri", "localhost:99999"]),
         ({"timeout": "soon"}, ["spark.sql.catalog.fluss.timeout", "'soon'", "30s"]),
-        ({"token": "secret"}, ["spark.sql.catalog.fluss.token", "not yet supported"]),
-        ({"tls-ca": "/ca.pem"}, ["spark.sql.catalog.fluss.tls-ca", "not yet supported"]),
+        ({"token": "secret"}, ["spark.sql.catalog.fluss.token is not supported", "spark.sql.catalog.fluss.token-file"]),
+        ({"tls-ca": "/ca.pem"}, ["spark.sql.catalog.fluss.tls-ca is not supported", "spark.sql.catalog.fluss.tls.ca"]),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, str], words: list[str], session: Session) -> None:

@@ -22,7 +22,8 @@ def register(app: typer.Typer) -> None:
     """Adds the command and its three parts."""
     tokens = typer.Typer(
         no_args_is_help=True,
-        help="Make, list and revoke the tokens of a service. They work, or cease to, with the next call: nothing is started again.",
+        help="Make, list and revoke the tokens of a service. They work, or cease to, with the next call: nothing is started again."
+        "\n\nExample: lakeward token create etl --data ./lakeward-data --out etl.token",
     )
     tokens.command("create")(create)
     tokens.command("list")(show)
