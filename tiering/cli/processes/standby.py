@@ -125,8 +125,8 @@ class Standby:
 
 
 _SHARED_HINT = (
-    "A standby needs a cluster and a lake that both coordinators reach, and callers that show tokens: start it with --fluss, a lake of its "
-    "own catalog, and --auth token or oidc. "
+    "A standby needs a cluster and a lake that both coordinators reach (--fluss, and a lake with a catalog of its own), and callers that "
+    "prove in each call who they are, and not by the certificate of their connection. "
     "Or stop the other coordinator, or name another database with --state."
 )
 

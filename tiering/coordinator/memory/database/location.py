@@ -25,7 +25,7 @@ def postgresql_url(text: str) -> str:
     if url.drivername not in _SCHEMES or not url.database:
         raise InvalidArgument(
             "--state is not the address of a database in PostgreSQL",
-            hint="Write it as postgresql://user@host:5432/database, the password in PGPASSWORD or ~/.pgpass. "
+            hint="Write it as postgresql://host:5432/database, the user in PGUSER and the password in PGPASSWORD or ~/.pgpass. "
             "Without --state the state is a file in the data folder.",
         )
     if find_spec("psycopg") is None:
