@@ -88,7 +88,7 @@ def test_a_leader_that_was_asleep_is_fenced_at_its_first_write(deployment: Stand
     deployment.write(tables, table, 0, 60)
     deployment.wait_tiered(table.path)
     leader.send(signal.SIGSTOP)
-    standby.wait_ready(40)
+    standby.wait_ready(120)
     deployment.uri = deployment.uri.split(",")[1]
     deployment.write(tables, table, 60, 60)
     leader.send(signal.SIGCONT)
