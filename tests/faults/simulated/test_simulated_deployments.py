@@ -48,3 +48,9 @@ def test_stories_that_once_went_wrong_end_well(seed: int, outcome: str) -> None:
 def test_accept_doubles_no_row_of_a_round_of_which_no_record_is_left() -> None:
     """Seed 34765: its acknowledgement was lost, and the markers of the lake are gone."""
     assert run_story(34_765).world.outcomes["accept reconciled"]
+
+
+@pytest.mark.parametrize("seed", [873, 1_283, 6_997])
+def test_a_round_of_an_older_tierer_and_its_successor_is_committed_by_one_of_them(seed: int) -> None:
+    """Nothing tells the two processes apart; the later one finds the round in the lake."""
+    assert run_story(seed).world.outcomes["RoundRepeated"]

@@ -69,13 +69,15 @@ def adopted(state: Round) -> Step:
 
 def _check_not_committed(state: Round) -> None:
     """Raises RoundFailed for a round that is in the lake before it wrote anything: a store that was put back to an older copy assigned it
-    again. A second snapshot of its id would pass for the first one wherever the lake is asked what became of the round."""
+    again, or two processes of a tierer without incarnations have it. A second snapshot of its id would pass for the first one wherever
+    the lake is asked what became of the round."""
     view, round_id = base_of(state).view, state.assignment.round_id
     if view is not None and any(snapshot.round_id == round_id for snapshot in view.snapshots.values()):
         raise RoundFailed(
-            f"round {round_id} is in the lake table {state.assignment.path} already: the coordinator forgot that it ended",
+            f"round {round_id} is in the lake table {state.assignment.path} already, and was begun once more",
             cause_class="RoundRepeated",
-            hint="Was the coordinator's store put back to an older copy? The next round has an id of its own.",
+            hint="Nothing is lost: the next round has an id of its own, and goes on from what the lake has. It happens where the coordinator's "
+            "store was put back to an older copy, or where two tierers of an older version run under one name.",
             table_path=state.assignment.path,
             round_id=round_id,
         )
