@@ -76,8 +76,8 @@ def _check_not_committed(state: Round) -> None:
         raise RoundFailed(
             f"round {round_id} is in the lake table {state.assignment.path} already, and was begun once more",
             cause_class="RoundRepeated",
-            hint="Nothing is lost: the next round has an id of its own, and goes on from what the lake has. It happens where the coordinator's "
-            "store was put back to an older copy, or where two tierers of an older version run under one name.",
+            hint="Nothing is lost: the next round has an id of its own, and goes on from what the lake has. It happens where the "
+            "coordinator's store was put back to an older copy, or where two tierers of an older version run under one name.",
             table_path=state.assignment.path,
             round_id=round_id,
         )
