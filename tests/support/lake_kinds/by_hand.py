@@ -19,7 +19,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.table.snapshots import Operation, ancestors_of
 from pyiceberg.types import StringType
 from pypaimon import CatalogFactory, Schema
 from pypaimon.schema.data_types import AtomicType
@@ -57,6 +57,11 @@ class LakeByHand(ABC):
     @abstractmethod
     def line(self, path: TablePath) -> list[int]:
         """The head and its ancestors that are kept, oldest first."""
+
+    def former_head(self, path: TablePath) -> int | None:
+        """What somebody would roll back to: the newest ancestor of the head; None = there is none."""
+        line = self.line(path)
+        return line[-2] if len(line) > 1 else None
 
     def head(self, path: TablePath) -> int:
         """The newest of them."""
@@ -150,6 +155,12 @@ class IcebergByHand(LakeByHand):
     def line(self, path: TablePath) -> list[int]:
         metadata = self._load(path).metadata
         return [snapshot.snapshot_id for snapshot in ancestors_of(metadata.current_snapshot(), metadata)][::-1]
+
+    def former_head(self, path: TablePath) -> int | None:
+        """Passes by what took rows out: pyiceberg rewrites in two snapshots, and the table is empty between them."""
+        metadata = self._load(path).metadata
+        former = list(ancestors_of(metadata.current_snapshot(), metadata))[1:]
+        return next((row.snapshot_id for row in former if row.summary is None or row.summary.operation is not Operation.DELETE), None)
 
     def drop(self, path: TablePath) -> None:
         self._catalog().drop_table(str(path))

@@ -64,9 +64,9 @@ class LakeDamage(StoryParts):
         return f"{path}"
 
     def roll_back(self) -> str | None:
-        if (model := self.lake_table()) is None or len(line := self.world.by_hand.line(model.info.path)) < 2:
+        if (model := self.lake_table()) is None or (former := self.world.by_hand.former_head(model.info.path)) is None:
             return None
-        self.world.by_hand.roll_back(model.info.path, line[-2])
+        self.world.by_hand.roll_back(model.info.path, former)
         return f"{model.info.path}"
 
     def remove_tags(self) -> str | None:
@@ -90,8 +90,8 @@ class LakeDamage(StoryParts):
     def compact(self, model: Model | None = None) -> str | None:
         if (model := self.lake_table(model)) is None or not self.world.by_hand.line(model.info.path):
             return None
-        if model.odd_values is not None and model.odd_values.shown_wrong:
-            return None  # what their tools show wrong they would write wrong, or not at all
+        if model.odd_values is not None and self.has_values_shown_wrong:
+            return None  # what their tools show wrong they would write wrong, or not at all; a lake table may be of a former source table
         self.world.by_hand.rewrite(model.info.path)
         return f"{model.info.path}"
 

@@ -28,6 +28,8 @@ class StoryParts:
         self.world = FolderWorld(folder, kind)
         self.world.storage.create_database("sales")
         self.models: dict[str, Model] = {}
+        self.has_values_shown_wrong = False
+        """Whether a table had values that tools of others cannot read or write."""
         self.log: list[str] = []
         self.injected: Counter[str] = Counter()
         self.numbers = itertools.count(1)

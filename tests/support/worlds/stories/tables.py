@@ -121,6 +121,7 @@ class TableSteps(StoryParts):
         spec = TableSpec(values.schema, 2, bucket_keys, properties, (values.key,) if has_primary_key else ())
         info = self.world.storage.create_table(TablePath("sales", ODD), spec)
         model = self.models[ODD] = Model(info, has_primary_key, False, odd_values=values)
+        self.has_values_shown_wrong |= values.shown_wrong
         return self._write_odd_values(model, values, next(self.numbers))
 
     def _write_odd_values(self, model: Model, values: OddValues, number: int) -> str:
