@@ -128,6 +128,14 @@ def test_the_highest_epochs_that_are_believed_leave_room_for_more(world: World) 
     assert len(lost_events(world)) == 2, "once of the table, once of the coordinator"
 
 
+def test_a_coordinator_that_had_the_same_epoch_before_is_told_apart(world: World) -> None:
+    sleeper, info = asleep(world)
+    sleeper.epoch = world.coordinator.table_records.epoch
+    former = sleeper.epoch
+    beat(sleeper, info)
+    assert world.coordinator.table_records.epoch > former
+
+
 def test_a_repeated_name_is_noted_once(world: World) -> None:
     for named in (5, 5, 6, 4):
         forged(world, 0, named)

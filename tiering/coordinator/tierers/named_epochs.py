@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from tiering.coordinator.decisions import round_lifecycle
+from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.memory.table_records import TableRecords
 
 MOST_COORDINATORS = 10**9
@@ -35,10 +36,13 @@ def heed_epochs(table_records: TableRecords, messages: Iterable[NamesEpochs]) ->
     Raises StoreError and Fenced. A table that is not known has nothing to be told: its tierer is, and gives up.
     """
     for message in messages:
-        if table_records.epoch < message.coordinator_epoch <= MOST_COORDINATORS:
-            table_records.rise_above(message.coordinator_epoch)
         record = table_records.get(message.table_id)
+        change: Change | None = None
         if record is not None and message.tiering_epoch > record.highest_epoch:
             change = round_lifecycle.heed_epoch(table_records.context(), record, message.tiering_epoch)
-            if change is not None:
-                table_records.put(change)
+        # A round that this coordinator never made, under the epoch that it has, is of another one that had it before.
+        lowest = table_records.epoch if change is None else table_records.epoch - 1
+        if lowest < message.coordinator_epoch <= MOST_COORDINATORS:
+            table_records.rise_above(message.coordinator_epoch)
+        if change is not None:
+            table_records.put(change)
