@@ -31,6 +31,23 @@ LAKE_RECORD_PREPARED = "lake_record_prepared"
 IN_COORDINATOR = (STORE_BEFORE_COMMIT, STORE_AFTER_COMMIT, ACK_STORED)
 """A state transaction before and after its COMMIT; an ack that is in the store and not in the cluster."""
 
+TAKE_OVER_LOCKED = "take_over_locked"
+TAKE_OVER_EPOCH_MADE = "take_over_epoch_made"
+TAKE_OVER_EPOCH_STORED = "take_over_epoch_stored"
+TAKE_OVER_RESTORED = "take_over_restored"
+TAKE_OVER_COMPARED = "take_over_compared"
+TAKE_OVER_SERVING = "take_over_serving"
+IN_TAKE_OVER = (
+    TAKE_OVER_LOCKED,
+    TAKE_OVER_EPOCH_MADE,
+    TAKE_OVER_EPOCH_STORED,
+    TAKE_OVER_RESTORED,
+    TAKE_OVER_COMPARED,
+    TAKE_OVER_SERVING,
+)
+"""A coordinator that has the lock and no epoch; one before and after the COMMIT of its epoch; whose records are loaded, and stored as it
+meets them; which knows the cluster's tables and does not serve yet; which serves, and no other coordinator knows where."""
+
 RECONCILE_TABLE_MADE = "reconcile_table_made"
 RECONCILE_CLAIMED = "reconcile_claimed"
 RECONCILE_SENT = "reconcile_sent"

@@ -19,6 +19,7 @@ from tiering.errors import LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import BucketKey, Offsets, TableBucket, TablePath
+from tiering.round import tierer as tierer_module
 from tiering.round.ports import ProgressReport, ProposedCommit, ReportAnswer
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
@@ -42,6 +43,7 @@ class Call:
     def wait(self, wake: threading.Event) -> bool:
         if self._answer is None:
             wake.wait(30)
+        wake.set()
         return self._answer is not None
 
     def result(self) -> pb.LakeTieringHeartbeatResponse:
@@ -184,6 +186,18 @@ def test_a_report_is_repeated_until_a_heartbeat_was_answered(coordinator: Script
     wait_for("three reports", lambda: coordinator.finished() == ["r1"] * 3)
     sequences = [request.tierer.sequence for request in coordinator.requests]
     assert sequences == sorted(set(sequences))
+
+
+def test_an_idle_tierer_pauses_after_each_heartbeat_that_failed(
+    coordinator: ScriptedCoordinator, start: Callable[[int], Tierer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tierer_module, "RETRY_MS", 3_600_000)
+    coordinator.answer = lambda request: ServiceUnreachable("nobody there")
+    tierer = start(1)
+    wait_for("a heartbeat", lambda: coordinator.requests)
+    tierer.stop()
+    wait_for("the last heartbeat", lambda: coordinator.requests[-1].stopping)
+    assert [request.stopping for request in coordinator.requests[:2]] == [False, True]
 
 
 def test_all_slots_are_filled_and_a_round_that_runs_is_not_started_again(

@@ -125,8 +125,10 @@ class Tierer:
         request, reports = self._request()
         sent_ms = self._world.clock.monotonic_ms()
         call = self._world.transport.heartbeat(request, request.max_wait_ms + ANSWER_TIMEOUT_MS)
-        if request.max_wait_ms and not call.wait(self._wake):
-            return 0  # held, and overtaken: there is something to report now
+        if request.max_wait_ms:
+            if not call.wait(self._wake):
+                return 0  # held, and overtaken: there is something to report now
+            self._take_back_wake()
         try:
             answer = call.result()
         except LakewardError as error:
@@ -138,6 +140,14 @@ class Tierer:
         started = self._start(answer)
         held_ms = self._world.clock.monotonic_ms() - sent_ms
         return 0 if started or reports else self._interval(held_ms)
+
+    def _take_back_wake(self) -> None:
+        """An answer that came wakes whoever waited for it, and is not to cut the pause after it short; a report or a stop is."""
+        self._wake.clear()
+        with self._lock:
+            reports_wait = bool(self._outbox)
+        if reports_wait or self._stopping.is_set():
+            self._wake.set()
 
     def _interval(self, held_ms: int) -> int:
         """Returns the time to the next heartbeat: an idle tierer's requests are held by the coordinator, so it need not wait; a busy one

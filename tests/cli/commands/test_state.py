@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tiering.cli.commands.state import EPOCHS_LEFT_OUT, backup, restore
+from tiering.cli.commands.state import backup, restore
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
 from tiering.coordinator.memory.sql_store import SqlStore
+from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT
 from tiering.errors import SetupError
 from tiering.files.folder_lock import FolderLock
 

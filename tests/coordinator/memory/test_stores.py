@@ -158,6 +158,55 @@ def test_every_take_over_makes_a_greater_epoch_and_fences_the_former(opened: tup
     assert len(other.load()) == 1
 
 
+def test_who_rises_to_a_higher_epoch_has_both_until_another_takes_over(opened: tuple[Store, Reopen]) -> None:
+    store, again = opened
+    first = store.take_over()
+    risen = store.rise(first, 70)
+    assert risen > 70
+    for epoch in (first, risen):
+        store.apply(epoch, Writes(events=(event(f"of {epoch}"),)))
+    other = again(store)
+    second = other.take_over()
+    assert second == risen + 1
+    for epoch in (first, risen):
+        with pytest.raises(Fenced):
+            store.apply(epoch, Writes(events=(event("late"),)))
+        with pytest.raises(Fenced):
+            store.rise(epoch, 10_000)
+    assert [event.message for event in other.events()] == [f"of {risen}", f"of {first}"]
+
+
+def test_of_two_coordinators_with_one_epoch_the_later_has_the_store(store_url: str) -> None:
+    """The database was set back to a backup under a coordinator that sleeps."""
+    sleeper = SqlStore(store_url)
+    epoch = sleeper.take_over()
+    engine = sql_schema.open_engine(store_url)
+    with engine.begin() as connection:
+        connection.execute(sa.update(sql_schema.owner).values(epoch=epoch - 1))
+    engine.dispose()
+    other = SqlStore(store_url)
+    assert other.take_over() == epoch
+    with pytest.raises(Fenced, match="another coordinator took over"):
+        sleeper.apply(epoch, Writes(events=(event("late"),)))
+    other.apply(epoch, Writes(events=(event("of the owner"),)))
+    assert [event.message for event in other.events()] == ["of the owner"]
+    for store in (sleeper, other):
+        store.close()
+
+
+def test_who_slept_before_its_take_over_pushes_nobody_out(store_url: str) -> None:
+    sleeper, other = SqlStore(store_url), SqlStore(store_url)
+    sleeper.look_at_owner()
+    epoch = other.take_over()
+    with pytest.raises(Fenced, match="while this one was about to"):
+        sleeper.take_over()
+    other.apply(epoch, Writes(events=(event("of the owner"),)))
+    sleeper.look_at_owner()
+    assert sleeper.take_over() == epoch + 1
+    for store in (sleeper, other):
+        store.close()
+
+
 def test_rounds_and_grants_come_newest_first_and_by_table(store: Store) -> None:
     rows = tuple(round_record(number, table_id=number % 2) for number in range(1, 6))
     store.apply(store.take_over(), Writes(rounds=rows, commits=tuple(commit_record(number) for number in range(1, 4))))

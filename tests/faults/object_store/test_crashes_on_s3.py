@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from support.faulty.deployment import ACCOUNTS, ORDERS
+from support.faulty.deployment import ACCOUNTS, ENDED_SECONDS, ORDERS
 from support.lake_kinds.kinds import ICEBERG
 from support.object_store.deployment import DeploymentOnS3
 from support.object_store.scene import Scene
@@ -24,7 +24,7 @@ def test_a_tierer_killed_anywhere_in_its_round_leaves_everything_once(scene: Sce
     for point in points:
         ours.write()
         doomed = ours.start_inline_tierer("doomed", crash_point=point)
-        assert doomed.wait_ended(60) == -signal.SIGKILL
+        assert doomed.wait_ended(ENDED_SECONDS) == -signal.SIGKILL
     ours.write()
     ours.start_inline_tierer("next")
     ours.settle()
@@ -44,8 +44,7 @@ def test_a_coordinator_killed_in_a_sweep_deletes_the_rest_when_it_is_called_agai
     ours = scene.deployment
     for point in points:
         ours.write()
-        doomed = ours.start_inline_tierer("doomed", crash_point=crash_points.AFTER_FILES)
-        assert doomed.wait_ended(60) == -signal.SIGKILL
+        ours.leave_dead_files()
         tierer = ours.start_inline_tierer("next")
         ours.settle()
         left = dead_files(ours)
@@ -56,7 +55,7 @@ def test_a_coordinator_killed_in_a_sweep_deletes_the_rest_when_it_is_called_agai
         dying.wait_ready()
         with LakewardClient(ours.uri) as client, pytest.raises(LakewardError):
             client.sweep_lake(ORDERS, older_than_ms=0)
-        assert dying.wait_ended(30) == -signal.SIGKILL
+        assert dying.wait_ended(ENDED_SECONDS) == -signal.SIGKILL
         assert len(dead_files(ours)) == (len(left) - 1 if point == crash_points.SWEEP_DELETING else 0)
 
         ours.start_coordinator(port=ours.port)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.faulty.deployment import ORDERS, FaultyDeployment
+from support.faulty.deployment import ENDED_SECONDS, ORDERS, FaultyDeployment
 from support.lake_kinds.kinds import ICEBERG
 from support.running.processes import wait_for
 from tiering import crash_points
@@ -26,7 +26,7 @@ def dying(scene: FaultyDeployment, point: str, call: Callable[[LakewardClient], 
     doomed.wait_ready()
     with LakewardClient(scene.uri) as client, pytest.raises(LakewardError):
         call(client)
-    assert doomed.wait_ended(10) == -signal.SIGKILL
+    assert doomed.wait_ended(ENDED_SECONDS) == -signal.SIGKILL
     scene.start_coordinator(port=scene.port)
 
 
@@ -41,8 +41,7 @@ def dead_files(scene: FaultyDeployment) -> set[Path]:
 def test_a_coordinator_killed_in_a_sweep_deletes_the_rest_when_it_is_called_again(scene: FaultyDeployment, points: Sequence[str]) -> None:
     for point in points:
         scene.write()
-        doomed = scene.start_inline_tierer("doomed", crash_point=crash_points.AFTER_FILES)
-        assert doomed.wait_ended(30) == -signal.SIGKILL
+        scene.leave_dead_files()
         tierer = scene.start_inline_tierer("next")
         scene.settle()
         left = dead_files(scene)

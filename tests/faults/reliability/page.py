@@ -37,6 +37,9 @@ PROMISES = (
     ("It holds on real files of Iceberg and Paimon, with a file system that fails.", "tests/faults/simulated/test_fuzzed_stories.py"),
     ("It holds where another tiering service works on the same tables.", "tests/faults/beside_flink/test_random_stories.py"),
     ("A process that is killed at any named point leaves nothing that stops the next.", "tests/faults/test_crashes.py"),
+    ("A coordinator that dies while it takes over leaves it to the next.", "tests/faults/processes/test_killed_take_overs.py"),
+    ("The state store's database may be gone under load; what goes on is what was there.", "tests/faults/database/test_database_outage.py"),
+    ("A state store that is lost, or set back, takes history along and no row.", "tests/faults/processes/test_lost_state.py"),
     ("Nothing that a snapshot names, or a commit may still name, is deleted.", "tests/faults/simulated/test_simulated_rounds.py"),
     (
         "Once a fault is over, every healthy table is tiered by itself, in bounded time.",

@@ -52,6 +52,7 @@ HARNESSES = (
     Harness("model", "faults.model", ("--minutes", "2")),
     Harness("random users", "faults.random_users", ("--minutes", "3")),
     Harness("real processes", "faults.processes", ("--faults", "6"), 10),
+    Harness("the database gone for a minute", "faults.database", ("--away-seconds", "60")),
 )
 
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from support.clusters.fluss_tables import FlussTables
+from support.running.cluster_of_processes import wait_stopped, wake
 from support.running.fluss_deployment import FlussDeployment, make_orders
 from support.running.postgresql import PostgresqlServer, postgresql_server
 from support.running.processes import Process, wait_for
+from tiering import crash_points
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.client import LakewardClient
 
 TAKEN_OVER_SECONDS = 5
+ENDED_SECONDS = 180
+"""Of what takes some ten seconds where nothing else runs."""
 
 
 @dataclass
@@ -81,6 +85,49 @@ def test_a_standby_passes_calls_on_and_takes_over_when_the_leader_is_killed(depl
     print(f"took over in {taken_over:.2f} s, next round after {time.monotonic() - killed:.2f} s")
 
 
+@pytest.mark.parametrize("points", [crash_points.IN_TAKE_OVER], ids=["take-over"])
+def test_a_standby_that_dies_in_its_take_over_leaves_it_to_the_next(
+    deployment: StandbyDeployment, tables: FlussTables, points: Sequence[str]
+) -> None:
+    leader = deployment.start_member("first")
+    deployment.uri = leader.wait_ready()
+    deployment.start_inline_tierer("only")
+    table = make_orders(tables, "standby_dies")
+    for number, point in enumerate(points):
+        doomed = deployment.start_member("second", **{crash_points.VARIABLE: point})
+        doomed.wait_standing_by()
+        deployment.write(tables, table, number * 60, 60)
+        leader.send(signal.SIGKILL)
+        assert doomed.wait_ended(ENDED_SECONDS) == -signal.SIGKILL
+        leader = deployment.start_member("first", port=deployment.port)
+        leader.wait_ready()
+    deployment.wait_tiered(table.path)
+    deployment.assert_exact(table.path, len(points) * 60)
+
+
+@pytest.mark.parametrize("point", [crash_points.TAKE_OVER_LOCKED, crash_points.TAKE_OVER_RESTORED])
+def test_a_standby_that_falls_asleep_in_its_take_over_pushes_nobody_out(
+    deployment: StandbyDeployment, tables: FlussTables, point: str
+) -> None:
+    leader = deployment.start_member("first")
+    first = leader.wait_ready()
+    sleeper = deployment.start_member("second", **{crash_points.VARIABLE: f"{point}:stop"})
+    sleeper.wait_standing_by()
+    leader.send(signal.SIGKILL)
+    wait_stopped(sleeper)
+    third = deployment.start_member("third", port=int(first.rpartition(":")[2]))
+    deployment.uri = third.wait_ready(ENDED_SECONDS)
+    deployment.start_inline_tierer("only")
+    table = make_orders(tables, f"sleeps_at_{point}")
+    wake(sleeper)
+    assert sleeper.wait_ended(ENDED_SECONDS) != 0
+    assert "another coordinator took over the store" in sleeper.output()
+    deployment.write(tables, table, 0, 60)
+    deployment.wait_tiered(table.path)
+    deployment.assert_exact(table.path, 60)
+    assert third.popen.poll() is None
+
+
 def test_a_leader_that_was_asleep_is_fenced_at_its_first_write(deployment: StandbyDeployment, tables: FlussTables) -> None:
     leader, standby = deployment.start_both()
     deployment.start_inline_tierer("only")
@@ -88,11 +135,11 @@ def test_a_leader_that_was_asleep_is_fenced_at_its_first_write(deployment: Stand
     deployment.write(tables, table, 0, 60)
     deployment.wait_tiered(table.path)
     leader.send(signal.SIGSTOP)
-    standby.wait_ready(120)
+    standby.wait_ready(ENDED_SECONDS)
     deployment.uri = deployment.uri.split(",")[1]
     deployment.write(tables, table, 60, 60)
     leader.send(signal.SIGCONT)
-    assert leader.wait_ended(20) != 0
+    assert leader.wait_ended(ENDED_SECONDS) != 0
     assert "another coordinator took over the store" in leader.output()
     deployment.wait_tiered(table.path)
     deployment.assert_exact(table.path, 120)

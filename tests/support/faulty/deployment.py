@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from support.lake_kinds.kinds import ICEBERG
 from support.lakes.lake_proof import assert_chain, marker_of
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import wait_for
+from tiering import crash_points
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.cluster.writable import TableSpec
@@ -26,6 +28,8 @@ ACCOUNTS = TablePath("sales", "accounts")
 ACCOUNT_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
 SETTLED_SECONDS = 150
 """After the last fault: back-offs, a lease of `inline_tierer`, and a machine on which much else runs."""
+ENDED_SECONDS = 60
+"""Of a process that kills itself, on such a machine."""
 ROWS = 30
 KEYS = 20
 OPEN_ROUND_STATES = ("QUEUED", "RUNNING")
@@ -79,6 +83,17 @@ class FaultyDeployment(Deployment):
                 cluster.take_kv_snapshots(ACCOUNTS)
 
         return [partial(self.append, ORDERS, start, ROWS), change_accounts, take_snapshots]
+
+    def leave_dead_files(self) -> None:
+        """Kills a tierer in a round of orders whose files are all written.
+
+        A tierer runs rounds of both tables at once, and would die with the first that has its files.
+        """
+        with self.client() as client:
+            client.pause_tiering(ACCOUNTS)
+            doomed = self.start_inline_tierer("doomed", crash_point=crash_points.AFTER_FILES)
+            assert doomed.wait_ended(ENDED_SECONDS) == -signal.SIGKILL
+            client.resume_tiering(ACCOUNTS)
 
     def settle(self, seconds: float = SETTLED_SECONDS) -> None:
         """Waits until both tables are tiered, and asserts that everything is in the lake once and that `sys` says so."""

@@ -49,10 +49,10 @@ class PostgresqlServer:
         subprocess.run(create, check=True, capture_output=True, env={**os.environ, "PGPASSWORD": PASSWORD})
         return self.url.removesuffix(DATABASE) + name
 
-    def stop(self) -> None:
-        """Ends every session at once; harmless to repeat."""
+    def stop(self, *, immediate: bool = False) -> None:
+        """Ends every session at once; harmless to repeat. `immediate`: without a last word, as `pg_ctl stop -m immediate`."""
         if self.process is not None:
-            self.process.send_signal(signal.SIGINT)  # its fast shutdown
+            self.process.send_signal(signal.SIGQUIT if immediate else signal.SIGINT)  # the latter is its fast shutdown
             self.process.wait(60)
             self.process = None
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
 from tiering.coordinator.memory.history import HistoryBounds, HistoryRange
-from tiering.coordinator.memory.store import Writes
+from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
 from tiering.errors import Fenced
 from tiering.pace import Rest, no_rest
 from tiering.validate.results import CheckResult
@@ -28,6 +28,8 @@ class MemoryStore:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._epoch = 0
+        self._own = {0}
+        """Epochs of the coordinator that has the store."""
         self._tables: dict[int, TableRecord] = {}
         self._rounds: dict[str, RoundRecord] = {}
         self._commits: dict[str, LakeCommitRecord] = {}
@@ -40,6 +42,14 @@ class MemoryStore:
     def take_over(self) -> int:
         with self._lock:
             self._epoch += 1
+            self._own = {self._epoch}
+            return self._epoch
+
+    def rise(self, coordinator_epoch: int, above: int) -> int:
+        with self._lock:
+            self._check(coordinator_epoch)
+            self._epoch = above + EPOCHS_LEFT_OUT
+            self._own |= {self._epoch}
             return self._epoch
 
     def load(self) -> Sequence[TableRecord]:
@@ -139,7 +149,7 @@ class MemoryStore:
         """Nothing to let go of."""
 
     def _check(self, coordinator_epoch: int) -> None:
-        if coordinator_epoch != self._epoch:
+        if coordinator_epoch not in self._own:
             raise Fenced(
                 f"another coordinator took over the store: its epoch is {self._epoch}, ours {coordinator_epoch}",
                 hint="Run one coordinator a store; this one stops.",

@@ -13,8 +13,6 @@ import typer
 from tiering.cli.terminal.options import DataOption
 from tiering.errors import SetupError
 
-EPOCHS_LEFT_OUT = 1_000
-"""A restored store goes on that many coordinator epochs later: a coordinator that ran since, and still sleeps, has none of these."""
 PUT_ASIDE = ".before-restore"
 
 FileArgument = Annotated[Path, typer.Argument(help="The file of the backup.")]
@@ -56,6 +54,7 @@ def restore(file: FileArgument, data: DataOption = Path("lakeward-data")) -> Non
     Example: lakeward state restore state-2026-11-24.db --data ./lakeward-data
     """
     from tiering.cli.processes.data_folder import open_data_folder
+    from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT
     from tiering.files.folder_lock import FolderLock
 
     source = file.expanduser()

@@ -181,7 +181,7 @@ class _Lead:
             yield
             return
         address = advertised(settings.host, server.port, settings.advertise)
-        leader = Leader(coordinator.table_records.epoch, address, coordinator.cluster.cluster_id)
+        leader = lambda: Leader(coordinator.table_records.epoch, address, coordinator.cluster.cluster_id)  # noqa: E731
         beating = asyncio.create_task(beat(self.store, self.lock, leader, server.fence))
         try:
             yield

@@ -82,11 +82,16 @@ class Standby:
     async def _acquired(self, stopping: asyncio.Event, patience: float) -> bool:
         loop = asyncio.get_running_loop()
         end = loop.time() + patience
-        while not await asyncio.to_thread(self._lock.acquire):
+        while not await asyncio.to_thread(self._try_to_lead):
             if stopping.is_set() or loop.time() >= end:
                 return False
             await asyncio.sleep(LOOK_SECONDS)
         return True
+
+    def _try_to_lead(self) -> bool:
+        """Whether it got the lock. Whoever takes the store over after this look is not pushed out by a coordinator that slept over it."""
+        self._store.look_at_owner()
+        return self._lock.acquire()
 
     async def _stood_by(self, server: ForwardingServer, address: str, stopping: asyncio.Event) -> bool:
         """Whether it leads now; False if `stopping` was set before."""
@@ -95,7 +100,7 @@ class Standby:
         warned = False
         while not stopping.is_set():
             try:
-                if await asyncio.to_thread(self._lock.acquire):
+                if await asyncio.to_thread(self._try_to_lead):
                     _log.warning("the coordinator that led is gone: this one takes over")
                     return True
                 await self._look(server)
@@ -142,12 +147,12 @@ def refusal(is_embedded: bool, has_own_lake: bool, knows_by_certificate: bool) -
     return None
 
 
-async def beat(store: SqlStore, lock: LeaderLock, leader: Leader, fenced: Callable[[Fenced], None]) -> None:
-    """Shows that this coordinator leads, until it is cancelled or another one took over, which `fenced` hears."""
+async def beat(store: SqlStore, lock: LeaderLock, leader: Callable[[], Leader], fenced: Callable[[Fenced], None]) -> None:
+    """Shows that this coordinator leads, as `leader` says now, until it is cancelled or another one took over, which `fenced` hears."""
     warned = False
     while True:
         try:
-            await asyncio.to_thread(_beat_once, store, lock, leader)
+            await asyncio.to_thread(_beat_once, store, lock, leader())
             warned = False
         except Fenced as error:
             fenced(error)

@@ -135,7 +135,7 @@ def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> C
         table_id=record.table_id,
         database_name=record.database_name,
         table_name=record.table_name,
-        tiering_epoch=record.tiering_epoch + 1,
+        tiering_epoch=record.highest_epoch + 1,
         coordinator_epoch=ctx.coordinator_epoch,
         trigger=Trigger.CALL if call else trigger,
         state=RoundState.QUEUED,

@@ -26,6 +26,12 @@ from tiering.coordinator.decisions.records import (
 from tiering.model.rounds import RoundMode, RoundProgress, RoundState, RoundStats
 from tiering.model.states import TableState
 
+STATE_LOST = "STATE_LOST"
+"""The event of a state store that knows less than the lake, or than a tierer."""
+
+MOST_ROUNDS = 10**12
+"""A round each millisecond for thirty years. Epochs are numbers of 64 bits."""
+
 
 @dataclass(frozen=True)
 class RoundRef:
@@ -401,17 +407,40 @@ def catch_up(ctx: Context, change: Change, marker_epoch: int | None) -> Change:
     if marker_epoch is None or marker_epoch <= known:
         return change
     why = f"the lake's marker has epoch {marker_epoch}, the state store knew of {known}: it was lost, or is from a backup"
-    change = replace(change, durable=True).update(tiering_epoch=marker_epoch).note(ctx, "STATE_LOST", why, Level.WARN, known_epoch=known)
-    current = change.record.round
+    change = replace(change, durable=True).update(tiering_epoch=marker_epoch).note(ctx, STATE_LOST, why, Level.WARN, known_epoch=known)
     if change.record.running is not None:
         return _start_anew(ctx, change.record, why).after(change)
-    if change.record.state is TableState.PENDING and current is not None:
-        since = change.record.pending_since
-        queued = replace(current, round_id=ctx.new_round_id, tiering_epoch=marker_epoch + 1)
-        change = end_round(change, ctx, RoundState.FENCED)
-        change = change.update(round=queued, tiering_epoch=queued.tiering_epoch, pending_since=since)
-        return replace(change, rounds={**change.rounds, queued.round_id: queued})
-    return change
+    return _queue_above(change, ctx)
+
+
+def heed_epoch(ctx: Context, record: TableRecord, named: int) -> Change | None:
+    """What follows from an epoch that a tierer named of the table; None = nothing, for it is none above those known here.
+
+    One above says that the store was lost, or set back to a backup, while the tierer's round ran. Rounds that are queued from then on have
+    epochs above it, and one that is queued already is queued anew; so whatever is assigned later cannot be taken for the tierer's round.
+    The round that runs now goes on: it has an epoch and an id of its own, its commit is decided by the compare-and-set, and whoever names a
+    number must not be able to end it. That is also all that a made-up number does: a gap. It is believed up to `MOST_ROUNDS`, which no
+    table reaches and from which on there is room for more than any table has.
+    """
+    if not record.highest_epoch < named <= MOST_ROUNDS:
+        return None
+    change = Change(record).update(named_epoch=named)
+    if record.named_epoch <= record.tiering_epoch:  # else it is known already, and only by how much is new
+        why = f"a tierer runs a round with epoch {named}, the state store knew of {record.tiering_epoch}: it was lost, or is from a backup"
+        change = change.note(ctx, STATE_LOST, why, Level.WARN, known_epoch=record.tiering_epoch)
+    return _queue_above(change, ctx)
+
+
+def _queue_above(change: Change, ctx: Context) -> Change:
+    """The change with a round that is queued under a new id, and an epoch above all that are known, in its place."""
+    record, current = change.record, change.record.round
+    if record.state is not TableState.PENDING or current is None:
+        return change
+    since = record.pending_since
+    queued = replace(current, round_id=ctx.new_round_id, tiering_epoch=record.highest_epoch + 1)
+    change = end_round(change, ctx, RoundState.FENCED)
+    change = change.update(round=queued, tiering_epoch=queued.tiering_epoch, pending_since=since)
+    return replace(change, rounds={**change.rounds, queued.round_id: queued})
 
 
 def _leave_tierer(ctx: Context, record: TableRecord, why: str) -> Change:

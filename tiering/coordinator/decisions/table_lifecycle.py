@@ -40,6 +40,7 @@ def discover(ctx: Context, info: TableInfo, earlier: TableRecord | None = None) 
         state=None,
         status_time=ctx.now.wall,
         tiering_epoch=earlier.tiering_epoch if earlier else 0,
+        named_epoch=earlier.named_epoch if earlier else 0,
         # A table that seems to be made in the future is due as one made now.
         due_deadline=min(ctx.now.from_wall(since), ctx.now.steady) + timedelta(milliseconds=info.freshness_ms),
         last_tiered_time=earlier.last_tiered_time if earlier else None,

@@ -25,7 +25,10 @@ owner = sa.Table(
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("epoch", sa.Integer, nullable=False),
     sa.Column("writes", sa.BigInteger, nullable=False),
+    sa.Column("holder", sa.String(64)),
 )
+"""One row. `holder` is a random name that each take-over leaves: of two coordinators with one epoch, as after the store was set back to a
+backup, it tells which one has the store."""
 tables = sa.Table(
     "lakeward_tables",
     _metadata,

@@ -1,17 +1,19 @@
 """The store on SQL: SQLite in the data folder by default, PostgreSQL by URL.
 
 Each record is one JSON column beside the columns that queries need. Every transaction begins by updating the one row
-that holds the coordinator epoch, on the condition that the epoch is still ours: that takes the write lock and fences in
-one step, in any database. Rows are replaced by delete and insert, which every database spells alike.
+that holds the coordinator epoch, on the condition that the epoch and the random name beside it are still ours: that takes
+the write lock and fences in one step, in any database. Rows are replaced by delete and insert, which every database spells alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import sqlalchemy as sa
 from pydantic import TypeAdapter, ValidationError
@@ -23,7 +25,7 @@ from tiering.coordinator.memory import sql_history, sql_pruning
 from tiering.coordinator.memory import sql_schema as schema
 from tiering.coordinator.memory.database import leader as leaders
 from tiering.coordinator.memory.history import PAGE_ROWS, HistoryBounds, HistoryRange
-from tiering.coordinator.memory.store import Writes
+from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
 from tiering.errors import Fenced, SetupError, StoreError
 from tiering.instants import to_microseconds
 from tiering.pace import Rest, no_rest
@@ -50,10 +52,27 @@ def sqlite_url(path: Path) -> str:
     return sa.URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
 
 
+@dataclass
+class _Claim:
+    """What a take-over made this process's: the name that it left in the store, and its epochs."""
+
+    holder: str
+    epochs: frozenset[int]
+
+
+_TAKEN_OVER = "another coordinator took over the store: epoch {} is not the current one any more"
+
+
+def _fenced(message: str) -> Fenced:
+    return Fenced(message, hint="Run one coordinator a store; this one stops.")
+
+
 class SqlStore:
     """See `Store`. Opening makes the tables; a store of a newer version is refused (SetupError)."""
 
     def __init__(self, url: str) -> None:
+        self._claims: dict[int, _Claim] = {}
+        self._seen_epoch: int | None = None
         with _border("open"):
             self._engine = schema.open_engine(url)
             schema.prepare(self._engine)
@@ -62,16 +81,42 @@ class SqlStore:
     def for_reading(cls, file: Path) -> SqlStore:
         """Opens a store in SQLite that another process owns: read while nothing runs, or beside them. Writes fail. Raises SetupError."""
         store = cls.__new__(cls)
-        store._engine = schema.open_for_reading(file)
+        store._engine, store._claims, store._seen_epoch = schema.open_for_reading(file), {}, None
         return store
 
     def take_over(self) -> int:
+        crash_points.reach(crash_points.TAKE_OVER_LOCKED)
         with _border("take over"), self._engine.begin() as connection:
-            connection.execute(sa.update(schema.owner).values(epoch=schema.owner.c.epoch + 1))
+            holder = uuid4().hex
+            taken = sa.update(schema.owner).values(epoch=schema.owner.c.epoch + 1, holder=holder)
+            if self._seen_epoch is not None:
+                taken = taken.where(schema.owner.c.epoch == self._seen_epoch)
+            if not connection.execute(taken).rowcount:
+                raise _fenced("another coordinator took over the store while this one was about to")
             epoch = int(connection.execute(sa.select(schema.owner.c.epoch)).scalar_one())
+            self._claims[epoch] = _Claim(holder, frozenset({epoch}))
             # Only now: until here an older version may have gone on to write.
             sql_history.complete(connection)
-            return epoch
+            crash_points.reach(crash_points.TAKE_OVER_EPOCH_MADE)
+        crash_points.reach(crash_points.TAKE_OVER_EPOCH_STORED)
+        return epoch
+
+    def look_at_owner(self) -> None:
+        """Notes whose store it is: `take_over` is refused (Fenced) if another coordinator took over after this look.
+
+        Who looks before he takes the lock, and falls asleep with it, does not push out the one that got it meanwhile.
+        """
+        with _border("read"), self._engine.connect() as connection:
+            self._seen_epoch = int(connection.execute(sa.select(schema.owner.c.epoch)).scalar_one())
+
+    def rise(self, coordinator_epoch: int, above: int) -> int:
+        claim, risen = self._claim(coordinator_epoch), above + EPOCHS_LEFT_OUT
+        # Before the write: whatever becomes of that, this coordinator has both epochs, in all its threads.
+        claim.epochs |= {risen}
+        self._claims[risen] = claim
+        with self._owned(coordinator_epoch) as connection:
+            connection.execute(sa.update(schema.owner).values(epoch=risen))
+        return risen
 
     def leader(self) -> leaders.Leader | None:
         """Which coordinator leads, or led last; None = nobody did since there is this table."""
@@ -181,13 +226,17 @@ class SqlStore:
     @contextmanager
     def _owned(self, coordinator_epoch: int) -> Iterator[sa.Connection]:
         with _border("write"), self._engine.begin() as connection:
-            touched = connection.execute(_TOUCH, {"ours": coordinator_epoch})
+            claim = self._claim(coordinator_epoch)
+            touched = connection.execute(_TOUCH, {"our_name": claim.holder, "ours": list(claim.epochs)})
             if touched.rowcount != 1:
-                raise Fenced(
-                    f"another coordinator took over the store: epoch {coordinator_epoch} is not the current one any more",
-                    hint="Run one coordinator a store; this one stops.",
-                )
+                raise _fenced(_TAKEN_OVER.format(coordinator_epoch))
             yield connection
+
+    def _claim(self, coordinator_epoch: int) -> _Claim:
+        claim = self._claims.get(coordinator_epoch)
+        if claim is None:
+            raise _fenced(_TAKEN_OVER.format(coordinator_epoch))
+        return claim
 
     def _first(self, query: sa.Select[Any], adapter: TypeAdapter[Row]) -> Row | None:
         with _border("read"), self._engine.connect() as connection:
@@ -249,7 +298,11 @@ _COMMITS = _ReplacedRows(schema.commits, "round_id")
 _OPERATIONS = _ReplacedRows(schema.operations, "idempotency_key")
 _ERRORS = _ReplacedRows(schema.errors, "error_key")
 _ADD_EVENTS = sa.insert(schema.events)
-_TOUCH = sa.update(schema.owner).where(schema.owner.c.epoch == sa.bindparam("ours")).values(writes=schema.owner.c.writes + 1)
+_TOUCH = (
+    sa.update(schema.owner)
+    .where(schema.owner.c.holder == sa.bindparam("our_name"), schema.owner.c.epoch.in_(sa.bindparam("ours", expanding=True)))
+    .values(writes=schema.owner.c.writes + 1)
+)
 
 
 def _sortable(time: datetime) -> int:

@@ -1,7 +1,8 @@
 """The interface of the stores in which the coordinator keeps its records.
 
 One coordinator owns a store at a time. `take_over` makes the next coordinator epoch; every write names the epoch it was
-made under and is refused (Fenced) once another coordinator took over. A write is atomic: all of it or nothing.
+made under and is refused (Fenced) once another coordinator took over: also one that has the same epoch in a store that was set
+back to a backup, for each take-over has a random name beside its number. A write is atomic: all of it or nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, Lake
 from tiering.coordinator.memory.history import History, HistoryBounds
 from tiering.pace import Rest, no_rest
 from tiering.validate.results import CheckResult
+
+EPOCHS_LEFT_OUT = 1_000
+"""What goes on where a store was lost or restored does so that many coordinator epochs later: versions before the random names know a
+coordinator that sleeps by its number alone."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,13 @@ class Store(History, Protocol):
 
     def take_over(self) -> int:
         """The next coordinator epoch, from now on the only one that may write."""
+        ...
+
+    def rise(self, coordinator_epoch: int, above: int) -> int:
+        """A coordinator epoch above `above` for the coordinator that has this one: both are its own from then on, no other's.
+
+        Raises Fenced if another coordinator took over.
+        """
         ...
 
     def load(self) -> Sequence[TableRecord]:

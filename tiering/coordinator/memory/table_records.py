@@ -15,11 +15,13 @@ from datetime import timedelta
 
 import structlog
 
+from tiering import crash_points
 from tiering.clock import Clock, Ids
 from tiering.coordinator.decisions import table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.moment import Moment, Timebase
-from tiering.coordinator.decisions.records import EventRecord, OperationRecord, TableRecord
+from tiering.coordinator.decisions.records import EventRecord, Level, OperationRecord, TableRecord
+from tiering.coordinator.decisions.round_lifecycle import STATE_LOST
 from tiering.coordinator.memory.deadlines import Deadlines
 from tiering.coordinator.memory.history import HistoryBounds
 from tiering.coordinator.memory.record_index import RecordIndex, waits
@@ -72,6 +74,7 @@ class TableRecords:
         with self.changing():
             ctx = self.context()
             self.put(*[table_lifecycle.restore(ctx, record) for record in store.load()])
+        crash_points.reach(crash_points.TAKE_OVER_RESTORED)
 
     def now(self) -> Moment:
         return self._timebase.now()
@@ -206,6 +209,16 @@ class TableRecords:
         if durable:
             self.wake_ups.notify()
 
+    def rise_above(self, named: int) -> None:
+        """Goes on under a coordinator epoch above `named`, which is above this one: durably, when it returns. Call it inside `changing`."""
+        former = self.epoch
+        with self._storing():
+            self.epoch = self.store.rise(former, named)
+        message = (
+            f"a tierer was assigned a round by coordinator {named}, this one was {former}: the state store was lost, or is from a backup"
+        )
+        self.put(events=[EventRecord(self.now().wall, Level.WARN, STATE_LOST, message, details={"coordinator_epoch": self.epoch})])
+
     def prune(self, rest: Rest = no_rest) -> None:
         """Forgets what the options do not keep, also the records of dropped tables; in pieces, with rests before them.
 
@@ -257,8 +270,14 @@ class TableRecords:
         self._doubtful = False
 
     def _apply(self, writes: Writes) -> None:
-        try:
+        with self._storing():
             self.store.apply(self.epoch, writes)
+
+    @contextmanager
+    def _storing(self) -> Iterator[None]:
+        """Notes that another coordinator took over, and that nobody knows what became of a write."""
+        try:
+            yield
         except Fenced as error:
             self.fenced = error
             self.wake_ups.notify()

@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc.aio
 
+from tiering import crash_points
 from tiering.coordinator.server.background import Background
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.health import HealthService, add_to_server
@@ -111,5 +112,7 @@ async def serve(
             f"port {port} on {host} cannot be had: it is in use, or not allowed", hint="Choose another port; 0 picks a free one."
         ) from error
     await asyncio.to_thread(coordinator.discovery.run_quietly)
+    crash_points.reach(crash_points.TAKE_OVER_COMPARED)
     await server.start()
+    crash_points.reach(crash_points.TAKE_OVER_SERVING)
     return RunningServer(server, coordinator, pools, health, host, bound)

@@ -34,6 +34,7 @@ from tiering.coordinator.tierers.messages import (
     round_ref_from_pb,
     text_offsets_from_pb,
 )
+from tiering.coordinator.tierers.named_epochs import heed_epochs
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.rules.base_check import Base
@@ -153,6 +154,8 @@ class Commits:
 
     def acknowledge(self, ref: RoundRef) -> LakeContents:
         """Reads the lake, records what it holds and tells the cluster."""
+        with self._table_records.changing():
+            heed_epochs(self._table_records, [ref])
         self._check_known(ref)
         with self.table_lock(ref.table_id):
             record = self._live(ref)
@@ -320,6 +323,8 @@ class Commits:
         return info
 
     def _current(self, ref: RoundRef) -> TableRecord:
+        """The record of the running round. Call it inside `changing`. Raises Fenced or UnknownTable."""
+        heed_epochs(self._table_records, [ref])
         record = self._table_records.get(ref.table_id)
         if record is None or not round_lifecycle.is_current(record, ref):
             raise round_lifecycle.fenced_error(record, ref)

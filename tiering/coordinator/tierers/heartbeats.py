@@ -32,6 +32,7 @@ from tiering.coordinator.tierers.messages import (
     passed_head_from_pb,
     report_ref_from_pb,
 )
+from tiering.coordinator.tierers.named_epochs import heed_epochs
 from tiering.model.rounds import RoundState
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.common_pb2 import PbError
@@ -87,6 +88,7 @@ class Heartbeats:
         tierer, forced_tables = request.tierer, set(request.force_finished_tables)
         with self._table_records.changing(), self._table_records.together():  # one sync of the disk, not one a report
             sender = self._meet(request)
+            heed_epochs(self._table_records, (*request.failed_tables, *request.tiering_tables, *request.finished_tables))
             response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch, fenced=sender.tierer.fenced)
             response.failed_table_resp.extend(self._fail(report, tierer) for report in request.failed_tables)
             response.tiering_table_resp.extend(self._renew(report, tierer) for report in request.tiering_tables)

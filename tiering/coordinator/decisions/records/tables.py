@@ -133,10 +133,17 @@ class TableRecord:
     """How long its latest rounds took that committed, but for those of a backlog."""
     recent_waits_ms: tuple[int, ...] = ()
     """How long these waited for a slot."""
+    named_epoch: int = 0
+    """The highest tiering epoch above its own that a tierer named: rounds that are queued from then on are above it."""
 
     @property
     def path(self) -> TablePath:
         return TablePath(self.database_name, self.table_name)
+
+    @property
+    def highest_epoch(self) -> int:
+        """No round of the table that anybody knows of has a higher one; the next one has."""
+        return max(self.tiering_epoch, self.named_epoch)
 
     @property
     def granted(self) -> bool:
