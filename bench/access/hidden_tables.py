@@ -65,13 +65,11 @@ def main() -> None:
         for path in (TablePath("sales", "orders"), *(pair[0] for pair in PAIRS.values())):
             service.ensure_table(path)
         with grpc.insecure_channel(service.running.uri) as channel:
-            for name, call in naming_calls(service, channel):
-                if only and not only & {name, name.partition("/")[2], name.removeprefix("CALL ").removesuffix(" (SQL)")}:
-                    continue
-                for where, (hidden, unknown) in PAIRS.items():
-                    table_id = service.ensure_table(hidden).table_id
-                    row = compare(call, (hidden, table_id), (unknown, NO_TABLE_ID), arguments.calls)
-                    figures.append({"call": name, "where": where, **row})
+            for where, (hidden, unknown) in PAIRS.items():
+                pair = (hidden, service.ensure_table(hidden).table_id), (unknown, NO_TABLE_ID)
+                for name, call in naming_calls(service, channel, where):
+                    if not only or only & {name, name.partition("/")[2], name.removeprefix("CALL ").removesuffix(" (SQL)")}:
+                        figures.append({"call": name, "where": where, **compare(call, *pair, arguments.calls)})
     table = Table(title=f"medians of {arguments.calls:,} calls, in microseconds")
     for title in ("call", "where", "hidden", "unknown", "difference", "same text"):
         table.add_column(title, justify="left" if title in ("call", "where") else "right")

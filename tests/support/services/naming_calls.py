@@ -26,9 +26,10 @@ forbid (principal == User::"ana", action, resource == Table::"sales.hidden1");
 Named = tuple[TablePath, int]
 """A table's path, and its id."""
 
+KNOWN_DATABASE, HIDDEN_DATABASE = "known database", "hidden database"
 PAIRS = {
-    "known database": (TablePath("sales", "hidden1"), TablePath("sales", "nothing")),
-    "hidden database": (TablePath("hr", "hidden1"), TablePath("nr", "nothing")),
+    KNOWN_DATABASE: (TablePath("sales", "hidden1"), TablePath("sales", "nothing")),
+    HIDDEN_DATABASE: (TablePath("hr", "hidden1"), TablePath("nr", "nothing")),
 }
 """A hidden and an unknown table. Names are as long in both."""
 
@@ -37,6 +38,7 @@ NO_TABLE_ID = 987_654
 CONTROL = "/tiering.rpc.v1.TieringControl/CallProcedure"
 CATALOG = "/sys_tables.rpc.v1.SysCatalog/CallProcedure"
 
+OF_A_DATABASE = ("SysCatalog/ListTables", "EmbeddedCluster/ListTables", "CALL tier_database")
 NAMING_FIELDS = {"table_path", "table_id", "database_name", "namespace"}
 NOT_OF_A_TABLE = ("/CallProcedure", "/ReadTable", "/CreateDatabase")
 """Procedures are called one by one; ReadTable reads system tables; a database is made by its name alone."""
@@ -45,8 +47,14 @@ Call = Callable[[Named], str]
 """Makes a call about a table, and returns what it is refused with."""
 
 
-def naming_calls(service: GuardedService, channel: grpc.Channel) -> Iterator[tuple[str, Call]]:
-    """Every RPC and procedure that names a table or its database."""
+def naming_calls(service: GuardedService, channel: grpc.Channel, where: str) -> Iterator[tuple[str, Call]]:
+    """Every RPC and procedure that names a table; where the database is hidden, those that name one alone, too."""
+    for name, call in _all_calls(service, channel):
+        if where == HIDDEN_DATABASE or not name.startswith(OF_A_DATABASE):
+            yield name, call
+
+
+def _all_calls(service: GuardedService, channel: grpc.Channel) -> Iterator[tuple[str, Call]]:
     for method, line in RPCS.items():
         if line.on not in (On.SERVICE, On.NEW_TABLE) and not method.endswith(NOT_OF_A_TABLE) and _fields(method) & NAMING_FIELDS:
             yield method.rpartition(".")[2], _rpc(service, channel, method)
@@ -98,7 +106,7 @@ def _procedure(service: GuardedService, channel: grpc.Channel, name: str, method
 
 
 def _argument(name: str, value: Any) -> dict[str, Any]:
-    kind = "bool_value" if isinstance(value, bool) else "int_value" if isinstance(value, int) else "string_value"
+    kind = "truth" if isinstance(value, bool) else "number" if isinstance(value, int) else "text"
     return {"name": name, "value": {kind: value}}
 
 
@@ -106,7 +114,7 @@ def _answer(service: GuardedService, channel: grpc.Channel, method: str, fields:
     descriptor = _descriptor(method)
     request = message_factory.GetMessageClass(descriptor.input_type)(**fields)
     take = message_factory.GetMessageClass(descriptor.output_type).FromString
-    metadata = [("authorization", f"Bearer {service.tokens['ana']}")]
+    metadata = (("authorization", f"Bearer {service.tokens['ana']}"),)
     try:
         return str(list(channel.unary_stream(method, type(request).SerializeToString, take)(request, metadata=metadata, timeout=20)))
     except grpc.RpcError as error:
@@ -117,6 +125,6 @@ def _answer(service: GuardedService, channel: grpc.Channel, method: str, fields:
 def without_names(text: str, named: Named) -> str:
     """The answer without the words of the question."""
     path, table_id = named
-    for word, placeholder in ((path.table_name, "TABLE"), (str(table_id), "ID"), (f"'{path.database_name}'", "'DATABASE'")):
+    for word, placeholder in ((path.table_name, "TABLE"), (f"id {table_id}", "id ID"), (f"'{path.database_name}'", "'DATABASE'")):
         text = text.replace(word, placeholder)
     return text.replace(f"{path.database_name}.TABLE", "DATABASE.TABLE")
