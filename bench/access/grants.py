@@ -25,9 +25,9 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from tiering.access.engine import CedarEngine
 from tiering.access.grants import Access
 from tiering.access.identity import Authentication, Identity
+from tiering.access.policies.engine import CedarEngine
 
 REPEATS = 30
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiering.access import name_patterns
-from tiering.access.name_patterns import NamePatterns, Pattern
+from tiering.access.policies import name_patterns
+from tiering.access.policies.name_patterns import NamePatterns, Pattern
 
 TEXTS = st.text("abä_", max_size=3)
 PATTERNS = st.lists(st.lists(TEXTS, min_size=1, max_size=4).map(tuple), max_size=8)

@@ -8,9 +8,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiering.access.engine import CedarEngine
 from tiering.access.grants import Access
 from tiering.access.identity import Authentication, Identity
+from tiering.access.policies.engine import CedarEngine
 from tiering.access.privileges import Privilege, Resource
 
 DATABASES = ("sales", "mart_a", "mart", "hr")

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import structlog
 
-from tiering.access.decisions import Decisions, Mask
-from tiering.access.engine import CedarEngine, PolicyEngine, PolicyStatement
 from tiering.access.identity import UNCHECKED, Identity, current_identity
+from tiering.access.policies.decisions import Decisions, Mask
+from tiering.access.policies.engine import CedarEngine, PolicyEngine, PolicyStatement
 from tiering.access.privileges import SERVICE, Privilege, Resource, statement_for
 from tiering.errors import AccessDenied, InvalidArgument, UnknownTable
 from tiering.model.tables import TablePath

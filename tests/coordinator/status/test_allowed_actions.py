@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tiering.access.engine import CedarEngine
 from tiering.access.grants import Access
 from tiering.access.identity import Authentication, Identity
+from tiering.access.policies.engine import CedarEngine
 from tiering.access.requirements import PROCEDURES
 from tiering.coordinator.status.allowed_actions import allowed_action
 

@@ -6,9 +6,9 @@ import asyncio
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
 from tiering.access.authentication import Authenticator, Proof
-from tiering.access.engine import CedarEngine
 from tiering.access.grants import EVERYTHING, Access
 from tiering.access.identity import UNCHECKED
+from tiering.access.policies.engine import CedarEngine
 from tiering.cli.processes.monitoring import MonitoringSettings
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.telemetry.coordinator_metrics import CoordinatorCollector

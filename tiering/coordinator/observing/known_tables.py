@@ -24,19 +24,19 @@ class KnownTables:
     def by_path(self, path: TablePath, access: Access) -> TableInfo:
         """Raises UnknownTable."""
         is_visible = access.sees(path)
-        info = self._found(lambda: self._listed(path), lambda _: is_visible)
+        info = self._visible(lambda: self._listed(path), lambda _: is_visible)
         if info is None:
             raise UnknownTable(f"there is no table {path}")
         return info
 
     def by_id(self, table_id: int, access: Access) -> TableInfo:
         """Raises UnknownTable."""
-        info = self._found(lambda: self._discovery.infos.get(table_id), lambda info: access.sees(info.path))
+        info = self._visible(lambda: self._discovery.infos.get(table_id), lambda info: access.sees(info.path))
         if info is None:
             raise UnknownTable(f"the table with id {table_id} is gone", table_id=table_id)
         return info
 
-    def _found(self, search: Callable[[], TableInfo | None], is_visible: Callable[[TableInfo], bool]) -> TableInfo | None:
+    def _visible(self, search: Callable[[], TableInfo | None], is_visible: Callable[[TableInfo], bool]) -> TableInfo | None:
         info = search()
         if info is None or not is_visible(info):
             self._discovery.refresh()

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tiering.access.engine import PolicyEngine
 from tiering.access.identity import Identity
-from tiering.access.name_classes import UNNAMED, NameClass
-from tiering.access.policy_groups import Verdict
+from tiering.access.policies.engine import PolicyEngine
+from tiering.access.policies.name_classes import UNNAMED, NameClass
+from tiering.access.policies.policy_groups import Verdict
 from tiering.access.privileges import Privilege, Resource
 
 Mask = npt.NDArray[np.bool_]
@@ -35,8 +35,8 @@ class Decisions:
         self._known: Mapping[NameClass, bool] = {}
         name = engine.untested_name
         untested = Resource(name, None if kind == "Database" else name)
-        of_untested, said = self._applying.classes.of(untested), self._applying.ask_all(identity, privilege, untested)
-        self._verdicts = [{self._applying.outcomes(number, of_untested): verdict} for number, verdict in enumerate(said)]
+        of_untested, verdicts = self._applying.classes.of(untested), self._applying.ask_all(identity, privilege, untested)
+        self._verdicts = [{self._applying.outcomes(number, of_untested): verdict} for number, verdict in enumerate(verdicts)]
         """By group, and by the outcomes of its tests."""
         of_unnamed = {number: verdicts.get(UNNAMED, Verdict.SILENT) for number, verdicts in enumerate(self._verdicts)}
         self._otherwise = {number: verdict for number, verdict in of_unnamed.items() if verdict is not Verdict.SILENT}

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tiering.access.name_patterns import Codes, NamePatterns, renumbered
-from tiering.access.name_tests import NameTests
+from tiering.access.policies.name_patterns import Codes, NamePatterns, renumbered
+from tiering.access.policies.name_tests import NameTests
 from tiering.access.privileges import Resource
 
 NameClass = tuple[int, int, int, int, int]

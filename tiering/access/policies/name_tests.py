@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tiering.access.name_patterns import Pattern
+from tiering.access.policies.name_patterns import Pattern
 from tiering.errors import InvalidArgument
 
 _RESOURCE: Mapping[str, str] = {"Var": "resource"}

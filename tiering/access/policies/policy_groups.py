@@ -7,9 +7,9 @@ from enum import Enum, auto
 from typing import Protocol
 
 from tiering.access.identity import Identity
-from tiering.access.name_classes import NameClass, NameClasses
-from tiering.access.name_patterns import single_bits
-from tiering.access.name_tests import NameTests
+from tiering.access.policies.name_classes import NameClass, NameClasses
+from tiering.access.policies.name_patterns import single_bits
+from tiering.access.policies.name_tests import NameTests
 from tiering.access.privileges import Privilege, Resource
 
 
