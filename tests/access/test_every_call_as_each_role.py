@@ -11,6 +11,7 @@ import pytest
 
 from support.services.guarded_service import GuardedService, guarded_service
 from support.services.method_names import FILES, method_names
+from support.services.procedure_arguments import ARGUMENTS
 from sys_tables.registry import default_registry
 from tiering.access.requirements import PROCEDURES, RPCS, SYSTEM_TABLES, On
 from tiering.cli.grants_page import ROLES, is_allowed
@@ -104,21 +105,6 @@ def test_listings_name_what_the_role_may_describe_and_nothing_else(service: Guar
     assert (error is None) is sees_sales
 
 
-ARGUMENTS: dict[str, dict[str, Any]] = {
-    "acquire_kv_snapshot_lease": {"lease_id": "l1"},
-    "renew_kv_snapshot_lease": {"lease_id": "l1"},
-    "drop_kv_snapshot_lease": {"lease_id": "l1"},
-    "release_kv_snapshot_lease": {"lease_id": "l1"},
-    "fence_tierer": {"tierer_id": "nobody"},
-    "set_freshness": {"freshness": "60 s"},
-    "set_table_option": {"name": "table.datalake.freshness", "value": "60 s"},
-    "reconcile_lake": {"action": "adopt"},
-    "skip_record": {"bucket_id": 0, "offset": 0},
-    "tier_table": {"wait": False},
-    "tier_database": {"wait": False, "only_stale": False},
-    "wait_for_tiering": {"timeout_ms": 1},
-    "validate_table": {"level": "offsets"},
-}
 ABOUT_A_TABLE = [name for name, line in PROCEDURES.items() if line.on is On.TABLE]
 
 
@@ -215,3 +201,9 @@ def test_the_grants_are_shown_to_admins(service: GuardedService) -> None:
     rows = read(service, "grants", "admin")
     assert (rows[0]["effect"], rows[0]["principal"]) == ("permit", 'User::"reader"')
     assert len(rows) == 6
+
+
+def test_sys_procedures_tells_the_privilege_that_is_checked(service: GuardedService) -> None:
+    shown = {row["procedure_name"]: row["privilege"] for row in read(service, "procedures", "stranger")}
+    assert shown == {name: str(line) if line.privilege else "NONE" for name, line in PROCEDURES.items() if name in shown}
+    assert shown.keys() == PROCEDURES.keys() - {"sweep_lake"}

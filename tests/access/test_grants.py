@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tiering.access.engine import CedarEngine
 from tiering.access.grants import RELOAD_SECONDS, Access, Grants
 from tiering.access.identity import UNCHECKED, Authentication, Identity, acting_as
+from tiering.access.policies.engine import CedarEngine
 from tiering.access.privileges import SERVICE, Privilege, Resource
 from tiering.errors import AccessDenied, InvalidArgument, UnknownTable
 from tiering.model.tables import TablePath

@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import Process, wait_for
 from support.telemetry.otlp_receiver import OtlpReceiver, attributes_of, otlp_receiver
+from tiering.cli.processes.service_access import owner_token_path
 from tiering.client import LakewardClient
 from tiering.cluster.writable import TableSpec
 from tiering.model.names import table_path
@@ -51,9 +52,10 @@ def service(tmp_path: Path, receiver: OtlpReceiver, monkeypatch: pytest.MonkeyPa
         deployment.close()
 
 
-def get(url: str) -> tuple[int, str]:
+def get(url: str, token: str | None = None) -> tuple[int, str]:
+    request = urllib.request.Request(url, headers={} if token is None else {"Authorization": f"Bearer {token}"})
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=10) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -65,9 +67,9 @@ def base_url(text: str) -> str:
     return match[1]
 
 
-def series(url: str) -> dict[str, float]:
+def series(url: str, token: str | None = None) -> dict[str, float]:
     """The last value of each name."""
-    families = text_string_to_metric_families(get(f"{url}/metrics")[1])
+    families = text_string_to_metric_families(get(f"{url}/metrics", token)[1])
     return {sample.name: sample.value for family in families for sample in family.samples}
 
 
@@ -97,8 +99,9 @@ def test_a_round_is_seen_by_scrapes_probes_logs_and_traces(service: Deployment, 
         assert HealthStub(channel).Check(health_pb2.HealthCheckRequest()).status == health_pb2.HealthCheckResponse.SERVING
 
     wait_for("the tierer's count", lambda: series(tierer).get("lakeward_tierer_records_written_total") == 20)
-    wait_for("the lake's size", lambda: series(coordinator).get("lakeward_lakeTiering_table_recordCount") == 20)
-    scraped = series(coordinator) | series(tierer)
+    owner = owner_token_path(service.data.root).read_text().strip()
+    wait_for("the lake's size", lambda: series(coordinator, owner).get("lakeward_lakeTiering_table_recordCount") == 20)
+    scraped = series(coordinator, owner) | series(tierer)
     suffixes = {Kind.HISTOGRAM: ("_bucket", "_count", "_sum")}
     assert {f"{metric.name}{suffix}" for metric in METRICS for suffix in suffixes.get(metric.kind, ("",))} - set(scraped) <= OPTIONAL
     queries = [query.expression for panel in PANELS for query in panel.queries] + [alert.expression for alert in ALERTS]

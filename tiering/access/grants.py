@@ -1,7 +1,7 @@
 """Who may do what: the policy file of a service, and what it means for one identity.
 
 A file is read again when it has changed. One with an error changes nothing: the policies before it stay in force, and `problem` says why
-until it is mended. What an identity may is worked out once a combination of name tests (`name_tests`) and kept until the policies change.
+until it is mended. What an identity may is worked out once a class of names (`name_classes`) and kept until the policies change.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,13 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 import structlog
 
-from tiering.access.engine import CedarEngine, PolicyEngine, PolicyStatement
 from tiering.access.identity import UNCHECKED, Identity, current_identity
+from tiering.access.policies.decisions import Decisions, Mask
+from tiering.access.policies.engine import CedarEngine, PolicyEngine, PolicyStatement
 from tiering.access.privileges import SERVICE, Privilege, Resource, statement_for
 from tiering.errors import AccessDenied, InvalidArgument, UnknownTable
 from tiering.model.tables import TablePath
@@ -35,11 +34,7 @@ RELOAD_SECONDS = 1.0
 KEPT_IDENTITIES = 1_000
 """Whose decisions are kept; the one that called longest ago goes first."""
 
-_RENUMBERED = 1 << 14
-"""Outcomes of tests are numbered anew when there could be more: their table is to stay in the processor's cache."""
-
 _log = structlog.get_logger(__name__)
-_Mask = npt.NDArray[np.bool_]
 
 
 class Access:
@@ -49,7 +44,8 @@ class Access:
         """`engine` None = everything is allowed."""
         self.identity = identity
         self._engine = engine
-        self._decisions: dict[tuple[Any, ...], bool] = {}
+        self._on_service: dict[Privilege, bool] = {}
+        self._decisions: dict[tuple[Privilege, str], Decisions] = {}
 
     @property
     def is_unrestricted(self) -> bool:
@@ -61,10 +57,13 @@ class Access:
         engine = self._engine
         if engine is None:
             return True
-        key = (privilege, resource.kind, *self._outcomes(engine, resource))
-        decision = self._decisions.get(key)
+        if resource.kind not in privilege.kinds:
+            return False
+        if resource.database is not None:
+            return self._decided(engine, privilege, resource.kind).of(resource)
+        decision = self._on_service.get(privilege)
         if decision is None:
-            decision = self._decisions[key] = engine.allows(self.identity, privilege, resource)
+            decision = self._on_service[privilege] = engine.allows(self.identity, privilege, resource)
         return decision
 
     def may_table(self, privilege: Privilege, path: TablePath) -> bool:
@@ -82,27 +81,11 @@ class Access:
             return self.may(Privilege.OPERATE, SERVICE)
         return self.may(Privilege.DESCRIBE, Resource(database_name, table_name))
 
-    def visible(self, databases: Any, names: Any) -> _Mask:
+    def visible(self, databases: Any, names: Any) -> Mask:
         """Which of many tables the caller may know of: Arrow arrays of their databases and names, in and out in the same order."""
-        engine = self._engine
-        if engine is None:
+        if self._engine is None:
             return np.ones(len(names), np.bool_)
-        single = {(resource.database, resource.name): indices for resource, indices in _named(engine, databases, names)}
-        encoded = pc.dictionary_encode(databases)
-        database_codes, known = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
-        name_codes = _name_codes(engine, names)
-        plain = np.ones(len(names), np.bool_)
-        for indices in single.values():
-            plain[indices] = False
-        examples = np.full((len(known), int(name_codes.max(initial=0)) + 1), -1, np.int64)
-        examples[database_codes[plain], name_codes[plain]] = np.flatnonzero(plain)
-        allowed = np.zeros(examples.shape, np.bool_)
-        for row, column in np.argwhere(examples >= 0):
-            allowed[row, column] = self.may(Privilege.DESCRIBE, Resource(known[row], names[int(examples[row, column])].as_py()))
-        mask: _Mask = allowed[database_codes, name_codes]
-        for (database, name), indices in single.items():
-            mask[indices] = self.may(Privilege.DESCRIBE, Resource(database, name))
-        return mask
+        return self._decided(self._engine, Privilege.DESCRIBE, "Table").of_tables(databases, names)
 
     def require(self, privilege: Privilege, resource: Resource) -> None:
         """Raises UnknownTable for a table that the caller may not know of, AccessDenied for another privilege that is lacking."""
@@ -111,54 +94,24 @@ class Access:
         if resource.name is not None and not self.may(Privilege.DESCRIBE, resource):
             raise UnknownTable(f"there is no table {resource.id}")
         if not self.may(privilege, resource):
-            raise AccessDenied(
-                f"{self.identity.principal} lacks {privilege} on {resource}",
-                hint=f"Ask who keeps the policy file for: {statement_for(self.identity.principal, privilege, resource)}",
-            )
+            raise self._lacks(privilege, resource)
 
-    def _outcomes(self, engine: PolicyEngine, resource: Resource) -> tuple[object, ...]:
-        """Of all tests that tell resources apart; of a table that the policies name, the table itself."""
-        if resource.database is None:
-            return ()
-        tests = engine.tests
-        databases = tuple(test.matches(resource.database) for test in tests.databases)
-        if resource.name is None:
-            return databases
-        path = (resource.database, resource.name)
-        return databases, tuple(test.matches(resource.name) for test in tests.names), path if path in tests.tables else None
+    def require_new(self, privilege: Privilege, path: TablePath) -> None:
+        """Of a table that need not be there. Raises AccessDenied, whether or not it is."""
+        if not self.may_table(privilege, path):
+            raise self._lacks(privilege, Resource.of_table(path))
 
+    def _lacks(self, privilege: Privilege, resource: Resource) -> AccessDenied:
+        return AccessDenied(
+            f"{self.identity.principal} lacks {privilege} on {resource}",
+            hint=f"Ask who keeps the policy file for: {statement_for(self.identity.principal, privilege, resource)}",
+        )
 
-def _named(engine: PolicyEngine, databases: Any, names: Any) -> Iterator[tuple[Resource, npt.NDArray[Any]]]:
-    """Where the tables are that the policies name one by one."""
-    tables = engine.tests.tables
-    if not tables:
-        return
-    candidates = pc.indices_nonzero(pc.is_in(names, pa.array(sorted({name for _, name in tables}), pa.string()))).to_numpy()
-    at: dict[tuple[str, str], list[int]] = {}
-    for index in candidates.tolist():
-        path = (databases[index].as_py(), names[index].as_py())
-        if path in tables:
-            at.setdefault(path, []).append(index)
-    for path, indices in at.items():
-        yield Resource(*path), np.array(indices, np.int64)
-
-
-def _name_codes(engine: PolicyEngine, names: Any) -> npt.NDArray[np.int64]:
-    """A number for the outcomes of each name's tests; the numbers are few."""
-    codes, bound = np.zeros(len(names), np.int64), 1
-    for test in engine.tests.names:
-        codes = codes * 2 + test.outcomes(names)
-        bound *= 2
-        if bound > _RENUMBERED:
-            codes, bound = _renumbered(codes, bound)
-    return _renumbered(codes, bound)[0]
-
-
-def _renumbered(codes: npt.NDArray[np.int64], bound: int) -> tuple[npt.NDArray[np.int64], int]:
-    """The codes without gaps between them, and how many there are."""
-    occurs = np.zeros(bound, np.bool_)
-    occurs[codes] = True
-    return (np.cumsum(occurs) - 1)[codes], int(occurs.sum())
+    def _decided(self, engine: PolicyEngine, privilege: Privilege, kind: str) -> Decisions:
+        decisions = self._decisions.get((privilege, kind))
+        if decisions is None:
+            decisions = self._decisions[privilege, kind] = Decisions(engine, self.identity, privilege, kind)
+        return decisions
 
 
 EVERYTHING = Access(UNCHECKED, None)
@@ -175,6 +128,16 @@ def current_access() -> Access:
 def task_may(access: Access) -> None:
     """The rest of this asyncio task, which is one call, is done for somebody who may so much."""
     _current.set(access)
+
+
+@contextmanager
+def limited_to(access: Access) -> Iterator[None]:
+    """What is inside is done for somebody who may so much."""
+    token = _current.set(access)
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 @dataclass(frozen=True)
@@ -218,9 +181,10 @@ class Grants:
 
     def access_of(self, identity: Identity) -> Access:
         """What somebody may, by the file as it is now."""
+        if self._file is not None:
+            self._reload(self._file)  # whoever calls: what is wrong with a file is to be logged soon
         if self._file is None or not identity.is_checked or identity.is_owner:
             return Access(identity, None)  # its owner could change the file, and all that it protects
-        self._reload(self._file)
         subject = Identity(identity.principal, identity.authentication, identity.groups)
         with self._lock:
             access = self._kept.get(subject)

@@ -31,6 +31,11 @@ class Privilege(StrEnum):
     COORDINATOR = "COORDINATOR"
     """On the service: to be another coordinator, which forwards the calls of others in their names."""
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of resources that it is a privilege on."""
+        return ("Database", "Table") * (self in TABLE_PRIVILEGES) + ("Service",) * (self in SERVICE_PRIVILEGES)
+
 
 TABLE_PRIVILEGES = (Privilege.DESCRIBE, Privilege.SELECT, Privilege.WRITE, Privilege.TIER, Privilege.OPERATE)
 SERVICE_PRIVILEGES = (Privilege.OPERATE, Privilege.ADMIN, Privilege.IMPERSONATE, Privilege.TIERER, Privilege.COORDINATOR)

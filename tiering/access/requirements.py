@@ -18,6 +18,7 @@ class On(StrEnum):
     NOTHING = "nothing: who is known may do it"
     SERVICE = "the service"
     TABLE = "the table"
+    NEW_TABLE = "the table that is made"
     TABLE_OR_SERVICE = "the table; without one, the service"
     DATABASE = "the database"
     EVERY_TABLE = "each table of the answer"
@@ -87,7 +88,7 @@ _OF_SERVICES: Mapping[str, Mapping[str, Requirement]] = {
         "DescribeCluster": _KNOWN,
         "CreateDatabase": Requirement(Privilege.WRITE, On.DATABASE, audited=True),
         "ListDatabases": Requirement(Privilege.DESCRIBE, On.EVERY_TABLE, tierer=True),
-        "CreateTable": Requirement(Privilege.WRITE, On.TABLE, audited=True),
+        "CreateTable": Requirement(Privilege.WRITE, On.NEW_TABLE, audited=True),
         "DropTable": _CHANGE_TABLE,
         "AlterTable": _CHANGE_TABLE,
         "SetTableOption": _CHANGE_TABLE,

@@ -7,9 +7,9 @@ from functools import cache
 
 from sys_tables.reference import markdown_table
 from sys_tables.registry import Registry
-from tiering.access.engine import CedarEngine
 from tiering.access.grants import Access
 from tiering.access.identity import Authentication, Identity
+from tiering.access.policies.engine import CedarEngine
 from tiering.access.privileges import SERVICE, Privilege, Resource
 from tiering.access.requirements import PROCEDURES, RPCS, SYSTEM_TABLES, On, Requirement
 

@@ -1,5 +1,7 @@
 """The coordinator's metrics, read at each scrape from what is in memory: no lock is taken, nothing is asked but the list of leases.
 
+Tables that whoever scrapes may not know of (`access.grants.current_access`) are counted, and have no series of their own.
+
 Of very many tables the worst have series of their own: those that fail or are behind first, then by name, so that healthy ones stay the
 same from scrape to scrape. A dropped table is in no scrape that follows.
 """
@@ -16,6 +18,7 @@ from datetime import timedelta
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from tiering.access.grants import current_access
 from tiering.coordinator.decisions.backlog import is_backlog
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
@@ -107,7 +110,9 @@ class CoordinatorCollector(Collector):
         started = time.perf_counter()
         now = self._coordinator.table_records.now()
         tables, totals = self._look(now)
-        shown = heapq.nsmallest(self._shown_tables, tables, key=lambda table: table.order)
+        access = current_access()
+        nameable = tables if access.is_unrestricted else [table for table in tables if access.sees(table.record.path)]
+        shown = heapq.nsmallest(self._shown_tables, nameable, key=lambda table: table.order)
         left_out = _Totals()
         if len(shown) < len(tables):
             ids = {table.record.table_id for table in shown}

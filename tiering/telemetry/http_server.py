@@ -1,5 +1,7 @@
 """`/metrics`, `/healthz` and `/readyz` over HTTP, from threads of their own: a scrape never runs in the process's event loop.
 
+A scrape shows the tables that its bearer token may know of; what it may, whoever starts the server says (`AccessOf`).
+
 Read-only, and bounded: at most `CONNECTIONS` at a time, each gone after `CONNECTION_SECONDS`, and one scrape after the other.
 """
 
@@ -9,6 +11,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
@@ -16,7 +19,9 @@ import structlog
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
-from tiering.errors import SetupError
+from tiering.access.authentication import AUTHORIZATION, bearer_token
+from tiering.access.grants import EVERYTHING, Access, limited_to
+from tiering.errors import SetupError, Unauthenticated
 from tiering.wire.channel import host_and_port
 
 _log = structlog.get_logger(__name__)
@@ -30,6 +35,14 @@ CONNECTION_SECONDS = 30.0
 Check = Callable[[], str | None]
 """Says why something is not as it should be; None = it is."""
 
+AccessOf = Callable[[str | None, str], Access]
+"""What a scrape may see that shows this bearer token, or none, from that address. Raises Unauthenticated for a token that is none."""
+
+
+def everything(bearer: str | None, peer: str) -> Access:
+    """Of a process that asks nobody who they are, or whose metrics name no tables."""
+    return EVERYTHING
+
 
 def new_registry() -> CollectorRegistry:
     """A registry with what prometheus_client knows of the process: memory, CPU, open files, garbage collection."""
@@ -42,8 +55,10 @@ def new_registry() -> CollectorRegistry:
 class TelemetryServer:
     """Serves from its construction until `close`. Port 0 picks a free one. Raises SetupError for an address that cannot be had."""
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry, not_alive: Check, not_ready: Check) -> None:
-        pages = _Pages(registry, not_alive, not_ready)
+    def __init__(
+        self, host: str, port: int, registry: CollectorRegistry, not_alive: Check, not_ready: Check, access_of: AccessOf = everything
+    ) -> None:
+        pages = _Pages(registry, not_alive, not_ready, access_of)
         try:
             self._server = _Server(host.strip("[]"), port, pages)
         except (OSError, OverflowError) as error:
@@ -67,15 +82,21 @@ class TelemetryServer:
 class _Pages:
     """What the paths answer: status, content type, body."""
 
-    def __init__(self, registry: CollectorRegistry, not_alive: Check, not_ready: Check) -> None:
+    def __init__(self, registry: CollectorRegistry, not_alive: Check, not_ready: Check, access_of: AccessOf) -> None:
         self._registry = registry
+        self._access_of = access_of
         self._checks = {"/healthz": not_alive, "/readyz": not_ready}
         self._scraping = threading.Lock()
 
-    def answer(self, path: str, accept: str) -> tuple[int, str, bytes]:
+    def answer(self, path: str, headers: Message, peer: str) -> tuple[int, str, bytes]:
         if path == "/metrics":
-            encode, content_type = choose_encoder(accept)
-            with self._scraping:
+            try:
+                bearer = bearer_token((AUTHORIZATION, value) for value in headers.get_all(AUTHORIZATION, []))
+                access = self._access_of(bearer, peer)
+            except Unauthenticated as error:
+                return 401, _TEXT, f"{error.message} {error.hint}\n".encode()
+            encode, content_type = choose_encoder(headers.get("Accept", ""))
+            with self._scraping, limited_to(access):
                 return 200, content_type, encode(self._registry)
         check = self._checks.get(path)
         if check is None:
@@ -151,11 +172,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, *, body: bool) -> None:
         try:
-            status, content_type, content = self.server.pages.answer(self.path.partition("?")[0], self.headers.get("Accept", ""))
+            status, content_type, content = self.server.pages.answer(self.path.partition("?")[0], self.headers, self.client_address[0])
         except Exception:
             _log.exception("a page of the metrics could not be made")
             status, content_type, content = 500, _TEXT, b"this page could not be made; the log says why\n"
         self.send_response(status)
+        if status == 401:
+            self.send_header("WWW-Authenticate", "Bearer")
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()

@@ -134,7 +134,7 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
     check_host(settings.monitoring.host, settings.insecure)
     health = CoordinatorHealth(settings.monitoring)
     folder = open_data_folder(settings.data)
-    with monitoring(settings.monitoring, health.registry, health.not_alive, health.not_ready), ExitStack() as stack:
+    with monitoring(settings.monitoring, health.registry, health.not_alive, health.not_ready, health.access_of), ExitStack() as stack:
         lead = await _lead(settings, folder, stopping, stack)
         if lead is None:
             yield None
@@ -156,7 +156,7 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
         if access.authenticator is not None:
             interceptors.append(CallAuthentication(access.authenticator))
         server = await serve(coordinator, settings.host, lead.port, [register], interceptors, settings.access.tls)
-        health.serving(coordinator)
+        health.serving(coordinator, access.authenticator)
         try:
             async with lead.shown(settings, coordinator, server):
                 with access.found_by_its_owner(server.address):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from tiering.errors import SetupError
-from tiering.telemetry.http_server import Check, TelemetryServer
+from tiering.telemetry.http_server import AccessOf, Check, TelemetryServer, everything
 from tiering.telemetry.metrics import DEFAULT_TABLES
 
 
@@ -25,12 +25,14 @@ class MonitoringSettings:
 
 
 @contextmanager
-def monitoring(settings: MonitoringSettings, registry: CollectorRegistry, not_alive: Check, not_ready: Check) -> Iterator[None]:
+def monitoring(
+    settings: MonitoringSettings, registry: CollectorRegistry, not_alive: Check, not_ready: Check, access_of: AccessOf = everything
+) -> Iterator[None]:
     """Serves while the context is open, and prints where. Raises SetupError for a port that cannot be had."""
     if settings.port is None:
         yield
         return
-    server = TelemetryServer(settings.host, settings.port, registry, not_alive, not_ready)
+    server = TelemetryServer(settings.host, settings.port, registry, not_alive, not_ready, access_of)
     print(f"lakeward metrics: {server.url}", flush=True)
     try:
         yield

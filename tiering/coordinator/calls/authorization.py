@@ -47,11 +47,13 @@ def _check(parts: CallParts, request: Any, requirement: Requirement, access: Acc
     if privilege is None:
         return Answer.PERFORM
     path = getattr(request, "path", None)
+    if path is not None and not _is_repeat(parts, request):
+        parts.known_tables.by_path(path, access)
     if requirement.on is On.EVERY_TABLE:
         _check_database(parts, request.database_name, access)
     elif requirement.on is On.ROUND:
-        table = _table_of_round(parts, request.round_id)
-        if table is None or not access.sees(table):
+        table = _table_of_round(parts, request.round_id, access)
+        if table is None:
             return Answer.UNKNOWN_ROUND
         access.require(privilege, Resource.of_table(table))
     elif requirement.on is On.SERVICE or path is None:
@@ -61,6 +63,12 @@ def _check(parts: CallParts, request: Any, requirement: Requirement, access: Acc
     return Answer.PERFORM
 
 
+def _is_repeat(parts: CallParts, request: Any) -> bool:
+    """Whether it may have been done before: then it gets its answer also when the table is gone by now."""
+    key = getattr(request, "idempotency_key", None)
+    return key is not None and not request.dry_run and parts.table_records.store.operation(key) is not None
+
+
 def _check_database(parts: CallParts, name: str, access: Access) -> None:
     """Which of its tables may be tiered is checked where they are chosen."""
     known = {info.path.database_name for info in parts.cluster.tables() if access.sees(info.path)}
@@ -68,11 +76,15 @@ def _check_database(parts: CallParts, name: str, access: Access) -> None:
         raise UnknownDatabase(f"there is no database {name!r}")
 
 
-def _table_of_round(parts: CallParts, round_id: str) -> TablePath | None:
+def _table_of_round(parts: CallParts, round_id: str, access: Access) -> TablePath | None:
+    """None for a round of a table that the caller may not know of, too, after the same look at what is live and what is stored."""
     records = parts.table_records
-    live = next((record for record in records.live() if record.round is not None and record.round.round_id == round_id), None)
-    round_record = records.store.round(round_id) if live is None else live.round
-    return None if round_record is None else TablePath(round_record.database_name, round_record.table_name)
+    live = (record.round for record in records.live() if record.round is not None and record.round.round_id == round_id)
+    visible = (row for row in live if access.sees_name(row.database_name, row.table_name))
+    row = next(visible, None) or records.store.round(round_id)
+    if row is None or not access.sees_name(row.database_name, row.table_name):
+        return None
+    return TablePath(row.database_name, row.table_name)
 
 
 def _object(request: CallRequest[Any]) -> str | None:

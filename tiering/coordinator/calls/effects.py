@@ -26,6 +26,7 @@ from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.memory.tellings import Tellings
 from tiering.coordinator.observing.discovery import Discovery
+from tiering.coordinator.observing.known_tables import KnownTables
 from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_looks import LakeLooks
 from tiering.coordinator.observing.lake_reader import Lakes
@@ -104,6 +105,8 @@ class CallParts:
     tierers: TiererControl
     tellings: Tellings
     """Whether the cluster may be told of a lake snapshot."""
+    known_tables: KnownTables
+    """The tables as whoever calls may see them."""
     validator: Validator | None
     """How a validation's child process is started; None = this service cannot validate."""
     grants: Grants = field(default_factory=Grants)

@@ -34,6 +34,7 @@ class Discovery:
         self._cluster = cluster
         self._lock = threading.Lock()
         self._infos: Mapping[int, TableInfo] = MappingProxyType({})
+        self._listing: Sequence[TableInfo] = ()
         self._applied: dict[int, TableInfo] = {}
         """Source tables with which the records agree."""
         self._applied_list: Sequence[TableInfo] | None = None
@@ -48,6 +49,11 @@ class Discovery:
         """Source tables by id, as of the last comparison."""
         return self._infos
 
+    @property
+    def listing(self) -> Sequence[TableInfo]:
+        """The same, sorted by path."""
+        return self._listing
+
     def run(self) -> None:
         """Compares once. Raises ClusterUnavailable, and then changes nothing."""
         with self._lock:
@@ -55,7 +61,7 @@ class Discovery:
             if tables is self._applied_list:  # as with clusters that keep their list while nothing changes
                 return
             listed = {info.table_id: info for info in tables}
-            self._infos = MappingProxyType(listed)
+            self._infos, self._listing = MappingProxyType(listed), tables
             suspects = self._suspects(listed)
             self._doubt(suspects)
             for table_ids in _chunks(suspects):

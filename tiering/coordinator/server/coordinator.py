@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tiering.access.audit import AuditTrail
-from tiering.access.grants import Access, Grants
+from tiering.access.grants import Grants
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
 from tiering.cluster.assignments import assignments_of, statuses_of
 from tiering.cluster.base import ClusterOwner
@@ -28,6 +28,7 @@ from tiering.coordinator.memory.store import Store
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.memory.tellings import Tellings
 from tiering.coordinator.observing.discovery import CHUNK, Discovery
+from tiering.coordinator.observing.known_tables import KnownTables
 from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
 from tiering.coordinator.observing.other_services import OtherServices
@@ -39,7 +40,6 @@ from tiering.coordinator.tierers.commits import Commits
 from tiering.coordinator.tierers.heartbeats import Heartbeats
 from tiering.coordinator.tierers.leases import Leases
 from tiering.coordinator.tierers.progress import Progress
-from tiering.model.tables import TablePath
 
 
 class Coordinator:
@@ -66,6 +66,7 @@ class Coordinator:
         self.table_records = TableRecords(store, clock or SystemClock(), ids or RandomIds(), self.options, jitter)
         lakes = Lakes(cluster, open_lake)
         self.discovery = Discovery(self.table_records, cluster)
+        self.known_tables = KnownTables(self.discovery)
         self.observer = LagObserver(self.table_records, cluster, lakes, self.discovery)
         self._columns = StatusColumns()
         tellings = Tellings(self.table_records)
@@ -93,6 +94,7 @@ class Coordinator:
             tellings=tellings,
             validator=validator,
             grants=self.grants,
+            known_tables=self.known_tables,
         )
         self.control = Control(self.call_parts)
         self.ways_out = WaysOut(self.call_parts)
@@ -119,13 +121,6 @@ class Coordinator:
             policies=self.grants.state,
             audit=self.audit,
         )
-
-    def path_of(self, table_id: int, access: Access) -> TablePath | None:
-        """The path of a table that the caller may know of; None for any other, after as long a look as for one that is not there."""
-        record = self.table_records.get(table_id)
-        if record is not None and access.sees(record.path):
-            return record.path
-        return next((info.path for info in self.cluster.tables() if info.table_id == table_id and access.sees(info.path)), None)
 
     def advance(self) -> None:
         """What time brings: service timeouts, due tables, ended back-offs and pauses. Wakes whoever waits, to look at the clock."""

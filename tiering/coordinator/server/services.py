@@ -148,7 +148,8 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
 
     def _is_known(self, path: TablePath) -> bool:
         """To the caller: one that he may not know of is looked for as long as one that is not there."""
-        return self._coordinator.table_records.by_path(path) is not None and self._coordinator.grants.current().sees(path)
+        is_visible, record = self._coordinator.grants.current().sees(path), self._coordinator.table_records.by_path(path)
+        return is_visible and record is not None
 
     def _known(self, pb: common_pb2.PbTablePath) -> tuple[str, str]:
         """The path of a lake table."""

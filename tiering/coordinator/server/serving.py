@@ -95,7 +95,9 @@ async def serve(
     of TLS that are of no use.
     """
     credentials = None if tls is None else server_credentials(tls)
-    server = open_server(before_guard=interceptors, behind_guard=[CallGrants(coordinator.grants, coordinator.path_of, coordinator.audit)])
+    server = open_server(
+        before_guard=interceptors, behind_guard=[CallGrants(coordinator.grants, coordinator.known_tables, coordinator.audit)]
+    )
     pools = Pools()
     status_pb2_grpc.add_TieringStatusServicer_to_server(StatusService(coordinator, pools), server)
     coordinator_pb2_grpc.add_TieringCoordinatorServicer_to_server(TiererService(coordinator, pools), server)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from tiering.access.grants import Access
-from tiering.access.privileges import Resource, statement_for
-from tiering.access.requirements import PROCEDURES
+from tiering.access.privileges import SERVICE, Resource, statement_for
+from tiering.access.requirements import PROCEDURES, On
 
 _PROCEDURE = re.compile(r"\.sys\.(\w+)\(")
 
@@ -20,7 +20,7 @@ def allowed_action(statement: str | None, database_name: str, table_name: str, a
     requirement = None if procedure is None else PROCEDURES.get(procedure.group(1))
     if requirement is None or requirement.privilege is None:
         return statement
-    resource = Resource(database_name, table_name)
+    resource = SERVICE if requirement.on is On.SERVICE else Resource(database_name, table_name)
     if access.may(requirement.privilege, resource):
         return statement
     granted = statement_for(access.identity.principal, requirement.privilege, resource)

@@ -1,7 +1,8 @@
 """The interceptor that holds calls against the grants: behind the server's guard, which has read the request, and before the servicer.
 
-What `access.requirements` says of an RPC is checked here, by the names in the request, before anybody looks whether there is such a table.
-An RPC without a line is refused. Procedures and system tables have lines of their own, which are checked where their objects are known.
+What `access.requirements` says of an RPC is checked here, by what the request names. A table is looked up first, with the caller's eyes:
+one that he may not know of is not there, and that it is not there comes before any other refusal. An RPC without a line is refused.
+Procedures and system tables have lines of their own, which are checked where their objects are known.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 import grpc.aio
@@ -20,12 +21,20 @@ from tiering.access.identity import current_identity
 from tiering.access.privileges import SERVICE, Privilege, Resource
 from tiering.access.requirements import RPCS, On, Requirement
 from tiering.errors import AccessDenied, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
-from tiering.model.tables import TablePath
+from tiering.model.names import table_path
+from tiering.model.tables import TableInfo, TablePath
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 _Behaviour = Callable[[Any, _Context], Any]
-PathOf = Callable[[int, Access], TablePath | None]
-"""The path of the table with an id; None = there is none that may be known of, by the same steps as where there is none. May block."""
+
+
+class TablesOfCaller(Protocol):
+    """The tables that somebody may know of; any other is not there. Its methods block, and raise UnknownTable."""
+
+    def by_path(self, path: TablePath, access: Access) -> TableInfo: ...
+
+    def by_id(self, table_id: int, access: Access) -> TableInfo: ...
+
 
 _UNKNOWN = (UnknownTable, UnknownDatabase)
 
@@ -33,9 +42,9 @@ _UNKNOWN = (UnknownTable, UnknownDatabase)
 class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone
     """Of one server. Handlers are wrapped once."""
 
-    def __init__(self, grants: Grants, path_of: PathOf, trail: AuditTrail | None = None) -> None:
+    def __init__(self, grants: Grants, tables: TablesOfCaller, trail: AuditTrail | None = None) -> None:
         self._grants = grants
-        self._path_of = path_of
+        self._tables = tables
         self._trail = trail
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
@@ -125,13 +134,19 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
             access.require(privilege, SERVICE)
         elif requirement.on is On.DATABASE:
             access.require(privilege, Resource(request.database_name))
+        elif requirement.on is On.NEW_TABLE:
+            access.require_new(privilege, _path(request))
         elif "table_path" in request.DESCRIPTOR.fields_by_name:
-            access.require(privilege, Resource(request.table_path.database_name, request.table_path.table_name))
+            info = await asyncio.to_thread(self._tables.by_path, _path(request), access)
+            access.require(privilege, Resource.of_table(info.path))
         else:
-            path = await asyncio.to_thread(self._path_of, request.table_id, access)
-            if path is None:
-                raise UnknownTable(f"the table with id {request.table_id} is gone", table_id=request.table_id)
-            access.require(privilege, Resource.of_table(path))
+            info = await asyncio.to_thread(self._tables.by_id, request.table_id, access)
+            access.require(privilege, Resource.of_table(info.path))
+
+
+def _path(request: Any) -> TablePath:
+    """Raises InvalidName."""
+    return table_path(request.table_path.database_name, request.table_path.table_name)
 
 
 def _ended(call: AuditedCall, access: Access, error: BaseException) -> None:

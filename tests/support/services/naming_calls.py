@@ -1,0 +1,130 @@
+"""Every call that names a table or its database, and what it is answered for a hidden table and for one that is not there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+from google.protobuf import message_factory
+
+from support.services.guarded_service import GuardedService
+from support.services.method_names import FILES
+from support.services.procedure_arguments import ARGUMENTS
+from tiering.access.requirements import PROCEDURES, RPCS, On
+from tiering.errors import LakewardError
+from tiering.model.tables import TablePath
+from tiering.rpc.v1.common_pb2 import PbTablePath
+from tiering.wire.error_status import error_from_rpc
+
+POLICIES = """
+permit (principal == User::"ana", action, resource in Database::"sales");
+permit (principal == User::"ana", action == Action::"OPERATE", resource == Service::"lakeward");
+forbid (principal == User::"ana", action, resource == Table::"sales.hidden1");
+"""
+Named = tuple[TablePath, int]
+"""A table's path, and its id."""
+
+KNOWN_DATABASE, HIDDEN_DATABASE = "known database", "hidden database"
+PAIRS = {
+    KNOWN_DATABASE: (TablePath("sales", "hidden1"), TablePath("sales", "nothing")),
+    HIDDEN_DATABASE: (TablePath("hr", "hidden1"), TablePath("nr", "nothing")),
+}
+"""A hidden and an unknown table. Names are as long in both."""
+
+NO_TABLE_ID = 987_654
+
+CONTROL = "/tiering.rpc.v1.TieringControl/CallProcedure"
+CATALOG = "/sys_tables.rpc.v1.SysCatalog/CallProcedure"
+
+OF_A_DATABASE = ("SysCatalog/ListTables", "EmbeddedCluster/ListTables", "CALL tier_database")
+NAMING_FIELDS = {"table_path", "table_id", "database_name", "namespace"}
+NOT_OF_A_TABLE = ("/CallProcedure", "/ReadTable", "/CreateDatabase")
+"""Procedures are called one by one; ReadTable reads system tables; a database is made by its name alone."""
+
+Call = Callable[[Named], str]
+"""Makes a call about a table, and returns what it is refused with."""
+
+
+def naming_calls(service: GuardedService, channel: grpc.Channel, where: str) -> Iterator[tuple[str, Call]]:
+    """Every RPC and procedure that names a table; where the database is hidden, those that name one alone, too."""
+    for name, call in _all_calls(service, channel):
+        if where == HIDDEN_DATABASE or not name.startswith(OF_A_DATABASE):
+            yield name, call
+
+
+def _all_calls(service: GuardedService, channel: grpc.Channel) -> Iterator[tuple[str, Call]]:
+    for method, line in RPCS.items():
+        if line.on not in (On.SERVICE, On.NEW_TABLE) and not method.endswith(NOT_OF_A_TABLE) and _fields(method) & NAMING_FIELDS:
+            yield method.rpartition(".")[2], _rpc(service, channel, method)
+    for name, requirement in PROCEDURES.items():
+        if requirement.on in (On.TABLE, On.EVERY_TABLE) or name == "release_kv_snapshot_lease":
+            yield f"CALL {name}", _procedure(service, channel, name, CONTROL)
+            yield f"CALL {name} (SQL)", _procedure(service, channel, name, CATALOG)
+
+
+def _descriptor(method: str) -> Any:
+    _, service_name, name = method.split("/")
+    services = (s for file in FILES for s in file.DESCRIPTOR.services_by_name.values())
+    return next((s.methods_by_name[name] for s in services if s.full_name == service_name), None)
+
+
+def _fields(method: str) -> set[str]:
+    descriptor = _descriptor(method)
+    return set() if descriptor is None else set(descriptor.input_type.fields_by_name)
+
+
+def _rpc(service: GuardedService, channel: grpc.Channel, method: str) -> Call:
+    known = _fields(method)
+
+    def call(named: Named) -> str:
+        path, table_id = named
+        fields: dict[str, Any] = {
+            "table_path": PbTablePath(database_name=path.database_name, table_name=path.table_name),
+            "database_name": path.database_name,
+            "table_id": table_id,
+            "namespace": path.database_name,
+            "name": path.table_name,
+        }
+        return _answer(service, channel, method, {name: value for name, value in fields.items() if name in known})
+
+    return call
+
+
+def _procedure(service: GuardedService, channel: grpc.Channel, name: str, method: str) -> Call:
+    def call(named: Named) -> str:
+        path, _ = named
+        about = {"database": path.database_name} if name == "tier_database" else {"table": str(path)}
+        arguments = {**about, **ARGUMENTS.get(name, {})}
+        if method == CONTROL:
+            return _answer(service, channel, method, {"procedure": name, "arguments_json": json.dumps(arguments)})
+        as_sql = [_argument(argument, value) for argument, value in arguments.items()]
+        return _answer(service, channel, method, {"namespace": "sys", "name": name, "arguments": as_sql})
+
+    return call
+
+
+def _argument(name: str, value: Any) -> dict[str, Any]:
+    kind = "truth" if isinstance(value, bool) else "number" if isinstance(value, int) else "text"
+    return {"name": name, "value": {kind: value}}
+
+
+def _answer(service: GuardedService, channel: grpc.Channel, method: str, fields: dict[str, Any]) -> str:
+    descriptor = _descriptor(method)
+    request = message_factory.GetMessageClass(descriptor.input_type)(**fields)
+    take = message_factory.GetMessageClass(descriptor.output_type).FromString
+    metadata = (("authorization", f"Bearer {service.tokens['ana']}"),)
+    try:
+        return str(list(channel.unary_stream(method, type(request).SerializeToString, take)(request, metadata=metadata, timeout=20)))
+    except grpc.RpcError as error:
+        refusal: LakewardError = error_from_rpc(error, service.running.uri)
+        return f"{refusal.error_class}: {refusal.message} {refusal.hint}"
+
+
+def without_names(text: str, named: Named) -> str:
+    """The answer without the words of the question."""
+    path, table_id = named
+    for word, placeholder in ((path.table_name, "TABLE"), (f"id {table_id}", "id ID"), (f"'{path.database_name}'", "'DATABASE'")):
+        text = text.replace(word, placeholder)
+    return text.replace(f"{path.database_name}.TABLE", "DATABASE.TABLE")

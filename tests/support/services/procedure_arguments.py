@@ -1,0 +1,21 @@
+"""Arguments with which every procedure can be called, but for the table or database that it is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "acquire_kv_snapshot_lease": {"lease_id": "l1"},
+    "renew_kv_snapshot_lease": {"lease_id": "l1"},
+    "drop_kv_snapshot_lease": {"lease_id": "l1"},
+    "release_kv_snapshot_lease": {"lease_id": "l1"},
+    "fence_tierer": {"tierer_id": "nobody"},
+    "set_freshness": {"freshness": "60 s"},
+    "set_table_option": {"name": "table.datalake.freshness", "value": "60 s"},
+    "reconcile_lake": {"action": "adopt"},
+    "skip_record": {"bucket_id": 0, "offset": 0},
+    "tier_table": {"wait": False},
+    "tier_database": {"wait": False, "only_stale": False},
+    "wait_for_tiering": {"timeout_ms": 1},
+    "validate_table": {"level": "offsets"},
+}

@@ -1,0 +1,232 @@
+"""The engine that decides: Cedar (through cedarpy), behind one small interface.
+
+A policy file is Cedar's own language, checked against the types and actions of Lakeward; docs/grants.md shows how it is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, Protocol
+
+import cedarpy
+
+from tiering.access.identity import Identity
+from tiering.access.policies.name_tests import groups_of_alike, name_tests, number_of
+from tiering.access.policies.policy_groups import PolicyGroups, Verdict
+from tiering.access.privileges import GROUPS, SERVICE_PRIVILEGES, TABLE_PRIVILEGES, Privilege, Resource
+from tiering.errors import InvalidArgument
+from tiering.redaction.redact import outside_text
+
+MAX_POLICY_BYTES = 1 << 20
+"""Of a policy file: some 5,000 policies."""
+
+KEPT_SELECTIONS = 100
+"""Of policies that apply to somebody: as many as there are kinds of users, and privileges."""
+
+
+@dataclass(frozen=True)
+class PolicyStatement:
+    """One policy of the file, in Cedar's words. What a scope leaves open is `*`."""
+
+    policy_id: str
+    effect: str
+    principal: str
+    privileges: str
+    resource: str
+    text: str
+
+
+class PolicyEngine(Protocol):
+    """Decides by the policies of one file, which never change. Thread-safe."""
+
+    @property
+    def statements(self) -> Sequence[PolicyStatement]:
+        """The policies, in the order of the file."""
+        ...
+
+    @property
+    def untested_name(self) -> str:
+        """A name that passes no test of any policy, but for those that every name passes."""
+        ...
+
+    def allows(self, identity: Identity, privilege: Privilege, resource: Resource) -> bool:
+        """Whether a policy permits it and none forbids it."""
+        ...
+
+    def applying(self, identity: Identity, privilege: Privilege) -> PolicyGroups:
+        """The policies for this identity and privilege; all others neither permit it anything nor forbid it."""
+        ...
+
+
+def _schema() -> str:
+    lines = [
+        "entity Group;",
+        "entity User in [Group];",
+        "entity Service;",
+        "entity Database { database: String };",
+        "entity Table in [Database] { database: String, name: String };",
+        *(f'action "{group}";' for group in GROUPS),
+    ]
+    for privilege in Privilege:
+        resources = (["Database", "Table"] if privilege in TABLE_PRIVILEGES else []) + (
+            ["Service"] if privilege in SERVICE_PRIVILEGES else []
+        )
+        groups = [f'"{group}"' for group, members in GROUPS.items() if privilege in members]
+        membership = f" in [{', '.join(groups)}]" if groups else ""
+        lines.append(f'action "{privilege}"{membership} appliesTo {{ principal: [User], resource: [{", ".join(resources)}] }};')
+    return "\n".join(lines)
+
+
+SCHEMA = _schema()
+"""Which types and actions a policy may name."""
+
+
+class CedarEngine:
+    """`PolicyEngine` by Cedar."""
+
+    def __init__(self, text: str) -> None:
+        """Raises InvalidArgument for policies that cannot be read, that name what there is not, or that no filter can be made of."""
+        if len(text.encode()) > MAX_POLICY_BYTES:
+            raise InvalidArgument(f"a policy file has at most {MAX_POLICY_BYTES} bytes")
+        try:
+            parsed = json.loads(cedarpy.policies_to_json_str(text))
+        except ValueError as error:
+            raise InvalidArgument(f"the policies cannot be read: {outside_text(str(error))}", hint="docs/grants.md shows some.") from error
+        if parsed["templates"]:
+            raise InvalidArgument("a policy is a template (?principal, ?resource)", hint="Name the principal and the resource.")
+        checked = cedarpy.validate_policies(text, SCHEMA)
+        if not checked.validation_passed:
+            problems = "; ".join(outside_text(problem.error) for problem in checked.errors[:3])
+            raise InvalidArgument(
+                f"the policies do not fit what Lakeward knows: {problems}",
+                hint="docs/grants.md lists types and actions. A condition on names needs `resource is Table`.",
+            )
+        policies: dict[str, Any] = dict(sorted(parsed["staticPolicies"].items(), key=lambda item: number_of(item[0])))
+        self._policies = _CedarPolicies(policies)
+        self.statements = [_statement(policy_id, policy) for policy_id, policy in policies.items()]
+        self.untested_name = next(character for character in map(chr, range(0xE000, 0x110000)) if character not in text)
+        self._groups = [_CedarGroup(group) for group in groups_of_alike(policies)]
+        self._as_permits = _CedarPolicies(_as_permits(policies))
+        self._heads = _CedarPolicies({_head(policy): _permitting(policy) for policy in policies.values()})
+        self._selected = lru_cache(KEPT_SELECTIONS)(self._select)
+
+    def allows(self, identity: Identity, privilege: Privilege, resource: Resource) -> bool:
+        """See `PolicyEngine`. A policy that cannot be evaluated permits nothing, and neither do the others then."""
+        if resource.kind not in privilege.kinds:
+            return False
+        (result,) = self._policies.ask(identity, privilege, [resource])
+        return bool(result.allowed) and not result.diagnostics.errors
+
+    def applying(self, identity: Identity, privilege: Privilege) -> PolicyGroups:
+        """See `PolicyEngine`."""
+        any_resource = Resource() if privilege in SERVICE_PRIVILEGES else Resource(self.untested_name)
+        (result,) = self._heads.ask(identity, privilege, [any_resource])
+        return self._selected(frozenset(result.diagnostics.reasons))
+
+    def _select(self, heads: frozenset[str]) -> PolicyGroups:
+        groups = [group for group in self._groups if group.head in heads]
+        return PolicyGroups(groups, partial(self._ask_all, groups))
+
+    def _ask_all(self, groups: Sequence[_CedarGroup], identity: Identity, privilege: Privilege, resource: Resource) -> list[Verdict]:
+        (result,) = self._as_permits.ask(identity, privilege, [resource])
+        if result.diagnostics.errors:  # of which policy they do not say
+            return [group.ask(identity, privilege, [resource])[0] for group in groups]
+        applying = set(result.diagnostics.reasons)
+        return [Verdict.SILENT if group.policies.keys().isdisjoint(applying) else Verdict.APPLIES for group in groups]
+
+
+class _CedarPolicies:
+    """Policies in Cedar's JSON format, by their ids."""
+
+    schema = cedarpy.Schema.from_str(SCHEMA)
+
+    def __init__(self, policies: Mapping[str, Any]) -> None:
+        self._policies = cedarpy.PolicySet.from_json_str(_policy_set(policies))
+
+    def ask(self, identity: Identity, privilege: Privilege, resources: Sequence[Resource]) -> list[cedarpy.AuthzResult]:
+        requests = [
+            {
+                "principal": {"type": "User", "id": identity.principal},
+                "action": {"type": "Action", "id": privilege.value},
+                "resource": {"type": resource.kind, "id": resource.id},
+            }
+            for resource in resources
+        ]
+        return cedarpy.is_authorized_batch(requests, self._policies, _entities(identity, resources), self.schema)
+
+
+class _CedarGroup:
+    """`PolicyGroup` by Cedar: whether a policy applies is whether it would permit, were it one that permits."""
+
+    def __init__(self, policies: Mapping[str, Any]) -> None:
+        """Raises InvalidArgument if no filter can be made of them."""
+        self.policies = policies
+        self.tests = name_tests(policies)
+        first = next(iter(policies.values()))
+        self.permits = first["effect"] == "permit"
+        self.head = _head(first)
+        self._policies = _CedarPolicies(_as_permits(policies))
+
+    def ask(self, identity: Identity, privilege: Privilege, resources: Sequence[Resource]) -> list[Verdict]:
+        """See `PolicyGroup`."""
+        results = self._policies.ask(identity, privilege, resources)
+        return [Verdict.ERROR if result.diagnostics.errors else Verdict.APPLIES if result.allowed else Verdict.SILENT for result in results]
+
+
+def _head(policy: Mapping[str, Any]) -> str:
+    """Its principal and action, as an id."""
+    return json.dumps([policy["principal"], policy["action"]], sort_keys=True)
+
+
+def _as_permits(policies: Mapping[str, Any]) -> dict[str, Any]:
+    """Policies that apply where these do."""
+    return {policy_id: {**policy, "effect": "permit"} for policy_id, policy in policies.items()}
+
+
+def _permitting(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """A policy that permits everything to the policy's principal and action."""
+    return {**policy, "effect": "permit", "resource": {"op": "All"}, "conditions": []}
+
+
+def _policy_set(policies: Mapping[str, Any]) -> str:
+    return json.dumps({"staticPolicies": dict(policies), "templates": {}, "templateLinks": []})
+
+
+def _entities(identity: Identity, resources: Sequence[Resource]) -> list[dict[str, Any]]:
+    groups = [{"type": "Group", "id": group} for group in sorted(identity.groups)]
+    return [{"uid": {"type": "User", "id": identity.principal}, "attrs": {}, "parents": groups}, *map(_entity, dict.fromkeys(resources))]
+
+
+def _entity(resource: Resource) -> dict[str, Any]:
+    attributes = {} if resource.database is None else {"database": resource.database}
+    parents = []
+    if resource.name is not None:
+        attributes["name"] = resource.name
+        parents = [{"type": "Database", "id": resource.database}]
+    return {"uid": {"type": resource.kind, "id": resource.id}, "attrs": attributes, "parents": parents}
+
+
+def _statement(policy_id: str, policy: dict[str, Any]) -> PolicyStatement:
+    text = cedarpy.policies_from_json_str(_policy_set({policy_id: policy}))
+    actions = policy["action"]
+    listed = actions.get("entities") or ([actions["entity"]] if "entity" in actions else [])
+    return PolicyStatement(
+        policy_id=policy.get("annotations", {}).get("id") or policy_id,
+        effect=policy["effect"],
+        principal=_scope(policy["principal"]),
+        privileges=", ".join(action["id"] for action in listed) or "*",
+        resource=_scope(policy["resource"]),
+        text=text.strip(),
+    )
+
+
+def _scope(scope: dict[str, Any]) -> str:
+    """A scope in Cedar's words: `User::"ana"`, `Table in Database::"sales"`, `*`."""
+    entity = scope.get("entity") or scope.get("in", {}).get("entity")
+    named = "" if entity is None else f'{entity["type"]}::"{entity["id"]}"'
+    if scope["op"] == "is":
+        return f"{scope['entity_type']} in {named}" if named else str(scope["entity_type"])
+    return named or "*"

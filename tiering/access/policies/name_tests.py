@@ -1,0 +1,224 @@
+"""What a policy asks of names: the few tests by which two tables can differ for it.
+
+A policy depends on a table by the outcomes of its tests alone: `name_tests` refuses any other use of `resource`. So the engine is
+asked once for each combination of outcomes that occurs, and never once a table.
+
+Policies that differ in nothing but the table or database that their scope names are asked together (`groups_of_alike`), with one test for
+all these names: whichever of them it is, the answer is the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tiering.access.policies.name_patterns import Pattern
+from tiering.errors import InvalidArgument
+
+_RESOURCE: Mapping[str, str] = {"Var": "resource"}
+_COMPARISONS = ("==", "!=", "contains")
+_ATTRIBUTES = ("database", "name")
+
+
+@dataclass(frozen=True)
+class NameTests:
+    """Tests of some policies: whether a name fits a pattern, or is among the names of a set."""
+
+    database_patterns: frozenset[Pattern] = frozenset()
+    database_sets: frozenset[frozenset[str]] = frozenset()
+    name_patterns: frozenset[Pattern] = frozenset()
+    name_sets: frozenset[frozenset[str]] = frozenset()
+    table_sets: frozenset[frozenset[tuple[str, str]]] = frozenset()
+
+
+@dataclass
+class _Tests:
+    """Tests as they are collected."""
+
+    patterns: dict[str, set[Pattern]] = field(default_factory=lambda: {attribute: set() for attribute in _ATTRIBUTES})
+    sets: dict[str, set[frozenset[str]]] = field(default_factory=lambda: {attribute: set() for attribute in _ATTRIBUTES})
+    tables: set[frozenset[tuple[str, str]]] = field(default_factory=set)
+
+    def add_entities(self, entities: Iterator[tuple[str, str]]) -> None:
+        """One test of the databases among them, and one of the tables."""
+        databases, tables = _by_kind(entities)
+        if databases:
+            self.sets["database"].add(databases)
+        if tables:
+            self.tables.add(tables)
+
+
+def groups_of_alike(policies: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The policies, by their ids, in groups that differ in nothing but the table or database that their scope names."""
+    groups: dict[str, dict[str, Any]] = {}
+    for policy_id, policy in policies.items():
+        groups.setdefault(_without_names(policy), {})[policy_id] = policy
+    return list(groups.values())
+
+
+def name_tests(group: Mapping[str, Any]) -> NameTests:
+    """The tests of such a group, in Cedar's JSON format. Raises InvalidArgument for a use of `resource` that is no such test."""
+    tests = _Tests()
+    policy_id, policy = next(iter(group.items()))
+    name = policy.get("annotations", {}).get("id") or f"number {number_of(policy_id) + 1}"
+    for condition in policy["conditions"]:
+        _collect(name, condition["body"], tests)
+    tests.add_entities(entity for member in group.values() for entity in _entities(member["resource"]))
+    return NameTests(
+        frozenset(tests.patterns["database"]),
+        frozenset(tests.sets["database"]),
+        frozenset(tests.patterns["name"]),
+        frozenset(tests.sets["name"]),
+        frozenset(tests.tables),
+    )
+
+
+def number_of(policy_id: str) -> int:
+    """Of policy12: 12. Cedar numbers policies in the order of the text."""
+    digits = policy_id.removeprefix("policy")
+    return int(digits) if digits.isdecimal() else 0
+
+
+def _without_names(policy: Mapping[str, Any]) -> str:
+    scope = policy["resource"]
+    kinds = sorted(kind for kind, _ in _entities(scope))
+    shape = [scope["op"], scope.get("entity_type"), "in" in scope, kinds]
+    return json.dumps([policy["effect"], policy["principal"], policy["action"], shape, policy["conditions"]], sort_keys=True)
+
+
+def _collect(policy: str, node: Any, tests: _Tests) -> None:
+    """Adds the tests in an expression."""
+    if isinstance(node, Mapping):
+        if node == _RESOURCE:
+            raise _not_a_test(policy)
+        for operator, operands in node.items():
+            if not _is_test(policy, operator, operands, tests):
+                _collect(policy, operands, tests)
+    elif isinstance(node, Sequence) and not isinstance(node, str):
+        for item in node:
+            _collect(policy, item, tests)
+
+
+def _is_test(policy: str, operator: str, operands: Any, tests: _Tests) -> bool:
+    """Adds the test, if the operator makes one of `resource` or of its names."""
+    if not isinstance(operands, Mapping):
+        return False
+    left, right = operands.get("left"), operands.get("right")
+    if operator == "like" and (attribute := _attribute(left)) is not None:
+        tests.patterns[attribute].add(_pattern(operands["pattern"]))
+        return True
+    if operator == "is" and left == _RESOURCE:
+        _add_constants(policy, None, operands.get("in", {}), tests)
+        return True
+    if operator in (*_COMPARISONS, "in"):
+        for side, other in ((left, right), (right, left)):
+            if side == _RESOURCE or _attribute(side) is not None:
+                _add_constants(policy, _attribute(side), other, tests)
+                return True
+    return False
+
+
+def _add_constants(policy: str, attribute: str | None, node: Any, tests: _Tests) -> None:
+    """A list of constants is one test; in any other expression each constant is one, since nobody knows here what it is worth."""
+    if _has_variable(node):
+        raise _not_a_test(policy)
+    parts = [node] if _is_plain(node) else list(_constants(node))
+    for part in parts:
+        if attribute is None:
+            tests.add_entities(_entities(part))
+        elif texts := frozenset(_texts(part)):
+            tests.sets[attribute].add(texts)
+
+
+def _is_plain(node: Any) -> bool:
+    """Whether it is a constant, or a list of constants."""
+    if not isinstance(node, Mapping):
+        return False
+    items = node.get("Set")
+    return "Value" in node or "entity" in node or (isinstance(items, list) and all("Value" in item for item in items))
+
+
+def _constants(node: Any) -> Iterator[Any]:
+    """Each constant in an expression by itself."""
+    if isinstance(node, Mapping):
+        if "Value" in node or "entity" in node:
+            yield node
+        else:
+            for value in node.values():
+                yield from _constants(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _constants(value)
+
+
+def _by_kind(entities: Iterator[tuple[str, str]]) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
+    """The databases and the tables among entities. Raises InvalidArgument for a table without its database."""
+    databases, tables = set(), set()
+    for kind, entity_id in entities:
+        if kind == "Database":
+            databases.add(entity_id)
+        elif kind == "Table":
+            database, dot, name = entity_id.partition(".")
+            if not (database and dot and name):
+                raise InvalidArgument(f"a policy names {entity_id!r} as a table", hint='Write Table::"database.table".')
+            tables.add((database, name))
+    return frozenset(databases), frozenset(tables)
+
+
+def _attribute(node: Any) -> str | None:
+    """`database` of `resource.database`."""
+    inner = node.get(".") if isinstance(node, Mapping) else None
+    if isinstance(inner, Mapping) and inner.get("left") == _RESOURCE and inner.get("attr") in _ATTRIBUTES:
+        return str(inner["attr"])
+    return None
+
+
+def _has_variable(node: Any) -> bool:
+    """Whether a part of a policy depends on who asks, or for what."""
+    if isinstance(node, Mapping):
+        return "Var" in node or any(map(_has_variable, node.values()))
+    return isinstance(node, list) and any(map(_has_variable, node))
+
+
+def _entities(node: Any) -> Iterator[tuple[str, str]]:
+    """Type and id of each entity in a part of a policy."""
+    if isinstance(node, Mapping):
+        if isinstance(node.get("type"), str) and isinstance(node.get("id"), str):
+            yield node["type"], node["id"]
+        else:
+            for value in node.values():
+                yield from _entities(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _entities(value)
+
+
+def _texts(node: Any) -> Iterator[str]:
+    if isinstance(node, Mapping):
+        if isinstance(value := node.get("Value"), str):
+            yield value
+        else:
+            for part in node.values():
+                yield from _texts(part)
+    elif isinstance(node, list):
+        for part in node:
+            yield from _texts(part)
+
+
+def _pattern(parts: Sequence[Any]) -> Pattern:
+    texts = [""]
+    for part in parts:
+        if part == "Wildcard":
+            texts.append("")
+        else:
+            texts[-1] += part["Literal"]
+    return tuple(texts)
+
+
+def _not_a_test(policy: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"the policy {policy} uses `resource` in a comparison that depends on more than names",
+        hint="Compare resource, resource.database and resource.name with texts, patterns (like) and entities that stand in the policy.",
+    )
