@@ -1,60 +1,132 @@
-"""A Paimon table's folder on a local file system, held open: what is read and linked through it is that table's, whatever becomes of
-its name.
+"""A Paimon warehouse in a folder of this machine.
 
-Paimon keeps `schema/schema-N`, `snapshot/snapshot-N` with the hints LATEST and EARLIEST, `manifest/`, `consumer/`, and data files in
-`[key=value/...]bucket-N/`. No file of these is ever changed.
+A table's folder is held open: what is read and linked through it is that table's, whatever becomes of its name.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from typing import Any
 
-from tiering.files.durable_files import set_mode
+from tiering.files.durable_files import set_mode, sync_folder
+from tiering.files.private_files import make_folders_like_their_parent, open_like_folder
+from tiering.lake.maintenance import StoredFile
+from tiering.lake.paimon.storage.base import numbered
 
-SCHEMA, SNAPSHOT, MANIFEST, CONSUMER, TAG = "schema", "snapshot", "manifest", "consumer", "tag"
-_NUMBERED = re.compile(r"(?:schema|snapshot)-([0-9]{1,18})")
-_NAMESPACE = uuid.UUID("5d2f1d0e-6ad6-5cf5-9f5f-5a2b3c1f7a10")
 
+@dataclass(frozen=True)
+class LocalStorage:
+    """A `Storage`."""
 
-class TableFolder:
-    """An open folder; paths are relative to it."""
+    @property
+    def is_local(self) -> bool:
+        return True
 
-    def __init__(self, root: Path, descriptor: int) -> None:
-        self.root = root
-        self._descriptor = descriptor
+    def location(self, path: PurePath) -> str:
+        return str(path)
 
-    @staticmethod
+    def path_of(self, location: str) -> Path:
+        return Path(location)
+
+    def check_commits(self, warehouse: PurePath) -> None:
+        """A link never replaces a file."""
+
     @contextmanager
-    def opened(root: Path) -> Iterator[TableFolder | None]:
-        """None if there is no such folder."""
+    def opened_table(self, root: PurePath) -> Iterator[LocalTableFolder | None]:
         try:
             descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
             yield None
             return
         try:
-            yield TableFolder(root, descriptor)
+            yield LocalTableFolder(Path(root), descriptor)
         finally:
             os.close(descriptor)
 
+    def folders_in(self, folder: PurePath) -> list[str]:
+        path = Path(folder)
+        return [entry.name for entry in path.iterdir() if entry.is_dir()] if path.exists() else []
+
+    def make_folder(self, folder: PurePath) -> None:
+        make_folders_like_their_parent(Path(folder))
+
+    def create_file(self, path: PurePath) -> Any:
+        return os.fdopen(open_like_folder(Path(path), overwrite=False), "wb")
+
+    def sync_file(self, stream: Any) -> None:
+        stream.flush()
+        os.fsync(stream.fileno())
+
+    def sync_written(self, path: PurePath) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def sync_folder(self, folder: PurePath) -> None:
+        sync_folder(Path(folder))
+
+    @contextmanager
+    def opened_file(self, path: PurePath) -> Iterator[Any]:
+        yield path
+
+    def read(self, path: PurePath) -> bytes:
+        return Path(path).read_bytes()
+
+    def sizes(self, paths: Sequence[PurePath]) -> list[int | None]:
+        return [_size(Path(path)) for path in paths]
+
+    def delete(self, path: PurePath) -> None:
+        Path(path).unlink(missing_ok=True)
+
+    def files_below(self, folder: PurePath) -> Iterator[StoredFile]:
+        """Links are not followed."""
+        if not Path(folder).is_dir():
+            return
+        for path in sorted(Path(folder).rglob("*")):
+            with suppress(FileNotFoundError):  # it was removed meanwhile
+                if path.is_file() and not path.is_symlink():
+                    status = path.stat()
+                    yield StoredFile(str(path), path.name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+
+    def manifest_access(self) -> Any:
+        return None
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+LOCAL = LocalStorage()
+
+
+class LocalTableFolder:
+    """A `TableFolder`."""
+
+    def __init__(self, root: Path, descriptor: int) -> None:
+        self.root = root
+        self._descriptor = descriptor
+
     def is_in_place(self) -> bool:
-        """Whether the folder still has its name."""
         with suppress(FileNotFoundError):
             return os.path.samestat(os.fstat(self._descriptor), os.stat(self.root))
         return False
 
     def numbers(self, folder: str) -> list[int]:
-        """The numbers of `schema-N` or `snapshot-N` in `folder`, sorted; none without such a folder."""
-        return sorted(int(match[1]) for name in self.names(folder) if (match := _NUMBERED.fullmatch(name)))
+        return numbered(self.names(folder))
 
     def names(self, folder: str) -> list[str]:
-        """Names in `folder`; none without such a folder."""
         try:
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._descriptor)
         except FileNotFoundError:
@@ -65,7 +137,6 @@ class TableFolder:
             os.close(descriptor)
 
     def stamp(self, path: str) -> tuple[int, int, int] | None:
-        """What tells a file from another one of that name; None if there is none."""
         try:
             status = os.stat(path, dir_fd=self._descriptor)
         except FileNotFoundError:
@@ -73,7 +144,6 @@ class TableFolder:
         return status.st_ino, status.st_mtime_ns, status.st_size
 
     def read(self, path: str) -> bytes | None:
-        """A file's content; None if there is none."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._descriptor)
         except FileNotFoundError:
@@ -82,10 +152,7 @@ class TableFolder:
             return file.read()
 
     def create(self, folder: str, name: str, content: bytes) -> None:
-        """Makes a file that is there whole, durably, or not at all. Raises FileExistsError: nothing is ever replaced.
-
-        The link is the one moment at which it comes to be, and fails in a folder that was removed.
-        """
+        """The link is the one moment at which the file comes to be, and fails in a folder that was removed."""
         temporary = f"{folder}/.lakeward-{uuid.uuid4()}.tmp"
         self._write(temporary, content)
         try:
@@ -95,7 +162,6 @@ class TableFolder:
             self._remove(temporary)
 
     def replace(self, folder: str, name: str, content: bytes) -> None:
-        """Writes a hint: whoever reads it sees the former one or this one. Raises OSError."""
         temporary = f"{folder}/.lakeward-{uuid.uuid4()}.tmp"
         self._write(temporary, content)
         try:
@@ -105,7 +171,6 @@ class TableFolder:
             raise
 
     def make(self, folder: str) -> None:
-        """Makes a folder of the table's if it is missing: Paimon makes them when it needs them. Raises OSError in a dropped table."""
         try:
             os.mkdir(folder, dir_fd=self._descriptor)
         except FileExistsError:
@@ -138,13 +203,3 @@ class TableFolder:
     def _remove(self, path: str) -> None:
         with suppress(OSError):
             os.unlink(path, dir_fd=self._descriptor)
-
-
-def table_uuid(folder: TableFolder) -> str | None:
-    """The table's identity, made from its first schema file, which nobody changes or expires; None if there is no table.
-
-    A catalog that is a mere folder gives tables no uuid. The file says when the table was made, in milliseconds.
-    """
-    numbers = folder.numbers(SCHEMA)
-    content = folder.read(f"{SCHEMA}/schema-{numbers[0]}") if numbers else None
-    return None if content is None else str(uuid.uuid5(_NAMESPACE, content.decode("utf-8", "replace")))
