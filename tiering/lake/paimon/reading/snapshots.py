@@ -79,12 +79,20 @@ class SnapshotReader:
             return ()
         earliest = _hint(folder, EARLIEST)
         floor = earliest if earliest is not None and folder.stamp(_path(earliest)) is not None else 1
+        folder.read_ahead(
+            _path(number) for number in folder.numbers(SNAPSHOT) if floor <= number <= head and not self._knows(folder, number)
+        )
         chain: list[StoredSnapshot] = []
         number = head
         while number >= floor and (snapshot := self._read(folder, number)) is not None:
             chain.append(snapshot)
             number -= 1
         return tuple(reversed(chain))
+
+    def _knows(self, folder: TableFolder, number: int) -> bool:
+        stamp = folder.stamp(_path(number))
+        with self._lock:
+            return (number, stamp) in self._known
 
     def _read(self, folder: TableFolder, number: int) -> StoredSnapshot | None:
         stamp = folder.stamp(_path(number))

@@ -49,6 +49,10 @@ class TableFolder(Protocol):
         """A file's content; None if there is none."""
         ...
 
+    def read_ahead(self, paths: Iterable[str]) -> None:
+        """Says which files are read next, each once. A folder that is far away reads them at once."""
+        ...
+
     def create(self, folder: str, name: str, content: bytes) -> None:
         """Makes a file that is there whole, durably, or not at all, by one request. Raises FileExistsError: nothing is ever replaced.
 

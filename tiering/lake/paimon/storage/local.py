@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -150,6 +150,9 @@ class LocalTableFolder:
             return None
         with os.fdopen(descriptor, "rb") as file:
             return file.read()
+
+    def read_ahead(self, paths: Iterable[str]) -> None:
+        """Each is read when it is asked for."""
 
     def create(self, folder: str, name: str, content: bytes) -> None:
         """The link is the one moment at which the file comes to be, and fails in a folder that was removed."""

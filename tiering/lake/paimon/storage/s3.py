@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,6 +26,8 @@ PROBE = ".lakeward/conditional-put"
 _PROBE_CONTENT = b"Lakeward looks here whether this store honours If-None-Match of a PUT. This object may be deleted.\n"
 _LISTED = (SCHEMA, TAG)
 """Folders whose files never change once they are listed."""
+READING_THREADS = 16
+"""Of a table that is read for the first time in a process, with all of its snapshots."""
 Properties = tuple[tuple[str, str], ...]
 
 
@@ -125,6 +128,7 @@ class S3TableFolder:
         self._objects = objects
         self._bucket, _, self._prefix = str(root).partition("/")
         self._listed: dict[str, dict[str, str]] = {}
+        self._ahead: dict[str, bytes | None] = {}
 
     def is_in_place(self) -> bool:
         """Whether the first schema file is still the one that was listed: a table that is made anew has another."""
@@ -143,7 +147,15 @@ class S3TableFolder:
         etag = self._listing(folder).get(name) or self._objects.etag(self._bucket, self._key(path))
         return None if etag is None else (self._key(path), etag)
 
+    def read_ahead(self, paths: Iterable[str]) -> None:
+        wanted = list(paths)
+        with ThreadPoolExecutor(READING_THREADS) as pool:
+            contents = pool.map(lambda path: self._objects.read(self._bucket, self._key(path)), wanted)
+            self._ahead |= dict(zip(wanted, contents, strict=True))
+
     def read(self, path: str) -> bytes | None:
+        if path in self._ahead:
+            return self._ahead.pop(path)
         folder, _, name = path.rpartition("/")
         if folder in _LISTED and (etag := self._listing(folder).get(name)):
             return self._objects.read_known(self._bucket, self._key(path), etag)

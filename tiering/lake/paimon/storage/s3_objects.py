@@ -12,11 +12,9 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
-from tiering.errors import SetupError
 from tiering.lake.catalog_timeouts import S3_CONNECT, S3_REQUEST
 from tiering.lake.outside_errors import describe
 
-EXTRA = "lakeward[paimon-s3]"
 READ_ATTEMPTS = 3
 """As many as PyArrow's client makes."""
 CONNECTIONS = 32
@@ -112,15 +110,10 @@ class S3Objects:
 
 
 def s3_client(properties: Mapping[str, str], attempts: int) -> Any:
-    """boto3's client, with the endpoint, keys and time-outs that PyArrow gets of the same properties. Raises SetupError."""
-    try:
-        import boto3
-        from botocore.config import Config
-    except ModuleNotFoundError as error:
-        raise SetupError(
-            f"Paimon tables in S3 need the Python package {error.name}",
-            hint=f"Install it where coordinator and tierers run: pip install '{EXTRA}'.",
-        ) from error
+    """boto3's client, with the endpoint, keys and time-outs that PyArrow gets of the same properties."""
+    import boto3  # executors have none
+    from botocore.config import Config
+
     endpoint, proxy = properties.get("s3.endpoint"), properties.get("s3.proxy-uri")
     if endpoint and "://" not in endpoint:
         endpoint = f"https://{endpoint}"
