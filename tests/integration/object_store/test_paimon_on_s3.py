@@ -16,6 +16,9 @@ from support.object_store.s3_server import S3Server
 from support.running.processes import wait_for
 from tiering.lake.paimon.storage.s3 import PROBE
 
+SPARK_STARTED_SECONDS = 280
+"""Until everything is in the lake, with the start of a Spark session before it, on a machine on which much else runs."""
+
 
 @pytest.fixture
 def kind(request: pytest.FixtureRequest) -> LakeKind:
@@ -39,7 +42,7 @@ def deployment(kind: LakeKind, s3_store: S3Server, tmp_path: Path) -> Iterator[D
 def test_rounds_are_exact_and_proved_and_leave_no_key_behind(deployment: DeploymentOnS3) -> None:
     deployment.write()
     deployment.start_tierer("first")
-    deployment.settle()
+    deployment.settle(SPARK_STARTED_SECONDS)
     deployment.write()
     deployment.settle()
     for path in (ORDERS, ACCOUNTS):
