@@ -18,9 +18,16 @@ import pyarrow as pa
 import pytest
 
 from support.lakes.lake_kit import COLUMNS
-from support.lakes.lakes_under_test import LAKES, HdfsUnderTest, InS3UnderTest, LakeUnderTest
+from support.lakes.lakes_under_test import (
+    LAKES,
+    CleanPaimonInS3UnderTest,
+    HdfsUnderTest,
+    InS3UnderTest,
+    LakeUnderTest,
+    PaimonInS3UnderTest,
+)
 from support.object_store.rest_server import WAREHOUSE, RestCatalog
-from support.object_store.s3_server import S3Server
+from support.object_store.s3_server import BUCKET, S3Server
 from support.running.postgresql import DATABASE, PASSWORD, USER, running_postgresql
 from tiering.errors import CommitOutcomeUnknown, Fenced, LakeTableReplaced
 from tiering.lake.base import Committable, Lake, LakeTieringFactory, LakeView, WriterInitContext
@@ -58,12 +65,19 @@ def postgresql_lake(s3_store: S3Server, tmp_path_factory: pytest.TempPathFactory
 IN_S3 = {BY_REST: "rest_lake", BY_POSTGRESQL: "postgresql_lake"}
 
 
-@pytest.fixture(params=[*LAKES, ON_HDFS, *IN_S3])
+PAIMON_IN_S3 = {"paimon in S3": PaimonInS3UnderTest, "paimon in S3, clean layout": CleanPaimonInS3UnderTest}
+
+
+@pytest.fixture(params=[*LAKES, ON_HDFS, *IN_S3, *PAIMON_IN_S3])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> LakeUnderTest:
     if request.param == ON_HDFS:
         return HdfsUnderTest(request.getfixturevalue("hdfs"), f"conformance-{uuid.uuid4().hex}")
     if request.param in IN_S3:
         return InS3UnderTest(tmp_path, request.getfixturevalue(IN_S3[request.param]))
+    if request.param in PAIMON_IN_S3:
+        store: S3Server = request.getfixturevalue("s3_store")
+        place = {"warehouse": f"s3://{BUCKET}/paimon-{uuid.uuid4().hex}", **store.place, **store.keys}
+        return PAIMON_IN_S3[request.param](place)
     return LAKES[request.param](tmp_path)
 
 

@@ -40,3 +40,6 @@ S3_REQUEST = Timeout("s3.request-timeout", 30, "Seconds that S3 may take to answ
 
 TIMEOUTS = (READ_DEADLINE, CHANGE_DEADLINE, REST_CONNECT, REST_SOCKET, S3_CONNECT, S3_REQUEST)
 """All of them, as `sys.options` shows them."""
+
+STORE_TIMEOUTS: Mapping[str, str] = {timeout.name: str(timeout.default) for timeout in (S3_CONNECT, S3_REQUEST)}
+"""Those of a store where no property sets them: seconds of one attempt; the store's client makes several."""

@@ -1,4 +1,4 @@
-"""Real processes whose lake is in S3 behind a REST catalog, with a proxy before each."""
+"""Real processes whose lake is in S3, with a proxy before the store and another before a REST catalog."""
 
 from __future__ import annotations
 
@@ -7,28 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from support.object_store.deployment import DeploymentOnS3
-from support.object_store.faulty_http import faulty_http
-from support.object_store.rest_server import rest_catalog_server
+from support.lake_kinds.kinds import LakeKind
 from support.object_store.s3_server import S3Server
-from support.object_store.scene import Scene
+from support.object_store.scene import CatalogScene, Scene, iceberg_scene, scene_of
 
 
 @pytest.fixture
-def scene(s3_store: S3Server, tmp_path: Path) -> Iterator[Scene]:
-    folders = [tmp_path / name for name in ("catalog", "ours")]
-    for folder in folders:
-        folder.mkdir()
-    with (
-        rest_catalog_server(folders[0], s3_store, vends=True) as catalog,
-        faulty_http(catalog.uri) as catalog_proxy,
-        faulty_http(s3_store.endpoint) as store_proxy,
-    ):
-        more = {"uri": catalog_proxy.uri, "s3.endpoint": store_proxy.uri}
-        deployment = DeploymentOnS3(folders[1], catalog=catalog, more=more)
-        try:
-            deployment.start_coordinator()
-            deployment.make_tables()
-            yield Scene(deployment, catalog_proxy, store_proxy)
-        finally:
-            deployment.close()
+def rest_scene(s3_store: S3Server, tmp_path: Path) -> Iterator[CatalogScene]:
+    """Iceberg tables behind a REST catalog."""
+    with iceberg_scene(s3_store, tmp_path) as scene:
+        yield scene
+
+
+@pytest.fixture
+def kind(request: pytest.FixtureRequest) -> LakeKind:
+    """Of the test's parameters."""
+    kind: LakeKind = request.param
+    return kind
+
+
+@pytest.fixture
+def scene(kind: LakeKind, s3_store: S3Server, tmp_path: Path) -> Iterator[Scene]:
+    with scene_of(kind, s3_store, tmp_path) as scene:
+        yield scene

@@ -1,4 +1,4 @@
-"""Processes killed at every point of a round, and in a sweep, over a lake in S3 with a REST catalog."""
+"""Processes killed at every point of a round, and in a sweep, over a lake in S3."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from support.faulty.deployment import ACCOUNTS, ENDED_SECONDS, ORDERS
-from support.lake_kinds.kinds import ICEBERG
+from support.lake_kinds.kinds import ICEBERG, PAIMON, PAIMON_CLEAN
 from support.object_store.deployment import DeploymentOnS3
+from support.object_store.paimon_warehouse import PaimonWarehouse
 from support.object_store.scene import Scene
 from support.running.processes import wait_for
 from tiering import crash_points
@@ -18,6 +19,7 @@ from tiering.client import LakewardClient
 from tiering.errors import LakewardError
 
 
+@pytest.mark.parametrize("kind", [ICEBERG, PAIMON_CLEAN], ids=lambda kind: kind.name, indirect=True)
 @pytest.mark.parametrize("points", [crash_points.IN_ROUND], ids=["round"])
 def test_a_tierer_killed_anywhere_in_its_round_leaves_everything_once(scene: Scene, points: Sequence[str]) -> None:
     ours = scene.deployment
@@ -33,12 +35,17 @@ def test_a_tierer_killed_anywhere_in_its_round_leaves_everything_once(scene: Sce
 
 def dead_files(ours: DeploymentOnS3) -> set[str]:
     """Data files of orders in S3 that the head does not name."""
-    table = load_catalog("lake", **ours.lake_properties).load_table(str(ORDERS))
-    live = {task.file.file_path.removeprefix("s3://") for task in table.scan().plan_files()}
-    stored = ours.catalog.store.files(table.location().split("/", 3)[3])
-    return {file for file in stored if file.endswith(".parquet")} - live
+    if isinstance(ours.catalog, PaimonWarehouse):
+        folder = f"{ours.catalog.folder}/{ORDERS.database_name}.db/{ORDERS.table_name}"
+        live = {str(file) for file in ours.by_hand(ours.kind).data_files(ORDERS)}
+    else:
+        table = load_catalog("lake", **ours.lake_properties).load_table(str(ORDERS))
+        folder = table.location().split("/", 3)[3]
+        live = {task.file.file_path.removeprefix("s3://") for task in table.scan().plan_files()}
+    return {file for file in ours.catalog.store.files(folder) if file.endswith(".parquet")} - live
 
 
+@pytest.mark.parametrize("kind", [ICEBERG, PAIMON], ids=lambda kind: kind.name, indirect=True)
 @pytest.mark.parametrize("points", [crash_points.IN_SWEEP], ids=["sweep"])
 def test_a_coordinator_killed_in_a_sweep_deletes_the_rest_when_it_is_called_again(scene: Scene, points: Sequence[str]) -> None:
     ours = scene.deployment
@@ -67,13 +74,14 @@ def test_a_coordinator_killed_in_a_sweep_deletes_the_rest_when_it_is_called_agai
         tierer.close()
 
 
+@pytest.mark.parametrize("kind", [ICEBERG, PAIMON_CLEAN], ids=lambda kind: kind.name, indirect=True)
 def test_a_lake_table_that_the_catalog_lost_is_made_anew_by_the_named_call(scene: Scene) -> None:
     ours = scene.deployment
     ours.write()
     ours.start_inline_tierer("only")
     ours.settle()
     for path in (ORDERS, ACCOUNTS):
-        ours.by_hand(ICEBERG).drop(path)
+        ours.by_hand(ours.kind).drop(path)
     ours.write()
     for path in (ORDERS, ACCOUNTS):
         wait_for("the lost lake table is an error", lambda path=path: ours.status(path).error_class == "LakeTableReplaced")  # type: ignore[misc]

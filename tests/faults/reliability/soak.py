@@ -49,6 +49,7 @@ HARNESSES = (
     Harness("stories on Paimon", "faults.stories", ("--kind", "paimon-system-columns"), 100),
     Harness("stories on clean Paimon tables", "faults.stories", ("--kind", "paimon-clean"), 100),
     Harness("fuzzed lake tables", "faults.reliability.fuzzed_tables", seeds=150, seeds_option="--examples"),
+    Harness("S3 that answers 503 for a minute", "faults.object_store.long_outage", ("--seconds", "60")),
     Harness("model", "faults.model", ("--minutes", "2")),
     Harness("random users", "faults.random_users", ("--minutes", "3")),
     Harness("real processes", "faults.processes", ("--faults", "6"), 10),

@@ -23,7 +23,7 @@ from tiering.lake.base import Committable
 from tiering.lake.iceberg.commit.committer import IcebergCommitter
 from tiering.lake.paimon.commit.committer import PaimonCommitter
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
-from tiering.lake.paimon.reading.table_folder import SNAPSHOT
+from tiering.lake.paimon.storage.base import SNAPSHOT
 from tiering.lake.writing.sent_rounds import SentRounds
 
 SEEDS = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "6"))

@@ -17,7 +17,7 @@ from support.lakes.paimon_kit import CLUSTER_ID, COLUMNS, PaimonKit
 from tiering.errors import CommitOutcomeUnknown, LakeUnavailable, MarkerCorrupt, RoundFailed
 from tiering.lake.base import FLUSS_COMMIT_USER, FLUSS_COMMIT_USER_KEY, FLUSS_OFFSETS_KEY
 from tiering.lake.paimon.commit import manifests, publishing
-from tiering.lake.paimon.reading.table_folder import TableFolder
+from tiering.lake.paimon.storage.local import LocalTableFolder
 from tiering.lake.rules.base_check import CommitOutcome, KnownLake, check_base, resolve_commit
 
 Interlude = Callable[[], object]
@@ -25,14 +25,14 @@ Interlude = Callable[[], object]
 
 def between_check_and_link(monkeypatch: pytest.MonkeyPatch, happens: Interlude) -> None:
     """`happens` in the instant between the last look at the table and the link that is the commit."""
-    create = TableFolder.create
+    create = LocalTableFolder.create
 
-    def delayed(self: TableFolder, folder: str, name: str, content: bytes) -> None:
-        monkeypatch.setattr(TableFolder, "create", create)
+    def delayed(self: LocalTableFolder, folder: str, name: str, content: bytes) -> None:
+        monkeypatch.setattr(LocalTableFolder, "create", create)
         happens()
         create(self, folder, name, content)
 
-    monkeypatch.setattr(TableFolder, "create", delayed)
+    monkeypatch.setattr(LocalTableFolder, "create", delayed)
 
 
 def test_of_many_rounds_at_once_one_lands(kit: PaimonKit) -> None:

@@ -167,7 +167,7 @@ def test_what_somebody_changed_is_named(kit: PaimonKit, change: dict[str, Any], 
     ("properties", "reason"),
     [
         ({"type": "rest", "uri": "http://catalog"}, "a catalog of type 'rest'"),
-        ({"warehouse": "s3://bucket/lake"}, "the warehouse 's3://bucket/lake'"),
+        ({"warehouse": "gs://bucket/lake"}, "the warehouse 'gs://bucket/lake'"),
         ({"warehouse": "relative"}, "the warehouse 'relative'"),
         ({}, "the warehouse ''"),
     ],

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from support.lake_kinds.kinds import ICEBERG
+from support.lake_kinds.kinds import ICEBERG, LakeKind
 from support.lakes.lake_proof import assert_chain, marker_of
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import wait_for
@@ -20,6 +20,7 @@ from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.cluster.writable import TableSpec
 from tiering.errors import ServiceBusy, ServiceUnreachable
+from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import tiered_offsets
 from tiering.model.tables import TablePath
 
@@ -40,6 +41,8 @@ RESOLVED_COMMITS = ("ACKED", "ABORTED", "RECONCILED")
 class FaultyDeployment(Deployment):
     """Coordinators on one folder and inline tierers; a model of all rows that `write` sends."""
 
+    kind: LakeKind = ICEBERG
+    """Of both lake tables."""
     written: int = 0
     accounts: dict[int, str] = field(default_factory=dict)
     writes: int = 0
@@ -47,9 +50,9 @@ class FaultyDeployment(Deployment):
 
     def make_tables(self) -> None:
         """Both tables, lake-enabled and empty."""
-        self.create(ORDERS)
+        self.create(ORDERS, kind=self.kind)
         with self.cluster() as cluster:
-            properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 s", **ICEBERG.options}
+            properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 s", **self.kind.options}
             cluster.create_table(ACCOUNTS, TableSpec(ACCOUNT_SCHEMA, 2, properties=properties, primary_key=("id",)))
 
     def write(self) -> None:
@@ -109,7 +112,7 @@ class FaultyDeployment(Deployment):
         def probe() -> object:
             with suppress(ServiceUnreachable, ServiceBusy):
                 status = self.status(path)
-                marker = marker_of(self.lake_properties, path)
+                marker = self.marker(path)
                 tiered = {} if marker is None else {bucket.bucket_id: offset for bucket, offset in tiered_offsets(marker).items()}
                 reached = all(tiered.get(bucket, 0) == end for bucket, end in ends.items())
                 return status if reached and status.status in ("Scheduled", "Pending") and status.pending_records == 0 else None
@@ -120,10 +123,10 @@ class FaultyDeployment(Deployment):
     def assert_lake(self) -> None:
         """Every order and every account is there once, as it was written last; nothing else is; commits form a chain."""
         self.assert_exact(ORDERS, self.written)
-        accounts = self.by_hand(ICEBERG).rows(ACCOUNTS)
+        accounts = self.by_hand(self.kind).rows(ACCOUNTS)
         in_lake = sorted(zip(accounts["id"].to_pylist(), accounts["text"].to_pylist(), strict=True))
         assert in_lake == sorted(self.accounts.items())
-        assert_chain(self.lake_properties, ACCOUNTS)
+        assert_chain(self.lake_properties, ACCOUNTS, self.kind.format)
 
     def assert_sys_is_true(self, seconds: float = SETTLED_SECONDS) -> None:
         """What SQL sees agrees with the lake; no lease, no open error and no dead round is left."""
@@ -138,7 +141,7 @@ class FaultyDeployment(Deployment):
     def _lies(self, catalog: SystemCatalog, path: TablePath) -> list[str]:
         """What `sys` says of a table that is not so."""
         named = {"database_name": path.database_name, "table_name": path.table_name}
-        marker, head = marker_of(self.lake_properties, path), self.by_hand(ICEBERG).head(path)
+        marker, head = self.marker(path), self.by_hand(self.kind).head(path)
         assert marker is not None
         offsets = {bucket.bucket_id: offset for bucket, offset in tiered_offsets(marker).items()}
         shown = {row["bucket_id"]: row["lake_offset"] for row in catalog.read("tiering_buckets", **named)}
@@ -162,6 +165,10 @@ class FaultyDeployment(Deployment):
     def _ends(self, path: TablePath) -> Mapping[int, int]:
         with self.cluster() as cluster:
             return {bucket.bucket_id: log.log_end for bucket, log in cluster.offsets(cluster.table(path)).items()}
+
+    def marker(self, path: TablePath) -> Marker | None:
+        """Of the newest tiering commit."""
+        return marker_of(self.lake_properties, path, self.kind.format)
 
     def validate(self, path: TablePath) -> None:
         """`lakeward validate` finds no difference between log and lake."""

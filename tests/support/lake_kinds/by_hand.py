@@ -15,6 +15,7 @@ from urllib.parse import urlparse
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.fs import FileSelector
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.manifest import DataFile
@@ -25,6 +26,7 @@ from pypaimon import CatalogFactory, Schema
 from pypaimon.schema.data_types import AtomicType
 from pypaimon.schema.schema_change import SchemaChange
 
+from support.lakes.stored_files import file_system_of, is_in_s3, path_in, pypaimon_options
 from tiering.lake.base import FLUSS_COMMIT_USER_KEY
 from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.lake.paimon.commit.manifests import Manifests
@@ -243,8 +245,11 @@ class PaimonByHand(LakeByHand):
     def __init__(self, warehouse: Path) -> None:
         self._warehouse = warehouse
 
+    def _catalog(self) -> Any:
+        return CatalogFactory.create({"warehouse": str(self._warehouse)})
+
     def _load(self, path: TablePath) -> Any:
-        return CatalogFactory.create({"warehouse": str(self._warehouse)}).get_table(str(path))
+        return self._catalog().get_table(str(path))
 
     def folder(self, path: TablePath) -> Path:
         return self._warehouse / f"{path.database_name}.db" / path.table_name
@@ -268,7 +273,7 @@ class PaimonByHand(LakeByHand):
         return self.snapshots(path)
 
     def drop(self, path: TablePath) -> None:
-        CatalogFactory.create({"warehouse": str(self._warehouse)}).drop_table(str(path), False)
+        self._catalog().drop_table(str(path), False)
 
     def rename(self, path: TablePath, name: str) -> None:
         self.folder(path).rename(self.folder(path).with_name(name))
@@ -335,7 +340,7 @@ class PaimonByHand(LakeByHand):
         self._alter(path, SchemaChange.rename_column(name, renamed))
 
     def create(self, path: TablePath, columns: pa.Schema) -> None:
-        catalog = CatalogFactory.create({"warehouse": str(self._warehouse)})
+        catalog = self._catalog()
         catalog.create_database(path.database_name, True)
         catalog.create_table(str(path), Schema.from_pyarrow_schema(columns), False)
 
@@ -344,7 +349,7 @@ class PaimonByHand(LakeByHand):
         self._write(path, rows.filter(pc.not_equal(rows[column], value)), overwrite=True)
 
     def _alter(self, path: TablePath, change: Any) -> None:
-        CatalogFactory.create({"warehouse": str(self._warehouse)}).alter_table(str(path), [change], False)
+        self._catalog().alter_table(str(path), [change], False)
 
     def _write(self, path: TablePath, rows: pa.Table, *, overwrite: bool) -> None:
         table = self._load(path)
@@ -368,9 +373,39 @@ class PaimonByHand(LakeByHand):
         os.replace(written, file)
 
 
+class PaimonInS3ByHand(PaimonByHand):
+    """The same in S3, as far as pypaimon does it: reading, dropping, and what it commits."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        super().__init__(Path(path_in(properties["warehouse"])))
+        self._options = pypaimon_options(properties)
+        self._files = file_system_of(properties)
+
+    def _catalog(self) -> Any:
+        return CatalogFactory.create(self._options)
+
+    def tables(self, database: str) -> list[str]:
+        selector = FileSelector(str(self._warehouse / f"{database}.db"), recursive=True, allow_not_found=True)
+        return sorted({Path(info.path).parts[-3] for info in self._files.get_file_info(selector) if "/schema/schema-" in info.path})
+
+    def data_files(self, path: TablePath) -> list[Path]:
+        """Paths of the store."""
+        splits = self._load(path).new_read_builder().new_scan().plan().splits()
+        return [Path(path_in(file.file_path)) for split in splits for file in split.files]
+
+    def snapshots(self, path: TablePath) -> list[int]:
+        selector = FileSelector(str(self.folder(path) / "snapshot"), allow_not_found=True)
+        names = [info.base_name for info in self._files.get_file_info(selector)]
+        return sorted(int(name.rpartition("-")[2]) for name in names if name.startswith("snapshot-"))
+
+
 def lake_by_hand(lake_format: str, properties: Mapping[str, str]) -> LakeByHand:
     """The lake of these properties."""
-    return PaimonByHand(Path(urlparse(properties["warehouse"]).path)) if lake_format == "paimon" else IcebergByHand(properties)
+    if lake_format != "paimon":
+        return IcebergByHand(properties)
+    if is_in_s3(properties):
+        return PaimonInS3ByHand(properties)
+    return PaimonByHand(Path(urlparse(properties["warehouse"]).path))
 
 
 def _in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:

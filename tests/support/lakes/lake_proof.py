@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs
 from pyiceberg.table import Table
 
 from support.lake_kinds.by_hand import lake_by_hand
+from support.lakes.stored_files import file_system_of, path_in
 from tiering.lake.marker import Marker
 from tiering.lake.registry import open_lake
 from tiering.model.tables import BucketKey, TablePath
@@ -24,11 +26,11 @@ def places_by_footers(table: Table) -> list[tuple[int, int]]:
     return places_in_files(task.file.file_path for task in table.scan().plan_files())
 
 
-def places_in_files(locations: Iterable[str]) -> list[tuple[int, int]]:
+def places_in_files(locations: Iterable[str], files: fs.FileSystem | None = None) -> list[tuple[int, int]]:
     """The same of these files."""
     places: list[tuple[int, int]] = []
     for location in locations:
-        metadata = pq.read_metadata(location.removeprefix("file://"))
+        metadata = pq.read_metadata(path_in(location), filesystem=files)
         texts = {key.decode(): value.decode() for key, value in (metadata.metadata or {}).items()}
         runs = [tuple(map(int, run.split("-"))) for run in texts["lakeward.offsets"].split(",")]
         assert sum(stop - start for start, stop in runs) == metadata.num_rows
@@ -44,9 +46,9 @@ def rewrite_by_hand(lake_properties: Mapping[str, str], path: TablePath) -> int:
     return by_hand.head(path)
 
 
-def marker_of(lake_properties: Mapping[str, str], path: TablePath) -> Marker | None:
-    """The marker that the tag's snapshot carries."""
-    view = open_lake("iceberg", dict(lake_properties)).view(path)
+def marker_of(lake_properties: Mapping[str, str], path: TablePath, lake_format: str = "iceberg") -> Marker | None:
+    """The marker of the newest tiering commit."""
+    view = open_lake(lake_format, dict(lake_properties)).view(path)
     return None if view is None else view.marker
 
 
@@ -60,7 +62,7 @@ def assert_every_offset_once(
     if "__offset" in rows.column_names:
         places = list(zip(rows["__bucket"].to_pylist(), rows["__offset"].to_pylist(), strict=True))
     else:
-        places = places_in_files(map(str, by_hand.data_files(path)))
+        places = places_in_files(map(str, by_hand.data_files(path)), file_system_of(lake_properties))
         assert len(places) == rows.num_rows
     for bucket, offset in places:
         by_bucket[bucket].append(offset)

@@ -15,8 +15,10 @@ from pypaimon import CatalogFactory
 
 from support.lakes.lake_kit import ObservedCatalog
 from support.lakes.lake_proof import places_by_footers, places_in_files
+from support.lakes.stored_files import file_system_of, pypaimon_options
 from support.lakes.swept_lake import SweptMemoryLake
 from tiering.lake.base import Lake, LakeCommitter, LakeTieringFactory, LakeView
+from tiering.lake.catalog_properties import storage_properties
 from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.lake import IcebergLake
@@ -25,7 +27,8 @@ from tiering.lake.paimon.commit.committer import PaimonCommitter
 from tiering.lake.paimon.commit.publishing import publish
 from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.paimon.lake import PaimonLake
-from tiering.lake.paimon.opening import warehouse_folder
+from tiering.lake.paimon.opening import warehouse_folder, warehouse_in_s3
+from tiering.lake.paimon.storage.s3 import S3Storage
 from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import TableInfo
@@ -152,7 +155,7 @@ class PaimonUnderTest(LakeUnderTest):
         return open_lake("paimon", self._properties)
 
     def _table(self, table: TableInfo) -> Any:
-        return CatalogFactory.create({"warehouse": self._properties["warehouse"]}).get_table(str(table.path))
+        return CatalogFactory.create(pypaimon_options(self._properties)).get_table(str(table.path))
 
     def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
         builder = self._table(table).new_read_builder().with_projection(["__bucket", "__offset"])
@@ -177,7 +180,15 @@ class PaimonUnderTest(LakeUnderTest):
                 publish(*request)
             raise ConnectionError("no answer")
 
-        return PaimonCommitter(factory.state.root, SentRounds(), publisher)
+        return PaimonCommitter(factory.state.root, SentRounds(), publisher, factory.state.storage)
+
+
+class PaimonInS3UnderTest(PaimonUnderTest):
+    """The same in S3."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = dict(properties)
+        self.lake = self.another_process()
 
 
 class CleanPaimonLake(PaimonLake):
@@ -199,7 +210,18 @@ class CleanPaimonUnderTest(PaimonUnderTest):
 
     def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
         splits = self._table(table).new_read_builder().new_scan().plan().splits()
-        return sorted(places_in_files(file.file_path for split in splits for file in split.files))
+        return sorted(places_in_files((file.file_path for split in splits for file in split.files), file_system_of(self._properties)))
+
+
+class CleanPaimonInS3UnderTest(CleanPaimonUnderTest):
+    """The same in S3."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = dict(properties)
+        self.lake = self.another_process()
+
+    def another_process(self) -> Lake:
+        return CleanPaimonLake(warehouse_in_s3(self._properties), S3Storage.of(storage_properties(self._properties)))
 
 
 class MemoryUnderTest(LakeUnderTest):

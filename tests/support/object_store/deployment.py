@@ -1,4 +1,4 @@
-"""A coordinator and tierers as real processes whose lake is in S3 behind a REST catalog."""
+"""A coordinator and tierers as real processes whose lake is in S3: Iceberg behind a REST catalog, or Paimon."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from support.faulty.deployment import FaultyDeployment
+from support.lake_kinds.kinds import ICEBERG, LakeKind
+from support.object_store.paimon_warehouse import PaimonWarehouse
 from support.object_store.rest_server import RestCatalog
 from support.running.processes import Process
 from tiering.lake.catalog_properties import lake_environment
@@ -16,7 +18,7 @@ from tiering.lake.catalog_properties import lake_environment
 class DeploymentOnS3(FaultyDeployment):
     """Processes that are told where the lake is, and have no key of it but those that `catalog` does not vend."""
 
-    catalog: RestCatalog = field(kw_only=True)
+    catalog: RestCatalog | PaimonWarehouse = field(kw_only=True)
     more: Mapping[str, str] = field(default_factory=dict)
     """Other properties of the lake, or others than the catalog's own."""
 
@@ -50,6 +52,6 @@ def through(catalog: RestCatalog, uri: str) -> RestCatalog:
     return replace(catalog, uri=uri)
 
 
-def on_s3(folder: Path, catalog: RestCatalog, **more: str) -> DeploymentOnS3:
+def on_s3(folder: Path, catalog: RestCatalog | PaimonWarehouse, kind: LakeKind = ICEBERG, **more: str) -> DeploymentOnS3:
     """One in `folder`, which nothing was started of."""
-    return DeploymentOnS3(folder, catalog=catalog, more=more)
+    return DeploymentOnS3(folder, kind=kind, catalog=catalog, more=more)

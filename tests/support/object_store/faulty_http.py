@@ -53,6 +53,8 @@ class FaultyHttp:
     rules: list[Rule] = field(default_factory=list)
     posted: list[bytes] = field(default_factory=list)
     """Bodies of the POST requests that came, whatever happened to them."""
+    put: list[str] = field(default_factory=list)
+    """Paths of the PUT requests."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, fault: Fault, method: str = "*", path: str = "", *, status: int = 500, times: int | None = None) -> Rule:
@@ -75,6 +77,8 @@ class FaultyHttp:
                 rule.bodies.append(body)
             if method == "POST":
                 self.posted.append(body)
+            elif method == "PUT":
+                self.put.append(path)
             return rule
 
 

@@ -23,8 +23,7 @@ from tiering.lake.file_lists import FileLists
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
 from tiering.lake.iceberg.catalogs.bounded import WHOM
 from tiering.lake.iceberg.catalogs.locations import new_location
-from tiering.lake.iceberg.catalogs.opening import CATALOG_NAME as CATALOG_NAME
-from tiering.lake.iceberg.catalogs.opening import open_catalog, opening_seconds, own_settings
+from tiering.lake.iceberg.catalogs.opening import open_catalog, opening_seconds
 from tiering.lake.iceberg.commit.row_removal import remove_rows
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
@@ -41,6 +40,8 @@ from tiering.lake.iceberg.schema.drift import check_drift
 from tiering.lake.iceberg.schema.evolve import send_new_columns
 from tiering.lake.iceberg.schema.layout import TableLayout, table_layout
 from tiering.lake.iceberg.schema.partition_values import file_place
+from tiering.lake.iceberg.user_settings import CATALOG_NAME as CATALOG_NAME
+from tiering.lake.iceberg.user_settings import own_settings
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets

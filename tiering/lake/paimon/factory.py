@@ -1,11 +1,11 @@
-"""The `LakeTieringFactory` for Paimon: writers in any process that sees the warehouse folder, committers in the one that made it."""
+"""The `LakeTieringFactory` for Paimon: writers in any process that sees the warehouse, committers in the one that made it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from pathlib import PurePath
 
 import pyarrow as pa
 
@@ -15,6 +15,8 @@ from tiering.lake.base import LakeCommitter, LakeWriter, WriteResult, WriterInit
 from tiering.lake.layouts import Layout
 from tiering.lake.paimon.schema.layout import UNAWARE
 from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
+from tiering.lake.paimon.storage.base import Storage
+from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.paimon.writing.bucket_hash import bucket_ids_of
 from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles
 from tiering.lake.paimon.writing.primary_key_writer import PaimonPrimaryKeyWriter
@@ -25,7 +27,7 @@ from tiering.lake.writing.naming import file_prefix
 from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces
 
-CommitterMaker = Callable[[Path], LakeCommitter]
+CommitterMaker = Callable[[PurePath], LakeCommitter]
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class TableState:
     """What a writer must know of a lake table, as plain values."""
 
     table_uuid: str
-    root: Path
+    root: PurePath
     schema_id: int
     columns: pa.Schema
     partition_keys: tuple[str, ...]
@@ -44,6 +46,7 @@ class TableState:
     layout: Layout = Layout.SYSTEM_COLUMNS
     is_followed: bool = False
     """Whether all changes are written beside the last one of each key."""
+    storage: Storage = LOCAL
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class PaimonTieringFactory:
         bucket = 0 if state.total_buckets == UNAWARE else context.bucket.bucket_id
         target = WriterTarget(state.table_uuid, state.schema_id, texts, bucket, state.total_buckets)
         folder = bucket_folder(state.partition_keys, texts, bucket)
-        place = FilePlace(context.table.path, state.root, folder, file_prefix(context))
+        place = FilePlace(context.table.path, state.root, folder, file_prefix(context), state.storage)
         scalars = [
             (name, pa.scalar(value, state.columns.field(name).type)) for name, value in zip(state.partition_keys, values, strict=True)
         ]

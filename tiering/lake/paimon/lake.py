@@ -1,4 +1,4 @@
-"""The `Lake` of Paimon tables below a warehouse folder. Their catalog is the folder: `<warehouse>/<database>.db/<table>`."""
+"""The `Lake` of Paimon tables below a warehouse. Their catalog is its folders: `<warehouse>/<database>.db/<table>`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import cast
 
 import pyarrow as pa
 
 from tiering.errors import LakeTableReplaced, LakeUnavailable
-from tiering.files.private_files import make_folders_like_their_parent
 from tiering.lake.base import LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
@@ -30,13 +29,14 @@ from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, lo
 from tiering.lake.paimon.reading.sizes import SizeReader
 from tiering.lake.paimon.reading.snapshots import SnapshotReader
 from tiering.lake.paimon.reading.survey import delete_file, live_files, row_offsets, stored_files, survey_of
-from tiering.lake.paimon.reading.table_folder import MANIFEST, SCHEMA, SNAPSHOT, TableFolder
 from tiering.lake.paimon.reading.view import view_of
 from tiering.lake.paimon.schema.drift import check_drift
 from tiering.lake.paimon.schema.layout import BUCKET, CHANGELOG_PRODUCER, INPUT, UNAWARE, new_table_options, table_layout
 from tiering.lake.paimon.schema.partitions import partition_texts, partition_values
 from tiering.lake.paimon.schema.stored_schema import first_schema, with_columns
 from tiering.lake.paimon.schema.types import written_type
+from tiering.lake.paimon.storage.base import MANIFEST, SCHEMA, SNAPSHOT, Storage
+from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import absent_hint
 from tiering.lake.writing.sent_rounds import SentRounds
@@ -50,8 +50,9 @@ EVOLVE_ATTEMPTS = 5
 class PaimonLake:
     """Paimon tables of one warehouse. Safe to use from several threads."""
 
-    def __init__(self, warehouse: Path) -> None:
+    def __init__(self, warehouse: PurePath, storage: Storage = LOCAL) -> None:
         self._warehouse = warehouse
+        self._storage = storage
         self._snapshots = SnapshotReader()
         self._sizes = SizeReader()
         self._states: dict[TablePath, TableState] = {}
@@ -63,10 +64,8 @@ class PaimonLake:
 
     def databases(self) -> Sequence[str]:
         """See `Lake.databases`."""
-        with lake_errors(f"read the warehouse {self._warehouse}"):
-            if not self._warehouse.exists():
-                return []
-            folders = [entry.name for entry in self._warehouse.iterdir() if entry.is_dir()]
+        with lake_errors(f"read the warehouse {self._place}"):
+            folders = self._storage.folders_in(self._warehouse)
         return sorted(name.removesuffix(DATABASE_SUFFIX) for name in folders if name.endswith(DATABASE_SUFFIX))
 
     def view(self, path: TablePath) -> LakeView | None:
@@ -133,8 +132,8 @@ class PaimonLake:
             check_drift(table, loaded.schema)
 
     def file_lists(self, view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
-        """See `ReadableLake.file_lists`. All files are local, and none is copied."""
-        return file_lists(view, snapshot_id)
+        """See `ReadableLake.file_lists`."""
+        return file_lists(view, snapshot_id, copies_in)
 
     def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
         """See `ReadableLake.marker_at`."""
@@ -150,6 +149,8 @@ class PaimonLake:
         Adds columns that are new at the source, nullable, before the system columns if there are any; the snapshots stay as they are.
         Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt, LakeUnavailable.
         """
+        with lake_errors(f"look whether commits to {self._place} can be made", table_path=table.path):
+            self._storage.check_commits(self._warehouse)
         loaded = self._with_new_columns(table, self._load(table.path) or self._create(table))
         self._states[table.path] = _state(loaded)
         return _view(loaded)
@@ -173,19 +174,23 @@ class PaimonLake:
             if loaded is None:
                 raise LakeTableReplaced(f"there is no lake table {table.path}", hint=absent_hint(table.path), table_path=table.path)
             state = _state(loaded)
-        return PaimonTieringFactory(state, partial(PaimonCommitter, sent=self._sent))
+        return PaimonTieringFactory(state, partial(PaimonCommitter, sent=self._sent, storage=self._storage))
 
     def _load(self, path: TablePath) -> LoadedTable | None:
-        with lake_errors(f"read the lake table {path} in {self._warehouse}", table_path=path):
-            return load_table(self._warehouse, path, self._snapshots)
+        with lake_errors(f"read the lake table {path} in {self._place}", table_path=path):
+            return load_table(self._storage, self._warehouse, path, self._snapshots)
+
+    @property
+    def _place(self) -> str:
+        return self._storage.location(self._warehouse)
 
     def _create(self, table: TableInfo) -> LoadedTable:
         layout, root = table_layout(table), table_root(self._warehouse, table.path)
         content = first_schema(layout, new_table_options(table, layout))
-        with lake_errors(f"create the lake table {table.path} in {self._warehouse}", table_path=table.path):
+        with lake_errors(f"create the lake table {table.path} in {self._place}", table_path=table.path):
             for name in (SCHEMA, SNAPSHOT, MANIFEST):
-                make_folders_like_their_parent(root / name)
-            with TableFolder.opened(root) as folder, suppress(FileExistsError):  # another process made it at once
+                self._storage.make_folder(root / name)
+            with self._storage.opened_table(root) as folder, suppress(FileExistsError):  # another process made it at once
                 if folder is not None:
                     folder.create(SCHEMA, "schema-0", content)
         return self._loaded_again(table.path)
@@ -226,6 +231,7 @@ def _state(loaded: LoadedTable) -> TableState:
     return TableState(
         table_uuid=loaded.uuid,
         root=loaded.root,
+        storage=loaded.storage,
         schema_id=schema.schema_id,
         columns=pa.schema([column.with_type(written_type(column.type)) for column in schema.columns]),
         partition_keys=tuple(schema.table.partition_keys),

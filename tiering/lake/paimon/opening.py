@@ -1,19 +1,26 @@
-"""How the registry opens the Paimon lake: with pypaimon at hand, for a warehouse that is a folder of this machine."""
+"""How the registry opens the Paimon lake: with pypaimon at hand, for a warehouse that is a folder of this machine, or in S3."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from tiering.errors import InvalidArgument
 from tiering.lake.base import Lake, LakeFormat
-from tiering.lake.catalog_properties import FILESYSTEM
+from tiering.lake.catalog_properties import FILESYSTEM, storage_properties
+from tiering.lake.catalog_timeouts import STORE_TIMEOUTS
+from tiering.lake.iceberg.user_settings import own_settings, user_settings
+from tiering.redaction.redact import redact
 
-EXTRA = "lakeward[paimon]"
+EXTRA, EXTRA_FOR_S3 = "lakeward[paimon]", "lakeward[paimon-s3]"
 KINDS = ("", "sql", "hadoop", FILESYSTEM)
 """Values of the property `type` with which the tables are found by the names of their folders. `sql` is what a data folder's own lake
 has, for the catalog of its Iceberg tables."""
+S3_SCHEMES = ("s3", "s3a")
+WITHOUT_BOTO3 = ("role-arn", "role-session-name", "anonymous", "signer", "signer.uri", "resolve-region")
+"""Properties, behind `s3.` or `client.`, that PyArrow's client knows and commits would not go by."""
 
 
 def open_paimon(properties: Mapping[str, str]) -> Lake:
@@ -23,16 +30,65 @@ def open_paimon(properties: Mapping[str, str]) -> Lake:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("tiering"):
             raise
+        raise _not_installed(error.name, EXTRA) from error
+    merged = {**user_settings(), **properties}
+    texts = {name: value for name, value in merged.items() if isinstance(value, str)}
+    scheme = texts.get("warehouse", "").partition("://")[0].lower()
+    if scheme not in S3_SCHEMES:
+        return PaimonLake(warehouse_folder(texts))
+    from tiering.lake.paimon.storage.s3 import S3Storage
+
+    warehouse = warehouse_in_s3(texts)
+    if find_spec("boto3") is None:
+        raise _not_installed("boto3", EXTRA_FOR_S3)
+    return PaimonLake(warehouse, S3Storage.of({**STORE_TIMEOUTS, **storage_properties(texts)}))
+
+
+def warehouse_in_s3(properties: Mapping[str, str]) -> PurePosixPath:
+    """`<bucket>/<key>` of a `warehouse` in S3. Raises InvalidArgument."""
+    _check_kind(properties)
+    for name in (f"{prefix}.{name}" for prefix in ("s3", "client") for name in WITHOUT_BOTO3):
+        if name in properties:
+            raise InvalidArgument(
+                f"the lake property {name!r} is not supported with Paimon tables in S3",
+                hint="Give keys by s3.access-key-id and s3.secret-access-key, or have the environment of each process provide them, as "
+                "AWS_PROFILE does for a role; name the region by s3.region.",
+                lake_format="paimon",
+            )
+    if not properties.get("s3.region") and not properties.get("client.region"):
         raise InvalidArgument(
-            f"the package {error.name} is not installed, with which Paimon tables are read",
-            hint=f"Install it where coordinator and tierers run: pip install '{EXTRA}'.",
+            "the lake in S3 has no region",
+            hint="Name it as the lake property s3.region; us-east-1 where the store has none.",
             lake_format="paimon",
-        ) from error
-    return PaimonLake(warehouse_folder(properties))
+        )
+    warehouse = properties["warehouse"]
+    path = warehouse.partition("://")[2].removesuffix("/")
+    if not path or any(part in ("", ".", "..") for part in path.split("/")) or set(path) & set("?#@"):
+        raise InvalidArgument(
+            f"Paimon tables in the warehouse {redact(warehouse)!r} are not supported",
+            hint="The property `warehouse` of a lake in S3 is s3://BUCKET/FOLDER.",
+            lake_format="paimon",
+        )
+    return PurePosixPath(path)
 
 
 def warehouse_folder(properties: Mapping[str, str]) -> Path:
-    """The folder that `warehouse` names. Raises InvalidArgument."""
+    """The folder of this machine that `warehouse` names. Raises InvalidArgument."""
+    _check_kind(properties)
+    warehouse = properties.get("warehouse", "")
+    parts = urlsplit(warehouse)
+    path = unquote(parts.path) if parts.scheme else warehouse
+    if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost") or not path.startswith("/"):
+        raise InvalidArgument(
+            f"Paimon tables in the warehouse {redact(warehouse)!r} are not supported",
+            hint="The property `warehouse` has to be a folder of this machine, /path/of/a/folder or file:///path/of/a/folder, or in S3: "
+            "s3://BUCKET/FOLDER.",
+            lake_format="paimon",
+        )
+    return Path(path)
+
+
+def _check_kind(properties: Mapping[str, str]) -> None:
     kind = properties.get("type", "").lower()
     if kind not in KINDS:
         raise InvalidArgument(
@@ -40,17 +96,15 @@ def warehouse_folder(properties: Mapping[str, str]) -> Path:
             hint="Their catalog is the warehouse folder itself: leave `type` out.",
             lake_format="paimon",
         )
-    warehouse = properties.get("warehouse", "")
-    parts = urlsplit(warehouse)
-    path = unquote(parts.path) if parts.scheme else warehouse
-    if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost") or not path.startswith("/"):
-        raise InvalidArgument(
-            f"Paimon tables in the warehouse {warehouse!r} are not supported",
-            hint="The property `warehouse` has to be a folder of this machine: /path/of/a/folder, or file:///path/of/a/folder.",
-            lake_format="paimon",
-        )
-    return Path(path)
 
 
-LAKE_FORMAT = LakeFormat(open_paimon)
+def _not_installed(package: str, extra: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"the package {package} is not installed, with which Paimon tables are read",
+        hint=f"Install it where coordinator and tierers run: pip install '{extra}'.",
+        lake_format="paimon",
+    )
+
+
+LAKE_FORMAT = LakeFormat(open_paimon, own_settings)
 """What the registry finds under `paimon`."""

@@ -25,26 +25,23 @@ from pyiceberg.table import StagedTable, Table
 from pyiceberg.table.locations import LocationProvider
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties, RecursiveDict
-from pyiceberg.utils.config import Config, merge_config
+from pyiceberg.utils.config import merge_config
 from requests import Session
 
 from tiering.errors import InvalidArgument, SetupError
 from tiering.files.sqlite_files import distrust
 from tiering.lake.catalog_properties import CATALOG_NAME as NAME_PROPERTY
 from tiering.lake.catalog_properties import KINDS, check_catalog_properties
-from tiering.lake.catalog_timeouts import READ_DEADLINE, S3_CONNECT, S3_REQUEST
+from tiering.lake.catalog_timeouts import READ_DEADLINE
+from tiering.lake.catalog_timeouts import STORE_TIMEOUTS as STORE_TIMEOUTS
 from tiering.lake.iceberg.catalogs.bounded import BoundedCatalog
 from tiering.lake.iceberg.catalogs.file_io import CLASS_NAME, LakeFileIO, locations_of
 from tiering.lake.iceberg.catalogs.rest import BoundedRestCatalog
 from tiering.lake.iceberg.commit.marker_files import marker_path
+from tiering.lake.iceberg.user_settings import CATALOG_NAME, user_settings
 from tiering.lake_table_options import check_text
 from tiering.library_guards.sql_timeouts import bound_waits
 
-CATALOG_NAME = "lake"
-"""It is stored in the rows of SQL catalogs, so it is the same everywhere; `lakeward.catalog-name` is for one that others named."""
-
-STORE_TIMEOUTS: Mapping[str, str] = {timeout.name: str(timeout.default) for timeout in (S3_CONNECT, S3_REQUEST)}
-"""Seconds. Of one attempt; the store's client makes several."""
 TOKEN = "token"
 """The one entry of a table's own `config` that counts: the catalog's token for requests about that table, sent to the catalog alone."""
 VENDED = (
@@ -188,7 +185,7 @@ def open_catalog(properties: Mapping[str, str]) -> Catalog:
     Raises InvalidArgument for a kind or a property that no catalog here has; SetupError for a package that is not installed; and what
     pyiceberg raises.
     """
-    merged = merge_config(merge_config(cast(RecursiveDict, dict(STORE_TIMEOUTS)), _settings()), cast(RecursiveDict, dict(properties)))
+    merged = merge_config(merge_config(cast(RecursiveDict, dict(STORE_TIMEOUTS)), user_settings()), cast(RecursiveDict, dict(properties)))
     merged.pop(PY_IO_IMPL, None)
     check_catalog_properties(merged)
     kind = str(merged.get(TYPE) or "").lower()
@@ -204,21 +201,12 @@ def open_catalog(properties: Mapping[str, str]) -> Catalog:
 
 def opening_seconds(properties: Mapping[str, str]) -> float:
     """How long `open_catalog` may take. Raises ValueError for a property that is no positive number."""
-    return READ_DEADLINE.milliseconds({**_settings(), **properties}) / 1_000
+    return READ_DEADLINE.milliseconds({**user_settings(), **properties}) / 1_000
 
 
 def _package_hint(error: ModuleNotFoundError, kind: str) -> str:
     extra = "lakeward[postgres]" if error.name == "psycopg" else f"pyiceberg[{kind}]"
     return f"Install it wherever rounds run: pip install '{extra}'."
-
-
-def own_settings() -> frozenset[str]:
-    """Names of the properties that the user's own configuration of pyiceberg has."""
-    return frozenset(_settings())
-
-
-def _settings() -> RecursiveDict:
-    return Config().get_catalog_config(CATALOG_NAME) or {}
 
 
 def _class_of(kind: str) -> type[Catalog]:

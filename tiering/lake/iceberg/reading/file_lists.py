@@ -18,9 +18,9 @@ from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile
 from tiering.lake.iceberg.catalogs.file_io import io_of
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations, is_local
 from tiering.lake.iceberg.errors import lake_errors
-from tiering.lake.iceberg.reading.local_copies import LocalCopies
 from tiering.lake.iceberg.reading.view import marker_in
 from tiering.lake.iceberg.schema.partition_values import EPOCH, VALUE_SEPARATOR
+from tiering.lake.local_copies import LocalCopies
 from tiering.lake.marker import Marker
 from tiering.model.tables import BUCKET_COLUMN
 
@@ -41,7 +41,7 @@ def file_lists(view: LakeView, snapshot_id: int | None, copies_in: Path | None =
     data: list[LakeFile] = []
     positions: list[LakeFile] = []
     equalities: list[EqualityDeletes] = []
-    copies = None if copies_in is None else LocalCopies(copies_in, table.io)
+    copies = None if copies_in is None else _copies(copies_in, table)
     with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
         for manifest in snapshot.manifests(table.io):
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
@@ -66,6 +66,12 @@ def marker_at(view: LakeView, snapshot_id: int) -> Marker | None:
             return marker_in(table, wanted)
         wanted = snapshot.parent_id
     return None
+
+
+def _copies(folder: Path, table: Table) -> LocalCopies:
+    return LocalCopies(
+        folder, lambda location: table.io.new_input(location).open(), lambda location: lake_errors(f"copy {location}", lake_file=location)
+    )
 
 
 def _equality_deletes(table: Table, entry: ManifestEntry, copies: LocalCopies | None) -> EqualityDeletes:

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, cast
 
 from tiering.errors import BaseMoved, CommitOutcomeUnknown, LakeTableReplaced, RoundFailed
@@ -26,9 +26,10 @@ from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.reading.marker_files import write_marker_file
 from tiering.lake.paimon.reading.snapshots import BASE_DIGEST_KEY
-from tiering.lake.paimon.reading.table_folder import MANIFEST, SNAPSHOT
 from tiering.lake.paimon.schema.drift import check_written, drift
 from tiering.lake.paimon.schema.stored_schema import read_schema
+from tiering.lake.paimon.storage.base import MANIFEST, SNAPSHOT, Storage
+from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.paimon.writing.payload import FilesPayload, decode_files
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.hints import replaced_hint
@@ -47,8 +48,9 @@ _CARRIED = ("indexManifest", "watermark", "statistics", "nextRowId")
 class PaimonCommitter:
     """A `LakeCommitter`. `sent` is shared by all committers of a process; `publisher` sends the request."""
 
-    def __init__(self, root: Path, sent: SentRounds, publisher: Publisher = publish) -> None:
+    def __init__(self, root: PurePath, sent: SentRounds, publisher: Publisher = publish, storage: Storage = LOCAL) -> None:
         self._root = root
+        self._storage = storage
         self._sent = sent
         self._publisher = publisher
 
@@ -60,6 +62,8 @@ class PaimonCommitter:
         """
         check_committable(committable, base, marker)
         loaded = cast(LoadedTable, base.handle)
+        with lake_errors(f"look whether commits to {base.path} can be made", table_path=base.path):
+            loaded.storage.check_commits(loaded.warehouse)
         payloads = _payloads(committable)
         self._check_files(committable, payloads, base, loaded)
         snapshot_id = 1 if base.head is None else base.head + 1
@@ -84,7 +88,7 @@ class PaimonCommitter:
         """Deletes the files of a committable for which no request was ever sent. Never raises."""
         if self._sent.has(committable.round_id):
             return
-        _delete(self._root / file.path for payload in _payloads(committable) for file in payload.files)
+        _delete(self._storage, (self._root / file.path for payload in _payloads(committable) for file in payload.files))
 
     def _keep(self, loaded: LoadedTable, snapshot_id: int) -> None:
         """Keeps the newest tiering commit, or what may be the first, from expiry; before the request, so that it always is."""
@@ -98,7 +102,7 @@ class PaimonCommitter:
         """Writes all that the new snapshot names; its own content. Nothing of it is visible."""
         prefix = f"lakeward-{marker.round_id}-{uuid.uuid4()}"
         path = loaded.path
-        written: list[Path] = []
+        written: list[PurePath] = []
         try:
             with lake_errors(f"prepare the commit of {path}", table_path=path, round_id=marker.round_id):
                 with opened_table(loaded) as folder:
@@ -109,7 +113,7 @@ class PaimonCommitter:
                 lists = manifests.write(prefix, payloads)
                 return _content(loaded, snapshot_id, lists, {**properties, **_marker_properties(loaded, marker, prefix, written)})
         except BaseException:
-            _delete(written)  # of this attempt alone, and never sent
+            _delete(loaded.storage, written)  # of this attempt alone, and never sent
             raise
 
     def _check_files(self, committable: Committable, payloads: Sequence[FilesPayload], base: LakeView, loaded: LoadedTable) -> None:
@@ -130,7 +134,8 @@ class PaimonCommitter:
                 check_written(base.path, written, loaded.schema)
         files = [file for payload in payloads for file in payload.files]
         with lake_errors(f"look at the new files of {base.path}", table_path=base.path):
-            missing = [file.path for file in files if _size(loaded.root / file.path) != file.size_bytes]
+            sizes = loaded.storage.sizes([loaded.root / file.path for file in files])
+        missing = [file.path for file, size in zip(files, sizes, strict=True) if size != file.size_bytes]
         if missing:
             raise RoundFailed(
                 f"{len(missing)} files of round {committable.round_id} are gone or changed, the first is {missing[0]}",
@@ -192,29 +197,21 @@ def _changelog(lists: ManifestLists) -> dict[str, object]:
     return {"changelogManifestList": name, "changelogManifestListSize": size, "changelogRecordCount": lists.changelog_records}
 
 
-def _marker_properties(loaded: LoadedTable, marker: Marker, prefix: str, written: list[Path]) -> dict[str, str]:
+def _marker_properties(loaded: LoadedTable, marker: Marker, prefix: str, written: list[PurePath]) -> dict[str, str]:
     encoded = encode(marker)
     if encoded.overflow is None:
         return encoded.properties
     path = loaded.marker_folder / f"{prefix}.marker"
     written.append(path)
-    write_marker_file(path, encoded.overflow)
-    return {**encoded.properties, PATH_KEY: str(path)}
+    write_marker_file(loaded.storage, path, encoded.overflow)
+    return {**encoded.properties, PATH_KEY: loaded.storage.location(path)}
 
 
 def _payloads(committable: Committable) -> list[FilesPayload]:
     return [decode_files(result.payload) for result in committable.results]
 
 
-def _size(path: Path) -> int | None:
-    """None if there is no such file. Raises OSError."""
-    try:
-        return path.stat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def _delete(paths: Iterable[Path]) -> None:
+def _delete(storage: Storage, paths: Iterable[PurePath]) -> None:
     for path in paths:
         with suppress(OSError):  # the sweep comes later
-            path.unlink()
+            storage.delete(path)

@@ -6,10 +6,9 @@ of its own changes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, cast
 
 from pypaimon import CatalogFactory
@@ -22,15 +21,15 @@ from pypaimon.manifest.schema.manifest_entry import ManifestEntry
 from pypaimon.manifest.schema.manifest_file_meta import ManifestFileMeta
 from pypaimon.manifest.schema.simple_stats import SimpleStats
 from pypaimon.snapshot.snapshot import Snapshot
+from pypaimon.table.file_store_table import FileStoreTable
 from pypaimon.table.row.generic_row import GenericRow
 
 from tiering.errors import BaseMoved
-from tiering.files.durable_files import sync_folder
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.snapshots import StoredSnapshot
-from tiering.lake.paimon.reading.table_folder import MANIFEST
 from tiering.lake.paimon.schema.partitions import PartitionValue, bucket_folder, partition_values
 from tiering.lake.paimon.schema.stored_schema import StoredSchema
+from tiering.lake.paimon.storage.base import MANIFEST
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, unpack_keys
 
 Place = tuple[tuple[PartitionValue, ...], int]
@@ -82,12 +81,10 @@ class Manifests:
     """The manifests of one table. `written` grows with each file, also when writing fails half-way."""
 
     loaded: LoadedTable
-    written: list[Path] = field(default_factory=list)
+    written: list[PurePath] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        catalog = CatalogFactory.create({"warehouse": str(self.loaded.warehouse)})
-        path = self.loaded.path
-        self._table = cast(Any, catalog.get_table(Identifier.create(path.database_name, path.table_name)))
+        self._table = _pypaimon_table(self.loaded)
         self._files = ManifestFileManager(self._table)
         self._lists = ManifestListManager(self._table)
 
@@ -101,7 +98,7 @@ class Manifests:
         base = self._list(f"{prefix}-l0.avro", self._merged(f"{prefix}-k", carried))
         delta = self._list(f"{prefix}-l1.avro", self._manifests(f"{prefix}-m", [*removed, *added]))
         changelog = self._list(f"{prefix}-l2.avro", self._manifests(f"{prefix}-c", followed)) if followed else None
-        sync_folder(self._folder)
+        self.loaded.storage.sync_folder(self._folder)
         records = sum(entry.file.row_count for entry in added) - sum(entry.file.row_count for entry in removed)
         return ManifestLists(base, delta, changelog, records, sum(entry.file.row_count for entry in followed), bool(removed))
 
@@ -209,19 +206,19 @@ class Manifests:
         return f"{folder}/{entry.file.file_name}"
 
     @property
-    def _folder(self) -> Path:
+    def _folder(self) -> PurePath:
         return self.loaded.root / MANIFEST
 
     def _manifest(self, name: str, entries: list[ManifestEntry]) -> ManifestFileMeta:
         self.written.append(self._folder / name)
         self._files.write(name, entries)
-        _sync(self._folder / name)
+        self.loaded.storage.sync_written(self._folder / name)
         return cast(ManifestFileMeta, self._files._build_meta(name, entries))
 
     def _list(self, name: str, manifests: list[ManifestFileMeta]) -> tuple[str, int]:
         self.written.append(self._folder / name)
         size = int(self._lists.write(name, manifests))
-        _sync(self._folder / name)
+        self.loaded.storage.sync_written(self._folder / name)
         return name, size
 
     def _entries(self, payload: FilesPayload, *, is_changelog: bool) -> Iterator[ManifestEntry]:
@@ -233,6 +230,14 @@ class Manifests:
             if file.is_changelog is is_changelog:
                 meta = _file_meta(file, payload, self.loaded.schema, key_fields)
                 yield ManifestEntry(ADD, partition, payload.bucket, payload.total_buckets, meta)
+
+
+def _pypaimon_table(loaded: LoadedTable) -> Any:
+    identifier = Identifier.create(loaded.path.database_name, loaded.path.table_name)
+    access = loaded.storage.manifest_access()
+    if access is None:
+        return CatalogFactory.create({"warehouse": str(loaded.warehouse)}).get_table(identifier)
+    return FileStoreTable(access, identifier, loaded.location, loaded.schema.table)
 
 
 def as_pypaimon(snapshot: StoredSnapshot) -> Snapshot:
@@ -273,11 +278,3 @@ def _key_rows(file: WrittenFile, fields: list[Any]) -> list[GenericRow]:
     if not file.keys:
         return [GenericRow([], [])] * 4
     return [GenericRow([row[field.name] for field in fields], fields) for row in unpack_keys(file.keys)]
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,8 +1,11 @@
-"""The one request by which a snapshot of a Paimon table comes to be: the creation of the file `snapshot-<base + 1>`.
+"""The one request by which a snapshot of a Paimon table comes to be: the creation of the file `snapshot-<base + 1>`, by a link or a PUT.
 
 A link never replaces a file, and a folder that was dropped takes none: that is the compare-and-set on the head and on the table. It is
-sent once. Paimon's own committers look whether the name is free and then rename, which on a local path replaces a name that came in
-between: a JVM that commits to the same table in the same instant is not fenced by them. On HDFS their rename is right.
+sent once. So is a PUT in S3 with `If-None-Match: *`; but there a name is all that a folder is, and a table that was dropped and made anew
+while the request was on its way takes it. Its marker names the former table, so that no round goes on from it.
+
+Paimon's own committers look whether the name is free and then rename, which on a local path replaces a name that came in between: a JVM
+that commits to the same table in the same instant is not fenced by them. On HDFS their rename is right.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from contextlib import suppress
 
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.reading.snapshots import EARLIEST, LATEST
-from tiering.lake.paimon.reading.table_folder import CONSUMER, SNAPSHOT, TableFolder
+from tiering.lake.paimon.storage.base import CONSUMER, SNAPSHOT, TableFolder
 
 CONSUMER_FILE = "consumer-lakeward"
 """A consumer of Paimon's, which keeps snapshots from `nextSnapshot` on from expiry (`ExpireSnapshotsImpl`)."""
@@ -25,8 +28,7 @@ class RefusedCommit(Exception):
 def publish(base: LoadedTable, snapshot_id: int, content: bytes) -> None:
     """Creates the snapshot on the head of `base`. Raises RefusedCommit, OSError: after any error its outcome is unknown."""
     with opened_table(base) as folder:
-        if not folder.is_in_place():
-            raise RefusedCommit(f"the folder {base.root} was renamed or replaced")
+        _check_in_place(folder, base)
         if base.head is None and folder.numbers(SNAPSHOT):
             raise RefusedCommit("the table got its first snapshot meanwhile")
         _check_head(folder, base)
@@ -34,8 +36,14 @@ def publish(base: LoadedTable, snapshot_id: int, content: bytes) -> None:
         if folder.read(f"{SNAPSHOT}/snapshot-{snapshot_id}") != content:
             raise RefusedCommit(f"snapshot {snapshot_id} was replaced in the instant in which it was made")
         _check_head(folder, base)
+        _check_in_place(folder, base)
         with suppress(OSError):  # a hint
             folder.replace(SNAPSHOT, LATEST, str(snapshot_id).encode())
+
+
+def _check_in_place(folder: TableFolder, base: LoadedTable) -> None:
+    if not folder.is_in_place():
+        raise RefusedCommit(f"the folder {base.location} was renamed or replaced")
 
 
 def _check_head(folder: TableFolder, base: LoadedTable) -> None:

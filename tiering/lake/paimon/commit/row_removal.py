@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, cast
 
 import numpy as np
@@ -61,7 +61,7 @@ class _Target:
 @dataclass(frozen=True)
 class _File:
     entry: Any
-    path: Path
+    path: PurePath
     buckets: Numbers
     offsets: Numbers
     footer: FileFooter | None = None
@@ -123,14 +123,14 @@ def _without_rows(target: _Target, manifests: Manifests, place: Place, buckets: 
         payload, written = _payload(target, place, ()), ()
 
 
-def _file(target: _Target, entry: Any, path: Path, buckets: list[BucketKey]) -> _File:
+def _file(target: _Target, entry: Any, path: PurePath, buckets: list[BucketKey]) -> _File:
     if not target.loaded.schema.layout.has_row_offsets:
-        footer = read_footer(target.table.path, path, int(entry.file.row_count))
+        footer = read_footer(target.loaded.storage, target.table.path, path, int(entry.file.row_count))
         bucket_id = footer.bucket.bucket_id if footer.bucket in buckets else OF_NONE  # of a former partition of that name
         return _File(entry, path, np.full(footer.rows, bucket_id, np.int64), offsets_of(footer), footer)
     if path.suffix != ".parquet":
         raise drift(target.table.path, None, f"has the file {path.name}, which is not Parquet")
-    with open_data_file(path) as file:
+    with open_data_file(target.loaded.storage, path) as file:
         rows = file.read(columns=[BUCKET_COLUMN, OFFSET_COLUMN], use_threads=False)
     columns = [rows.column(name) for name in (BUCKET_COLUMN, OFFSET_COLUMN)] if rows.num_columns == 2 else []
     if not columns or any(column.null_count for column in columns):
@@ -168,7 +168,7 @@ def _written_anew(target: _Target, place: Place, changed: list[tuple[_File, Mask
     except BaseException:
         for file_written in written:
             with suppress(OSError):  # the sweep comes later
-                (target.loaded.root / file_written.path).unlink()
+                target.loaded.storage.delete(target.loaded.root / file_written.path)
         raise
     return tuple(written)
 
@@ -179,13 +179,15 @@ def _rows_that_stay(
     keys, (values, bucket) = target.loaded.schema.table.partition_keys, place
     folder = bucket_folder(keys, [str(value) for value in values], bucket)
     prefix = f"lakeward-{target.round_id}-{uuid.uuid4()}-{bucket}"
-    files = ParquetFiles(FilePlace(target.table.path, target.loaded.root, folder, prefix), target.columns, provenance)
+    files = ParquetFiles(
+        FilePlace(target.table.path, target.loaded.root, folder, prefix, target.loaded.storage), target.columns, provenance
+    )
     try:
         for file, mask in changed:
             if provenance is not None:
                 provenance.take_offsets(file.offsets[~mask])
             first = 0
-            with pq.ParquetFile(file.path) as parquet:
+            with target.loaded.storage.opened_file(file.path) as source, pq.ParquetFile(source) as parquet:
                 for batch in parquet.iter_batches(_BATCH_ROWS, use_threads=False):
                     stays = batch.filter(pa.array(~mask[first : first + batch.num_rows]))
                     first += batch.num_rows

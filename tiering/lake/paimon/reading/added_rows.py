@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, cast
 
 import numpy as np
@@ -28,6 +28,7 @@ from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.snapshots import StoredSnapshot
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.partitions import PartitionValue, partition_texts, partition_values
+from tiering.lake.paimon.storage.base import Storage
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, TableType
 
 _BATCH_ROWS = 1 << 18
@@ -90,7 +91,7 @@ def _added(
             values = tuple(entry.partition.values)
             if table.partition_keys and values not in ids:
                 continue  # of a partition that is gone
-            for piece in _pieces(table, loaded.root / manifests.file_path(entry)):
+            for piece in _pieces(table, loaded.storage, loaded.root / manifests.file_path(entry)):
                 key = BucketKey(ids[values] if table.partition_keys else None, piece.bucket_id)
                 rows[key] = _together(rows.get(key), piece, is_data=is_data)
     return rows
@@ -102,17 +103,17 @@ def partition_ids(table: TableInfo, loaded: LoadedTable, partitions: Mapping[str
     return {partition_values(keys, columns, partition_texts(table, name)): number for name, number in partitions.items()}
 
 
-def _pieces(table: TableInfo, path: Path) -> tuple[_Piece, ...]:
-    pieces = _pieces_of(path) if path.suffix == ".parquet" else None
+def _pieces(table: TableInfo, storage: Storage, path: PurePath) -> tuple[_Piece, ...]:
+    pieces = _pieces_of(storage, path) if path.suffix == ".parquet" else None
     if pieces is None:
         raise drift(table.path, None, f"was given the file {path.name} by another tiering service, which has no offsets, or is not Parquet")
     return pieces
 
 
 @lru_cache(_REMEMBERED_FILES)
-def _pieces_of(path: Path) -> tuple[_Piece, ...] | None:
+def _pieces_of(storage: Storage, path: PurePath) -> tuple[_Piece, ...] | None:
     """None for a file without offsets. A file never changes, and its name never comes again."""
-    with open_data_file(path) as file:
+    with open_data_file(storage, path) as file:
         if not {BUCKET_COLUMN, OFFSET_COLUMN} <= set(file.schema_arrow.names):
             return None
         bounds = _bounds(file, BUCKET_COLUMN), _bounds(file, OFFSET_COLUMN)

@@ -183,10 +183,10 @@ class _FileReader:
         if path.suffix != ".parquet" or entry.file.external_path:
             raise self._unreadable(entry, "which is no Parquet file in its folder")
         self._check_schema(entry)
-        with open_data_file(path) as file:
+        with open_data_file(self._loaded.storage, path) as file:
             if file.metadata.num_rows != int(entry.file.row_count):
                 raise DataCorrupt(
-                    f"{path} has {file.metadata.num_rows} rows; the lake table says {entry.file.row_count}",
+                    f"{self._loaded.storage.location(path)} has {file.metadata.num_rows} rows; the lake table says {entry.file.row_count}",
                     hint="The file was changed after it was committed. Restore it.",
                     table_path=self._table.path,
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow as pa
 from tiering.errors import InvalidArgument
 from tiering.lake.base import LakeView
 from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, LakeFile, MergeRule
+from tiering.lake.local_copies import LocalCopies
 from tiering.lake.marker import ROUND_ID_KEY, Marker
 from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.errors import lake_errors
@@ -42,7 +44,7 @@ def columns(view: LakeView) -> pa.Schema:
     return pa.schema(fields)
 
 
-def file_lists(view: LakeView, snapshot_id: int | None) -> FileLists:
+def file_lists(view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
     """See `ReadableLake.file_lists`."""
     loaded = cast(LoadedTable, view.handle)
     _check_options(loaded)
@@ -61,8 +63,11 @@ def file_lists(view: LakeView, snapshot_id: int | None) -> FileLists:
         manifests = Manifests(loaded)
         entries = manifests.live_entries(snapshot)
         _check_columns(loaded, entries)
-        data = tuple(_file(loaded, manifests, entry) for entry in entries)
+        copies = None if copies_in is None or loaded.storage.is_local else _copies(loaded, copies_in)
+        data = tuple(_file(loaded, manifests, entry, copies) for entry in entries)
     _check_deletion_vectors(loaded, snapshot)
+    if copies is not None:
+        copies.fetch()
     return FileLists(wanted, data, merge=rule, has_field_ids=False)
 
 
@@ -80,19 +85,34 @@ def _merge_rule(schema: StoredSchema) -> MergeRule | None:
     return MergeRule(tuple(KEY_PREFIX + name for name in keys), SEQUENCE, KIND, _LIVE) if keys else None
 
 
-def _file(loaded: LoadedTable, manifests: Manifests, entry: Any) -> LakeFile:
-    path = str(loaded.root / manifests.file_path(entry))
-    if not path.endswith(".parquet") or entry.file.external_path:
+def _copies(loaded: LoadedTable, folder: Path) -> LocalCopies:
+    storage = loaded.storage
+    return LocalCopies(
+        folder,
+        lambda location: storage.opened_file(storage.path_of(location)),
+        lambda location: lake_errors(f"copy {location}", table_path=loaded.path, lake_file=location),
+    )
+
+
+def _file(loaded: LoadedTable, manifests: Manifests, entry: Any, copies: LocalCopies | None) -> LakeFile:
+    location = loaded.storage.location(loaded.root / manifests.file_path(entry))
+    if not location.endswith(".parquet") or entry.file.external_path:
         raise InvalidArgument(
-            f"{entry.file.external_path or path} is no Parquet file in the folder of {loaded.path}: this version reads no other file",
+            f"{entry.file.external_path or location} is no Parquet file in the folder of {loaded.path}: this version reads no other file",
             hint="Read the table with Paimon, or let it write its files anew with the option `file.format` = `parquet`.",
+            table_path=loaded.path,
+        )
+    if copies is None and not loaded.storage.is_local:
+        raise InvalidArgument(
+            f"{location} is not a local file: DuckDB reads the lake's files on this machine alone",
+            hint="Read the table with Paimon's own reader, such as pypaimon. `lakeward validate` copies the files it reads.",
             table_path=loaded.path,
         )
     partition = VALUE_SEPARATOR.join(str(value) for value in entry.partition.values)
     is_unaware = int(loaded.schema.options.get(BUCKET, UNAWARE)) == UNAWARE
     return LakeFile(
-        location=path,
-        path=path,
+        location=location,
+        path=location if copies is None else copies.path_of(location),
         sequence_number=0,
         records=int(entry.file.row_count),
         partition=f"{partition}/{entry.bucket}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import PurePath
 
 import numpy as np
 import numpy.typing as npt
@@ -10,23 +10,24 @@ import numpy.typing as npt
 from tiering.errors import SchemaDrift
 from tiering.lake.paimon.reading.data_files import open_data_file
 from tiering.lake.paimon.schema.drift import drift
+from tiering.lake.paimon.storage.base import Storage
 from tiering.lake.proof.file_footer import FileFooter, decode_footer
 from tiering.lake.rules.hints import accept_hint
 from tiering.model.tables import TablePath
 
 
-def read_footer(table: TablePath, path: Path, records: int) -> FileFooter:
+def read_footer(storage: Storage, table: TablePath, path: PurePath, records: int) -> FileFooter:
     """The footer of a live file, of which the lake says that it has `records` rows.
 
     Raises SchemaDrift for a file that has none, or one that does not fit: then somebody else wrote it.
     """
-    footer = _footer(path) if path.suffix == ".parquet" else None
+    footer = _footer(storage, path) if path.suffix == ".parquet" else None
     if footer is None or footer.rows != records or not path.name.startswith(f"lakeward-{footer.round_id}-"):
         raise without_offsets(table, path)
     return footer
 
 
-def without_offsets(table: TablePath, path: Path) -> SchemaDrift:
+def without_offsets(table: TablePath, path: PurePath) -> SchemaDrift:
     """The error for a file whose rows tell no offsets."""
     return drift(
         table,
@@ -41,8 +42,8 @@ def offsets_of(footer: FileFooter) -> npt.NDArray[np.int64]:
     return np.concatenate([np.zeros(0, np.int64), *(np.arange(start, stop) for start, stop in footer.runs)])
 
 
-def _footer(path: Path) -> FileFooter | None:
-    with open_data_file(path) as file:
+def _footer(storage: Storage, path: PurePath) -> FileFooter | None:
+    with open_data_file(storage, path) as file:
         metadata = file.metadata.metadata or {}
     try:
         return decode_footer({key.decode(errors="replace"): value.decode(errors="replace") for key, value in metadata.items()})

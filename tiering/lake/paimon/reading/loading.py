@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 
 from tiering.lake.paimon.reading.marker_files import marker_folder, read_marker_file
 from tiering.lake.paimon.reading.snapshots import SnapshotReader, StoredSnapshot
-from tiering.lake.paimon.reading.table_folder import TAG, TableFolder, table_uuid
 from tiering.lake.paimon.schema.stored_schema import StoredSchema, read_schema
+from tiering.lake.paimon.storage.base import TAG, Storage, TableFolder, table_uuid
+from tiering.lake.paimon.storage.local import LOCAL
 from tiering.model.tables import TablePath
 
 DATABASE_SUFFIX = ".db"
@@ -22,13 +23,15 @@ class LoadedTable:
     """What a view's `handle` is. `chain`: its snapshots, oldest first."""
 
     path: TablePath
-    warehouse: Path
-    root: Path
+    warehouse: PurePath
+    root: PurePath
     uuid: str
     schema: StoredSchema
     chain: tuple[StoredSnapshot, ...]
     tagged: tuple[StoredSnapshot, ...] = ()
     """What its tags name; they keep files after a snapshot expired."""
+    storage: Storage = LOCAL
+    """What its paths are paths of."""
 
     @property
     def head(self) -> StoredSnapshot | None:
@@ -40,35 +43,35 @@ class LoadedTable:
         return self.chain[position] if 0 <= position < len(self.chain) else None
 
     @property
-    def marker_folder(self) -> Path:
+    def location(self) -> str:
+        """Its folder, as users name it."""
+        return self.storage.location(self.root)
+
+    @property
+    def marker_folder(self) -> PurePath:
         """Where files of its long markers are."""
         return marker_folder(self.warehouse, self.uuid)
 
     def read_marker(self, path: str) -> bytes:
         """See `marker_files.read_marker_file`."""
-        return read_marker_file(self.marker_folder, path)
+        return read_marker_file(self.storage, self.marker_folder, path)
 
 
-def table_root(warehouse: Path, path: TablePath) -> Path:
+def table_root(warehouse: PurePath, path: TablePath) -> PurePath:
     """The folder of a table (Paimon's `Catalog`)."""
     return warehouse / f"{path.database_name}{DATABASE_SUFFIX}" / path.table_name
 
 
-def load_table(warehouse: Path, path: TablePath, reader: SnapshotReader) -> LoadedTable | None:
+def load_table(storage: Storage, warehouse: PurePath, path: TablePath, reader: SnapshotReader) -> LoadedTable | None:
     """None if there is no such table. Raises what pypaimon and the storage raise."""
     root = table_root(warehouse, path)
-    with TableFolder.opened(root) as folder:
+    with storage.opened_table(root) as folder:
         if folder is None:
             return None
-        return load_from(folder, warehouse, path, reader)
-
-
-def load_from(folder: TableFolder, warehouse: Path, path: TablePath, reader: SnapshotReader) -> LoadedTable | None:
-    """The table in an open folder."""
-    uuid, schema = table_uuid(folder), read_schema(folder)
-    if uuid is None or schema is None:
-        return None
-    return LoadedTable(path, warehouse, folder.root, uuid, schema, reader.chain(folder), _tagged(folder))
+        uuid, schema = table_uuid(folder), read_schema(folder)
+        if uuid is None or schema is None:
+            return None
+        return LoadedTable(path, warehouse, root, uuid, schema, reader.chain(folder), _tagged(folder), storage)
 
 
 def _tagged(folder: TableFolder) -> tuple[StoredSnapshot, ...]:
@@ -81,7 +84,7 @@ def _tagged(folder: TableFolder) -> tuple[StoredSnapshot, ...]:
 @contextmanager
 def opened_table(loaded: LoadedTable) -> Iterator[TableFolder]:
     """The folder that `loaded` was read from. Raises FileNotFoundError if another table has its place by now."""
-    with TableFolder.opened(loaded.root) as folder:
+    with loaded.storage.opened_table(loaded.root) as folder:
         if folder is None or table_uuid(folder) != loaded.uuid:
-            raise FileNotFoundError(f"the table in {loaded.root} was dropped or replaced")
+            raise FileNotFoundError(f"the table in {loaded.location} was dropped or replaced")
         yield folder

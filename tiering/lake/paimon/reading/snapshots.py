@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -19,7 +19,7 @@ from typing import Any
 from tiering.errors import LakeUnavailable
 from tiering.lake.base import FLUSS_OFFSETS_KEY, LakeSnapshot
 from tiering.lake.marker import ROUND_ID_KEY
-from tiering.lake.paimon.reading.table_folder import SNAPSHOT, TableFolder
+from tiering.lake.paimon.storage.base import SNAPSHOT, TableFolder
 
 LATEST, EARLIEST = "LATEST", "EARLIEST"
 BASE_DIGEST_KEY = "lakeward.base"
@@ -70,7 +70,7 @@ class SnapshotReader:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._known: dict[tuple[int, tuple[int, int, int]], StoredSnapshot] = {}
+        self._known: dict[tuple[int, Hashable], StoredSnapshot] = {}
 
     def chain(self, folder: TableFolder) -> tuple[StoredSnapshot, ...]:
         """The snapshots of the table, oldest first. Raises LakeUnavailable for files that do not belong together."""
@@ -79,12 +79,20 @@ class SnapshotReader:
             return ()
         earliest = _hint(folder, EARLIEST)
         floor = earliest if earliest is not None and folder.stamp(_path(earliest)) is not None else 1
+        folder.read_ahead(
+            _path(number) for number in folder.numbers(SNAPSHOT) if floor <= number <= head and not self._knows(folder, number)
+        )
         chain: list[StoredSnapshot] = []
         number = head
         while number >= floor and (snapshot := self._read(folder, number)) is not None:
             chain.append(snapshot)
             number -= 1
         return tuple(reversed(chain))
+
+    def _knows(self, folder: TableFolder, number: int) -> bool:
+        stamp = folder.stamp(_path(number))
+        with self._lock:
+            return (number, stamp) in self._known
 
     def _read(self, folder: TableFolder, number: int) -> StoredSnapshot | None:
         stamp = folder.stamp(_path(number))

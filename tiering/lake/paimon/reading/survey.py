@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import PurePath
 from typing import cast
 
 import numpy as np
@@ -62,10 +61,10 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int]) 
             elif name is not None and name not in partitions:
                 continue
             elif loaded.schema.layout.has_row_offsets:
-                _gather(held, info, name, loaded.root / manifests.file_path(entry))
+                _gather(held, info, name, loaded, loaded.root / manifests.file_path(entry))
             else:
                 path = loaded.root / manifests.file_path(entry)
-                footer = read_footer(info.path, path, int(entry.file.row_count))
+                footer = read_footer(loaded.storage, info.path, path, int(entry.file.row_count))
                 if (complaint := identity.complaint(footer, name, entry.bucket if has_buckets else None)) is not None:
                     raise drift(info.path, None, f"holds the file {path.name}, which {complaint}", accept_hint(info.path))
                 if not identity.is_former(footer, name):
@@ -74,12 +73,12 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int]) 
     return held
 
 
-def _gather(held: RowOffsets, info: TableInfo, partition: str | None, path: Path) -> None:
+def _gather(held: RowOffsets, info: TableInfo, partition: str | None, loaded: LoadedTable, path: PurePath) -> None:
     if path.suffix != ".parquet":
         raise SchemaDrift(
             f"the lake table {info.path} has the file {path.name}, which is not Parquet", hint=accept_hint(info.path), table_path=info.path
         )
-    with open_data_file(path) as file:
+    with open_data_file(loaded.storage, path) as file:
         for batch in file.iter_batches(columns=[BUCKET_COLUMN, OFFSET_COLUMN]):
             buckets, offsets = batch.column(BUCKET_COLUMN), batch.column(OFFSET_COLUMN).to_numpy()
             for bucket in pc.unique(buckets.drop_null()).to_numpy():
@@ -88,20 +87,10 @@ def _gather(held: RowOffsets, info: TableInfo, partition: str | None, path: Path
 
 
 def stored_files(view: LakeView) -> list[StoredFile]:
-    """See `LakeMaintenance.stored_files`: what lies in buckets and among manifests and marker files. Links are not followed."""
+    """See `LakeMaintenance.stored_files`: what lies in buckets and among manifests and marker files."""
     loaded = cast(LoadedTable, view.handle)
     with lake_errors(f"list the files of {view.path}", table_path=view.path):
-        return [*_files_below(loaded.root), *_files_below(loaded.marker_folder)]
-
-
-def _files_below(folder: Path) -> Iterator[StoredFile]:
-    if not folder.is_dir():
-        return
-    for path in sorted(folder.rglob("*")):
-        with suppress(FileNotFoundError):  # it was removed meanwhile
-            if path.is_file() and not path.is_symlink():
-                status = path.stat()
-                yield StoredFile(str(path), path.name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+        return [file for folder in (loaded.root, loaded.marker_folder) for file in loaded.storage.files_below(folder)]
 
 
 def live_files(view: LakeView) -> set[str]:
@@ -111,7 +100,7 @@ def live_files(view: LakeView) -> set[str]:
     with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
         manifests, known = Manifests(loaded), set[str]()
         for snapshot in (*loaded.chain, *loaded.tagged):
-            named |= {str(loaded.root / path) for path in manifests.named_files(snapshot, known)}
+            named |= {loaded.storage.location(loaded.root / path) for path in manifests.named_files(snapshot, known)}
             if (marker := snapshot.properties.get(PATH_KEY)) is not None:
                 named.add(marker)
     return named
@@ -119,8 +108,9 @@ def live_files(view: LakeView) -> set[str]:
 
 def delete_file(view: LakeView, location: str) -> None:
     """See `LakeMaintenance.delete_file`. A file that is gone already is fine."""
-    loaded, path = cast(LoadedTable, view.handle), Path(location)
+    loaded = cast(LoadedTable, view.handle)
     with lake_errors(f"delete {location}", table_path=view.path):
+        path = loaded.storage.path_of(location)
         if not any(path.is_relative_to(folder) for folder in (loaded.root, loaded.marker_folder)):
             raise PermissionError(f"{location} is no file of the lake table {view.path}")
-        path.unlink(missing_ok=True)
+        loaded.storage.delete(path)

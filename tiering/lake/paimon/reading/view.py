@@ -29,7 +29,7 @@ def view_of(loaded: LoadedTable, *, lenient: bool = False) -> LakeView:
         marker=None if tiered is None else _marker_if_readable(loaded, tiered, lenient=lenient),
         snapshots={snapshot.snapshot_id: snapshot.described() for snapshot in loaded.chain},
         records=_records(head) if is_log else None,
-        location=str(loaded.root),
+        location=loaded.location,
         set_head_command=SET_HEAD_COMMAND,
         handle=loaded,
     )

@@ -15,8 +15,8 @@ from pypaimon.schema.schema import Schema
 from pypaimon.schema.table_schema import TableSchema
 
 from tiering.lake.layouts import Layout, layout_of
-from tiering.lake.paimon.reading.table_folder import SCHEMA, TableFolder
 from tiering.lake.paimon.schema.layout import TableLayout
+from tiering.lake.paimon.storage.base import SCHEMA, TableFolder
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ are those that Paimon's Java reader knows (`VectorizedColumnReader`): no BYTE_ST
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, cast
 
 import pyarrow as pa
@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tiering.errors import InvalidData
-from tiering.files.durable_files import sync_folder
-from tiering.files.private_files import make_folders_like_their_parent, open_like_folder
 from tiering.lake.outside_errors import describe
 from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.storage.base import Storage
+from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.paimon.writing.payload import WrittenFile
 from tiering.lake.proof.file_footer import FileFooter, encode_footer
 from tiering.lake.writing.encodings import Encodings, choose_encodings
@@ -42,9 +42,26 @@ class FilePlace:
     """Where the files of one attempt go: `folder` below the table's folder `root`; `prefix` begins their names."""
 
     table: TablePath
-    root: Path
+    root: PurePath
     folder: str
     prefix: str
+    storage: Storage = LOCAL
+
+    def begin_file(self, name: str) -> PurePath:
+        """The path of a new file, in a folder that is there. Raises OSError."""
+        folder = self.root / self.folder
+        self.storage.make_folder(folder)
+        return folder / name
+
+    def sync(self) -> None:
+        """Makes the names of all files durable. Raises OSError."""
+        self.storage.sync_folder(self.root / self.folder)
+
+    def discard(self, paths: Iterable[PurePath]) -> None:
+        """Deletes files. Never raises: what cannot be deleted is left to the sweep."""
+        for path in paths:
+            with suppress(Exception):
+                self.storage.delete(path)
 
 
 class ParquetFiles:
@@ -59,7 +76,7 @@ class ParquetFiles:
         self._rows = 0
         self._bytes = 0
         self._open: OpenFile | None = None
-        self._started: list[Path] = []
+        self._started: list[PurePath] = []
         self._done: list[WrittenFile] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
@@ -80,7 +97,7 @@ class ParquetFiles:
         self._close_file()
         if self._done:
             with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
-                sync_folder(self._place.root / self._place.folder)
+                self._place.sync()
         return tuple(self._done)
 
     def abort(self) -> None:
@@ -90,9 +107,7 @@ class ParquetFiles:
             with suppress(Exception):
                 self._open.end()
             self._open = None
-        for path in self._started:
-            with suppress(OSError):
-                path.unlink()
+        self._place.discard(self._started)
         self._started.clear()
         self._done.clear()
 
@@ -116,11 +131,9 @@ class ParquetFiles:
                 self._close_file()
 
     def _open_file(self, first_rows: pa.Table) -> OpenFile:
-        folder = self._place.root / self._place.folder
-        make_folders_like_their_parent(folder)
-        path = folder / f"{self._place.prefix}-{len(self._started):05d}.parquet"
+        path = self._place.begin_file(f"{self._place.prefix}-{len(self._started):05d}.parquet")
         self._started.append(path)
-        return open_file(path, first_rows)
+        return open_file(self._place.storage, path, first_rows)
 
     def _close_file(self) -> None:
         if self._open is None:
@@ -141,10 +154,10 @@ def java_encodings(first_rows: pa.Table) -> Encodings:
     return Encodings(encodings.dictionary, {name: kind for name, kind in encodings.encoding.items() if kind != "BYTE_STREAM_SPLIT"})
 
 
-def open_file(path: Path, first_rows: pa.Table) -> OpenFile:
+def open_file(storage: Storage, path: PurePath, first_rows: pa.Table) -> OpenFile:
     """Begins a file whose first rows are `first_rows`; its columns are theirs. Raises OSError."""
     encodings, schema = java_encodings(first_rows), first_rows.schema
-    stream = os.fdopen(open_like_folder(path, overwrite=False), "wb")
+    stream = storage.create_file(path)
     try:
         writer = pq.ParquetWriter(
             stream,
@@ -160,13 +173,14 @@ def open_file(path: Path, first_rows: pa.Table) -> OpenFile:
     except BaseException:
         stream.close()
         raise
-    return OpenFile(path, stream, writer)
+    return OpenFile(storage, path, stream, writer)
 
 
 class OpenFile:
     """A file that is being written, and what its manifest entry will say."""
 
-    def __init__(self, path: Path, stream: Any, writer: pq.ParquetWriter) -> None:
+    def __init__(self, storage: Storage, path: PurePath, stream: Any, writer: pq.ParquetWriter) -> None:
+        self._storage = storage
         self.path = path
         self.stream = stream
         self.writer = writer
@@ -191,8 +205,7 @@ class OpenFile:
             if footer is not None:
                 self.writer.add_key_value_metadata(cast(Any, encode_footer(footer)))
             self.writer.close()
-            self.stream.flush()
-            os.fsync(self.stream.fileno())
+            self._storage.sync_file(self.stream)
             size: int = self.stream.tell()
             return size
         finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, cast
 
 import numpy as np
@@ -18,8 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.errors import InvalidData
-from tiering.files.durable_files import sync_folder
-from tiering.files.private_files import make_folders_like_their_parent
 from tiering.lake.outside_errors import describe
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.writing.parquet_files import ROW_GROUP_ROWS, FilePlace, open_file
@@ -44,7 +42,7 @@ class SortedFiles:
         self._keys = tuple(keys)
         self.provenance = provenance
         """Of a table with a clean layout: what the footers of its data files say."""
-        self._started: list[Path] = []
+        self._started: list[PurePath] = []
         self._done: list[WrittenFile] = []
 
     def add(self, rows: pa.Table, sequences: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8], *, is_changelog: bool = False) -> None:
@@ -56,14 +54,12 @@ class SortedFiles:
         """All files; they are durable then."""
         if self._done:
             with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
-                sync_folder(self._place.root / self._place.folder)
+                self._place.sync()
         return tuple(self._done)
 
     def abort(self) -> None:
         """Deletes what was written so far. Never raises."""
-        for path in self._started:
-            with suppress(OSError):
-                path.unlink()
+        self._place.discard(self._started)
         self._started.clear()
         self._done.clear()
 
@@ -77,12 +73,10 @@ class SortedFiles:
         return table.take(cast(Any, order)).combine_chunks()
 
     def _write(self, table: pa.Table, is_changelog: bool) -> None:
-        folder = self._place.root / self._place.folder
-        make_folders_like_their_parent(folder)
         kind = "changelog-" if is_changelog else ""
-        path = folder / f"{self._place.prefix}-{kind}{len(self._started):05d}.parquet"
+        path = self._place.begin_file(f"{self._place.prefix}-{kind}{len(self._started):05d}.parquet")
         self._started.append(path)
-        file = open_file(path, table)
+        file = open_file(self._place.storage, path, table)
         try:
             file.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
         except pa.ArrowInvalid as error:

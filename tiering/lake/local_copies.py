@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-
-from pyiceberg.io import FileIO
-
-from tiering.lake.iceberg.errors import lake_errors
+from typing import Any
 
 THREADS = 8
 BUFFER_BYTES = 1 << 20
 
+OpenLocation = Callable[[str], AbstractContextManager[Any]]
+"""Opens a file of the lake, as a binary stream; raises FileNotFoundError, and the lake's own errors."""
+
 
 class LocalCopies:
-    """Files of a store that are to be copied into `folder`. Nothing is copied before `fetch`."""
+    """Files of a store that are to be copied into `folder`. Nothing is copied before `fetch`.
 
-    def __init__(self, folder: Path, io: FileIO) -> None:
+    `errors`: turns what the store raises while a location is copied into the lake's own errors.
+    """
+
+    def __init__(self, folder: Path, opened: OpenLocation, errors: Callable[[str], AbstractContextManager[None]]) -> None:
         self._folder = folder
-        self._io = io
+        self._opened = opened
+        self._errors = errors
         self._files: dict[str, Path] = {}
 
     def path_of(self, location: str) -> str:
@@ -37,9 +42,9 @@ class LocalCopies:
     def _copy(self, file: tuple[str, Path]) -> None:
         location, path = file
         with (
-            lake_errors(f"copy {location}", lake_file=location),
+            self._errors(location),
             suppress(FileNotFoundError),
-            self._io.new_input(location).open() as source,
+            self._opened(location) as source,
             path.open("xb") as target,
         ):
             shutil.copyfileobj(source, target, BUFFER_BYTES)
