@@ -37,8 +37,17 @@ SERVERS = frozenset({"fluss", "fluss_of_two", "fluss_of_small_segments", "fluss_
 """Fixtures of servers with a JVM of their own."""
 NAMES_OF_SERVERS = ("fluss", "iceberg, hadoop catalog on HDFS", "iceberg in S3")
 """With these begin the parameters of tests/behaviours/ and tests/conformance/ that get them."""
-OF_PROCESSES = ("tests/integration/", "tests/faults/", "tests/packaging/", "tests/cli/processes/")
-"""Folders whose tests start processes."""
+OF_PROCESSES = (
+    "tests/integration/",
+    "tests/faults/",
+    "tests/packaging/",
+    "tests/cli/processes/",
+    "tests/cli/terminal/test_errors_for_people.py",
+    "tests/cluster/embedded/kv/test_kv_crashes.py",
+    "tests/cluster/embedded/kv/test_refused_records.py",
+    "tests/library_guards/test_arrow_ipc.py",
+)
+"""Folders and files whose tests each start processes."""
 MEMORY = Path("/dev/shm")
 ENOUGH_BYTES = 6 << 30
 

@@ -39,7 +39,11 @@ def dead_files(ours: DeploymentOnS3) -> set[str]:
     return {file for file in stored if file.endswith(".parquet")} - live
 
 
-@pytest.mark.parametrize("points", [crash_points.IN_SWEEP], ids=["sweep"])
+IN_SWEEPS = [(crash_points.SWEEP_DELETING,), pytest.param(crash_points.IN_SWEEP, marks=pytest.mark.soak)]
+"""In a lake on this machine a test of every day dies at each of them (processes/test_killed_repairs.py)."""
+
+
+@pytest.mark.parametrize("points", IN_SWEEPS, ids=["deleting", "sweep"])
 def test_a_coordinator_killed_in_a_sweep_deletes_the_rest_when_it_is_called_again(scene: Scene, points: Sequence[str]) -> None:
     ours = scene.deployment
     for point in points:
