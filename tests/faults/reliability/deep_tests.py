@@ -48,8 +48,8 @@ VALUES = (
     "tests/sys_tables/query/test_scan.py",
 )
 """Properties of drawn values, messages and texts."""
-DEEP = {"lake tables": LAKE_TABLES, "values": VALUES, "marked": ("-m", "soak", "tests")}
-"""What pytest is told, by the name of `--of`. Marked: with `soak`, the rest of what CI runs in turn (support/depth.py)."""
+DEEP = {"lake tables": LAKE_TABLES, "values": VALUES, "marked": ("-m", "soak or in_turn", "tests")}
+"""What pytest is told, by the name of `--of`. Marked: what CI leaves out, and what it takes in turn (support/depth.py)."""
 PROCESSES = 2
 
 
