@@ -30,12 +30,12 @@ test-fresh:
 	@.ci/test-fresh.sh $(FRESH)
 
 unit: test-setup
-	$(VENV)/pytest -n $(WORKERS) $(PYTEST_ARGS) --ignore=tests/integration --ignore=tests/faults --ignore=tests/packaging
+	$(VENV)/pytest -n $(WORKERS) $(PYTEST_ARGS) -m "not integration" --ignore=tests/integration --ignore=tests/faults --ignore=tests/packaging
 
 integration: test-setup
-	$(VENV)/pytest -n $(WORKERS) $(PYTEST_ARGS) tests/integration tests/faults tests/packaging
+	$(VENV)/pytest -n $(WORKERS) $(PYTEST_ARGS) -m integration
 
-# Simulated deployments, stories on real files, the model and random users, for long; docs/reliability.md says which faults they meet.
+# Simulated deployments, stories on real files, the model, random users, and what CI takes in turn, for long; docs/reliability.md says which faults they meet.
 SEEDS := 10000
 soak: test-setup
 	@PYTHONPATH=.:tests $(VENV)/python -m faults.reliability.soak --seeds $(SEEDS) --counts soak-counts.txt

@@ -1,4 +1,4 @@
-"""How the tests are dealt out to the workers of pytest-xdist (`pytest -n 2`, as the Makefile does), and how their JVMs run."""
+"""What all tests share: servers that take long to start, how deep they look (support/depth.py), in which order (support/dealt_out.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
+
+from support.dealt_out import ByFixture, folders_in_memory, is_integration, long_ones_first
+from support.depth import SOAKS, left_to_the_soak, load_profile
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from support.object_store.rest_server import RestCatalog
     from support.object_store.s3_server import S3Server
     from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
+
+folders_in_memory()
+load_profile()
 
 # For every Spark that a test or one of its processes starts. None lives long enough to earn back what the optimizing compiler costs:
 # with the quick one alone the Spark tests take a quarter less CPU.
@@ -29,17 +34,6 @@ os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '-XX:Ti
 # Services that tests start put their owner's tokens there, and not into the folder of who runs the tests.
 os.environ["LAKEWARD_HOME"] = tempfile.mkdtemp(prefix="lakeward-home-")
 atexit.register(shutil.rmtree, os.environ["LAKEWARD_HOME"], ignore_errors=True)
-
-ONE_FIXTURE = (
-    "tests/cli/",
-    "tests/cluster/fluss/",
-    "tests/integration/clients/",
-    "tests/integration/fluss/paimon/",
-    "tests/integration/plugin/",
-)
-"""Folders whose files share servers that take long to start: one worker runs all of a folder."""
-NO_FIXTURE = ("tests/faults/",)
-"""Folders whose tests each start processes of their own: any worker that is free takes the next test."""
 
 
 @pytest.fixture(autouse=True)
@@ -129,14 +123,21 @@ def rest_catalog_on_s3(s3_store: S3Server, tmp_path_factory: pytest.TempPathFact
         yield catalog
 
 
-class ByFixture(LoadScopeScheduling):
-    """The tests of a file stay together, but for the folders above."""
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Tells the two stages apart: `make unit` and `make integration`."""
+    if is_integration(item):
+        item.add_marker(pytest.mark.integration)
 
-    def _split_scope(self, nodeid: str) -> str:
-        folder = next((folder for folder in ONE_FIXTURE if nodeid.startswith(folder)), None)
-        if folder is not None:
-            return folder
-        return nodeid if nodeid.startswith(NO_FIXTURE) else nodeid.split("::", 1)[0]
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what a soak alone tries, unless it is chosen (`-m soak`)."""
+    long_ones_first(items)
+    if SOAKS or "soak" in config.option.markexpr:
+        return
+    left = set(left_to_the_soak(items))
+    config.hook.pytest_deselected(items=[*left])
+    items[:] = [item for item in items if item not in left]
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:

@@ -21,12 +21,13 @@ from support.behaviours.backends import (
 )
 from support.behaviours.deployment import Deployment
 from support.clusters.fluss_server import PROPERTIES
+from support.depth import SOAKS, taking_turns, turn_of
 from support.running.fluss_health import watched
 from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.jars import plugins_folder
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster, local_cluster
 
-FLUSS_STORIES, FLUSS_STORIES_WITH_ITS_LAKE = 4, 2
+FLUSS_STORIES, FLUSS_STORIES_WITH_ITS_LAKE = (4, 2) if SOAKS else (2, 1)
 """Fewer than of the embedded cluster, which has the rare ones: each makes a table of its own on a cluster with two cores."""
 
 
@@ -36,7 +37,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend" in metafunc.fixturenames and not chosen:
         needs = {need for mark in metafunc.definition.iter_markers("needs") for need in mark.args}
         names = [name for name, lacks in LACKS.items() if not needs & lacks]
-        metafunc.parametrize("backend", names, indirect=True, scope="session")
+        everywhere = metafunc.definition.get_closest_marker("every_backend")
+        backends = names if everywhere else taking_turns(names, turn_of(metafunc.function), alike)
+        metafunc.parametrize("backend", backends, indirect=True, scope="session")
+
+
+def alike(name: str) -> str:
+    """What a backend has in common with others: in CI they take turns, and each story is told of one of them."""
+    if name == EMBEDDED:
+        return name
+    return "other lakes" if name in OTHER_KINDS else "real Fluss"
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 
 from support.behaviours.backends import Backend
@@ -53,6 +54,7 @@ class LogStory(Story):
             self.world.drop_partition(data.draw(st.sampled_from(self.world.regions)))
 
 
+@pytest.mark.every_backend
 def test_after_each_round_the_lake_is_the_log_up_to_its_marker(backend: Backend) -> None:
     events: Counter[str] = Counter()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 
 from support.behaviours.backends import Backend
@@ -67,6 +68,7 @@ class PrimaryKeyStory(Story):
             self.world.drop_partition(region)
 
 
+@pytest.mark.every_backend
 def test_after_each_round_the_lake_is_the_table_as_of_its_marker(backend: Backend) -> None:
     events: Counter[str] = Counter()
     shapes = sorted(name for name, shape in SHAPES.items() if all(map(backend.can, shape.needs)))

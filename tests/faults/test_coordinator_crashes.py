@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from support.depth import soaked
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, PAIMON, PAIMON_CLEAN, LakeKind
 from support.running.cluster_of_processes import Deployment, rows
 from tiering import crash_points
@@ -39,8 +40,8 @@ AFTER_EACH_COMMIT_AND_AFTER_AN_ACK = [*each_transaction(crash_points.STORE_AFTER
 
 CASES = (
     (BEFORE_EACH_COMMIT, ICEBERG),
-    (BEFORE_EACH_COMMIT, PAIMON_CLEAN),
-    (AFTER_EACH_COMMIT_AND_AFTER_AN_ACK, ICEBERG_CLEAN),
+    soaked((BEFORE_EACH_COMMIT, PAIMON_CLEAN), of_ci=False),
+    soaked((AFTER_EACH_COMMIT_AND_AFTER_AN_ACK, ICEBERG_CLEAN), of_ci=False),
     (AFTER_EACH_COMMIT_AND_AFTER_AN_ACK, PAIMON),
 )
 """What the coordinator reads of a lake is its marker: each format has one in both layouts. A death costs seconds."""
@@ -51,7 +52,7 @@ def test_a_coordinator_killed_around_any_commit_of_its_store_loses_and_doubles_n
     deployment: Deployment, places: list[str], kind: LakeKind
 ) -> None:
     deployment.create(ORDERS, kind=kind)
-    deployment.start_tierer("only")
+    deployment.start_inline_tierer("only")
     die_and_start_again(deployment, places)
     view = open_lake(kind.format, deployment.data.lake_properties).view(ORDERS)
     with deployment.cluster() as cluster:

@@ -21,6 +21,7 @@ def name_of(value: str | LakeKind) -> str:
     return value.name if isinstance(value, LakeKind) else value
 
 
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize(
     ("point", "kind"),
     [*((point, ICEBERG) for point in crash_points.IN_ROUND), *((crash_points.AFTER_LAKE_COMMIT, kind) for kind in OTHER_KINDS)],
@@ -33,7 +34,7 @@ def test_a_tierer_killed_anywhere_in_its_round_leaves_every_offset_once(deployme
     first = deployment.start_tierer("first", crash_point=point)
     assert first.wait_ended(60) == -signal.SIGKILL
     deployment.append(ORDERS, COUNT, COUNT)
-    deployment.start_tierer("second")
+    deployment.start_inline_tierer("second")
     deployment.wait_tiered(ORDERS)
     deployment.assert_exact(ORDERS, 2 * COUNT)
 
@@ -48,7 +49,7 @@ def test_a_tierer_that_slept_through_its_timeout_adds_nothing_when_it_wakes(depl
     deployment.append(ORDERS, 0, COUNT)
     sleeper = deployment.start_tierer("sleeper", crash_point=f"{point}:stop")
     wait_stopped(sleeper)
-    other = deployment.start_tierer("other")
+    other = deployment.start_inline_tierer("other")
     deployment.wait_tiered(ORDERS)
     deployment.assert_exact(ORDERS, COUNT)
     deployment.by_hand(kind).rewrite(ORDERS)
@@ -72,11 +73,12 @@ def test_a_stopped_tierer_gives_its_table_back_and_ends_within_ten_seconds(deplo
     status = deployment.status(ORDERS)
     assert status.last_error is None or "tierer stopped" in status.last_error
     assert status.status in ("Failed", "Pending")
-    deployment.start_tierer("second")
+    deployment.start_inline_tierer("second")
     deployment.wait_tiered(ORDERS)
     deployment.assert_exact(ORDERS, COUNT)
 
 
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize(
     ("point", "kind"), [(crash_points.AFTER_FILES, ICEBERG), *((crash_points.AFTER_LAKE_COMMIT, kind) for kind in LAKE_KINDS)], ids=name_of
 )

@@ -27,6 +27,9 @@ from tiering.round.steps.actions import RoundOutcome
 REFUSED = "File too large"
 
 
+pytestmark = pytest.mark.in_turn("world")
+
+
 @pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
     world = LakeWorld(tmp_path, kind=request.param)

@@ -101,7 +101,7 @@ def test_malformed_inputs_are_refused_clearly_and_cost_little(deployment: Deploy
 
 def assert_works(deployment: Deployment) -> None:
     """A SELECT, a CALL, an append and a round."""
-    deployment.start_tierer("after")
+    deployment.start_inline_tierer("after")
     deployment.append(HEALTHY, 0, 15)
     deployment.wait_tiered(HEALTHY)
     deployment.append(HEALTHY, 15, 15)

@@ -19,7 +19,7 @@ def newest_segment(deployment: Deployment) -> Path:
 
 def test_a_torn_segment_fails_its_table_by_name_and_tiers_once_it_is_restored(deployment: Deployment) -> None:
     deployment.create(ORDERS, buckets=1)
-    deployment.start_tierer("only")
+    deployment.start_inline_tierer("only")
     deployment.append(ORDERS, 0, COUNT, pieces=1)
     deployment.wait_tiered(ORDERS)
     deployment.append(ORDERS, COUNT, COUNT, pieces=1)

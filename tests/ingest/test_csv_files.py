@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.running.ingested import parse, write
@@ -170,7 +170,6 @@ def test_read_csv_takes_a_file_or_a_stream(tmp_path: Path) -> None:
     assert read_csv(write(tmp_path, "no-ending", text)) == expected
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.text(st.characters(exclude_categories=["Cs"]))), min_size=1))
 def test_what_pandas_style_quoting_writes_is_read_back(tmp_path: Path, rows: list[tuple[int, str]]) -> None:
     lines = [f'{number},"{text.replace(chr(34), chr(34) * 2)}"' for number, text in rows]

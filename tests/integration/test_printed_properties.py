@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import strictyaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.java_gateway import launch_gateway
 from strictyaml.ruamel import YAML
@@ -68,7 +68,6 @@ SHAPES += [
 ]
 texts = st.one_of(st.text(max_size=20), st.sampled_from([*SHAPES, *ATTACKS]))
 properties = st.dictionaries(texts.filter(lambda name: name != ""), texts, min_size=1, max_size=4)
-often = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +91,6 @@ def loaded(jvm: Any, text: str) -> dict[str, str]:
 
 
 def test_java_reads_back_the_properties_that_were_printed(jvm: Any) -> None:
-    @often
     @given(properties)
     def check(printed: dict[str, str]) -> None:
         text = as_properties_file(printed)
@@ -102,7 +100,6 @@ def test_java_reads_back_the_properties_that_were_printed(jvm: Any) -> None:
     check()
 
 
-@often
 @given(properties)
 def test_pyiceberg_and_any_reader_of_yaml_read_back_the_properties_that_were_printed(printed: dict[str, str]) -> None:
     public = {f"p.{name}": value for name, value in printed.items()}

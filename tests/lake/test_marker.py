@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tiering.errors import LakeUnavailable, MarkerCorrupt
@@ -79,13 +79,11 @@ def many(partitions: int, buckets: int, seed: int = 1) -> Marker:
     return replace(SMALL, buckets=numbers)
 
 
-@settings(max_examples=60, deadline=None)
 @given(MARKERS)
 def test_every_marker_comes_back(marker: Marker) -> None:
     assert through(marker) == marker
 
 
-@settings(max_examples=30, deadline=None)
 @given(MARKERS)
 def test_the_order_of_buckets_does_not_change_the_text(marker: Marker) -> None:
     backwards = replace(marker, buckets=dict(reversed(list(marker.buckets.items()))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tiering.errors import Fenced, LakeTableReplaced, RoundFailed
@@ -31,13 +31,11 @@ RESULTS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(RESULTS)
 def test_a_write_result_comes_back(result: WriteResult) -> None:
     assert deserialize_write_result(serialize_write_result(result)) == result
 
 
-@settings(max_examples=60, deadline=None)
 @given(RESULTS, st.data())
 def test_cut_bytes_are_refused(result: WriteResult, data: st.DataObject) -> None:
     """Of the payload the lake format says how long it is."""

@@ -12,6 +12,8 @@ from support.worlds.lake_world import LakeWorld
 from tiering.model.rounds import RoundState
 from tiering.round.steps import actions as act
 
+pytestmark = pytest.mark.in_turn("world")
+
 
 @pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:

@@ -35,6 +35,7 @@ def documented(table_type: TableType, kind: LakeKind) -> dict[str, str]:
     return cells
 
 
+@pytest.mark.in_turn("world", "kind")
 @pytest.mark.parametrize("table_type", HEADINGS, ids=lambda table_type: table_type.value.lower())
 @pytest.mark.parametrize(("world", "kind"), [(kind, kind) for kind in LAKE_KINDS], ids=lambda kind: kind.name, indirect=["world"])
 def test_each_damage_is_named_by_the_checks_that_the_page_says(world: LakeWorld, kind: LakeKind, table_type: TableType) -> None:

@@ -14,6 +14,8 @@ from support.worlds.validated import check, faults, read, rewrite
 from tiering.model.tables import TableInfo
 from tiering.validate.results import Level
 
+pytestmark = pytest.mark.in_turn("kind")
+
 
 @pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
 def kind(request: pytest.FixtureRequest) -> LakeKind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tiering.cli.sql.statements import split
@@ -52,7 +52,6 @@ def test_what_is_never_closed_is_refused(sql: str) -> None:
         split(sql)
 
 
-@settings(max_examples=50)
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=20), max_size=4))
 def test_strings_never_break_a_statement(values: list[str]) -> None:
     statements = ["SELECT '" + value.replace("\\", "\\\\").replace("'", "\\'") + "'" for value in values]

@@ -71,6 +71,9 @@ def prove_healthy(source: Source) -> None:
     assert source.in_lake() == sorted(source.rows.items())
 
 
+pytestmark = pytest.mark.in_turn("lake_kind", "world")
+
+
 @pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
     """One of each kind of lake."""
@@ -464,6 +467,7 @@ def test_every_class_has_a_statement_or_a_sentence_why_none_can_help() -> None:
         assert not kind.no_statement or kind.no_statement.endswith("."), kind
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("lake_kind", LAKE_KINDS, ids=name_of)
 def test_every_class_with_a_statement_is_proved_in_every_kind_of_lake_that_it_comes_from(lake_kind: LakeKind) -> None:
     proved = {kind for kind, *_ in cases_of(lake_kind)} | {kind for of_kind, kind, *_ in FLINK_CASES if of_kind == lake_kind}

@@ -271,4 +271,4 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
 
 TestCoordinatorMachine = CoordinatorMachine.TestCase
-TestCoordinatorMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestCoordinatorMachine.settings = settings(stateful_step_count=40)

@@ -206,7 +206,7 @@ class FailingStore(MemoryStore):
 
 
 TestTimeMachine = TimeMachine.TestCase
-TestTimeMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestTimeMachine.settings = settings(stateful_step_count=40)
 
 
 def test_a_hint_is_told_once_until_the_record_is_watched_again() -> None:

@@ -45,8 +45,13 @@ def dead_files(ours: DeploymentOnS3) -> set[str]:
     return {file for file in ours.catalog.store.files(folder) if file.endswith(".parquet")} - live
 
 
+IN_SWEEPS = [(crash_points.SWEEP_DELETING,), pytest.param(crash_points.IN_SWEEP, marks=pytest.mark.soak)]
+"""In a lake on this machine a test of every day dies at each of them (processes/test_killed_repairs.py)."""
+
+
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", [ICEBERG, PAIMON], ids=lambda kind: kind.name, indirect=True)
-@pytest.mark.parametrize("points", [crash_points.IN_SWEEP], ids=["sweep"])
+@pytest.mark.parametrize("points", IN_SWEEPS, ids=["deleting", "sweep"])
 def test_a_coordinator_killed_in_a_sweep_deletes_the_rest_when_it_is_called_again(scene: Scene, points: Sequence[str]) -> None:
     ours = scene.deployment
     for point in points:
@@ -74,6 +79,7 @@ def test_a_coordinator_killed_in_a_sweep_deletes_the_rest_when_it_is_called_agai
         tierer.close()
 
 
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", [ICEBERG, PAIMON_CLEAN], ids=lambda kind: kind.name, indirect=True)
 def test_a_lake_table_that_the_catalog_lost_is_made_anew_by_the_named_call(scene: Scene) -> None:
     ours = scene.deployment

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from support.depth import examples
 from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.worlds.stories.story import Story
 from support.worlds.story_faults import FAULTS
 
-STORIES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "3"))
+STORIES = examples(3)
 """Of each kind of lake; a second or two each."""
 FIRST = int(os.environ.get("LAKEWARD_FUZZ_SEED", "1"))
 STEPS = 25

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from faults.simulated.real_lakes import run_seed
 
+from support.depth import examples
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS, PAIMON, PAIMON_CLEAN, LakeKind
 from support.lake_kinds.simulated_iceberg import SimulatedIcebergLake
 from support.lake_kinds.simulated_paimon import SimulatedPaimonLake
@@ -26,7 +27,7 @@ from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.storage.base import SNAPSHOT
 from tiering.lake.writing.sent_rounds import SentRounds
 
-SEEDS = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "6"))
+SEEDS = examples(6)
 """Of each kind of lake; two seconds each."""
 FIRST = int(os.environ.get("LAKEWARD_FUZZ_SEED", "0"))
 OUTCOMES = {"SUCCEEDED", "FENCED", "FAILED", "killed", "reconciled", "swept", "LIVE", "OPEN_ROUND"}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from faults.stories.test_faults import meet_alone
 from faults.stories.weakened import run_without
 from faults.stories.weakenings import WEAKENINGS, Weakening
 
+from support.depth import soaked
 from support.worlds.stories.faulty_rounds import LibraryPanic
 from support.worlds.story_faults import FAULTS, HERE
 from tiering.errors import LakewardError
@@ -16,16 +18,22 @@ from tiering.errors import LakewardError
 NUMBERS = {fault.name: number for number, fault in enumerate(FAULTS)}
 IN_STORIES = [weakening for weakening in WEAKENINGS if weakening.times]
 IN_TESTS = [weakening for weakening in WEAKENINGS if not weakening.times]
+SHARE_OF_CI = 4
+"""CI takes out one part of so many, a soak all: they try the tests that hold the parts, and CI runs all of those as they are."""
 
 
-@pytest.mark.parametrize("weakening", IN_STORIES, ids=lambda weakening: weakening.fault)
+def in_ci(weakenings: list[Weakening]) -> list[Any]:
+    return [soaked(weakening, of_ci=number % SHARE_OF_CI == 0) for number, weakening in enumerate(weakenings)]
+
+
+@pytest.mark.parametrize("weakening", in_ci(IN_STORIES), ids=lambda weakening: weakening.fault)
 def test_a_part_that_is_taken_out_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weakening: Weakening) -> None:
     weakening.weaken(monkeypatch)
     with pytest.raises((AssertionError, RuntimeError, OSError, LakewardError, LibraryPanic)):
         meet_alone(tmp_path, NUMBERS[weakening.fault], weakening.times)
 
 
-@pytest.mark.parametrize("weakening", IN_TESTS, ids=lambda weakening: weakening.fault)
+@pytest.mark.parametrize("weakening", in_ci(IN_TESTS), ids=lambda weakening: weakening.fault)
 def test_the_test_that_holds_a_part_fails_without_it(tmp_path: Path, weakening: Weakening) -> None:
     """The same test passes with it, in the run of the tests that this one is part of."""
     test = FAULTS[NUMBERS[weakening.fault]].held_by

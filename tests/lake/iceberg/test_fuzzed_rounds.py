@@ -5,7 +5,6 @@ Batches lie at odd addresses and are parts of larger ones. `LAKEWARD_FUZZ_EXAMPL
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from support.clusters.primary_key_table import PrimaryKeyTable, primary_key_info
+from support.depth import examples
 from support.lakes.lake_kit import LakeKit
 from support.lakes.lake_rows import rows_by_duckdb
 from support.values.fuzzed_values import KEYS, Kind, kinds, nullable
@@ -28,7 +28,7 @@ from tiering.lake.marker import TieredRange
 from tiering.library_guards.bucket_hash import bucket_ids_of
 from tiering.model.tables import BucketKey, TableInfo
 
-EXAMPLES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "6"))
+EXAMPLES = examples(5)
 BUCKETS = 3
 ROUNDS = 3
 SYSTEM = ("__bucket", "__offset", "__timestamp")

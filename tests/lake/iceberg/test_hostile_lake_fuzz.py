@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.depth import examples
 from support.repository import ROOT
 
-EXAMPLES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "150"))
+EXAMPLES = examples(60)
 """Of each kind; some thousand take minutes."""
 
 

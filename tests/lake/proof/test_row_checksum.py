@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.values.any_values import columns
@@ -98,7 +98,6 @@ def test_texts_of_any_length_count_to_their_last_byte() -> None:
         assert len(checksums) == 5
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_slices_of_any_values_have_what_copies_have(data: st.DataObject) -> None:
     column: Any = data.draw(columns(8))
@@ -115,7 +114,6 @@ def test_each_type_has_the_checksum_that_plain_arithmetic_gives(name: str) -> No
     assert row_checksum(rows) == plain_checksum(rows)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_any_values_have_the_checksum_that_plain_arithmetic_gives(data: st.DataObject) -> None:
     columns_of_rows: list[Any] = [data.draw(columns(8)), data.draw(columns(8))]

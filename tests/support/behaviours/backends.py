@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from support.behaviours.fluss_database import FlussDatabase
 from support.behaviours.lacks import Lack
+from support.depth import SOAKS
 from support.lake_kinds.by_hand import LakeByHand, lake_by_hand
 from support.lake_kinds.kinds import ICEBERG, LAKE_KINDS, LakeKind
 from tiering.clock import Clock, RandomIds, SystemClock
@@ -53,7 +54,7 @@ LACKS: Mapping[str, frozenset[Lack]] = {
 """By backend. The suite prints it."""
 
 
-ENOUGH_STORIES = 20
+ENOUGH_STORIES = 20 if SOAKS else 8
 """In so many of the stories that Hypothesis makes everything happens that can happen."""
 
 
@@ -130,7 +131,7 @@ class EmbeddedBackend(Backend):
 class OtherKindBackend(EmbeddedBackend):
     """The same, with lake tables of another kind."""
 
-    stories = 6
+    stories = 6 if SOAKS else 3
     """What rounds do is the same; only files, commits, footers and the marker differ."""
 
     def __init__(self, name: str) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ T = TypeVar("T")
 READY = re.compile(r"lakeward is ready: (\S+)")
 STANDS_BY = re.compile(r"lakeward stands by: (\S+)")
 POLL_SECONDS = 0.05
+KILLED_SECONDS = 30
 
 
 def wait_for(subject: str, probe: Callable[[], T | None], seconds: float = 60) -> T:
@@ -105,8 +106,15 @@ class Process:
         """A signal to the process alone."""
         os.kill(self.popen.pid, number)
 
+    def kill(self) -> None:
+        """Ends the process and everything it started at once; what it would still have told is lost."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        self.popen.wait(KILLED_SECONDS)
+        self._out.close()
+
     def close(self) -> None:
-        """Ends the process and everything it started."""
+        """Stops the process as a person does, and ends everything it started."""
         for number, patience in ((signal.SIGCONT, 0.0), (signal.SIGTERM, 12.0), (signal.SIGKILL, 5.0)):
             try:
                 os.killpg(self.popen.pid, number)

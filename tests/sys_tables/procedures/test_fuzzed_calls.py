@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from support.background import tick
+from support.depth import examples
 from support.running.processes import wait_for
 from support.services.fuzzed_calls import TABLES, Calls
 from support.services.sys_catalog import Client, error_of, pb, serving
@@ -36,7 +37,7 @@ from tiering.validate.results import CheckResult
 from tiering.validate.run import validate
 from tiering.wire.error_status import ERROR_METADATA_KEY
 
-EXAMPLES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "200"))
+EXAMPLES = examples(100)
 SEED = int(os.environ.get("LAKEWARD_FUZZ_SEED", "20261122"))
 AT_ONCE = 8
 SECONDS = 10.0

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sys_tables.declare.columns import column, record_batch, schema_of
@@ -102,7 +102,6 @@ def selected(rows: list[Row], *wanted: Condition) -> list[Row]:
     return list(matching(RowColumns(rows, SCHEMA), SCHEMA, wanted).rows)
 
 
-@settings(max_examples=200, deadline=None)
 @given(rows=st.lists(ROWS, max_size=8), wanted=st.lists(conditions(), min_size=1, max_size=3))
 def test_conditions_select_the_rows_that_sql_selects(rows: list[Row], wanted: list[Condition]) -> None:
     parameters: list[Any] = []
@@ -112,7 +111,6 @@ def test_conditions_select_the_rows_that_sql_selects(rows: list[Row], wanted: li
     assert [n for n, row in enumerate(rows) if id(row) in chosen] == [n for (n,) in expected]
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     rows=st.lists(ROWS, max_size=8),
     order=st.lists(st.builds(Order, st.sampled_from(list(VALUES)), st.booleans(), st.booleans()), min_size=1, max_size=3),
@@ -123,7 +121,6 @@ def test_rows_come_in_the_order_of_sql(rows: list[Row], order: list[Order]) -> N
     assert sorted_indices(RowColumns(rows, SCHEMA), SCHEMA, order).to_pylist() == [n for (n,) in expected]
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     rows=st.lists(ROWS, max_size=8),
     group_by=st.lists(st.sampled_from(["text", "number", "truth", "moment"]), unique=True, max_size=2),
@@ -180,7 +177,6 @@ MEMBERS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     column=st.sampled_from(list(MEMBERS)),
     rows=st.lists(ROWS, min_size=1, max_size=8),

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.clusters.embedded import PATH, EmbeddedCluster, ManualClock, make_table, scan_all
@@ -65,7 +65,6 @@ def held_rows(storage: EmbeddedStorage, path: TablePath) -> pa.Table:
     return pa.Table.from_batches(batches, schema=table.schema).sort_by("id")
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
 @given(column=columns(ROWS))
 def test_any_value_is_held_as_it_is_or_refused_before_it_is_logged(fuzzed: EmbeddedStorage, column: pa.Array[Any]) -> None:
     rows = table_of(column)
@@ -124,7 +123,6 @@ def test_what_lies_under_a_null_counts_for_nothing(storage: EmbeddedStorage, tmp
     assert held_rows(storage, PATH).column("value").to_pylist() == [None, {"m": [("b", 3)]}]
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(column=columns(ROWS), data=st.data())
 def test_what_is_refused_is_what_duckdb_refuses(column: pa.Array[Any], data: st.DataObject) -> None:
     rows = table_of(column).slice(data.draw(st.integers(0, ROWS)))

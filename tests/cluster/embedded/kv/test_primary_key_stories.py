@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from support.clusters.changelog import rows_of
 from support.clusters.embedded import PATH, ManualClock, cities, make_table, order_ids, scan
+from support.depth import examples
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot
 from tiering.cluster.embedded.kv.state import KvState, remove_state, state_file
 from tiering.cluster.embedded.storage import EmbeddedStorage
@@ -135,6 +136,6 @@ class PrimaryKeyTable(RuleBasedStateMachine):
 
 
 PrimaryKeyTable.TestCase.settings = settings(
-    max_examples=8, stateful_step_count=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=examples(8), stateful_step_count=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 TestPrimaryKeyTable = PrimaryKeyTable.TestCase

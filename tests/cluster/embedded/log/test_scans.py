@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.clusters.embedded import PATH, SCHEMA, EmbeddedCluster, make_table, orders, scan, served, split_of
+from support.depth import examples
 from tiering.cluster.base import SplitReader
 from tiering.cluster.embedded.log.split_reader import TARGET_BATCH_ROWS, open_reader
 from tiering.cluster.embedded.rpc.service import SEGMENTS_PER_PAGE
@@ -98,7 +99,7 @@ def test_large_appends_are_cut_and_read_in_large_batches(cluster: EmbeddedCluste
     assert all(batch.num_rows >= TARGET_BATCH_ROWS // 2 for batch in batches[:-1])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(10))
 @given(
     sizes=st.lists(st.integers(0, 9), min_size=1, max_size=12),
     repeats=st.lists(st.integers(0, 11), max_size=8),

@@ -15,14 +15,19 @@ SMALL_SEGMENTS = {"log.segment.file-size": "64kb", "log.index.interval-size": "1
 
 
 @pytest.fixture(scope="package")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
+def fluss_of_small_segments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
     with local_cluster(tmp_path_factory.mktemp("fluss"), ClusterSettings(server_properties=SMALL_SEGMENTS)) as cluster, watched(cluster):
         yield cluster
 
 
+@pytest.fixture
+def cluster(fluss_of_small_segments: LocalFlussCluster) -> LocalFlussCluster:
+    return fluss_of_small_segments
+
+
 @pytest.fixture(scope="package")
-def tables(cluster: LocalFlussCluster) -> Iterator[FlussTables]:
-    tables = FlussTables(cluster.bootstrap_servers)
+def tables(fluss_of_small_segments: LocalFlussCluster) -> Iterator[FlussTables]:
+    tables = FlussTables(fluss_of_small_segments.bootstrap_servers)
     try:
         yield tables
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.clusters.fluss_log import CRC_PLACE, record_batch, schema_json
@@ -111,7 +111,6 @@ def logs(draw: st.DrawFn, most_batches: int = 4) -> Log:
     return log
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(logs(), st.data())
 def test_any_range_is_read_as_it_was_written(log: Log, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, log.ends[-1]))
@@ -119,7 +118,6 @@ def test_any_range_is_read_as_it_was_written(log: Log, data: st.DataObject) -> N
     log.check(read(log.data, start, stop, log.row_format), start, stop)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(logs(), st.data())
 def test_a_cut_last_batch_is_left_out(log: Log, data: st.DataObject) -> None:
     whole = log.data
@@ -128,7 +126,6 @@ def test_a_cut_last_batch_is_left_out(log: Log, data: st.DataObject) -> None:
     log.check(read(whole[:cut], 0, log.ends[-1], log.row_format), 0, log.ends[complete])
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(logs(), st.data())
 def test_no_flipped_bit_goes_unnoticed(log: Log, data: st.DataObject) -> None:
     """A length that became longer makes a cut batch, whose rows are asked for again: so there may be fewer rows, never other ones."""

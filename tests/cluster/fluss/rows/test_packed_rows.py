@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.clusters.fluss_rows import encode_row
@@ -138,7 +138,6 @@ def _tables(draw: st.DrawFn) -> tuple[list[Any], list[list[Any]]]:
     return [kind for kind, _ in columns], [list(values) for values in draw(st.lists(row, min_size=1, max_size=8))]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(_tables(), st.sampled_from(RowEncoding))
 def test_rows_of_any_types_are_decoded(table: tuple[list[Any], list[list[Any]]], encoding: RowEncoding) -> None:
     types, rows = table
@@ -152,7 +151,6 @@ def test_rows_of_any_types_are_decoded(table: tuple[list[Any], list[list[Any]]],
         assert column.equals(pa.array([row[place] for row in rows], kind))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(_tables(), st.sampled_from(RowEncoding), st.data())
 def test_damaged_rows_are_refused_or_decoded_to_something(
     table: tuple[list[Any], list[list[Any]]], encoding: RowEncoding, data: st.DataObject

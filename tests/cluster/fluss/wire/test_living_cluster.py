@@ -21,6 +21,8 @@ from tiering.rpc.fluss import fluss_pb2 as pb
 
 from .conftest import Opened
 
+pytestmark = pytest.mark.integration
+
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 ROWS = pa.RecordBatch.from_pydict({"id": list(range(100)), "name": ["x"] * 100}, SCHEMA)
 BUCKETS = [BucketKey(None, 0), BucketKey(None, 1)]

@@ -22,6 +22,9 @@ from tiering.model.tables import BucketKey, TableInfo
 B0 = BucketKey(None, 0)
 
 
+pytestmark = pytest.mark.in_turn("kind")
+
+
 @pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
 def kind(request: pytest.FixtureRequest) -> LakeKind:
     return request.param  # type: ignore[no-any-return]

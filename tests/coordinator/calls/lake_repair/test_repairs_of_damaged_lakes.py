@@ -25,6 +25,8 @@ from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 
+pytestmark = pytest.mark.in_turn("world")
+
 
 @pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:

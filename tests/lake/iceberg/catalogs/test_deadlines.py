@@ -63,7 +63,8 @@ def test_a_table_that_hangs_is_refused_until_it_answers_while_others_are_read(ki
     ends_in_time(lambda: lake.view(table.path), "has not answered within")
     ends_in_time(lambda: lake.view(table.path), "has not answered a request of")
     assert lake.view(OTHER) is not None
-    place.write_bytes(content)  # the reader goes on
+    with suppress(BrokenPipeError):  # the reader goes on; one that cannot seek in what it opened is gone again before anything is written
+        place.write_bytes(content)
     place.unlink()
     place.write_bytes(content)
     eventually(lambda: lake.view(table.path) is not None)

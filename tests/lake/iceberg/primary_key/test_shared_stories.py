@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.clusters.primary_key_table import TwoKeysTable
+from support.depth import examples
 from support.lakes.lake_kit import LakeKit
 from tiering.lake.iceberg.primary_key import rewrite_rule
 
 names = count()
-EXAMPLES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "5"))
+EXAMPLES = examples(4)
 """Of stories, each of which takes most of a second; a soak tells more."""
 
 
@@ -34,7 +34,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES)
 @given(
     loaded=st.booleans(),
     is_partitioned=st.booleans(),

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.clusters.primary_key_table import PRIMARY_KEY_SCHEMA, PrimaryKeyTable, primary_key_info
+from support.depth import examples
 from support.lakes.lake_kit import LakeKit
 from tiering.lake.writing import keys, spool
 from tiering.model.tables import BucketKey, ChangeType
 
 names = count()
-EXAMPLES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "8"))
+EXAMPLES = examples(5)
 """Of stories, each of which takes most of a second; a soak tells more."""
 
 
@@ -35,7 +35,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES)
 @given(loaded=st.booleans(), many=st.booleans(), steps=st.lists(STEPS, min_size=3, max_size=14))
 def test_after_every_round_the_lake_equals_the_table(shared: LakeKit, loaded: bool, many: bool, steps: list[Any]) -> None:
     table = PrimaryKeyTable(shared, primary_key_info(f"story{next(names)}", PRIMARY_KEY_SCHEMA))

@@ -1,0 +1,69 @@
+"""The tests of every day with more than these have time for: more drawn examples, and every kind of lake where CI takes one in turn.
+
+`PYTHONPATH=.:tests python -m faults.reliability.deep_tests --of "lake tables" --examples 150`
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+
+from support.depth import EXAMPLES
+from support.repository import ROOT
+
+LAKE_TABLES = (
+    "tests/behaviours/test_log_tables.py",
+    "tests/behaviours/test_primary_key_tables.py",
+    "tests/cluster/embedded/kv/test_primary_key_stories.py",
+    "tests/lake/iceberg/test_fuzzed_rounds.py",
+    "tests/lake/iceberg/primary_key/test_stories.py",
+    "tests/lake/iceberg/primary_key/test_shared_stories.py",
+)
+"""Rounds of drawn schemas, rows and steps over real tables."""
+VALUES = (
+    "tests/test_durations.py",
+    "tests/test_pace.py",
+    "tests/cli/sql/test_statements.py",
+    "tests/cluster/embedded/kv/test_kv_values.py",
+    "tests/cluster/embedded/log/test_bucketing.py",
+    "tests/cluster/embedded/log/test_scans.py",
+    "tests/cluster/fluss/log/test_batches.py",
+    "tests/cluster/fluss/rows/test_packed_rows.py",
+    "tests/coordinator/decisions",
+    "tests/coordinator/memory/test_deadlines.py",
+    "tests/files/test_crc32.py",
+    "tests/ingest/test_csv_files.py",
+    "tests/integration/test_printed_properties.py",
+    "tests/lake/iceberg/test_hostile_lake_fuzz.py",
+    "tests/lake/proof/test_row_checksum.py",
+    "tests/lake/rules",
+    "tests/lake/test_marker.py",
+    "tests/lake/test_serializers.py",
+    "tests/planning",
+    "tests/redaction/test_any_text.py",
+    "tests/round/tasks/test_spark_tasks.py",
+    "tests/sys_tables/procedures/test_fuzzed_calls.py",
+    "tests/sys_tables/query/test_scan.py",
+)
+"""Properties of drawn values, messages and texts."""
+DEEP = {"lake tables": LAKE_TABLES, "values": VALUES, "marked": ("-m", "soak or in_turn", "tests")}
+"""What pytest is told, by the name of `--of`. Marked: what CI leaves out, and what it takes in turn (support/depth.py)."""
+PROCESSES = 2
+
+
+def main() -> int:
+    """Returns the exit status: that of pytest."""
+    parser = argparse.ArgumentParser(prog="python -m faults.reliability.deep_tests")
+    parser.add_argument("--of", choices=DEEP, default="lake tables")
+    parser.add_argument("--examples", type=int, default=150)
+    options = parser.parse_args()
+    no_limits = ("-p", "no:timeout", "-p", "no:cacheprovider", "-W", "ignore")
+    command = [sys.executable, "-m", "pytest", "-n", str(PROCESSES), "-v", *no_limits, *DEEP[options.of]]
+    environment = os.environ | {EXAMPLES: str(options.examples)}
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
