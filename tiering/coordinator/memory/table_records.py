@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -67,7 +67,7 @@ class TableRecords:
         self._records: dict[int, TableRecord] = {}
         self._version = 0
         self._shown: tuple[int, Mapping[int, TableRecord]] = (0, {})
-        self._index = RecordIndex(needs_turn=options.assigned_by_cluster)
+        self._index = self._indexed(())
         self.epoch = store.take_over()
         with self.changing():
             ctx = self.context()
@@ -105,6 +105,13 @@ class TableRecords:
         """The tables that could be assigned now, in no order. Call it inside `changing`, as `running`."""
         needs_turn = self.options.assigned_by_cluster
         return [record for record in self._among(self._index.waiting) if waits(record, needs_turn=needs_turn)]
+
+    def first_waiting(self, now: Moment) -> list[TableRecord]:
+        """Some of the tables that could be assigned now, in no order: whichever kinds of them a request may get, the one that comes first
+        is among them. However many wait, these are few. Call it inside `changing`."""
+        needs_turn, drafted = self.options.assigned_by_cluster, self._drafted()
+        in_draft = (record for record in drafted.values() if waits(record, needs_turn=needs_turn))
+        return [*in_draft, *(self._records[table_id] for table_id in self._index.queue.first(now, drafted))]
 
     def running(self) -> list[TableRecord]:
         """The tables that a tierer has now, sorted by table id."""
@@ -251,10 +258,14 @@ class TableRecords:
         """Loads what was really stored; heartbeats, which are in memory only, stay as they are now."""
         ctx, before = self.context(), self._records
         self._records = {record.table_id: table_lifecycle.reread(ctx, record, before.get(record.table_id)) for record in self.store.load()}
-        self._index = RecordIndex(self._records.values(), needs_turn=self.options.assigned_by_cluster)
+        self._index = self._indexed(self._records.values())
         self._version += 1
         self._deadlines.watch(self._records.values())
         self._doubtful = False
+
+    def _indexed(self, records: Iterable[TableRecord]) -> RecordIndex:
+        options = self.options
+        return RecordIndex(records, needs_turn=options.assigned_by_cluster, backlog_apart=options.backlog_waits_apart)
 
     def _apply(self, writes: Writes) -> None:
         try:

@@ -209,13 +209,13 @@ class Heartbeats:
             response.tiering_table.CopyFrom(assignment_to_pb(assignment))
 
     def _next(self, key: TiererKey, incarnation: str | None) -> TableRecord | None:
-        slots, leaves_slots = self._slots(key), self._leaves_slots(key)
+        slots, leaves_slots, now = self._slots(key), self._leaves_slots(key), self._table_records.now()
         # With one slot they take turns, in rounds that are as short as all others.
-        turns = BacklogTurns(allowed=leaves_slots or slots == 1, apart=self._table_records.options.backlog_duration_factor > 1)
-        waiting = self._table_records.waiting()
+        turns = BacklogTurns(allowed=leaves_slots or slots == 1, apart=self._table_records.options.backlog_waits_apart)
+        waiting = self._table_records.first_waiting(now)
         if any(map(retries.is_retry, waiting)) and not self._may_retry():
             waiting = [record for record in waiting if not retries.is_retry(record)]
-        picked = table_lifecycle.pick(waiting, self._table_records.now(), turns)
+        picked = table_lifecycle.pick(waiting, now, turns)
         if picked is None:
             return None
         ctx, look = self._table_records.context(), self._queue_look(picked)
