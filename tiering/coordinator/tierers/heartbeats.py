@@ -102,6 +102,12 @@ class Heartbeats:
                 return response, self._hold(request, response, sender.tierer.key, listed)
             return response, None
 
+    @staticmethod
+    def may_be_held(request: pb.LakeTieringHeartbeatRequest) -> bool:
+        """Whether the answer may wait for a table: a request that may wait, and reports nothing."""
+        reports = request.tiering_tables or request.finished_tables or request.failed_tables
+        return request.request_table and request.max_wait_ms > 0 and not reports
+
     def try_again(self, hold: HeldRequest) -> pb.LakeTieringHeartbeatResponse | None:
         """The answer to a held request, or None: go on waiting."""
         response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch)
@@ -191,8 +197,7 @@ class Heartbeats:
         tierer: TiererKey,
         listed: frozenset[tuple[int, int]],
     ) -> HeldRequest | None:
-        reports = request.tiering_tables or request.finished_tables or request.failed_tables
-        if reports or response.HasField("tiering_table") or request.max_wait_ms <= 0:
+        if response.HasField("tiering_table") or not self.may_be_held(request):
             return None
         deadline = self._table_records.now().after(min(request.max_wait_ms, self._table_records.options.hold_ms))
         return HeldRequest(tierer, incarnation_from_pb(request.tierer), request.tierer.sequence, listed, deadline)
