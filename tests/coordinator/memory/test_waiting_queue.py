@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.worlds.coordinator_world import START
@@ -61,6 +61,7 @@ tables = st.builds(
 steps = st.tuples(tables, st.sets(st.integers(1, 12), max_size=3), st.sets(st.integers(1, 12), max_size=3))
 
 
+@settings(deadline=None)
 @given(st.lists(steps, max_size=30), st.booleans(), st.booleans(), st.booleans())
 def test_the_front_has_the_table_that_all_of_them_would_give(
     story: list[tuple[TableRecord, set[int], set[int]]], apart: bool, allowed: bool, may_retry: bool

@@ -71,9 +71,8 @@ class WaitingQueue:
             if self._numbers.get(table_id) == number:
                 self._push(line.late, (self._places[table_id].since, table_id, number))
         for heap in (line.late, line.all):
-            table_id = self._first_of(heap, without)
-            if table_id is not None:
-                yield table_id
+            if (first := self._first_of(heap, without)) is not None:
+                yield first
 
     def _first_of(self, heap: list[Entry], without: Container[int]) -> int | None:
         passed_over, first = [], None
