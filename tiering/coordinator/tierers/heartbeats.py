@@ -84,23 +84,25 @@ class Heartbeats:
         Errors of one table are in the response.
         """
         _check_size(request)
+        return self._table_records.change(lambda: self._handle(request))
+
+    def _handle(self, request: pb.LakeTieringHeartbeatRequest) -> tuple[pb.LakeTieringHeartbeatResponse, HeldRequest | None]:
         tierer, forced_tables = request.tierer, set(request.force_finished_tables)
-        with self._table_records.changing(), self._table_records.together():  # one sync of the disk, not one a report
-            sender = self._meet(request)
-            response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch, fenced=sender.tierer.fenced)
-            response.failed_table_resp.extend(self._fail(report, tierer) for report in request.failed_tables)
-            response.tiering_table_resp.extend(self._renew(report, tierer) for report in request.tiering_tables)
-            response.finished_table_resp.extend(self._finish(report, tierer, forced_tables) for report in request.finished_tables)
-            if sender.overtaken:
-                return response, None
-            listed = frozenset((report.table_id, report.tiering_epoch) for report in request.tiering_tables)
-            if request.stopping:
-                self._stop(tierer)
-            elif request.request_table and sender.may_take:
-                incarnation = incarnation_from_pb(tierer)
-                self._assign(response, sender.tierer.key, incarnation, listed)
-                return response, self._hold(request, response, sender.tierer.key, listed)
+        sender = self._meet(request)
+        response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch, fenced=sender.tierer.fenced)
+        response.failed_table_resp.extend(self._fail(report, tierer) for report in request.failed_tables)
+        response.tiering_table_resp.extend(self._renew(report, tierer) for report in request.tiering_tables)
+        response.finished_table_resp.extend(self._finish(report, tierer, forced_tables) for report in request.finished_tables)
+        if sender.overtaken:
             return response, None
+        listed = frozenset((report.table_id, report.tiering_epoch) for report in request.tiering_tables)
+        if request.stopping:
+            self._stop(tierer)
+        elif request.request_table and sender.may_take:
+            incarnation = incarnation_from_pb(tierer)
+            self._assign(response, sender.tierer.key, incarnation, listed)
+            return response, self._hold(request, response, sender.tierer.key, listed)
+        return response, None
 
     @staticmethod
     def may_be_held(request: pb.LakeTieringHeartbeatRequest) -> bool:
@@ -336,7 +338,7 @@ class Heartbeats:
         record = self._table_records.get(ref.table_id)
         known: RoundRecord | None = record.round if record else None
         if ref.round_id and (known is None or known.round_id != ref.round_id):
-            known = self._table_records.store.round(ref.round_id)
+            known = self._table_records.store_with(ref.table_id).round(ref.round_id)
         return known is not None and known.table_id == ref.table_id and known.tiering_epoch == ref.tiering_epoch and known.state in states
 
     def _refused(self, ref: RoundRef, *, cancel: bool = False) -> pb.PbHeartbeatRespForTable:
