@@ -16,9 +16,9 @@ from support.worlds.coordinator_world import World
 from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.memory.joint_work import Work
 from tiering.coordinator.memory.store import Writes
 from tiering.coordinator.memory.table_records import TableRecords
+from tiering.coordinator.memory.waiting.joint_work import Work
 from tiering.errors import StoreError, UnknownTable
 from tiering.model.tables import TablePath
 
@@ -135,15 +135,15 @@ def test_work_that_is_refused_is_refused_alone(scene: tuple[TableRecords, HeldSt
 
 def test_a_read_of_the_store_sees_what_was_put_of_its_table(scene: tuple[TableRecords, HeldStore]) -> None:
     records, _ = scene
-    seen: list[list[TableRecord]] = []
+    reads: list[list[TableRecord]] = []
 
     def work() -> None:
         count_error(records, 2)
-        seen.append([record for record in records.store_with(3).load() if record.error_count])
-        seen.append([record for record in records.store_with(2).load() if record.error_count])
+        reads.append([record for record in records.store_with(3).load() if record.error_count])
+        reads.append([record for record in records.store_with(2).load() if record.error_count])
 
     records.change(work)
-    assert [[record.table_id for record in changed] for changed in seen] == [[], [2]]
+    assert [[record.table_id for record in changed] for changed in reads] == [[], [2]]
 
 
 def test_a_write_that_failed_half_way_fails_all_of_the_work(scene: tuple[TableRecords, HeldStore]) -> None:

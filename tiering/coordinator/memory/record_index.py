@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from tiering.coordinator.decisions.backlog import runs_for_throughput
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.memory.waiting_queue import WaitingQueue
+from tiering.coordinator.memory.waiting.waiting_queue import WaitingQueue
 from tiering.model.states import TableState
 from tiering.model.tables import TablePath
 

@@ -26,9 +26,9 @@ from tiering.coordinator.decisions.moment import Moment, Timebase
 from tiering.coordinator.decisions.records import EventRecord, OperationRecord, TableRecord
 from tiering.coordinator.memory.deadlines import Deadlines
 from tiering.coordinator.memory.history import HistoryBounds
-from tiering.coordinator.memory.joint_work import Work
 from tiering.coordinator.memory.record_index import RecordIndex, waits
 from tiering.coordinator.memory.store import Store, Writes
+from tiering.coordinator.memory.waiting.joint_work import Work
 from tiering.coordinator.memory.wake_ups import WakeUps
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import Fenced, StoreError
