@@ -9,6 +9,8 @@ memory, with real markers) and scripted tierers of 4 slots, on the other core, w
   drains is the throughput, and the order in which tables are given out is compared with their deadlines. With most tierers until each
   table had its round, with fewer for `--queue-seconds`.
 - **steady**, with most tierers: tables become due evenly, `--rounds-per-second` of them, for `--steady` seconds after `WARM_SECONDS`.
+  A table is due again after its freshness (tables by rounds a second), less what its round may take: with few tables that is within the
+  run, and asks for more.
 
 Targets: an answer that gives a table out p99 < 50 ms, as the tierer sees it; no table starves: each had its round once the queue was empty,
 none is given out before another whose deadline lay more than `ORDER_SECONDS` earlier, and in the steady load none waits longer than
