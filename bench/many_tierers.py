@@ -1,16 +1,21 @@
 """How many rounds a second one coordinator hands out as tierers are added: many tables, all due at once, and then a steady load.
 
-    .venv/bin/python bench/many_tierers.py --tables 10000 --tierers 1 2 4 8
+    .venv/bin/python bench/many_tierers.py
 
-For each number of tierers a coordinator of its own (`scripted_service.py`: real server, background and SQLite store, on one core; cluster
-and lake in memory, with real markers) and that many scripted tierers of 4 slots, on the other core, whose rounds take 50 to 600 ms. All
-tables are due at the start, with deadlines that lie apart in the past: how fast the queue drains is the throughput, and the order in
-which tables are given out is compared with their deadlines. From then on each table is due again after its freshness, so that `--rounds-
-per-second` are asked for, for `--steady` seconds.
+Each run has a coordinator of its own (`scripted_service.py`: real server, background and SQLite store, on one core; cluster and lake in
+memory, with real markers) and scripted tierers of 4 slots, on the other core, whose rounds take 50 to 600 ms. Some 7 minutes in all:
 
-Targets: an answer that gives a table out p99 < 50 ms, as the tierer sees it; no table waits longer for its first round than the queue
-takes to drain, and none is given out before one whose deadline lay more than `ORDER_SECONDS` before; throughput grows with the tierers
-until the coordinator's core is full. Prints a table; the last line is one JSON object.
+- **due at once**, for 1, 2, 4 and 8 tierers: all tables are due at the start, with deadlines that lie apart in the past. How fast the queue
+  drains is the throughput, and the order in which tables are given out is compared with their deadlines. With most tierers until each
+  table had its round, with fewer for `--queue-seconds`.
+- **steady**, with most tierers: tables become due evenly, `--rounds-per-second` of them, for `--steady` seconds after `WARM_SECONDS`.
+  A table is due again after its freshness (tables by rounds a second), less what its round may take: with few tables that is within the
+  run, and asks for more.
+
+Targets: an answer that gives a table out p99 < 50 ms, as the tierer sees it; no table starves: each had its round once the queue was empty,
+none is given out before another whose deadline lay more than `ORDER_SECONDS` earlier, and in the steady load none waits longer than
+`STARVING_SECONDS`; throughput grows with the tierers until the coordinator's core is full. CPU a round is all of the coordinator's process,
+with the lake in memory that it serves to the tierers. Prints a table; the last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -24,130 +29,194 @@ import random
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import grpc.aio
 import idle
 import scripted_service as service
-from load import Measured, ScriptedTierer, quantile
+from load import EARLY_SECONDS, Measured, ScriptedTierer, quantile
 from rich.console import Console
 from rich.table import Table
 
+from tiering.coordinator.decisions import waits
+from tiering.model.tables import TableInfo
+
 ROW_SECONDS = 10.0
-GIVE_UP_SECONDS = 1_200.0
+BOOT_SECONDS = 20.0
+"""Until the first table of the steady load is begun: the service is up by then."""
+WARM_SECONDS = 10.0
+GIVE_UP_SECONDS = 300.0
 ASSIGNMENT_TARGET_MS = 50.0
 ORDER_SECONDS = 1.0
 """Tables become due a tick at a time, and a tierer asks for the next while the last tick is worked on."""
+STARVING_SECONDS = 10.0
 
 
-def late_in_order(order: Sequence[int], deadlines: dict[int, float]) -> float:
+@dataclass(frozen=True)
+class Load:
+    """What a run asks of its coordinator. `seconds`: it ends after so long; None = once each table had a round."""
+
+    name: str
+    tierers: int
+    tables: int
+    freshness: float
+    start: float
+    """When the logs begin, in seconds since the epoch."""
+    first_due: float
+    """Seconds from then until the first table is due; the last one is a freshness later."""
+    early: float
+    """So long before it is due a table is begun."""
+    warm: float
+    seconds: float | None
+
+    def infos(self) -> list[TableInfo]:
+        return service.infos(self.tables, self.freshness, datetime.fromtimestamp(self.start + self.first_due, UTC))
+
+    def begin_times(self) -> dict[int, float]:
+        """When each table is to be given out, in seconds since the epoch."""
+        return {info.table_id: info.created_at.timestamp() + self.freshness - self.early for info in self.infos()}
+
+
+def due_at_once(arguments: argparse.Namespace, tierers: int) -> Load:
+    freshness = arguments.tables / arguments.rounds_per_second
+    seconds = None if tierers == max(arguments.tierers) else arguments.queue_seconds
+    return Load(f"{tierers} x 4", tierers, arguments.tables, freshness, time.time() - ROW_SECONDS, -2 * freshness, 0.0, 0.0, seconds)
+
+
+def steady(arguments: argparse.Namespace) -> Load:
+    freshness = arguments.tables / arguments.rounds_per_second
+    early, tierers = min(EARLY_SECONDS, freshness * waits.ROUND_SHARE), max(arguments.tierers)
+    start = time.time() + BOOT_SECONDS
+    return Load(f"{tierers} x 4, steady", tierers, arguments.tables, freshness, start, early, early, WARM_SECONDS, arguments.steady)
+
+
+def late_in_order(order: Sequence[int], begin_times: dict[int, float]) -> float:
     """The most seconds by which a table was given out after one of a later deadline."""
     worst, latest = 0.0, float("-inf")
     for table_id in order:
-        latest = max(latest, deadlines[table_id])
-        worst = max(worst, latest - deadlines[table_id])
+        latest = max(latest, begin_times[table_id])
+        worst = max(worst, latest - begin_times[table_id])
     return worst
 
 
-async def drive(
-    uri: str, cluster: service.TickingCluster, tierers: int, tables: int, steady: float, pid: int
-) -> tuple[Measured, dict[str, float]]:
-    """All tierers until each table had a round, and for the steady time after it; what the two phases were."""
+@dataclass(frozen=True)
+class Window:
+    """The time that counts of a run, in steady seconds, and what it took."""
+
+    began: float
+    ended: float
+    coordinator_cpu: float
+    drivers_cpu: float
+    measured: Measured
+
+
+async def drive(uri: str, cluster: service.TickingCluster, load: Load, pid: int) -> Window:
+    """All tierers, until the run is over."""
     measured = Measured()
-    channels = [grpc.aio.insecure_channel(uri) for _ in range(min(tierers, 4))]
-    began, cpu = time.perf_counter(), idle.cpu_seconds(pid)
+    channels = [grpc.aio.insecure_channel(uri) for _ in range(min(load.tierers, 4))]
     tasks = [
         asyncio.ensure_future(
             ScriptedTierer(f"tierer-{number}", channels[number % len(channels)], cluster, measured, random.Random(number), 0.0).run()
         )
-        for number in range(tierers)
+        for number in range(load.tierers)
     ]
-    while len({table_id for table_id, *_ in measured.assigned}) < tables:
-        await asyncio.sleep(0.25)
+    await asyncio.sleep(load.warm)
+    began, cpu, own = time.perf_counter(), idle.cpu_seconds(pid), time.process_time()
+    ends = began + (GIVE_UP_SECONDS if load.seconds is None else load.seconds)
+    while time.perf_counter() < ends and (load.seconds is not None or len({table_id for table_id, *_ in measured.assigned}) < load.tables):
+        await asyncio.wait(tasks, timeout=0.25, return_when=asyncio.FIRST_EXCEPTION)
         if broken := [task for task in tasks if task.done()]:
             broken[0].result()
-        if time.perf_counter() - began > GIVE_UP_SECONDS:
-            raise TimeoutError(f"only {len(measured.assigned)} of {tables} tables had a round")
-    drained, drained_cpu = time.perf_counter(), idle.cpu_seconds(pid)
-    await asyncio.sleep(steady)
-    ended, ended_cpu = time.perf_counter(), idle.cpu_seconds(pid)
+    window = Window(began, time.perf_counter(), idle.cpu_seconds(pid) - cpu, time.process_time() - own, measured)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     for channel in channels:
         await channel.close()
-    rounds = sum(1 for at in measured.ended if at > drained)
-    return measured, {
-        "drain_seconds": drained - began,
-        "drain_rounds_a_second": sum(1 for at in measured.ended if at <= drained) / (drained - began),
-        "drain_cpu_share": (drained_cpu - cpu) / (drained - began),
-        "steady_rounds_a_second": rounds / max(ended - drained, 1e-9),
-        "steady_cpu_share": (ended_cpu - drained_cpu) / max(ended - drained, 1e-9),
-    }
+    return window
 
 
-def figures_of(measured: Measured, deadlines: dict[int, float]) -> dict[str, float]:
-    """Of the whole run."""
-    first = list(dict.fromkeys(table_id for table_id, *_ in measured.assigned))
-    answers = [took for *_, took in measured.assigned if took is not None]
+def figures_of(load: Load, window: Window) -> dict[str, float]:
+    """Of one run."""
+    measured, seconds, begin_times = window.measured, window.ended - window.began, load.begin_times()
+    rounds = sum(window.began < at <= window.ended for at in measured.ended)
+    answers = [took for _, at, took in measured.assigned if took is not None and at > window.began]
+    first = {table_id: at for table_id, at, _ in reversed(measured.assigned)}  # the last one kept is each table's first
+    to_wall = time.time() - time.perf_counter()
+    late = {table_id: first.get(table_id, window.ended) + to_wall - begin for table_id, begin in begin_times.items()}
+    if load.seconds is None:
+        starved = load.tables - len(first)
+    else:  # the queue of a run that ends early is not empty
+        starved = sum(seconds > STARVING_SECONDS for seconds in late.values()) if load.warm else 0
     return {
+        "seconds": seconds,
+        "tables_given_out": len(first),
+        "rounds_a_second": rounds / seconds,
+        "coordinator_cpu_share": window.coordinator_cpu / seconds,
+        "coordinator_cpu_ms_a_round": window.coordinator_cpu * 1_000 / max(rounds, 1),
+        "drivers_cpu_share": window.drivers_cpu / seconds,
         **{f"assignment_p{percent}_ms": quantile(answers, percent) for percent in (50, 95, 99)},
         "heartbeat_p99_ms": quantile(measured.heartbeat_ms, 99),
-        "given_out_late_seconds": late_in_order(first, deadlines),
+        "given_out_of_order_seconds": late_in_order(sorted(first, key=first.__getitem__), begin_times),
+        "longest_wait_seconds": max(late.values()) if load.warm else 0.0,
+        "starved_tables": starved,
         "errors_of_calls": len(measured.errors),
     }
 
 
-def measure(arguments: argparse.Namespace, tierers: int) -> tuple[Measured, dict[str, float]]:
-    """One coordinator with so many tierers."""
+def measure(load: Load, work: Path | None) -> tuple[Measured, dict[str, float]]:
+    """One coordinator under one load."""
     cores = sorted(os.sched_getaffinity(0))
-    freshness = arguments.tables / arguments.rounds_per_second
-    start = time.time() - ROW_SECONDS
-    first_due = -2 * freshness  # the last one is due a freshness later
-    due = datetime.fromtimestamp(start + first_due, UTC)
-    infos = service.infos(arguments.tables, freshness, due)
-    cluster = service.TickingCluster(infos, datetime.fromtimestamp(start, UTC), ROW_SECONDS)
-    deadlines = {info.table_id: info.created_at.timestamp() + freshness for info in infos}
-    with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
+    cluster = service.TickingCluster(load.infos(), datetime.fromtimestamp(load.start, UTC), ROW_SECONDS)
+    with tempfile.TemporaryDirectory(dir=work) as folder:
         log = Path(folder) / "service.log"
-        options = {"store": folder, "tables": arguments.tables, "freshness": freshness, "start": start, "first-due": first_due}
+        options = {"store": folder, "tables": load.tables, "freshness": load.freshness, "start": load.start, "first-due": load.first_due}
         command = [text for name, value in (options | {"core": cores[0]}).items() for text in (f"--{name}", str(value))]
         with service.process(command, log) as coordinator:
             uri = idle.wait_for_line(log, "lakeward is ready: ", seconds=300).split(": ")[1].strip()
+            time.sleep(max(0.0, load.start - time.time()))
             os.sched_setaffinity(0, {cores[-1]})
             gc.collect()
             gc.freeze()  # a pause of this process would count as the coordinator's
-            measured, phases = asyncio.run(drive(uri, cluster, tierers, arguments.tables, arguments.steady, coordinator.pid))
+            window = asyncio.run(drive(uri, cluster, load, coordinator.pid))
+            gc.unfreeze()
         os.sched_setaffinity(0, set(cores))
-    return measured, {"tierers": tierers, **phases, **figures_of(measured, deadlines)}
+    return window.measured, figures_of(load, window)
+
+
+def is_kept(figures: dict[str, float]) -> bool:
+    """Whether a run kept the targets."""
+    in_order = figures["given_out_of_order_seconds"] <= ORDER_SECONDS
+    return figures["assignment_p99_ms"] < ASSIGNMENT_TARGET_MS and in_order and not figures["starved_tables"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=int, default=10_000)
     parser.add_argument("--tierers", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--queue-seconds", type=float, default=40.0, help="of the runs that do not drain the queue")
     parser.add_argument("--rounds-per-second", type=float, default=50.0, help="of the steady load")
     parser.add_argument("--steady", type=float, default=60.0, help="seconds of it")
     parser.add_argument("--work", type=Path, help="folder for the stores; default: a temporary one")
     arguments = parser.parse_args()
-    before = os.getloadavg()[0]
-    all_figures = []
-    for tierers in arguments.tierers:
-        measured, figures = measure(arguments, tierers)
-        all_figures.append(figures)
+    before, runs = os.getloadavg()[0], dict[str, dict[str, float]]()
+    loads = [partial(due_at_once, arguments, tierers) for tierers in arguments.tierers] + [partial(steady, arguments)]
+    for make_load in loads:
+        load = make_load()
+        measured, runs[load.name] = measure(load, arguments.work)
+        print(f"{load.name}: {json.dumps({name: round(value, 3) for name, value in runs[load.name].items()})}", flush=True)
         for error in dict.fromkeys(measured.errors[:5]):
             print(f"a call failed: {error}")
-    table = Table("figure", *(f"{tierers} x 4" for tierers in arguments.tierers))
-    for name in list(all_figures[0])[1:]:
-        table.add_row(name.replace("_", " "), *(f"{figures[name]:,.2f}" for figures in all_figures))
+    table = Table("figure", *runs)
+    for name in next(iter(runs.values())):
+        table.add_row(name.replace("_", " "), *(f"{figures[name]:,.2f}" for figures in runs.values()))
     Console().print(table)
-    kept = all(
-        figures["assignment_p99_ms"] < ASSIGNMENT_TARGET_MS and figures["given_out_late_seconds"] <= ORDER_SECONDS
-        for figures in all_figures
-    )
+    kept = all(map(is_kept, runs.values()))
     print(f"targets {'met' if kept else 'MISSED'}; load before {before:.1f}, after {os.getloadavg()[0]:.1f} (1 min)")
-    rounded = [{name: round(value, 3) for name, value in figures.items()} for figures in all_figures]
+    rounded = [{"run": run, **{name: round(value, 3) for name, value in figures.items()}} for run, figures in runs.items()]
     print(json.dumps({"bench": "many_tierers", "tables": arguments.tables, "runs": rounded}))
 
 

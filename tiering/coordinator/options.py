@@ -126,6 +126,11 @@ class CoordinatorOptions:
         """How long a long poll is really held: shorter than a third of the service timeout (DESIGN 4)."""
         return min(self.long_poll_ms, self.service_timeout_ms // 3 - 1)
 
+    @property
+    def backlog_waits_apart(self) -> bool:
+        """Whether tables in backlog wait for a tierer apart from the others: not if their rounds are as all others."""
+        return self.backlog_duration_factor > 1
+
     def public_lake_properties(self) -> dict[str, str]:
         """Those of the lake's properties that everybody may see, by a list of names; tierers have secrets of their own."""
         return public_properties(self.lake_properties)

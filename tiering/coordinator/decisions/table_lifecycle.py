@@ -312,9 +312,35 @@ def _called(record: TableRecord) -> bool:
     return record.round is not None and record.round.trigger is Trigger.CALL
 
 
+QueueKind = tuple[bool, bool, bool]
+"""Whether a CALL waits for the table, its round would be one of a backlog, and it would be a retry: what a request may be refused by."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """What decides when a waiting table gets a tierer: of one kind those past their deadline come first, and of these and of the others
+    the one that waits for longest. `deadline` None = it is never past it."""
+
+    kind: QueueKind
+    since: datetime
+    deadline: datetime | None
+
+
+def queue_place(record: TableRecord, *, backlog_apart: bool) -> QueuePlace:
+    """The place of a table that waits. `backlog_apart`: as of `BacklogTurns`."""
+    since = record.pending_since or record.status_time
+    deadline = _queue_deadline(record, since, backlog_apart=backlog_apart)
+    return QueuePlace((_called(record), backlog.runs_for_throughput(record), retries.is_retry(record)), since, deadline)
+
+
+def _queue_deadline(record: TableRecord, since: datetime, *, backlog_apart: bool) -> datetime | None:
+    if (backlog_apart and backlog.runs_for_throughput(record)) or retries.fails_again_and_again(record):
+        return since + timedelta(milliseconds=record.freshness_ms)
+    return record.due_deadline
+
+
 def _order(record: TableRecord, now: Moment, turns: BacklogTurns) -> tuple[int, datetime, int]:
-    since, deadline = record.pending_since or now.steady, record.due_deadline
-    if (turns.apart and backlog.runs_for_throughput(record)) or retries.fails_again_and_again(record):
-        deadline = since + timedelta(milliseconds=record.freshness_ms)
+    since = record.pending_since or record.status_time
+    deadline = _queue_deadline(record, since, backlog_apart=turns.apart)
     rank = 0 if _called(record) else 1 if now.passed(deadline) else 2
     return rank, since, record.table_id

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from tiering.coordinator.decisions.backlog import runs_for_throughput
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.memory.waiting.waiting_queue import WaitingQueue
 from tiering.model.states import TableState
 from tiering.model.tables import TablePath
 
@@ -19,11 +20,16 @@ def waits(record: TableRecord, *, needs_turn: bool = False) -> bool:
 
 
 class RecordIndex:
-    """Ids of tables. One thread at a time changes it, any may read. `needs_turn`: as of `waits`."""
+    """Ids of tables. One thread at a time changes it and uses the queue, any may read the rest.
 
-    def __init__(self, records: Iterable[TableRecord] = (), *, needs_turn: bool = False) -> None:
+    `needs_turn`: as of `waits`; `backlog_apart`: as of `WaitingQueue`.
+    """
+
+    def __init__(self, records: Iterable[TableRecord] = (), *, needs_turn: bool = False, backlog_apart: bool = True) -> None:
         self._needs_turn = needs_turn
         self.waiting: set[int] = set()
+        self.queue = WaitingQueue(backlog_apart=backlog_apart)
+        """Those of `waiting`, in their order."""
         self.running: set[int] = set()
         self.failing: set[int] = set()
         self.assigned: set[int] = set()
@@ -35,7 +41,7 @@ class RecordIndex:
     def renew(self, records: Iterable[TableRecord], before: Mapping[int, TableRecord]) -> None:
         """Takes over these records; `before` has the records that they replace."""
         for record in records:
-            _put(self.waiting, record.table_id, waits(record, needs_turn=self._needs_turn))
+            self._queue(record)
             _put(self.running, record.table_id, record.running is not None)
             _put(self.failing, record.table_id, record.state is not None and record.consecutive_failures > 0)
             _put(self.assigned, record.table_id, record.assignment is not None)
@@ -51,6 +57,14 @@ class RecordIndex:
     def by_path(self, path: TablePath) -> int | None:
         """The id of the lake table at this path; None = there is none."""
         return self._by_path.get((path.database_name, path.table_name))
+
+    def _queue(self, record: TableRecord) -> None:
+        if waits(record, needs_turn=self._needs_turn):
+            self.waiting.add(record.table_id)
+            self.queue.put(record)
+        elif record.table_id in self.waiting:
+            self.waiting.remove(record.table_id)
+            self.queue.drop(record.table_id)
 
     def _move(self, record: TableRecord, before: TableRecord | None) -> None:
         path = None if record.state is None else (record.database_name, record.table_name)

@@ -2,12 +2,12 @@
 
 Each record is one JSON column beside the columns that queries need. Every transaction begins by updating the one row
 that holds the coordinator epoch, on the condition that the epoch and the random name beside it are still ours: that takes
-the write lock and fences in one step, in any database. Rows are replaced by delete and insert, which every database spells alike.
+the write lock and fences in one step, in any database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,22 +24,15 @@ from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, Lake
 from tiering.coordinator.memory import sql_history, sql_pruning
 from tiering.coordinator.memory import sql_schema as schema
 from tiering.coordinator.memory.database import leader as leaders
+from tiering.coordinator.memory.database import row_writes
+from tiering.coordinator.memory.database.row_writes import RowWrites
 from tiering.coordinator.memory.history import PAGE_ROWS, HistoryBounds, HistoryRange
 from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
 from tiering.errors import Fenced, SetupError, StoreError
-from tiering.instants import to_microseconds
 from tiering.pace import Rest, no_rest
 from tiering.validate.results import CheckResult
 
 Row = TypeVar("Row")
-
-_TABLE = TypeAdapter(TableRecord)
-_ROUND = TypeAdapter(RoundRecord)
-_COMMIT = TypeAdapter(LakeCommitRecord)
-_ERROR = TypeAdapter(ErrorRecord)
-_EVENT = TypeAdapter(EventRecord)
-_OPERATION = TypeAdapter(OperationRecord)
-
 
 _OPEN_HINT = (
     "Check that the data folder is writable; of --state: that the database runs and has room for connections, and its user, password "
@@ -76,12 +69,14 @@ class SqlStore:
         with _border("open"):
             self._engine = schema.open_engine(url)
             schema.prepare(self._engine)
+        self._rows = RowWrites.of(self._engine.dialect)
 
     @classmethod
     def for_reading(cls, file: Path) -> SqlStore:
         """Opens a store in SQLite that another process owns: read while nothing runs, or beside them. Writes fail. Raises SetupError."""
         store = cls.__new__(cls)
         store._engine, store._claims, store._seen_epoch = schema.open_for_reading(file), {}, None
+        store._rows = RowWrites.of(store._engine.dialect)
         return store
 
     def take_over(self) -> int:
@@ -130,56 +125,49 @@ class SqlStore:
 
     def load(self) -> Sequence[TableRecord]:
         with _border("read"), self._engine.connect() as connection:
-            return _all(connection, sa.select(schema.tables.c.body).order_by(schema.tables.c.table_id), _TABLE)
+            return _all(connection, sa.select(schema.tables.c.body).order_by(schema.tables.c.table_id), row_writes.TABLE)
 
     def apply(self, coordinator_epoch: int, writes: Writes) -> None:
         with self._owned(coordinator_epoch) as connection:
-            _TABLES.replace(connection, [_table_row(row) for row in writes.tables])
-            _TABLES.delete(connection, writes.forgotten_tables)
-            _ROUNDS.replace(connection, [_round_row(row) for row in writes.rounds])
-            _COMMITS.replace(connection, [_commit_row(row) for row in writes.commits])
-            _OPERATIONS.replace(connection, [_operation_row(row) for row in writes.operations])
-            _ERRORS.replace(connection, [_error_row(row) for row in writes.errors])
-            if writes.events:
-                connection.execute(_ADD_EVENTS, [_event_row(row) for row in writes.events])
+            self._rows.write(connection, writes)
             if writes.validations:
                 connection.execute(sa.insert(schema.validations), [{"body": row.to_plain()} for row in writes.validations])
             crash_points.reach(crash_points.STORE_BEFORE_COMMIT)
         crash_points.reach(crash_points.STORE_AFTER_COMMIT)
 
     def read_rounds(self, wanted: HistoryRange) -> Iterator[RoundRecord]:
-        return (_ROUND.validate_python(row.body) for row in self._drawn(schema.rounds, wanted))
+        return (row_writes.ROUND.validate_python(row.body) for row in self._drawn(schema.rounds, wanted))
 
     def read_commits(self, wanted: HistoryRange) -> Iterator[LakeCommitRecord]:
-        return (_COMMIT.validate_python(row.body) for row in self._drawn(schema.commits, wanted))
+        return (row_writes.COMMIT.validate_python(row.body) for row in self._drawn(schema.commits, wanted))
 
     def read_errors(self, wanted: HistoryRange) -> Iterator[ErrorRecord]:
-        return (_ERROR.validate_python(row.body) for row in self._drawn(schema.errors, wanted))
+        return (row_writes.ERROR.validate_python(row.body) for row in self._drawn(schema.errors, wanted))
 
     def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:
-        return (_EVENT.validate_python({**row.body, "event_id": row.event_id}) for row in self._drawn(schema.events, wanted))
+        return (row_writes.EVENT.validate_python({**row.body, "event_id": row.event_id}) for row in self._drawn(schema.events, wanted))
 
     def operation(self, idempotency_key: str) -> OperationRecord | None:
         query = sa.select(schema.operations.c.body).where(schema.operations.c.idempotency_key == idempotency_key)
-        return self._first(query, _OPERATION)
+        return self._first(query, row_writes.OPERATION)
 
     def round(self, round_id: str) -> RoundRecord | None:
-        return self._first(sa.select(schema.rounds.c.body).where(schema.rounds.c.round_id == round_id), _ROUND)
+        return self._first(sa.select(schema.rounds.c.body).where(schema.rounds.c.round_id == round_id), row_writes.ROUND)
 
     def rounds(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[RoundRecord]:
-        return self._newest(schema.rounds, table_id, limit, _ROUND)
+        return self._newest(schema.rounds, table_id, limit, row_writes.ROUND)
 
     def commit(self, round_id: str) -> LakeCommitRecord | None:
-        return self._first(sa.select(schema.commits.c.body).where(schema.commits.c.round_id == round_id), _COMMIT)
+        return self._first(sa.select(schema.commits.c.body).where(schema.commits.c.round_id == round_id), row_writes.COMMIT)
 
     def commits(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[LakeCommitRecord]:
-        return self._newest(schema.commits, table_id, limit, _COMMIT)
+        return self._newest(schema.commits, table_id, limit, row_writes.COMMIT)
 
     def events(self, limit: int = 1_000) -> Sequence[EventRecord]:
         columns = schema.events.c
         query = sa.select(columns.event_id, columns.body).order_by(columns.event_id.desc()).limit(limit)
         with _border("read"), self._engine.connect() as connection:
-            return [_EVENT.validate_python({**body, "event_id": event_id}) for event_id, body in connection.execute(query)]
+            return [row_writes.EVENT.validate_python({**body, "event_id": event_id}) for event_id, body in connection.execute(query)]
 
     def validations(self, limit: int = sql_pruning.KEEP_VALIDATIONS) -> Sequence[CheckResult]:
         query = sa.select(schema.validations.c.body).order_by(schema.validations.c.number.desc()).limit(limit)
@@ -226,11 +214,14 @@ class SqlStore:
     @contextmanager
     def _owned(self, coordinator_epoch: int) -> Iterator[sa.Connection]:
         with _border("write"), self._engine.begin() as connection:
-            claim = self._claim(coordinator_epoch)
-            touched = connection.execute(_TOUCH, {"our_name": claim.holder, "ours": list(claim.epochs)})
-            if touched.rowcount != 1:
+            if not self._touched(connection, self._claim(coordinator_epoch)):
                 raise _fenced(_TAKEN_OVER.format(coordinator_epoch))
             yield connection
+
+    def _touched(self, connection: sa.Connection, claim: _Claim) -> bool:
+        """Counts a write if the store is still this process's. Of its epochs the highest is the present one, unless a rise failed."""
+        epochs = sorted(claim.epochs, reverse=True)
+        return any(self._rows.touch.run(connection, [{"our_name": claim.holder, "ours": epoch}]) == 1 for epoch in epochs)
 
     def _claim(self, coordinator_epoch: int) -> _Claim:
         claim = self._claims.get(coordinator_epoch)
@@ -269,99 +260,3 @@ def _border(doing: str) -> Iterator[None]:
 
 def _all(connection: sa.Connection, query: sa.Select[Any], adapter: TypeAdapter[Row]) -> list[Row]:
     return [adapter.validate_python(body) for body in connection.scalars(query)]
-
-
-class _ReplacedRows:
-    """Replaces rows of one table by key. Its statements are built once: building them takes longer than running them."""
-
-    def __init__(self, table: sa.Table, key: str) -> None:
-        self._key = key
-        self._delete = sa.delete(table).where(table.c[key] == sa.bindparam("former"))
-        self._insert = sa.insert(table)
-
-    def replace(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Deletes the rows with these keys and inserts the new ones. Of several rows with one key the last counts."""
-        latest = {row[self._key]: dict(row) for row in rows}
-        if latest:
-            self.delete(connection, latest)
-            connection.execute(self._insert, list(latest.values()))
-
-    def delete(self, connection: sa.Connection, keys: Iterable[object]) -> None:
-        """Deletes the rows with these keys."""
-        if former := [{"former": key} for key in keys]:
-            connection.execute(self._delete, former)
-
-
-_TABLES = _ReplacedRows(schema.tables, "table_id")
-_ROUNDS = _ReplacedRows(schema.rounds, "round_id")
-_COMMITS = _ReplacedRows(schema.commits, "round_id")
-_OPERATIONS = _ReplacedRows(schema.operations, "idempotency_key")
-_ERRORS = _ReplacedRows(schema.errors, "error_key")
-_ADD_EVENTS = sa.insert(schema.events)
-_TOUCH = (
-    sa.update(schema.owner)
-    .where(schema.owner.c.holder == sa.bindparam("our_name"), schema.owner.c.epoch.in_(sa.bindparam("ours", expanding=True)))
-    .values(writes=schema.owner.c.writes + 1)
-)
-
-
-def _sortable(time: datetime) -> int:
-    return to_microseconds(time)
-
-
-def _table_row(row: TableRecord) -> dict[str, Any]:
-    state = row.state.value if row.state else None
-    return {"table_id": row.table_id, "path": str(row.path), "state": state, "body": _TABLE.dump_python(row, mode="json")}
-
-
-def _round_row(row: RoundRecord) -> dict[str, Any]:
-    return {**_keys(row, row.pending_time), "closed": row.state.is_final, **_with_body(schema.rounds, _ROUND.dump_python(row, mode="json"))}
-
-
-def _commit_row(row: LakeCommitRecord) -> dict[str, Any]:
-    body = _COMMIT.dump_python(row, mode="json")
-    return {**_keys(row, row.prepared_at), "closed": row.state.is_resolved, **_with_body(schema.commits, body)}
-
-
-def _with_body(table: sa.Table, body: dict[str, Any]) -> dict[str, Any]:
-    """The body, and the look-up columns that are texts of it."""
-    texts = {name: body[name] for name in sql_history.LOOK_UP_FIELDS[table.name]}
-    return {name: text and text[: sql_history.LOOK_UP_CHARACTERS] for name, text in texts.items()} | {"body": body}
-
-
-def _keys(row: RoundRecord | LakeCommitRecord, dated: datetime) -> dict[str, Any]:
-    return {
-        "round_id": row.round_id,
-        "table_id": row.table_id,
-        "tiering_epoch": row.tiering_epoch,
-        "made_us": _sortable(dated),
-        "database_name": row.database_name,
-        "table_name": row.table_name,
-    }
-
-
-def _error_row(row: ErrorRecord) -> dict[str, Any]:
-    return {
-        "error_key": row.key,
-        "database_name": row.database_name,
-        "table_name": row.table_name,
-        "round_id": row.last_round_id,
-        "seen_us": _sortable(row.last_seen),
-        "closed": row.resolved_at is not None,
-        "body": _ERROR.dump_python(row, mode="json"),
-    }
-
-
-def _event_row(row: EventRecord) -> dict[str, Any]:
-    return {
-        "database_name": row.database_name,
-        "table_name": row.table_name,
-        "round_id": row.round_id,
-        "occurred_us": _sortable(row.occurred_at),
-        **_with_body(schema.events, _EVENT.dump_python(row, mode="json")),
-    }
-
-
-def _operation_row(row: OperationRecord) -> dict[str, Any]:
-    started = _sortable(row.started_time)
-    return {"idempotency_key": row.idempotency_key, "started_us": started, "body": _OPERATION.dump_python(row, mode="json")}

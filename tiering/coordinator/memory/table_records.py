@@ -2,16 +2,20 @@
 
 All changes go through `put`, under one re-entrant lock; nothing under it talks to the cluster or the lake. Readers take
 the mapping as it is and never wait. After a write with an unknown outcome the records are loaded again before the next change.
+
+The store syncs the disk with each write, so changes of several callers share one: who waits for the lock leaves its work to whoever gets it
+(`change`). All of it is done by one thread, each part on what those before it put, and nobody is answered before it is stored.
 """
 
 from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any, TypeVar
 
 import structlog
 
@@ -26,6 +30,7 @@ from tiering.coordinator.memory.deadlines import Deadlines
 from tiering.coordinator.memory.history import HistoryBounds
 from tiering.coordinator.memory.record_index import RecordIndex, waits
 from tiering.coordinator.memory.store import Store, Writes
+from tiering.coordinator.memory.waiting.joint_work import Work
 from tiering.coordinator.memory.wake_ups import WakeUps
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import Fenced, StoreError
@@ -34,6 +39,8 @@ from tiering.pace import Rest, no_rest
 from tiering.validate.results import CheckResult
 
 _log = structlog.get_logger(__name__)
+
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -45,6 +52,8 @@ class _Draft:
     changes: list[Change] = field(default_factory=list)
     operations: list[OperationRecord] = field(default_factory=list)
     events: list[EventRecord] = field(default_factory=list)
+    failed: BaseException | None = None
+    """Why a part of it could not be stored: then nothing more of it is."""
 
 
 class TableRecords:
@@ -63,13 +72,20 @@ class TableRecords:
         self._ids = ids
         self._jitter = jitter
         self._lock = threading.RLock()
+        self._holder: int | None = None
+        """The thread that is inside `changing`."""
         self._doubtful = False
         self._draft: _Draft | None = None
+        self._work_guard = threading.Lock()
+        self._work: list[Work[Any]] = []
+        """What waits to be done."""
+        self._work_led = False
+        """Whether the work of some thread is done, or about to be: others wait for that thread."""
         self._deadlines = Deadlines(needs_turn=options.assigned_by_cluster)
         self._records: dict[int, TableRecord] = {}
         self._version = 0
         self._shown: tuple[int, Mapping[int, TableRecord]] = (0, {})
-        self._index = RecordIndex(needs_turn=options.assigned_by_cluster)
+        self._index = self._indexed(())
         self.epoch = store.take_over()
         with self.changing():
             ctx = self.context()
@@ -108,6 +124,13 @@ class TableRecords:
         """The tables that could be assigned now, in no order. Call it inside `changing`, as `running`."""
         needs_turn = self.options.assigned_by_cluster
         return [record for record in self._among(self._index.waiting) if waits(record, needs_turn=needs_turn)]
+
+    def first_waiting(self, now: Moment) -> list[TableRecord]:
+        """Some of the tables that could be assigned now, in no order: whichever kinds of them a request may get, the one that comes first
+        is among them. However many wait, these are few. Call it inside `changing`."""
+        needs_turn, drafted = self.options.assigned_by_cluster, self._drafted()
+        in_draft = (record for record in drafted.values() if waits(record, needs_turn=needs_turn))
+        return [*in_draft, *(self._records[table_id] for table_id in self._index.queue.first(now, drafted))]
 
     def running(self) -> list[TableRecord]:
         """The tables that a tierer has now, sorted by table id."""
@@ -158,25 +181,105 @@ class TableRecords:
                 raise self.fenced
             if self._doubtful:
                 self._reload()
-            yield
+            outer, self._holder = self._holder, threading.get_ident()
+            try:
+                yield
+            finally:
+                self._holder = outer
+
+    def change(self, work: Callable[[], Result]) -> Result:
+        """The result of `work`, which runs inside `changing` and `together`, maybe in another thread; all that it put is stored by then.
+
+        Whoever gets the lock does all the work that waits for it, in one write: all of it is stored, or none, and then everybody gets the
+        error. Raises what the work raises, Fenced, StoreError.
+        """
+        if self._holder == threading.get_ident():  # who has the lock must not wait for others
+            with self.together():
+                return work()
+        own = Work(work)
+        with self._work_guard:
+            self._work.append(own)
+            waits, self._work_led = self._work_led, True
+        if waits:
+            own.wait()
+        if not own.is_done:
+            self._lead()
+        return own.result()
+
+    def _lead(self) -> None:
+        """Does all work that waits by the time the lock is free, and leaves what came meanwhile to whoever brought the first of it."""
+        taken: list[Work[Any]] = []
+        try:
+            with self._lock:
+                with self._work_guard:
+                    taken = [*self._work]
+                    self._work.clear()
+                self._do(taken)
+        finally:
+            with self._work_guard:
+                following = self._work[0] if self._work else None
+                self._work_led = following is not None
+            for work in taken if following is None else (*taken, following):
+                work.wake()
+
+    def _do(self, taken: Sequence[Work[Any]]) -> None:
+        try:
+            with self.changing(), self.together() as draft:
+                for work in taken:
+                    if draft.failed is None:
+                        work.do()
+        except BaseException as error:  # whatever it is, each of them has to hear that nothing was stored for sure
+            for work in taken:
+                work.fail(error)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self) -> Iterator[_Draft]:
         """Inside `changing`: what is put within goes to the store in one write at the end, and is shown then.
 
-        Only who puts it sees it before. What was put before an error is stored all the same.
+        Only who puts it sees it before. What was put before an error is stored all the same. Within another one it is a part of that.
         """
-        self._draft = _Draft()
+        if (outer := self._own_draft()) is not None:
+            yield outer
+            return
+        draft = self._draft = _Draft()
         try:
-            yield
+            yield draft
         finally:
-            draft, self._draft = self._draft, None
-            self.put(*draft.changes, operations=draft.operations, events=draft.events)
+            self._draft = None
+            self._store(draft)
+
+    def store_with(self, table_id: int) -> Store:
+        """The store, for a read of rows of a table inside `changing`: with all that was put of it. Raises Fenced, StoreError."""
+        draft = self._own_draft()
+        if draft is not None and any(change.durable and change.record.table_id == table_id for change in draft.changes):
+            self._draft = None
+            try:
+                self._store(draft)
+            finally:
+                self._draft = draft
+        return self.store
+
+    def _store(self, draft: _Draft) -> None:
+        """Stores and shows what was drafted, and empties the draft."""
+        if draft.failed is not None:
+            raise draft.failed
+        changes, operations, events = draft.changes, draft.operations, draft.events
+        draft.records, draft.changes, draft.operations, draft.events = {}, [], [], []
+        try:
+            self.put(*changes, operations=operations, events=events)
+        except BaseException as error:
+            draft.failed = error
+            raise
+
+    def _own_draft(self) -> _Draft | None:
+        """That of this thread."""
+        draft = self._draft
+        return draft if draft is not None and draft.thread == threading.get_ident() else None
 
     def _drafted(self) -> Mapping[int, TableRecord]:
         """Records that this thread sees in place of those that are shown."""
-        draft = self._draft
-        return draft.records if draft is not None and draft.thread == threading.get_ident() else {}
+        draft = self._own_draft()
+        return {} if draft is None else draft.records
 
     def _among(self, table_ids: Collection[int]) -> list[TableRecord]:
         drafted, records = self._drafted(), self._records
@@ -264,10 +367,14 @@ class TableRecords:
         """Loads what was really stored; heartbeats, which are in memory only, stay as they are now."""
         ctx, before = self.context(), self._records
         self._records = {record.table_id: table_lifecycle.reread(ctx, record, before.get(record.table_id)) for record in self.store.load()}
-        self._index = RecordIndex(self._records.values(), needs_turn=self.options.assigned_by_cluster)
+        self._index = self._indexed(self._records.values())
         self._version += 1
         self._deadlines.watch(self._records.values())
         self._doubtful = False
+
+    def _indexed(self, records: Iterable[TableRecord]) -> RecordIndex:
+        options = self.options
+        return RecordIndex(records, needs_turn=options.assigned_by_cluster, backlog_apart=options.backlog_waits_apart)
 
     def _apply(self, writes: Writes) -> None:
         with self._storing():

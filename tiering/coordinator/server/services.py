@@ -251,6 +251,9 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         self, request: coordinator_pb2.LakeTieringHeartbeatRequest, peer: str
     ) -> coordinator_pb2.LakeTieringHeartbeatResponse:
         heartbeats = self._coordinator.heartbeats
+        if not heartbeats.may_be_held(request):  # most of them: nothing that changes meanwhile has to wake them
+            response, _ = await self._pools.for_tierer(heartbeats.handle, request)
+            return response
         with self._held.room(peer) as may_wait, self._coordinator.table_records.wake_ups.subscribe() as changes:
             response, hold = await self._pools.for_tierer(heartbeats.handle, request)
             while hold is not None and may_wait:

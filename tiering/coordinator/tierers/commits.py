@@ -100,10 +100,13 @@ class Commits:
         ref, plan = round_ref_from_pb(request.round), plan_from_pb(request)
         if self.names_another_lake_table(request):
             self._check_lake_table(ref, plan)
-        with self._table_records.changing():
+
+        def change() -> None:
             record = self._current(ref)
             self.doubt_head(record, passed_head_from_pb(request))
             self._table_records.put(round_lifecycle.plan(self._table_records.context(), record, plan))
+
+        self._table_records.change(change)
 
     def names_another_lake_table(self, request: pb.RecordPlanRequest) -> bool:
         """Whether the plan is for a lake table that is not on record: then `record_plan` looks at the lake. Waits for nothing."""
@@ -125,13 +128,14 @@ class Commits:
                 record = self._current(ref)
             properties = self._cluster.prepare_lake_commit(self._table(record), offsets)
             self._confirm_turn(ref.table_id)
-            with self._table_records.changing():
-                self._table_records.put(
-                    round_lifecycle.grant(self._table_records.context(), self._current(ref), grant_request_from_pb(request))
-                )
+            self._table_records.change(lambda: self._grant(ref, request))
         except (errors.Fenced, errors.UnknownTable) as error:
             return pb.BeginLakeCommitResponse(granted=False, error=error_to_pb(error))
         return pb.BeginLakeCommitResponse(granted=True, snapshot_properties=properties)
+
+    def _grant(self, ref: RoundRef, request: pb.BeginLakeCommitRequest) -> None:
+        granted = round_lifecycle.grant(self._table_records.context(), self._current(ref), grant_request_from_pb(request))
+        self._table_records.put(granted)
 
     def commit_lake_snapshot(self, request: pb.CommitLakeSnapshotRequest) -> None:
         """Handles an ack or an adoption. When it returns, coordinator and cluster have what the lake holds durably; harmless to repeat.
@@ -268,11 +272,7 @@ class Commits:
 
     def _record(self, info: TableInfo, contents: LakeContents, base: Base) -> None:
         """Records the contents before it tells the cluster: a process that dies in between tells it when the ack is repeated."""
-        with self._table_records.changing():
-            record = self._registered(info.table_id)
-            ctx = self._table_records.context()
-            change = lake_acks.record_contents(ctx, record, contents, self._ledger(record))
-            self._table_records.put(round_lifecycle.catch_up(ctx, change, contents.marker_epoch))
+        self._table_records.change(lambda: self._record_contents(info, contents))
         crash_points.reach(crash_points.ACK_STORED)
         if base.view is not None and base.view.foreign is not None:
             with self._tellings.turn(info.table_id) as in_turn:
@@ -280,15 +280,23 @@ class Commits:
                     return
         else:
             self._tell_cluster(info, contents)
-        with self._table_records.changing():
-            record = self._registered(info.table_id)
-            # The round's own ack, by far the most frequent, is about the grant on record: no row of the ledger is read for it.
-            row = record.commit
-            if row is None or row.round_id != contents.marker_round_id:
-                row = self._table_records.store.commit(contents.marker_round_id)
-            self._table_records.put(lake_acks.record_cluster_has_it(self._table_records.context(), record, contents, row))
+        self._table_records.change(lambda: self._record_cluster_has_it(info, contents))
         if base.view is not None and base.view.tiered == contents.snapshot_id:
             clean_up_after_commit(self._cluster, info, base.view)
+
+    def _record_contents(self, info: TableInfo, contents: LakeContents) -> None:
+        record = self._registered(info.table_id)
+        ctx = self._table_records.context()
+        change = lake_acks.record_contents(ctx, record, contents, self._ledger(record))
+        self._table_records.put(round_lifecycle.catch_up(ctx, change, contents.marker_epoch))
+
+    def _record_cluster_has_it(self, info: TableInfo, contents: LakeContents) -> None:
+        record = self._registered(info.table_id)
+        # The round's own ack, by far the most frequent, is about the grant on record: no row of the ledger is read for it.
+        row = record.commit
+        if row is None or row.round_id != contents.marker_round_id:
+            row = self._table_records.store_with(info.table_id).commit(contents.marker_round_id)
+        self._table_records.put(lake_acks.record_cluster_has_it(self._table_records.context(), record, contents, row))
 
     def _tell_cluster(self, info: TableInfo, contents: LakeContents) -> None:
         """Tells the cluster, which reads what it has before it writes: a repeat changes nothing, and it is never set back."""
@@ -348,7 +356,7 @@ class Commits:
         """The newest rows, back to a resolved one: where no commit went through for days there are very many that are not."""
         limit = LEDGER_ROWS
         while True:
-            rows = list(self._table_records.store.commits(record.table_id, limit))
+            rows = list(self._table_records.store_with(record.table_id).commits(record.table_id, limit))
             if len(rows) < limit or rows[-1].state.is_resolved:
                 return rows
             limit *= 2

@@ -85,24 +85,32 @@ class Heartbeats:
         Errors of one table are in the response.
         """
         _check_size(request)
+        return self._table_records.change(lambda: self._handle(request))
+
+    def _handle(self, request: pb.LakeTieringHeartbeatRequest) -> tuple[pb.LakeTieringHeartbeatResponse, HeldRequest | None]:
         tierer, forced_tables = request.tierer, set(request.force_finished_tables)
-        with self._table_records.changing(), self._table_records.together():  # one sync of the disk, not one a report
-            sender = self._meet(request)
-            heed_epochs(self._table_records, (*request.failed_tables, *request.tiering_tables, *request.finished_tables))
-            response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch, fenced=sender.tierer.fenced)
-            response.failed_table_resp.extend(self._fail(report, tierer) for report in request.failed_tables)
-            response.tiering_table_resp.extend(self._renew(report, tierer) for report in request.tiering_tables)
-            response.finished_table_resp.extend(self._finish(report, tierer, forced_tables) for report in request.finished_tables)
-            if sender.overtaken:
-                return response, None
-            listed = frozenset((report.table_id, report.tiering_epoch) for report in request.tiering_tables)
-            if request.stopping:
-                self._stop(tierer)
-            elif request.request_table and sender.may_take:
-                incarnation = incarnation_from_pb(tierer)
-                self._assign(response, sender.tierer.key, incarnation, listed)
-                return response, self._hold(request, response, sender.tierer.key, listed)
+        sender = self._meet(request)
+        heed_epochs(self._table_records, (*request.failed_tables, *request.tiering_tables, *request.finished_tables))
+        response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch, fenced=sender.tierer.fenced)
+        response.failed_table_resp.extend(self._fail(report, tierer) for report in request.failed_tables)
+        response.tiering_table_resp.extend(self._renew(report, tierer) for report in request.tiering_tables)
+        response.finished_table_resp.extend(self._finish(report, tierer, forced_tables) for report in request.finished_tables)
+        if sender.overtaken:
             return response, None
+        listed = frozenset((report.table_id, report.tiering_epoch) for report in request.tiering_tables)
+        if request.stopping:
+            self._stop(tierer)
+        elif request.request_table and sender.may_take:
+            incarnation = incarnation_from_pb(tierer)
+            self._assign(response, sender.tierer.key, incarnation, listed)
+            return response, self._hold(request, response, sender.tierer.key, listed)
+        return response, None
+
+    @staticmethod
+    def may_be_held(request: pb.LakeTieringHeartbeatRequest) -> bool:
+        """Whether the answer may wait for a table: a request that may wait, and reports nothing."""
+        reports = request.tiering_tables or request.finished_tables or request.failed_tables
+        return request.request_table and request.max_wait_ms > 0 and not reports
 
     def try_again(self, hold: HeldRequest) -> pb.LakeTieringHeartbeatResponse | None:
         """The answer to a held request, or None: go on waiting."""
@@ -193,8 +201,7 @@ class Heartbeats:
         tierer: TiererKey,
         listed: frozenset[tuple[int, int]],
     ) -> HeldRequest | None:
-        reports = request.tiering_tables or request.finished_tables or request.failed_tables
-        if reports or response.HasField("tiering_table") or request.max_wait_ms <= 0:
+        if response.HasField("tiering_table") or not self.may_be_held(request):
             return None
         deadline = self._table_records.now().after(min(request.max_wait_ms, self._table_records.options.hold_ms))
         return HeldRequest(tierer, incarnation_from_pb(request.tierer), request.tierer.sequence, listed, deadline)
@@ -211,13 +218,13 @@ class Heartbeats:
             response.tiering_table.CopyFrom(assignment_to_pb(assignment))
 
     def _next(self, key: TiererKey, incarnation: str | None) -> TableRecord | None:
-        slots, leaves_slots = self._slots(key), self._leaves_slots(key)
+        slots, leaves_slots, now = self._slots(key), self._leaves_slots(key), self._table_records.now()
         # With one slot they take turns, in rounds that are as short as all others.
-        turns = BacklogTurns(allowed=leaves_slots or slots == 1, apart=self._table_records.options.backlog_duration_factor > 1)
-        waiting = self._table_records.waiting()
+        turns = BacklogTurns(allowed=leaves_slots or slots == 1, apart=self._table_records.options.backlog_waits_apart)
+        waiting = self._table_records.first_waiting(now)
         if any(map(retries.is_retry, waiting)) and not self._may_retry():
             waiting = [record for record in waiting if not retries.is_retry(record)]
-        picked = table_lifecycle.pick(waiting, self._table_records.now(), turns)
+        picked = table_lifecycle.pick(waiting, now, turns)
         if picked is None:
             return None
         ctx, look = self._table_records.context(), self._queue_look(picked)
@@ -333,7 +340,7 @@ class Heartbeats:
         record = self._table_records.get(ref.table_id)
         known: RoundRecord | None = record.round if record else None
         if ref.round_id and (known is None or known.round_id != ref.round_id):
-            known = self._table_records.store.round(ref.round_id)
+            known = self._table_records.store_with(ref.table_id).round(ref.round_id)
         return known is not None and known.table_id == ref.table_id and known.tiering_epoch == ref.tiering_epoch and known.state in states
 
     def _refused(self, ref: RoundRef, *, cancel: bool = False) -> pb.PbHeartbeatRespForTable:

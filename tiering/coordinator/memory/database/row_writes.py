@@ -1,0 +1,187 @@
+"""How the rows of the SQL store are written: by statements that are made once for a database, with bodies that are JSON already.
+
+Every round has several changes. To make a statement, look it up and convert its values column by column takes longer than to run it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
+from tiering.coordinator.memory import sql_history
+from tiering.coordinator.memory import sql_schema as schema
+from tiering.coordinator.memory.store import Writes
+from tiering.instants import to_microseconds
+
+TABLE = TypeAdapter(TableRecord)
+ROUND = TypeAdapter(RoundRecord)
+COMMIT = TypeAdapter(LakeCommitRecord)
+ERROR = TypeAdapter(ErrorRecord)
+EVENT = TypeAdapter(EventRecord)
+OPERATION = TypeAdapter(OperationRecord)
+
+Row = Mapping[str, Any]
+
+
+class Statement:
+    """A statement in the words of one database. Raises SQLAlchemyError."""
+
+    def __init__(self, dialect: sa.Dialect, statement: sa.Update | sa.Insert | sa.Delete, columns: Sequence[str] | None = None) -> None:
+        compiled = statement.compile(dialect=dialect, column_keys=columns)
+        self._text = str(compiled)
+        self._places: Sequence[str] | None = getattr(compiled, "positiontup", None)
+
+    def run(self, connection: sa.Connection, rows: Sequence[Row]) -> int:
+        """How many rows it touched; nothing is done for no rows."""
+        if not rows:
+            return 0
+        places = self._places
+        values: list[Any] = [dict(row) if places is None else tuple(row[name] for name in places) for row in rows]
+        return connection.exec_driver_sql(self._text, values[0] if len(values) == 1 else values).rowcount
+
+
+class ReplacedRows:
+    """Writes rows of one table, each in place of the one with its key."""
+
+    def __init__(self, dialect: sa.Dialect, table: sa.Table, key: str) -> None:
+        insert = (postgresql if dialect.name == "postgresql" else sqlite).insert(table).inline()
+        others = {column.name: insert.excluded[column.name] for column in table.columns if column.name != key}
+        columns = [column.name for column in table.columns]
+        self._key = key
+        self._replace = Statement(dialect, insert.on_conflict_do_update(index_elements=[key], set_=others), columns)
+        self._delete = Statement(dialect, sa.delete(table).where(table.c[key] == sa.bindparam("former")))
+
+    def replace(self, connection: sa.Connection, rows: Iterable[Row]) -> None:
+        """Of several rows with one key the last counts."""
+        self._replace.run(connection, list({row[self._key]: row for row in rows}.values()))
+
+    def delete(self, connection: sa.Connection, keys: Iterable[object]) -> None:
+        """Deletes the rows with these keys."""
+        self._delete.run(connection, [{"former": key} for key in keys])
+
+
+@dataclass(frozen=True)
+class RowWrites:
+    """All rows of `Writes` but results of validations."""
+
+    touch: Statement
+    """Counts a write of the owner with the name `our_name` and the epoch `ours`: no row is touched if another coordinator took over."""
+    tables: ReplacedRows
+    rounds: ReplacedRows
+    commits: ReplacedRows
+    operations: ReplacedRows
+    errors: ReplacedRows
+    events: Statement
+
+    @staticmethod
+    def of(dialect: sa.Dialect) -> RowWrites:
+        """The statements for a database."""
+        owner = schema.owner
+        is_ours = sa.and_(owner.c.holder == sa.bindparam("our_name"), owner.c.epoch == sa.bindparam("ours"))
+        touch = sa.update(owner).where(is_ours).values(writes=owner.c.writes + sa.literal_column("1"))
+        event_columns = [column.name for column in schema.events.columns if not column.primary_key]
+        return RowWrites(
+            touch=Statement(dialect, touch),
+            tables=ReplacedRows(dialect, schema.tables, "table_id"),
+            rounds=ReplacedRows(dialect, schema.rounds, "round_id"),
+            commits=ReplacedRows(dialect, schema.commits, "round_id"),
+            operations=ReplacedRows(dialect, schema.operations, "idempotency_key"),
+            errors=ReplacedRows(dialect, schema.errors, "error_key"),
+            events=Statement(dialect, sa.insert(schema.events).inline(), event_columns),
+        )
+
+    def write(self, connection: sa.Connection, writes: Writes) -> None:
+        """Writes all of them."""
+        self.tables.replace(connection, map(_table_row, writes.tables))
+        self.tables.delete(connection, writes.forgotten_tables)
+        self.rounds.replace(connection, map(_round_row, writes.rounds))
+        self.commits.replace(connection, map(_commit_row, writes.commits))
+        self.operations.replace(connection, map(_operation_row, writes.operations))
+        self.errors.replace(connection, map(_error_row, writes.errors))
+        self.events.run(connection, list(map(_event_row, writes.events)))
+
+
+def _body(adapter: TypeAdapter[Any], row: object) -> str:
+    try:
+        return adapter.dump_json(row).decode()
+    except PydanticSerializationError:  # half a surrogate pair, as in the name of a file, which UTF-8 has not and JSON can escape
+        return json.dumps(adapter.dump_python(row, mode="json"))
+
+
+def _table_row(row: TableRecord) -> Row:
+    return {"table_id": row.table_id, "path": str(row.path), "state": _text(row.state), "body": _body(TABLE, row)}
+
+
+def _round_row(row: RoundRecord) -> Row:
+    return {
+        **_keys(row, row.pending_time),
+        **_look_up_texts(schema.rounds, row),
+        "closed": row.state.is_final,
+        "body": _body(ROUND, row),
+    }
+
+
+def _commit_row(row: LakeCommitRecord) -> Row:
+    return {
+        **_keys(row, row.prepared_at),
+        **_look_up_texts(schema.commits, row),
+        "closed": row.state.is_resolved,
+        "body": _body(COMMIT, row),
+    }
+
+
+def _keys(row: RoundRecord | LakeCommitRecord, dated: datetime) -> Row:
+    return {
+        "round_id": row.round_id,
+        "table_id": row.table_id,
+        "tiering_epoch": row.tiering_epoch,
+        "made_us": to_microseconds(dated),
+        "database_name": row.database_name,
+        "table_name": row.table_name,
+    }
+
+
+def _error_row(row: ErrorRecord) -> Row:
+    return {
+        "error_key": row.key,
+        "database_name": row.database_name,
+        "table_name": row.table_name,
+        "round_id": row.last_round_id,
+        "seen_us": to_microseconds(row.last_seen),
+        "closed": row.resolved_at is not None,
+        "body": _body(ERROR, row),
+    }
+
+
+def _event_row(row: EventRecord) -> Row:
+    return {
+        "database_name": row.database_name,
+        "table_name": row.table_name,
+        "round_id": row.round_id,
+        "occurred_us": to_microseconds(row.occurred_at),
+        **_look_up_texts(schema.events, row),
+        "body": _body(EVENT, row),
+    }
+
+
+def _operation_row(row: OperationRecord) -> Row:
+    return {"idempotency_key": row.idempotency_key, "started_us": to_microseconds(row.started_time), "body": _body(OPERATION, row)}
+
+
+def _look_up_texts(table: sa.Table, row: object) -> Row:
+    """The look-up columns that are texts of the body."""
+    return {name: _text(getattr(row, name)) for name in sql_history.LOOK_UP_FIELDS[table.name]}
+
+
+def _text(value: str | None) -> str | None:
+    """A text as a look-up column has it; of an enum its value."""
+    return None if value is None else str(value)[: sql_history.LOOK_UP_CHARACTERS]
