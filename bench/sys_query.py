@@ -207,8 +207,8 @@ def measure_secured(spark: SparkSession, work: Path, tables: int, times: int) ->
             }
             for name, sql in QUESTIONS.items():
                 readers: dict[str, Callable[[], object]] = {
-                    **{f"sys_{way}_ms": partial(collect, session, sql.format(STATUS)) for way, session in sessions.items()},
-                    **{f"server_{way}_ms": partial(read_all, stub, requests()[name]) for way, stub in stubs.items()},
+                    **{f"sys_{kind}_ms": partial(collect, session, sql.format(STATUS)) for kind, session in sessions.items()},
+                    **{f"server_{kind}_ms": partial(read_all, stub, requests()[name]) for kind, stub in stubs.items()},
                 }
                 warm_up(readers)
                 figures.append(SecuredFigures(tables, name, **in_pairs(readers, times, in_turn)))
@@ -218,9 +218,9 @@ def measure_secured(spark: SparkSession, work: Path, tables: int, times: int) ->
 def show_secured(figures: list[SecuredFigures]) -> None:
     table = Table("tables", "question", "sys, plain ms", "secured ms", "overhead", "server, plain ms", "secured ms", "overhead")
     for question in figures:
-        sys_way = (f"{question.sys_plain_ms:.1f}", f"{question.sys_secured_ms:.1f}", f"{question.sys_overhead:+.1f} %")
-        server_way = (f"{question.server_plain_ms:.1f}", f"{question.server_secured_ms:.1f}", f"{question.server_overhead:+.1f} %")
-        table.add_row(f"{question.tables:,}", question.question, *sys_way, *server_way)
+        by_spark = (f"{question.sys_plain_ms:.1f}", f"{question.sys_secured_ms:.1f}", f"{question.sys_overhead:+.1f} %")
+        straight = (f"{question.server_plain_ms:.1f}", f"{question.server_secured_ms:.1f}", f"{question.server_overhead:+.1f} %")
+        table.add_row(f"{question.tables:,}", question.question, *by_spark, *straight)
     Console().print(table)
     worst = max(figures, key=lambda question: question.sys_overhead)
     verdict = "met" if worst.sys_overhead <= TARGET_PERCENT else "missed"

@@ -78,7 +78,7 @@ def main() -> None:
     for name, quantile in (("p50", p50), ("p99", p99)):
         table.add_row(name, f"{quantile['plain']:.2f}", f"{quantile['secured']:.2f}", f"{added[name]:+.1f} %")
     Console().print(table)
-    figures = {f"{way}_{name}_ms": round(quantile[way], 3) for name, quantile in (("p50", p50), ("p99", p99)) for way in taken}
+    figures = {f"{service}_{name}_ms": round(quantile[service], 3) for name, quantile in (("p50", p50), ("p99", p99)) for service in taken}
     overheads = {f"{name}_overhead": round(percent, 1) for name, percent in added.items()}
     print(json.dumps({"bench": "heartbeat", "times": arguments.times, **figures, **overheads}))
 

@@ -26,9 +26,9 @@ final class DataTables {
   }
 
   /**
-   * The table with the newest version of its lake copy, as {@code user} may know of it. A table whose rows cannot be read is
-   * described all the same. An unknown table is the error TABLE_OR_VIEW_NOT_FOUND. {@code
-   * namespace} is written as it is spelled.
+   * The table with the newest version of its lake copy, as {@code user} may know of it. A table
+   * whose rows cannot be read is described all the same. An unknown table is the error
+   * TABLE_OR_VIEW_NOT_FOUND. {@code namespace} is written as it is spelled.
    */
   Table newest(String user, String namespace, String name) throws LakewardException {
     DescribeTableResponse described = service.describeTable(user, namespace, name);

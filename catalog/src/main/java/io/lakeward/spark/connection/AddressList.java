@@ -20,8 +20,8 @@ import java.util.List;
 /**
  * Several addresses of one service, {@code a:7707,b:7707}, as the target of one channel: gRPC uses
  * the first that can be connected to, and begins with the first again once that is gone. A host's
- * name is looked up anew when a connection is lost. As tiering/wire/channel.py, which has one name to check a
- * channel, each certificate must be for the name of the first address.
+ * name is looked up anew when a connection is lost. As in tiering/wire/channel.py, which has one
+ * name to check a channel, each certificate must be for the name of the first address.
  */
 final class AddressList extends NameResolverProvider {
 
@@ -118,19 +118,19 @@ final class AddressList extends NameResolverProvider {
     }
 
     private void lookUp() {
-      StatusOr<List<EquivalentAddressGroup>> found = found();
+      StatusOr<List<EquivalentAddressGroup>> resolved = resolved();
       channel
           .getSynchronizationContext()
           .execute(
               () -> {
                 looksUp = false;
                 listener.onResult(
-                    ResolutionResult.newBuilder().setAddressesOrError(found).build());
+                    ResolutionResult.newBuilder().setAddressesOrError(resolved).build());
               });
     }
 
     /** All that have an address, in the order of the list; a name that nobody knows is left out. */
-    private StatusOr<List<EquivalentAddressGroup>> found() {
+    private StatusOr<List<EquivalentAddressGroup>> resolved() {
       List<EquivalentAddressGroup> groups = new ArrayList<>();
       Status unknown = Status.UNAVAILABLE;
       for (String address : addresses) {
@@ -139,8 +139,7 @@ final class AddressList extends NameResolverProvider {
             groups.add(new EquivalentAddressGroup(new InetSocketAddress(host, port(address))));
           }
         } catch (UnknownHostException missing) {
-          unknown =
-              unknown.withDescription("the name %s is unknown".formatted(host(address)));
+          unknown = unknown.withDescription("the name %s is unknown".formatted(host(address)));
         }
       }
       return groups.isEmpty() ? StatusOr.fromStatus(unknown) : StatusOr.fromValue(groups);

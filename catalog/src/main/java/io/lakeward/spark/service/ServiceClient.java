@@ -36,8 +36,9 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Each call names the user for whom it is made; the service believes it of those who may act for
  * their users. Reads have the catalog's deadline and are sent twice if the connection turns out to
- * be dead; where a standby is named, until it has had the time to take over. A CALL has no deadline;
- * it is sent again, under the same idempotency key, while a service that went away may come back.
+ * be dead; where a standby is named, until it has had the time to take over. A CALL has no
+ * deadline; it is sent again, under the same idempotency key, while a service that went away may
+ * come back.
  */
 public final class ServiceClient {
 

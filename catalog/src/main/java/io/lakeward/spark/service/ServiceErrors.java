@@ -43,9 +43,7 @@ final class ServiceErrors {
    */
   static boolean isUnreachable(StatusRuntimeException error) {
     return error.getStatus().getCode() == Status.Code.UNAVAILABLE
-        && details(error)
-            .map(details -> details.getErrorClass().equals(NO_LEADER))
-            .orElse(true);
+        && details(error).map(details -> details.getErrorClass().equals(NO_LEADER)).orElse(true);
   }
 
   /**

@@ -37,7 +37,10 @@ class CatalogOptionsTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"http://a:1", "a:0", "a:65536", "a:b", "a b", "::1:5", "a:1/path", "a:1,", "a:1,,b:2"})
+  @ValueSource(
+      strings = {
+        "http://a:1", "a:0", "a:65536", "a:b", "a b", "::1:5", "a:1/path", "a:1,", "a:1,,b:2"
+      })
   void anotherUriIsRefusedByName(String uri) {
     LakewardException error =
         assertThrows(LakewardException.class, () -> parse(Map.of("uri", uri)));
