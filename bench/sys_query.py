@@ -8,6 +8,11 @@ rows as a `LocalRelation`, **server** the same question straight to the service,
 collected inside the JVM, so Python has no part in it.
 Then `CALL sys.tier_table` with new rows (`running/tier_call.py`). Prints tables, with the machine's load before and after; the last line
 is one JSON object.
+
+    .venv/bin/python bench/sys_query.py --secured --tables 1000 --tables 10000
+
+asks a plain coordinator and one behind TLS, tokens and policies the same questions in turn instead, and prints what these add
+(`running/secured_queries.py`; target: at most 10 % through Spark).
 """
 
 from __future__ import annotations
@@ -30,10 +35,13 @@ from typing import Any
 
 import idle
 import pyarrow as pa
+import tests_path  # noqa: F401  # what is imported next needs it
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 from running import tier_call
+from running.secured_queries import TARGET_PERCENT, SecuredFigures, in_pairs
+from running.secured_service import SecuredService, secured_service
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
@@ -100,17 +108,18 @@ def count_of(stub: Any) -> int:
 
 
 @contextmanager
-def coordinator(work: Path, tables: int) -> Iterator[str]:
+def coordinator(work: Path, tables: int, secured: SecuredService | None = None) -> Iterator[str]:
     """A coordinator that knows so many tables, a few of them due; where it listens."""
+    options, access = ((), None) if secured is None else (secured.options, secured.access)
     now = datetime.now(UTC)
     rare = min(RARE_TABLES, tables - 1)
     idle.make_tables(work / "data", "idle", tables - rare, "12 h", now)
     if rare:
         idle.make_tables(work / "data", "rare", rare, "1 s", now)
     log = work / "coordinator.out"
-    with idle.process("coordinator", "--data", str(work / "data"), "--port", "0", "--log-level", "warning", log=log):
+    with idle.process("coordinator", "--data", str(work / "data"), "--port", "0", "--log-level", "warning", *options, log=log):
         uri = idle.wait_for_line(log, "lakeward is ready: ", seconds=600).split(": ")[1].strip()
-        with Connection(uri) as connection:
+        with Connection(uri, access) as connection:
             end = time.monotonic() + 600
             while (known := count_of(SysCatalogStub(connection.channel))) < tables:
                 if time.monotonic() > end:
@@ -136,10 +145,10 @@ def read_all(stub: Any, request: pb.ReadTableRequest) -> None:
         pass
 
 
-def connected(spark: SparkSession, uri: str) -> SparkSession:
+def connected(spark: SparkSession, uri: str, secured: SecuredService | None = None) -> SparkSession:
     """A session of its own whose catalog `fluss` is the service at `uri`."""
     session = spark.newSession()
-    for key, value in catalog_properties(uri, plugin_jar()).items():
+    for key, value in (catalog_properties(uri, plugin_jar()) | ({} if secured is None else secured.spark)).items():
         if key.startswith("spark.sql.catalog"):
             session.conf.set(key, value)
     return session
@@ -184,6 +193,49 @@ def measure(spark: SparkSession, work: Path, tables: int, times: int) -> list[Fi
     return figures
 
 
+def measure_secured(spark: SparkSession, work: Path, tables: int, times: int) -> list[SecuredFigures]:
+    """All questions at one number of tables, to a plain coordinator and to a secured one."""
+    secured, figures = secured_service(work), []
+    for folder in ("plain", "secured"):
+        (work / folder).mkdir()
+    with coordinator(work / "plain", tables) as plain_uri, coordinator(work / "secured", tables, secured) as secured_uri:
+        sessions = {"plain": connected(spark, plain_uri), "secured": connected(spark, secured_uri, secured)}
+        with Connection(plain_uri) as plain_connection, Connection(secured_uri, secured.access) as secured_connection:
+            stubs: dict[str, Any] = {
+                "plain": SysCatalogStub(plain_connection.channel),
+                "secured": SysCatalogStub(secured_connection.channel),
+            }
+            for name, sql in QUESTIONS.items():
+                readers: dict[str, Callable[[], object]] = {
+                    **{f"sys_{kind}_ms": partial(collect, session, sql.format(STATUS)) for kind, session in sessions.items()},
+                    **{f"server_{kind}_ms": partial(read_all, stub, requests()[name]) for kind, stub in stubs.items()},
+                }
+                warm_up(readers)
+                figures.append(SecuredFigures(tables, name, **in_pairs(readers, times, in_turn)))
+    return figures
+
+
+def show_secured(figures: list[SecuredFigures]) -> None:
+    table = Table("tables", "question", "sys, plain ms", "secured ms", "overhead", "server, plain ms", "secured ms", "overhead")
+    for question in figures:
+        by_spark = (f"{question.sys_plain_ms:.1f}", f"{question.sys_secured_ms:.1f}", f"{question.sys_overhead:+.1f} %")
+        straight = (f"{question.server_plain_ms:.1f}", f"{question.server_secured_ms:.1f}", f"{question.server_overhead:+.1f} %")
+        table.add_row(f"{question.tables:,}", question.question, *by_spark, *straight)
+    Console().print(table)
+    worst = max(figures, key=lambda question: question.sys_overhead)
+    verdict = "met" if worst.sys_overhead <= TARGET_PERCENT else "missed"
+    where = f"({worst.question!r} of {worst.tables:,} tables)"
+    print(f"at most {worst.sys_overhead:+.1f} % through Spark {where}; the target, {TARGET_PERCENT:.0f} %, is {verdict}")
+
+
+def secured_json(figures: list[SecuredFigures]) -> list[dict[str, object]]:
+    """As they are printed."""
+    return [
+        rounded(question) | {"sys_overhead": round(question.sys_overhead, 1), "server_overhead": round(question.server_overhead, 1)}
+        for question in figures
+    ]
+
+
 def show(figures: list[Figures], calls: tier_call.CallFigures | None) -> None:
     table = Table("tables", "question", "sys ms", "local ms", "sys / local", "server ms", "server, first")
     for question in figures:
@@ -207,7 +259,7 @@ def loads() -> str:
     return f"load {one_minute:.1f} and {five:.1f} (1 and 5 min) on {os.cpu_count()} cores"
 
 
-def rounded(figures: Figures | tier_call.CallFigures) -> dict[str, object]:
+def rounded(figures: Figures | SecuredFigures | tier_call.CallFigures) -> dict[str, object]:
     """A dataclass's fields as they are printed."""
     return {name: round(value, 2) if isinstance(value, float) else value for name, value in asdict(figures).items()}
 
@@ -217,6 +269,7 @@ def main() -> None:
     parser.add_argument("--tables", type=int, action="append", help="repeat it; default 1, 1,000, 10,000 and 100,000")
     parser.add_argument("--times", type=int, default=61, help="how often each question is asked when warm")
     parser.add_argument("--calls", type=int, default=30, help="how many CALLs are timed; 0: none")
+    parser.add_argument("--secured", action="store_true", help="compare a plain coordinator with one behind TLS, tokens and policies")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
     arguments = parser.parse_args()
     builder = SparkSession.builder.master("local[2]").appName("sys_query").config("spark.driver.memory", "6g")
@@ -224,22 +277,37 @@ def main() -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    figures: list[Figures] = []
-    calls: tier_call.CallFigures | None = None
     before = loads()
     try:
-        for tables in arguments.tables or [1, 1_000, 10_000, 100_000]:
-            with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
-                figures += measure(spark, Path(folder), tables, arguments.times)
-        if arguments.calls:
-            with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
-                calls = tier_call.measure(lambda uri: connected(spark, uri), Path(folder), arguments.calls)
-        show(figures, calls)
+        result = run_secured(spark, arguments) if arguments.secured else run(spark, arguments)
         print(f"before: {before}; after: {loads()}")
     finally:
         spark.stop()
-    figures = {"figures": [rounded(question) for question in figures], "calls": None if calls is None else rounded(calls)}
-    print(json.dumps({"bench": "sys_query", **figures}))
+    print(json.dumps({"bench": "sys_query", **result}))
+
+
+def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, object]:
+    """Beside a local relation, and the CALLs; the figures."""
+    figures: list[Figures] = []
+    calls: tier_call.CallFigures | None = None
+    for tables in arguments.tables or [1, 1_000, 10_000, 100_000]:
+        with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
+            figures += measure(spark, Path(folder), tables, arguments.times)
+    if arguments.calls:
+        with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
+            calls = tier_call.measure(lambda uri: connected(spark, uri), Path(folder), arguments.calls)
+    show(figures, calls)
+    return {"figures": [rounded(question) for question in figures], "calls": None if calls is None else rounded(calls)}
+
+
+def run_secured(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, object]:
+    """Beside a secured coordinator; the figures."""
+    figures: list[SecuredFigures] = []
+    for tables in arguments.tables or [1, 1_000, 10_000]:
+        with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
+            figures += measure_secured(spark, Path(folder), tables, arguments.times)
+    show_secured(figures)
+    return {"secured": secured_json(figures)}
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from typing import Any
 import grpc
 import grpc.aio
 import pyarrow as pa
-import structlog
 
 from sys_tables.declare.parameters import CallOptions, ProcedureInput
 from sys_tables.declare.procedure import Call, Procedure
@@ -29,6 +28,7 @@ from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, add_SysCatalogServicer_to_server
 from sys_tables.server.fair_pool import FairPool
+from sys_tables.server.last_known_databases import LastKnownDatabases
 from sys_tables.server.messages import (
     arguments_from_pb,
     data_table_to_pb,
@@ -41,7 +41,7 @@ from sys_tables.server.messages import (
 from sys_tables.server.plan_token import PlanToken
 from sys_tables.server.streams import with_silence_marked
 from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
-from tiering.errors import ClusterUnavailable, InvalidArgument, UnknownProcedure, UnknownTable
+from tiering.errors import InvalidArgument, UnknownProcedure, UnknownTable
 from tiering.model.call_results import Progress
 from tiering.model.names import SYSTEM_DATABASE, check_length, table_path
 from tiering.redaction.redact import outside_text
@@ -62,7 +62,6 @@ _READ_THREADS = 16
 _READ_SHARE = 4
 _LOOKUP_THREADS = 4
 
-_log = structlog.get_logger(__name__)
 _Context = grpc.aio.ServicerContext[Any, Any]
 
 
@@ -73,7 +72,7 @@ class SysCatalogService(SysCatalogServicer):
         self._handle = handle
         self._registry = registry
         self._keep_alive_s = keep_alive_s
-        self._databases: tuple[str, ...] = ()
+        self._databases = LastKnownDatabases()
         self._reads = FairPool("sys-read", _READ_THREADS, _READ_SHARE)
         self._lookups = FairPool("sys-lookup", _LOOKUP_THREADS, _LOOKUP_THREADS)
         # With its first array pyarrow imports pandas, which takes a second: now, and not in somebody's first SELECT.
@@ -138,12 +137,7 @@ class SysCatalogService(SysCatalogServicer):
                 yield pb.CallProcedureResponse(arrow=piece)
 
     def _description(self, view: CoordinatorView) -> pb.DescribeResponse:
-        try:
-            self._databases = tuple(view.databases())
-        except ClusterUnavailable as error:
-            # Without a description nobody could read `sys`, and an outage is when its tables are needed most.
-            _log.warning("databases as last known: the cluster cannot list them", error_class=error.error_class, message=error.message)
-        return description_to_pb(self._registry, self._databases)
+        return description_to_pb(self._registry, self._databases.of(view))
 
     def _page(self, view: CoordinatorView, request: pb.ListTablesRequest) -> pb.ListTablesResponse:
         if request.page_size < 0:

@@ -15,11 +15,12 @@ from support.lakes.memory_lake import MemoryLake
 from support.running.processes import wait_for
 from support.worlds.leases import NoLeaseCalls, keeper
 from tiering.clock import RandomIds, SystemClock
-from tiering.errors import LakewardError, ServiceUnreachable
+from tiering.errors import AccessDenied, Cancelled, LakewardError, SchemaDrift, ServiceUnreachable, Unauthenticated
 from tiering.lake.marker import Marker
-from tiering.model.rounds import Assignment, Phase
+from tiering.model.rounds import Assignment, Phase, RoundState
 from tiering.model.tables import BucketKey, Offsets, TableBucket, TablePath
 from tiering.round import tierer as tierer_module
+from tiering.round.messages import RoundReport, report_to_pb
 from tiering.round.ports import ProgressReport, ProposedCommit, ReportAnswer
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
@@ -478,3 +479,19 @@ def test_a_fenced_tierer_says_so_once_and_what_to_do(coordinator: ScriptedCoordi
     [line] = [line for line in lines if "fenced" in line["event"]]
     assert (line["log_level"], line["tierer_id"]) == ("error", "t-1")
     assert "start it again" in line["event"]
+
+
+@pytest.mark.parametrize(
+    ("error", "retryable"),
+    [
+        (Unauthenticated("revoked"), True),
+        (AccessDenied("no TIERER"), True),
+        (Cancelled("paused"), True),
+        (SchemaDrift("column"), False),
+    ],
+)
+def test_a_round_that_the_service_refused_is_tried_again(error: LakewardError, retryable: bool) -> None:
+    """Else a table would stay Failed for a token that was replaced meanwhile, and nothing that its user can call would free it."""
+    assignment = Assignment(1, TABLES[0].path, 1, 1, "r1")
+    report = report_to_pb(RoundReport(assignment, RoundOutcome(RoundState.FAILED, error=error)))
+    assert report.error_retryable is retryable

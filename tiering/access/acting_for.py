@@ -1,10 +1,21 @@
-"""For whom a call is made: the identity that it proves, or one of its users, where that identity may act for them."""
+"""For whom a call is made: the identity that it proves, or one of its users, where that identity may act for them.
+
+A service (a Thrift server, Spark Connect) names its user in the header `lakeward-user-bin` of each call, as UTF-8; a CALL may name them in
+its message instead. The name counts only if the service's identity has the right IMPERSONATE. It then decides what is seen and what is
+allowed; without the right the call is made as the service itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from typing import Any
 
 from tiering.access.identity import Identity, current_identity
+from tiering.errors import InvalidArgument
+
+USER_HEADER = "lakeward-user-bin"
+LONGEST_USER_BYTES = 1_024
 
 MayImpersonate = Callable[[Identity, str], bool]
 
@@ -15,6 +26,7 @@ def nobody_may(identity: Identity, user: str) -> bool:
 
 
 _may_impersonate: MayImpersonate = nobody_may
+_user: ContextVar[Identity | None] = ContextVar("acting_for", default=None)
 
 
 def decide_impersonation(may_impersonate: MayImpersonate) -> None:
@@ -23,13 +35,51 @@ def decide_impersonation(may_impersonate: MayImpersonate) -> None:
     _may_impersonate = may_impersonate
 
 
+def named_user(headers: Iterable[tuple[str, Any]]) -> str:
+    """The user whom a call's headers name; empty without one. Raises InvalidArgument for what is no name: a call that means to be
+    somebody's is not answered as the service's own.
+    """
+    values = [value for name, value in headers if name == USER_HEADER]
+    if not values:
+        return ""
+    try:
+        user = values[0].decode("utf-8") if len(values) == 1 and len(values[0]) <= LONGEST_USER_BYTES else ""
+    except UnicodeDecodeError:
+        user = ""
+    if not user.strip() or not user.isprintable():
+        raise InvalidArgument(
+            f"the header {USER_HEADER} names no user",
+            hint=f"It is sent once, with a name of at most {LONGEST_USER_BYTES} bytes in UTF-8, without control characters.",
+        )
+    return user
+
+
+def task_acts_for(user: str) -> Identity:
+    """The rest of this asyncio task, which is one call, is done for that user, if the caller may act for them; returns whose grants count.
+
+    Of a user only the name is known, and no group.
+    """
+    identity = current_identity()
+    believed = bool(user) and identity.is_checked and user != identity.principal and _may_impersonate(identity, user)
+    _user.set(Identity(user, identity.authentication, peer=identity.peer) if believed else None)
+    return current_subject()
+
+
+def current_subject() -> Identity:
+    """Whose grants count in the call that this thread or task works for: the caller's, or those of the user for whom it acts."""
+    return _user.get() or current_identity()
+
+
 def acting_principal(named: str) -> str:
     """Who acts, for events, the audit and CALLs. `named` is what the message says: it counts only if nobody is asked who they are, or the
-    caller has the right IMPERSONATE for that user.
+    caller has the right IMPERSONATE for that user and names no other one in the headers.
     """
     identity = current_identity()
     if not identity.is_checked:
         return named
+    user = _user.get()
+    if user is not None:
+        return user.principal
     if named and named != identity.principal and _may_impersonate(identity, named):
         return named
     return identity.principal

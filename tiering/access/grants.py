@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import structlog
 
+from tiering.access.acting_for import current_subject
 from tiering.access.identity import UNCHECKED, Identity, current_identity
 from tiering.access.policies.decisions import Decisions, Mask
 from tiering.access.policies.engine import CedarEngine, PolicyEngine, PolicyStatement
@@ -176,8 +177,8 @@ class Grants:
         return self._file is not None
 
     def current(self) -> Access:
-        """What the identity may for which this thread or task works."""
-        return self.access_of(current_identity())
+        """What may be seen and done in the call for which this thread or task works: as its caller, or as the user for whom it acts."""
+        return self.access_of(current_subject())
 
     def access_of(self, identity: Identity) -> Access:
         """What somebody may, by the file as it is now."""
@@ -203,7 +204,7 @@ class Grants:
         return self.access_of(Identity(principal, identity.authentication))
 
     def may_impersonate(self, identity: Identity, user: str) -> bool:
-        """Whether somebody may make CALLs as a user. Without a policy file nobody may."""
+        """Whether somebody may read and make CALLs as a user. Without a policy file nobody may."""
         if not self.has_policy:
             return False
         access = self.access_of(identity)

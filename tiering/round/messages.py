@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiering.errors import Cancelled
+from tiering.errors import AccessDenied, Cancelled, Unauthenticated
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState
 from tiering.model.tables import Offsets
@@ -17,6 +17,8 @@ from tiering.wire.rounds import recorded_to_pb, round_to_pb, stats_to_pb
 from tiering.wire.splits import split_to_pb
 
 _ENDED_WELL = (RoundState.SUCCEEDED, RoundState.FORCE_FINISHED, RoundState.EMPTY)
+_ENDED_BY_THE_SERVICE = (Cancelled, Unauthenticated, AccessDenied)
+"""Nothing is wrong with the table: the service ended the round, or did not know its tierer any more, and knows whoever reports that."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def report_to_pb(report: RoundReport) -> pb.PbHeartbeatReqForTable:
         message.error_class = error.error_class
         message.error_hint = sendable(error.hint)
         message.error_phase = outcome.phase.value
-        message.error_retryable = error.retryable or isinstance(error, Cancelled)
+        message.error_retryable = error.retryable or isinstance(error, _ENDED_BY_THE_SERVICE)
         message.error_ids.update({name: sendable(value) for name, value in error.ids.items()})
     return message
 

@@ -46,8 +46,13 @@ def target(uri: str) -> str:
     Of several, between commas, the first that can be connected to is used, and the next one once it is gone. Their names are looked up
     here, once. Raises InvalidArgument.
     """
-    addresses = [_address(part) for part in uri.split(",")]
+    addresses = service_addresses(uri)
     return addresses[0] if len(addresses) == 1 else "ipv6:" + ",".join(_numeric(address) for address in addresses)
+
+
+def service_addresses(uri: str) -> list[str]:
+    """The `host:port` of each address in a uri, without looking a name up. Raises InvalidArgument."""
+    return [_address(part) for part in uri.split(",")]
 
 
 def _options(uri: str) -> tuple[tuple[str, int | str], ...]:

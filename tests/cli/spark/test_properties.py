@@ -62,6 +62,13 @@ def test_a_wrong_uri_and_a_service_that_is_not_there_are_said(words: list[str], 
         CliRunner().invoke(app, ["spark-conf", *words], catch_exceptions=False)
 
 
+@pytest.mark.parametrize("options", [[], ["--session-catalog"]])
+def test_both_addresses_of_a_service_with_a_standby_are_printed_also_where_nobody_knows_their_names(options: list[str]) -> None:
+    both = "first-host.invalid:7707,second-host.invalid:7707"
+    properties = printed("--uri", both, "--jar", str(JAR), *options)
+    assert {value for name, value in properties.items() if name.endswith(".uri")} == {both}
+
+
 def test_the_lake_of_a_service_is_named_to_the_catalog() -> None:
     properties = catalog_lake_properties({"type": "sql", "uri": "sqlite:////srv/lake.db", "warehouse": "file:///srv/lake"})
 

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,14 @@ from support.running.cluster_of_processes import wait_stopped, wake
 from support.running.fluss_deployment import FlussDeployment, make_orders
 from support.running.postgresql import PostgresqlServer, postgresql_server
 from support.running.processes import Process, wait_for
+from support.running.spark_sessions import spark_session
+from support.services.certificates import Authority
 from tiering import crash_points
+from tiering.access.client_access import ClientAccess
+from tiering.access.tokens import add_token, new_token
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
+from tiering.cli.spark.jars import SPARK_JARS, jar_path
+from tiering.cli.spark.properties import access_properties, catalog_properties, plugin_jar
 from tiering.client import LakewardClient
 
 TAKEN_OVER_SECONDS = 5
@@ -30,13 +37,14 @@ class StandbyDeployment(FlussDeployment):
     """Coordinators with folders of their own, one state store and one lake."""
 
     state: str = ""
+    options: tuple[str, ...] = ()
 
     def start_member(self, name: str, port: int = 0, **env: str) -> Process:
         """Starts a coordinator; does not wait."""
         self.data.root.mkdir(exist_ok=True)
         lake = [part for item in self.data.lake_properties.items() for part in ("--lake-property", "=".join(item))]
         folder = ("--data", str(self.folder / name), "--port", str(port), "--service-timeout-ms", "3000")
-        return self._start("coordinator", *folder, *self.fluss_options, *lake, env={"LAKEWARD_STATE": self.state, **env})
+        return self._start("coordinator", *folder, *self.fluss_options, *self.options, *lake, env={"LAKEWARD_STATE": self.state, **env})
 
     def start_both(self) -> tuple[Process, Process]:
         """The leader and the standby; `uri` is that of both."""
@@ -126,6 +134,48 @@ def test_a_standby_that_falls_asleep_in_its_take_over_pushes_nobody_out(
     deployment.wait_tiered(table.path)
     deployment.assert_exact(table.path, 60)
     assert third.popen.poll() is None
+
+
+def test_clients_over_tls_go_on_through_the_standby(
+    deployment: StandbyDeployment, tables: FlussTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tierer, commands, Python and a Spark session, all with both addresses, one authority and a token that both coordinators know."""
+    authority, tokens, token_file = Authority(tmp_path), tmp_path / "tokens.json", tmp_path / "token"
+    tls = authority.server()
+    token, stored = new_token("etl", datetime.now(UTC))
+    add_token(tokens, stored)
+    token_file.write_text(token + "\n")
+    for name, value in ClientAccess(token_file, authority.certificate).environment.items():
+        monkeypatch.setenv(name, value)
+    deployment.options = ("--auth", "token", "--tokens", str(tokens), "--server-cert", str(tls.certificate), "--server-key", str(tls.key))
+    leader, standby = deployment.start_both()
+    deployment.start_inline_tierer("only")
+    table = make_orders(tables, "standby_tls")
+    deployment.write(tables, table, 0, 60)
+    deployment.wait_tiered(table.path, 120)
+    jars = ":".join(str(path) for path in (plugin_jar(), *(jar_path(jar) for jar in SPARK_JARS)))
+    properties = catalog_properties(deployment.uri, plugin_jar()) | access_properties(deployment.uri)
+    properties |= {"spark.driver.extraClassPath": jars, "spark.sql.catalog.fluss.timeout": "180s"}  # machines are busy
+    with spark_session(tmp_path / "warehouse", properties) as spark:
+        query = f"SELECT status FROM fluss.sys.lake_tiering_status WHERE table_name = '{table.path.table_name}'"
+        assert spark.sql(query).count() == 1
+        leader.send(signal.SIGKILL)
+        assert spark.sql(query).count() == 1
+        spark.sql(f"CALL fluss.sys.pause_tiering('{table.path}', reason => 'through the standby')").collect()
+        spark.sql(f"CALL fluss.sys.resume_tiering('{table.path}')").collect()
+        standby.wait_ready(60)
+    deployment.write(tables, table, 60, 60)
+    deployment.wait_tiered(table.path, 120)
+    deployment.assert_exact(table.path, 120)
+
+
+def test_a_standby_over_tls_that_cannot_check_its_leader_is_refused(deployment: StandbyDeployment, tmp_path: Path) -> None:
+    tls = Authority(tmp_path).server()
+    deployment.options = ("--server-cert", str(tls.certificate), "--server-key", str(tls.key))
+    deployment.start_member("first").wait_ready()
+    second = deployment.start_member("second")
+    assert second.wait_ended(90) != 0
+    assert "LAKEWARD_TLS_CA" in second.output()
 
 
 def test_a_leader_that_was_asleep_is_fenced_at_its_first_write(deployment: StandbyDeployment, tables: FlussTables) -> None:

@@ -125,3 +125,13 @@ def test_a_certificate_of_another_name_is_named(secured: Secured, spark: SparkSe
         assert "of another name" in complaint(spark, f"SHOW NAMESPACES IN {name}")
     finally:
         elsewhere.close()
+
+
+def test_of_two_addresses_the_one_that_answers_is_used(secured: Secured, spark: SparkSession) -> None:
+    """Its certificate is checked for the name of the first."""
+    secured.show("ann")
+    uri = f"127.0.0.1:1,{secured.deployment.uri}"
+    name = secured.catalog(spark, "two", **secured.options, uri=uri)
+    assert spark.sql(f"SELECT count(*) AS n FROM {name}.sys.procedures").first().n > 10  # type: ignore[union-attr]
+    other = secured.catalog(spark, "misnamed", **secured.options, uri=f"no-such-host.invalid:1,{secured.deployment.uri}")
+    assert "of another name" in complaint(spark, f"SHOW NAMESPACES IN {other}")

@@ -16,6 +16,7 @@ import pyarrow as pa
 from google.protobuf import message_factory
 
 from support.services.method_names import FILES
+from tiering.access.acting_for import USER_HEADER
 from tiering.access.tokens import add_token, new_token
 from tiering.cli.processes.coordinator import CoordinatorSettings, RunningCoordinator, running_coordinator
 from tiering.cli.processes.grants import GrantSettings
@@ -39,8 +40,8 @@ class GuardedService:
     policy: Path
     data: Path
 
-    def call(self, method: str, role: str, **fields: Any) -> list[Any]:
-        """All answers to one request of `role`. Raises the service's error."""
+    def call(self, method: str, role: str, acting_for: bytes = b"", **fields: Any) -> list[Any]:
+        """All answers to one request of `role`, for the user whom its header names. Raises the service's error."""
         _, service_name, name = method.split("/")
         service = next(
             s
@@ -53,7 +54,8 @@ class GuardedService:
         with grpc.insecure_channel(self.running.uri) as channel:
             take = message_factory.GetMessageClass(descriptor.output_type).FromString
             serialize = type(request).SerializeToString
-            metadata = [("authorization", f"Bearer {self.tokens[role]}")]
+            metadata: list[tuple[str, str | bytes]] = [("authorization", f"Bearer {self.tokens[role]}")]
+            metadata += [(USER_HEADER, acting_for)] if acting_for else []
             try:
                 if descriptor.client_streaming:
                     return list(channel.stream_stream(method, serialize, take)(iter([request]), metadata=metadata, timeout=SECONDS))

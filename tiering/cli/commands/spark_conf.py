@@ -18,7 +18,7 @@ from tiering.cli.spark.properties import (
     session_catalog_properties,
 )
 from tiering.cli.terminal.options import DEFAULT_URI, LakeJarsOption, UriOption
-from tiering.wire.channel import target
+from tiering.wire.channel import service_addresses
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +45,7 @@ def spark_conf(
 
     Example: lakeward spark-conf --uri 127.0.0.1:7707 --default-catalog --lake > fluss.conf
     """
-    target(uri)  # a wrong one is said here, not by each Spark
+    service_addresses(uri)  # a wrong one is said here, not by each Spark
     properties = catalog_properties(uri, jar or plugin_jar(), default_catalog) | access_properties(uri)
     if session_catalog:
         properties |= session_catalog_properties(uri)

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import structlog
 
+from tiering.access.client_access import TLS_CA, access_from_environment
 from tiering.cli.processes.forwarding import ForwardingServer
 from tiering.coordinator.memory.database.leader import Leader, LeaderLock
 from tiering.coordinator.memory.sql_store import SqlStore
@@ -72,6 +73,7 @@ class Standby:
             return None
         if self._refusal is not None:
             raise SetupError(self._refusal, hint=_SHARED_HINT)
+        check_leader_is_trusted(self._tls)
         server = ForwardingServer(host, port, self._tls)
         await server.start()
         try:
@@ -145,6 +147,15 @@ def refusal(is_embedded: bool, has_own_lake: bool, knows_by_certificate: bool) -
     if knows_by_certificate:
         return "another coordinator leads on the database of --state, and with --auth mtls a standby cannot pass on who calls"
     return None
+
+
+def check_leader_is_trusted(tls: ServerTls | None) -> None:
+    """Raises SetupError where a standby speaks TLS, and could pass no call on: nothing tells it who vouches for its leader."""
+    if tls is not None and not access_from_environment().is_encrypted:
+        raise SetupError(
+            "another coordinator leads on the database of --state, and this one, with TLS, does not know who vouches for its certificate",
+            hint=f"Put the file of who issued it into {TLS_CA} of each coordinator.",
+        )
 
 
 async def beat(store: SqlStore, lock: LeaderLock, leader: Callable[[], Leader], fenced: Callable[[Fenced], None]) -> None:

@@ -11,7 +11,7 @@ from tiering.cli.maven_jars import MavenJar
 from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, POSTGRESQL_JDBC, SQLITE_JDBC, jar_path
 from tiering.errors import InvalidArgument, SetupError
 from tiering.lake.catalog_properties import CATALOG_NAME, FILESYSTEM
-from tiering.wire.channel import target
+from tiering.wire.channel import service_addresses
 
 CATALOG = "fluss"
 LAKE_CATALOG = "lake"
@@ -60,8 +60,9 @@ def catalog_properties(uri: str, jar: Path, default: bool = False) -> dict[str, 
 def access_properties(uri: str) -> dict[str, str]:
     """What the catalog `fluss` shows the service, as files: those that this process names, else the token that is found by the uri."""
     access, prefix = access_from_environment(), f"spark.sql.catalog.{CATALOG}."
-    user_token = user_token_path(target(uri))
-    token_file = access.token_file or (user_token if user_token.is_file() else None)
+    addresses = service_addresses(uri)
+    user_token = user_token_path(addresses[0])  # that of one coordinator is worth nothing to its standby
+    token_file = access.token_file or (user_token if len(addresses) == 1 and user_token.is_file() else None)
     files = {"token-file": token_file, "tls.ca": access.tls_ca, "tls.cert": access.tls_cert, "tls.key": access.tls_key}
     return {prefix + name: str(file.absolute()) for name, file in files.items() if file is not None}
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import grpc
 import grpc.aio
 
+from tiering.access.acting_for import named_user, task_acts_for
 from tiering.access.audit import ANSWERED, FAILED, GIVEN_UP, REFUSED, AuditedCall, AuditTrail, task_belongs_to
 from tiering.access.grants import Access, Grants, task_may
 from tiering.access.identity import current_identity
@@ -23,6 +24,7 @@ from tiering.access.requirements import RPCS, On, Requirement
 from tiering.errors import AccessDenied, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
 from tiering.model.names import table_path
 from tiering.model.tables import TableInfo, TablePath
+from tiering.wire.request_bounds import informative
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 _Behaviour = Callable[[Any, _Context], Any]
@@ -65,7 +67,7 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
 
     def _answering(self, method: str, requirement: Requirement | None, behaviour: _Behaviour) -> _Behaviour:
         async def answer(request: Any, context: _Context) -> Any:
-            call, access = self._begun(method, request)
+            call, access = self._begun(method, request, context)
             try:
                 await self._check(method, requirement, access, request, call)
                 response = await behaviour(request, context)
@@ -81,7 +83,7 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
 
     def _streaming(self, method: str, requirement: Requirement | None, behaviour: _Behaviour) -> _Behaviour:
         async def stream(request: Any, context: _Context) -> AsyncGenerator[Any, None]:
-            call, access = self._begun(method, request)
+            call, access = self._begun(method, request, context)
             try:
                 await self._check(method, requirement, access, request, call)
                 async with aclosing(behaviour(request, context)) as items:
@@ -98,7 +100,7 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
 
     def _conversing(self, method: str, requirement: Requirement | None, behaviour: _Behaviour) -> _Behaviour:
         async def converse(requests: Any, context: _Context) -> AsyncGenerator[Any, None]:
-            call, access = self._begun(method, None)
+            call, access = self._begun(method, None, context)
             await self._check(method, requirement, access, None, call)
             async with aclosing(behaviour(requests, context)) as items:
                 async for item in items:
@@ -106,11 +108,13 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
 
         return converse
 
-    def _begun(self, method: str, request: Any) -> tuple[AuditedCall, Access]:
+    def _begun(self, method: str, request: Any, context: _Context) -> tuple[AuditedCall, Access]:
         identity = current_identity()
+        subject = task_acts_for(_user(request, context) if self._grants.has_policy else "")
         call = AuditedCall(self._trail, identity, _action(method, request))
         call.object, call.idempotency_key = _shown_object(request), _key(request)
-        access = self._grants.access_of(identity)
+        call.on_behalf_of = subject.principal if subject is not identity else None
+        access = self._grants.access_of(subject)
         task_belongs_to(call)
         task_may(access)
         return call, access
@@ -147,6 +151,12 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
 def _path(request: Any) -> TablePath:
     """Raises InvalidName."""
     return table_path(request.table_path.database_name, request.table_path.table_name)
+
+
+def _user(request: Any, context: _Context) -> str:
+    """Whom the call names as the user for whom it is made: in a header, or in a CALL itself, where a client from before it has the name."""
+    named = named_user(context.invocation_metadata() or ())
+    return named or ("" if request is None else informative(getattr(request, "caller", "")))
 
 
 def _ended(call: AuditedCall, access: Access, error: BaseException) -> None:

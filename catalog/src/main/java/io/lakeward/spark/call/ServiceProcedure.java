@@ -3,6 +3,7 @@ package io.lakeward.spark.call;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.service.Literals;
 import io.lakeward.spark.service.ServiceClient;
+import io.lakeward.spark.service.SparkUser;
 import io.lakeward.sys.rpc.v1.Argument;
 import io.lakeward.sys.rpc.v1.CallProcedureRequest;
 import io.lakeward.sys.rpc.v1.Literal;
@@ -105,12 +106,12 @@ public final class ServiceProcedure implements UnboundProcedure {
     return parameter.hasDefaultValue() ? parameter.getDefaultValue() : "NULL";
   }
 
-  private CallProcedureRequest request(InternalRow input) throws LakewardException {
+  private CallProcedureRequest request(String user, InternalRow input) throws LakewardException {
     CallProcedureRequest.Builder request =
         CallProcedureRequest.newBuilder()
             .setNamespace(procedure.getNamespace())
             .setName(procedure.getName())
-            .setCaller(SparkUser.current());
+            .setCaller(user);
     for (int i = 0; i < types.size(); i++) {
       Argument.Builder argument =
           Argument.newBuilder().setName(procedure.getParameters(i).getName());
@@ -174,7 +175,8 @@ public final class ServiceProcedure implements UnboundProcedure {
     @Override
     public Iterator<Scan> call(InternalRow input) {
       try {
-        return List.<Scan>of(service.callProcedure(request(input))).iterator();
+        String user = SparkUser.current();
+        return List.<Scan>of(service.callProcedure(user, request(user, input))).iterator();
       } catch (LakewardException error) {
         throw error.unchecked();
       }

@@ -26,12 +26,12 @@ final class DataTables {
   }
 
   /**
-   * The table with the newest version of its lake copy. A table whose rows cannot be read is
-   * described all the same. An unknown table is the error TABLE_OR_VIEW_NOT_FOUND. {@code
-   * namespace} is written as it is spelled.
+   * The table with the newest version of its lake copy, as {@code user} may know of it. A table
+   * whose rows cannot be read is described all the same. An unknown table is the error
+   * TABLE_OR_VIEW_NOT_FOUND. {@code namespace} is written as it is spelled.
    */
-  Table newest(String namespace, String name) throws LakewardException {
-    DescribeTableResponse described = service.describeTable(namespace, name);
+  Table newest(String user, String namespace, String name) throws LakewardException {
+    DescribeTableResponse described = service.describeTable(user, namespace, name);
     String fullName = fullName(namespace, described);
     StructType source = source(fullName, described);
     try {
@@ -45,8 +45,9 @@ final class DataTables {
   }
 
   /** The table with that version of its lake copy; throws LakewardException if it is unreadable. */
-  Table past(String namespace, String name, LakeCatalog.Version version) throws LakewardException {
-    DescribeTableResponse described = service.describeTable(namespace, name);
+  Table past(String user, String namespace, String name, LakeCatalog.Version version)
+      throws LakewardException {
+    DescribeTableResponse described = service.describeTable(user, namespace, name);
     String fullName = fullName(namespace, described);
     StructType source = source(fullName, described);
     try {

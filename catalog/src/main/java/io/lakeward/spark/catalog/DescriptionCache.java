@@ -4,17 +4,18 @@ import io.lakeward.spark.error.LakewardException;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 
 /**
- * The service's description, at most one second old. It is fetched again when a name is not in it,
- * so that a new table is visible at once. Thread-safe.
+ * The service's description as it shows it to the user of the statement, at most one second old. It
+ * is fetched again when a name is not in it, so that a new table is visible at once. Thread-safe.
  */
 final class DescriptionCache {
 
-  /** Fetches a description. */
+  /** Fetches the description for a user. */
   @FunctionalInterface
   interface Source {
-    ServiceDescription fetch() throws LakewardException;
+    ServiceDescription fetch(String user) throws LakewardException;
   }
 
   /** Looks something up in a description. */
@@ -26,39 +27,70 @@ final class DescriptionCache {
   private static final long MAX_AGE_NANOS = Duration.ofSeconds(1).toNanos();
 
   private final Source source;
+  private final Supplier<String> users;
   private final LongSupplier nanoTime;
-  private ServiceDescription cached;
-  private long fetchedAt;
+  private final PerUser<Entry> entries = new PerUser<>();
 
-  DescriptionCache(Source source, LongSupplier nanoTime) {
+  /** {@code users}: who runs the statement. */
+  DescriptionCache(Source source, Supplier<String> users, LongSupplier nanoTime) {
     this.source = source;
+    this.users = users;
     this.nanoTime = nanoTime;
   }
 
-  synchronized ServiceDescription get() throws LakewardException {
-    return isFresh() ? cached : fetch();
+  ServiceDescription get() throws LakewardException {
+    return entry().get();
   }
 
   /** The result of {@code lookUp} in a description that is not older than a miss. */
-  synchronized <T> Optional<T> find(LookUp<T> lookUp) throws LakewardException {
-    boolean mayBeOld = isFresh();
-    Optional<T> match = lookUp.in(get());
-    return match.isPresent() || !mayBeOld ? match : lookUp.in(fetch());
+  <T> Optional<T> find(LookUp<T> lookUp) throws LakewardException {
+    return entry().find(lookUp);
   }
 
-  /** Drops the cached description; the next look-up fetches. */
-  synchronized void forget() {
-    cached = null;
+  /** Drops the cached descriptions; the next look-up fetches. */
+  void forget() {
+    synchronized (entries) {
+      entries.clear();
+    }
   }
 
-  private boolean isFresh() {
-    return cached != null && nanoTime.getAsLong() - fetchedAt < MAX_AGE_NANOS;
+  private Entry entry() {
+    String user = users.get();
+    synchronized (entries) {
+      return entries.of(user, () -> new Entry(user));
+    }
   }
 
-  private ServiceDescription fetch() throws LakewardException {
-    long startedAt = nanoTime.getAsLong();
-    cached = source.fetch();
-    fetchedAt = startedAt;
-    return cached;
+  /** The description of one user; the others do not wait while it is fetched. */
+  private final class Entry {
+
+    private final String user;
+    private ServiceDescription cached;
+    private long fetchedAt;
+
+    Entry(String user) {
+      this.user = user;
+    }
+
+    synchronized ServiceDescription get() throws LakewardException {
+      return isFresh() ? cached : fetch();
+    }
+
+    synchronized <T> Optional<T> find(LookUp<T> lookUp) throws LakewardException {
+      boolean mayBeOld = isFresh();
+      Optional<T> match = lookUp.in(get());
+      return match.isPresent() || !mayBeOld ? match : lookUp.in(fetch());
+    }
+
+    private boolean isFresh() {
+      return cached != null && nanoTime.getAsLong() - fetchedAt < MAX_AGE_NANOS;
+    }
+
+    private ServiceDescription fetch() throws LakewardException {
+      long startedAt = nanoTime.getAsLong();
+      cached = source.fetch(user);
+      fetchedAt = startedAt;
+      return cached;
+    }
   }
 }

@@ -9,13 +9,13 @@ import io.lakeward.spark.scan.SessionRules;
 import io.lakeward.spark.service.ArrowRows;
 import io.lakeward.spark.service.CatalogOptions;
 import io.lakeward.spark.service.ServiceClient;
+import io.lakeward.spark.service.SparkUser;
 import io.lakeward.sys.rpc.v1.ReadTableRequest;
 import io.lakeward.sys.rpc.v1.SystemTable;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ConcurrentMap;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.classic.SparkSession;
@@ -40,10 +40,13 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   private ServiceClient service;
   private NameResolver resolver;
   private DataTables dataTables;
-  private volatile SystemTables systemTables = new SystemTables("", new ConcurrentHashMap<>());
+  private final PerUser<SystemTables> systemTables = new PerUser<>();
 
-  /** The system tables loaded so far of the description with that token. */
-  private record SystemTables(String token, ConcurrentMap<Identifier, Table> tables) {}
+  /** The system tables that a user has loaded so far of the description with that token. */
+  private static final class SystemTables {
+    private String token = "";
+    private final Map<Identifier, Table> tables = new HashMap<>();
+  }
 
   @Override
   public void initialize(String name, CaseInsensitiveStringMap options) {
@@ -66,7 +69,9 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
         new NameResolver(
             name,
             new DescriptionCache(
-                () -> new ServiceDescription(service.describe()), System::nanoTime));
+                user -> new ServiceDescription(service.describe(user)),
+                SparkUser::current,
+                System::nanoTime));
   }
 
   @Override
@@ -136,7 +141,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
             return new Identifier[0];
           }
           String database = resolver.namespace(namespace);
-          return service.listTables(database).stream()
+          return service.listTables(SparkUser.current(), database).stream()
               .map(table -> Identifier.of(new String[] {database}, table))
               .toArray(Identifier[]::new);
         });
@@ -156,7 +161,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
           String namespace = tableNamespace(ident);
           return resolver.isSystem(namespace)
               ? virtualTable(resolver.table(namespace, ident.name()))
-              : dataTables.newest(namespace, ident.name());
+              : dataTables.newest(SparkUser.current(), namespace, ident.name());
         });
   }
 
@@ -181,7 +186,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
             if (resolver.isSystem(namespace)) {
               resolver.table(namespace, ident.name());
             } else {
-              service.describeTable(namespace, ident.name());
+              service.describeTable(SparkUser.current(), namespace, ident.name());
             }
             return true;
           } catch (LakewardException error) {
@@ -234,7 +239,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
                 "the system table %s.%s.%s shows the present: read it without AS OF"
                     .formatted(name, namespace, ident.name()));
           }
-          return dataTables.past(namespace, ident.name(), version);
+          return dataTables.past(SparkUser.current(), namespace, ident.name(), version);
         });
   }
 
@@ -243,28 +248,32 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   }
 
   /**
-   * The table as loaded before, while the service describes the same: Spark loads it for every
-   * statement.
+   * The table as this user loaded it before, while the service describes the same: Spark loads it
+   * for every statement. Of another user it is another table, also to Spark's own cache of results.
    */
   private Table virtualTable(NameResolver.DescribedTable described) throws LakewardException {
     // Installed while Spark analyses: when it optimises, it has collected its rules already.
     SessionRules.install();
-    SystemTables known = systemTables;
-    if (!known.token().equals(described.token())) {
-      known = new SystemTables(described.token(), new ConcurrentHashMap<>());
-      systemTables = known;
-    }
+    String user = SparkUser.current();
     Identifier key =
         Identifier.of(new String[] {described.table().getNamespace()}, described.table().getName());
-    Table table = known.tables().get(key);
-    if (table == null) {
-      table = newTable(described);
-      known.tables().put(key, table);
+    synchronized (systemTables) {
+      SystemTables known = systemTables.of(user, SystemTables::new);
+      if (!known.token.equals(described.token())) {
+        known.token = described.token();
+        known.tables.clear();
+      }
+      Table table = known.tables.get(key);
+      if (table == null) {
+        table = newTable(user, described);
+        known.tables.put(key, table);
+      }
+      return table;
     }
-    return table;
   }
 
-  private Table newTable(NameResolver.DescribedTable described) throws LakewardException {
+  private Table newTable(String user, NameResolver.DescribedTable described)
+      throws LakewardException {
     SystemTable table = described.table();
     String fullName = String.join(".", name, table.getNamespace(), table.getName());
     ReadTableRequest request =
@@ -278,12 +287,18 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
             .build();
     StructType schema = ArrowRows.schema(fullName, table.getSchema().toByteArray());
     return new VirtualTable(
-        fullName, table.getComment(), schema, this::beginRead, request, described.capabilities());
+        fullName,
+        table.getComment(),
+        schema,
+        (read, columns) -> beginRead(user, read, columns),
+        request,
+        described.capabilities());
   }
 
-  private RowSource.PendingRows beginRead(ReadTableRequest request, StructType schema) {
+  private RowSource.PendingRows beginRead(
+      String user, ReadTableRequest request, StructType schema) {
     BackgroundRead<InternalRow[]> read =
-        BackgroundRead.begin(() -> service.readTable(request, schema));
+        BackgroundRead.begin(() -> service.readTable(user, request, schema));
     return () -> {
       try {
         return read.await();

@@ -5,6 +5,7 @@ import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
 import io.grpc.TlsChannelCredentials;
 import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
+import io.grpc.netty.shaded.io.netty.channel.ChannelOption;
 import io.lakeward.spark.error.LakewardException;
 import java.io.IOException;
 import java.util.concurrent.ConcurrentHashMap;
@@ -28,6 +29,9 @@ public final class ServiceChannels {
 
   private static final long KEEP_ALIVE_TIMEOUT_SECONDS = 10;
 
+  /** A machine that does not answer at all leaves time for the next address. */
+  private static final int CONNECT_TIMEOUT_MILLIS = 5_000;
+
   private static final int MAX_MESSAGE_BYTES = 4 << 20;
   private static final int MAX_METADATA_BYTES = 8 << 10;
 
@@ -35,7 +39,10 @@ public final class ServiceChannels {
 
   private ServiceChannels() {}
 
-  /** The channel to {@code host:port}; throws LakewardException for files that are no PEM. */
+  /**
+   * The channel to {@code host:port}, or to several with commas between them; throws
+   * LakewardException for files that are no PEM.
+   */
   public static ManagedChannel get(String target, ClientAccess access) throws LakewardException {
     Key key = new Key(target, access);
     ManagedChannel known = CHANNELS.get(key);
@@ -47,10 +54,9 @@ public final class ServiceChannels {
   }
 
   private static ManagedChannel open(Key key, ChannelCredentials credentials) {
-    // An address in brackets is no path of a URI; a name without a scheme might be taken for one.
-    String target = key.target().startsWith("[") ? key.target() : "dns:///" + key.target();
-    return NettyChannelBuilder.forTarget(target, credentials)
+    return NettyChannelBuilder.forTarget(target(key.target()), credentials)
         .intercept(new TokenHeader(key.access().tokenPath(key.target(), System.getenv())))
+        .withOption(ChannelOption.CONNECT_TIMEOUT_MILLIS, CONNECT_TIMEOUT_MILLIS)
         .disableServiceConfigLookUp()
         // Messages are only handed to the blocking call that waits: no other thread is needed.
         .directExecutor()
@@ -61,6 +67,14 @@ public final class ServiceChannels {
         .keepAliveTime(KEEP_ALIVE_SECONDS, TimeUnit.SECONDS)
         .keepAliveTimeout(KEEP_ALIVE_TIMEOUT_SECONDS, TimeUnit.SECONDS)
         .build();
+  }
+
+  private static String target(String addresses) {
+    if (addresses.contains(",")) {
+      return AddressList.target(addresses);
+    }
+    // An address in brackets is no path of a URI; a name without a scheme might be taken for one.
+    return addresses.startsWith("[") ? addresses : "dns:///" + addresses;
   }
 
   private static ChannelCredentials credentials(ClientAccess access) throws LakewardException {

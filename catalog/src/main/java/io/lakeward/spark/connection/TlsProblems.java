@@ -28,7 +28,9 @@ public final class TlsProblems {
       }
     }
     boolean isClosed = String.valueOf(status.getDescription()).contains("Network closed");
-    return isClosed && !access.isEncrypted() && speaksTls(target)
+    return isClosed
+            && !access.isEncrypted()
+            && AddressList.split(target).stream().anyMatch(TlsProblems::speaksTls)
         ? Optional.of("it speaks TLS, and this Spark does not; set " + option + "tls.ca")
         : Optional.empty();
   }
@@ -37,10 +39,9 @@ public final class TlsProblems {
    * Whether a handshake of TLS is answered. Its certificate does not matter: nothing is sent, and
    * only a peer that speaks TLS shows one.
    */
-  private static boolean speaksTls(String target) {
-    int colon = target.lastIndexOf(':');
-    String host = target.substring(0, colon).replace("[", "").replace("]", "");
-    int port = Integer.parseInt(target.substring(colon + 1));
+  private static boolean speaksTls(String address) {
+    String host = AddressList.host(address);
+    int port = AddressList.port(address);
     try (Socket plain = new Socket()) {
       plain.connect(new InetSocketAddress(host, port), PROBE_MILLIS);
       plain.setSoTimeout(PROBE_MILLIS);

@@ -3,6 +3,8 @@ package io.lakeward.spark.service;
 import io.lakeward.spark.connection.ClientAccess;
 import io.lakeward.spark.error.LakewardException;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
@@ -12,7 +14,7 @@ import java.util.regex.Pattern;
 /**
  * The options under {@code spark.sql.catalog.<name>.}; those not named here are ignored.
  *
- * @param target {@code host:port} of the service
+ * @param target {@code host:port} of the service; of several coordinators, with commas between them
  * @param timeout how long a read may take; a CALL has no such limit
  * @param retryTimeout how long a running CALL waits for a service that went away
  * @param lake name of the Spark catalog with the lake's tables; without it data tables are
@@ -28,7 +30,10 @@ public record CatalogOptions(
     ReadLimits limits,
     ClientAccess access) {
 
-  /** Required. The Lakeward service: {@code host:port}; without a port it is 7707. */
+  /**
+   * Required. The Lakeward service: {@code host:port}; without a port it is 7707. Of a service with
+   * a standby both, {@code a:7707,b:7707}: the first that can be connected to is used.
+   */
   public static final String URI = "uri";
 
   /** How long a SELECT, SHOW or DESCRIBE waits for the service. A CALL says itself how long. */
@@ -146,20 +151,39 @@ public record CatalogOptions(
   }
 
   private static String target(String option, String uri) throws LakewardException {
+    List<String> addresses = new ArrayList<>();
+    for (String address : uri.split(",", -1)) {
+      addresses.add(
+          address(address.trim())
+              .orElseThrow(
+                  () ->
+                      new LakewardException(
+                          "the option "
+                              + option
+                              + " is '"
+                              + uri
+                              + "': write it as host:port or lakeward://host:port, such as"
+                              + " 127.0.0.1:"
+                              + DEFAULT_PORT
+                              + "; several with commas between them")));
+    }
+    return String.join(",", addresses);
+  }
+
+  private static Optional<String> address(String uri) {
     Matcher matcher = SERVICE_URI.matcher(uri);
     if (matcher.matches()) {
       int port = matcher.group(2) == null ? DEFAULT_PORT : Integer.parseInt(matcher.group(2));
       if (port > 0 && port <= 0xFFFF) {
-        return matcher.group(1) + ":" + port;
+        return Optional.of(matcher.group(1) + ":" + port);
       }
     }
-    throw new LakewardException(
-        "the option "
-            + option
-            + " is '"
-            + uri
-            + "': write it as host:port or lakeward://host:port, such as 127.0.0.1:"
-            + DEFAULT_PORT);
+    return Optional.empty();
+  }
+
+  /** Whether several coordinators are named, of which one leads. */
+  boolean hasStandby() {
+    return target.contains(",");
   }
 
   private static Duration duration(String option, String text) throws LakewardException {

@@ -4,7 +4,9 @@ import com.google.protobuf.ByteString;
 import io.grpc.ConnectivityState;
 import io.grpc.Context;
 import io.grpc.ManagedChannel;
+import io.grpc.Metadata;
 import io.grpc.StatusRuntimeException;
+import io.grpc.stub.MetadataUtils;
 import io.lakeward.spark.connection.ServiceChannels;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.sys.rpc.v1.CallProcedureRequest;
@@ -19,6 +21,8 @@ import io.lakeward.sys.rpc.v1.ReadTableRequest;
 import io.lakeward.sys.rpc.v1.ReadTableResponse;
 import io.lakeward.sys.rpc.v1.SysCatalogGrpc;
 import io.lakeward.sys.rpc.v1.SysCatalogGrpc.SysCatalogBlockingStub;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
@@ -30,13 +34,22 @@ import org.slf4j.LoggerFactory;
 /**
  * The client of the service. Thread-safe. Every method throws LakewardException if its call fails.
  *
- * <p>Reads have the catalog's deadline and are sent twice if the connection turns out to be dead. A
- * CALL has no deadline; it is sent again, under the same idempotency key, while a service that went
- * away may come back.
+ * <p>Each call names the user for whom it is made; the service believes it of those who may act for
+ * their users. Reads have the catalog's deadline and are sent twice if the connection turns out to
+ * be dead; where a standby is named, until it has had the time to take over. A CALL has no
+ * deadline; it is sent again, under the same idempotency key, while a service that went away may
+ * come back.
  */
 public final class ServiceClient {
 
   private static final Logger LOG = LoggerFactory.getLogger(ServiceClient.class);
+
+  /** The header with the user for whom a call is made (tiering/access/acting_for.py). */
+  private static final Metadata.Key<byte[]> USER =
+      Metadata.Key.of("lakeward-user-bin", Metadata.BINARY_BYTE_MARSHALLER);
+
+  /** A standby leads within 5 seconds of its leader's end, 10 if that only hangs. */
+  private static final Duration TAKE_OVER = Duration.ofSeconds(15);
 
   /** One call of the service. Throws StatusRuntimeException if it fails. */
   @FunctionalInterface
@@ -47,30 +60,38 @@ public final class ServiceClient {
   private final CatalogOptions options;
   private final ServiceErrors errors;
   private final ManagedChannel channel;
+  private final Duration takeOver;
 
   public ServiceClient(String catalog, CatalogOptions options) throws LakewardException {
+    this(catalog, options, TAKE_OVER);
+  }
+
+  /** {@code takeOver}: how long a read waits for one of several coordinators to lead. */
+  ServiceClient(String catalog, CatalogOptions options, Duration takeOver)
+      throws LakewardException {
+    this.takeOver = takeOver;
     this.options = options;
     this.errors = new ServiceErrors(catalog, options);
     this.channel = ServiceChannels.get(options.target(), options.access());
   }
 
-  /** The address of the service, {@code host:port}. */
+  /** The address of the service, {@code host:port}; several with commas between them. */
   public String target() {
     return options.target();
   }
 
   /** All namespaces, system tables and procedures. */
-  public DescribeResponse describe() throws LakewardException {
-    return read(stub -> stub.describe(DescribeRequest.getDefaultInstance()));
+  public DescribeResponse describe(String user) throws LakewardException {
+    return read(user, stub -> stub.describe(DescribeRequest.getDefaultInstance()));
   }
 
   /** Names of all tables of a namespace. */
-  public List<String> listTables(String namespace) throws LakewardException {
+  public List<String> listTables(String user, String namespace) throws LakewardException {
     TableListing names = new TableListing(options.limits());
     ListTablesRequest request = ListTablesRequest.newBuilder().setNamespace(namespace).build();
     do {
       ListTablesRequest page = request;
-      ListTablesResponse response = read(stub -> stub.listTables(page));
+      ListTablesResponse response = read(user, stub -> stub.listTables(page));
       names.add(response.getTableNamesList(), response.getNextPageToken());
       request = page.toBuilder().setPageToken(response.getNextPageToken()).build();
     } while (!request.getPageToken().isEmpty());
@@ -78,20 +99,22 @@ public final class ServiceClient {
   }
 
   /** One data table; an unknown one is TABLE_OR_VIEW_NOT_FOUND. */
-  public DescribeTableResponse describeTable(String namespace, String name)
+  public DescribeTableResponse describeTable(String user, String namespace, String name)
       throws LakewardException {
     DescribeTableRequest request =
         DescribeTableRequest.newBuilder().setNamespace(namespace).setName(name).build();
     return read(
+        user,
         stub -> stub.describeTable(request),
         error -> errors.translate(error, namespace + "." + name));
   }
 
   /** The rows of a system table; {@code schema} has the columns the statement was planned with. */
-  public InternalRow[] readTable(ReadTableRequest request, StructType schema)
+  public InternalRow[] readTable(String user, ReadTableRequest request, StructType schema)
       throws LakewardException {
     RowsScan scan =
         read(
+            user,
             stub ->
                 ArrowRows.read(
                     new PieceStream<>(stub.readTable(request), ReadTableResponse::getArrow),
@@ -109,7 +132,8 @@ public final class ServiceClient {
   }
 
   /** Executes a procedure and waits for its result. */
-  public RowsScan callProcedure(CallProcedureRequest request) throws LakewardException {
+  public RowsScan callProcedure(String user, CallProcedureRequest request)
+      throws LakewardException {
     RetryBackoff backoff =
         new RetryBackoff(options.retryTimeout(), System::nanoTime, Thread::sleep);
     ProgressLog progress = new ProgressLog(LOG, request.getNamespace() + "." + request.getName());
@@ -122,7 +146,7 @@ public final class ServiceClient {
                         stub.callProcedure(request), step -> received(step, backoff, progress)),
                     new StructType(),
                     options.limits()),
-            connected());
+            connected(user));
       } catch (StatusRuntimeException error) {
         if (!ServiceErrors.isUnreachable(error)) {
           throw errors.translate(error);
@@ -147,23 +171,26 @@ public final class ServiceClient {
     return step.getArrow();
   }
 
-  private <T> T read(Rpc<T> rpc) throws LakewardException {
-    return read(rpc, errors::translate);
+  private <T> T read(String user, Rpc<T> rpc) throws LakewardException {
+    return read(user, rpc, errors::translate);
   }
 
-  private <T> T read(Rpc<T> rpc, Function<StatusRuntimeException, LakewardException> translate)
+  private <T> T read(
+      String user, Rpc<T> rpc, Function<StatusRuntimeException, LakewardException> translate)
       throws LakewardException {
-    try {
-      return attempt(rpc, limited());
-    } catch (StatusRuntimeException first) {
-      if (!ServiceErrors.isUnreachable(first)) {
-        throw translate.apply(first);
+    RetryBackoff backoff = new RetryBackoff(takeOver, System::nanoTime, Thread::sleep);
+    for (int failures = 1; ; failures++) {
+      try {
+        return attempt(rpc, limited(user));
+      } catch (StatusRuntimeException error) {
+        boolean again =
+            failures == 1
+                ? ServiceErrors.isUnreachable(error)
+                : options.hasStandby() && errors.mayComeBack(error) && backoff.pause();
+        if (!again) {
+          throw translate.apply(error);
+        }
       }
-    }
-    try {
-      return attempt(rpc, limited());
-    } catch (StatusRuntimeException second) {
-      throw translate.apply(second);
     }
   }
 
@@ -179,15 +206,21 @@ public final class ServiceClient {
     }
   }
 
-  private SysCatalogBlockingStub limited() {
-    return connected().withDeadlineAfter(options.timeout().toMillis(), TimeUnit.MILLISECONDS);
+  private SysCatalogBlockingStub limited(String user) {
+    return connected(user).withDeadlineAfter(options.timeout().toMillis(), TimeUnit.MILLISECONDS);
   }
 
   /** A stub that connects at once, even when the last attempt failed a moment ago. */
-  private SysCatalogBlockingStub connected() {
+  private SysCatalogBlockingStub connected(String user) {
     if (channel.getState(false) == ConnectivityState.TRANSIENT_FAILURE) {
       channel.enterIdle();
     }
-    return SysCatalogGrpc.newBlockingStub(channel);
+    SysCatalogBlockingStub stub = SysCatalogGrpc.newBlockingStub(channel);
+    if (user.isEmpty()) {
+      return stub;
+    }
+    Metadata headers = new Metadata();
+    headers.put(USER, user.getBytes(StandardCharsets.UTF_8));
+    return stub.withInterceptors(MetadataUtils.newAttachHeadersInterceptor(headers));
   }
 }

@@ -22,6 +22,9 @@ final class ServiceErrors {
   private static final Metadata.Key<byte[]> DETAILS =
       Metadata.Key.of("lakeward-error-bin", Metadata.BINARY_BYTE_MARSHALLER);
 
+  /** The class of what a standby says without a leader (tiering/cli/processes/forwarding.py). */
+  private static final String NO_LEADER = "ServiceUnreachable";
+
   private final String catalog;
   private final String target;
   private final Duration timeout;
@@ -34,9 +37,21 @@ final class ServiceErrors {
     this.access = options.access();
   }
 
-  /** Whether no service answered, so that the same call may be sent again. */
+  /**
+   * Whether no service answered, so that the same call may be sent again. A standby answers, and
+   * says so itself while none leads.
+   */
   static boolean isUnreachable(StatusRuntimeException error) {
-    return error.getStatus().getCode() == Status.Code.UNAVAILABLE && details(error).isEmpty();
+    return error.getStatus().getCode() == Status.Code.UNAVAILABLE
+        && details(error).map(details -> details.getErrorClass().equals(NO_LEADER)).orElse(true);
+  }
+
+  /**
+   * Whether a service that did not answer may do so in a moment. One with which no safe connection
+   * can be made will not.
+   */
+  boolean mayComeBack(StatusRuntimeException error) {
+    return isUnreachable(error) && TlsProblems.of(error.getStatus(), "", target, access).isEmpty();
   }
 
   /** The error to show for a failed call. */

@@ -15,14 +15,19 @@ class DescriptionCacheTest {
   private long now;
   private int fetched;
   private String namespace = "old";
+  private String user = "ann";
 
   private final DescriptionCache cache =
       new DescriptionCache(
-          () -> {
+          asking -> {
             fetched++;
             return new ServiceDescription(
-                DescribeResponse.newBuilder().addNamespaces(namespace).build());
+                DescribeResponse.newBuilder()
+                    .addNamespaces(namespace)
+                    .addNamespaces("of_" + asking)
+                    .build());
           },
+          () -> user,
           () -> now);
 
   private Optional<String> find(String name) throws LakewardException {
@@ -66,6 +71,18 @@ class DescriptionCacheTest {
     cache.get();
     cache.forget();
     cache.get();
+    assertEquals(2, fetched);
+  }
+
+  @Test
+  void whatOneUserIsShownIsForNobodyElse() throws LakewardException {
+    assertEquals(Optional.of("of_ann"), find("of_ann"));
+    user = "bob";
+    assertTrue(find("of_ann").isEmpty());
+    assertEquals(Optional.of("of_bob"), find("of_bob"));
+    assertEquals(2, fetched);
+    user = "ann";
+    assertEquals(Optional.of("of_ann"), find("of_ann"));
     assertEquals(2, fetched);
   }
 

@@ -18,7 +18,9 @@ class NameResolverTest {
     DescribeResponse response =
         DescribeResponse.newBuilder().addAllNamespaces(List.of(namespaces)).build();
     return new NameResolver(
-        "fluss", new DescriptionCache(() -> new ServiceDescription(response), System::nanoTime));
+        "fluss",
+        new DescriptionCache(
+            user -> new ServiceDescription(response), () -> "ann", System::nanoTime));
   }
 
   @Test

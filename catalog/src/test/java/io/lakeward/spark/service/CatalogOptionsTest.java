@@ -29,14 +29,18 @@ class CatalogOptionsTest {
     "lakeward://localhost, localhost:7707",
     "' lakeward://a.b-c:9/ ', a.b-c:9",
     "127.0.0.1:1234, 127.0.0.1:1234",
-    "[::1]:1234, [::1]:1234"
+    "[::1]:1234, [::1]:1234",
+    "'a:1, lakeward://b,[::1]:2/', 'a:1,b:7707,[::1]:2'"
   })
   void aUriIsHostAndPort(String uri, String target) throws LakewardException {
     assertEquals(target, parse(Map.of("uri", uri)).target());
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"http://a:1", "a:0", "a:65536", "a:b", "a b", "::1:5", "a:1/path"})
+  @ValueSource(
+      strings = {
+        "http://a:1", "a:0", "a:65536", "a:b", "a b", "::1:5", "a:1/path", "a:1,", "a:1,,b:2"
+      })
   void anotherUriIsRefusedByName(String uri) {
     LakewardException error =
         assertThrows(LakewardException.class, () -> parse(Map.of("uri", uri)));

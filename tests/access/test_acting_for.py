@@ -1,0 +1,109 @@
+"""A service that acts for its users: what it reads and calls is what they may see and do, and without the right nobody believes a name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from support.services.guarded_service import GuardedService, guarded_service
+from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from tiering.errors import AccessDenied, InvalidArgument, UnknownDatabase, UnknownTable
+from tiering.model.tables import TablePath
+
+UNKNOWN = (UnknownDatabase, UnknownTable)
+SYS = "/sys_tables.rpc.v1.SysCatalog"
+ORDERS, SALARIES, LOGS = TablePath("sales", "orders"), TablePath("hr", "salaries"), TablePath("plain", "logs")
+POLICIES = """
+permit (principal == User::"ann", action in Action::"operate", resource in Database::"sales");
+permit (principal == User::"bob", action in Action::"read", resource in Database::"hr");
+permit (principal == User::"spark", action == Action::"IMPERSONATE", resource == Service::"lakeward");
+permit (principal == User::"spark", action in Action::"read", resource in Database::"plain");
+permit (principal == User::"etl", action in Action::"read", resource in Database::"plain");
+"""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedService]:
+    roles: dict[str, tuple[str, ...]] = {"spark": (), "etl": (), "ann": ()}
+    with guarded_service(tmp_path_factory.mktemp("service"), POLICIES, roles) as running:
+        for path in (ORDERS, SALARIES, LOGS):
+            running.ensure_table(path)
+        yield running
+
+
+def databases(service: GuardedService, role: str, user: str) -> set[str]:
+    """By Describe and by the rows of a system table, which agree."""
+    (description,) = service.call(f"{SYS}/Describe", role, user.encode())
+    pieces = service.call(f"{SYS}/ReadTable", role, user.encode(), namespace="sys", name="lake_tiering_status", columns=["database_name"])
+    rows = pa.ipc.open_stream(b"".join(piece.arrow for piece in pieces)).read_all()
+    named = set(description.namespaces) - {"sys"}
+    assert set(rows.column(0).to_pylist()) == named
+    return named
+
+
+def test_reads_are_filtered_by_the_grants_of_the_user(service: GuardedService) -> None:
+    assert databases(service, "spark", "ann") == {"sales"}
+    assert databases(service, "spark", "bob") == {"hr"}
+    assert databases(service, "spark", "ann") == {"sales"}
+    assert databases(service, "spark", "nobody known") == set()
+    assert databases(service, "spark", "") == {"plain"}
+    assert databases(service, "spark", "spark") == {"plain"}
+
+
+def test_data_tables_are_those_of_the_user(service: GuardedService) -> None:
+    (page,) = service.call(f"{SYS}/ListTables", "spark", b"bob", namespace="hr")
+    assert list(page.table_names) == ["salaries"]
+    (described,) = service.call(f"{SYS}/DescribeTable", "spark", b"bob", namespace="hr", name="salaries")
+    assert described.name == "salaries"
+    with pytest.raises(UnknownDatabase) as unknown:
+        service.call(f"{SYS}/ListTables", "spark", b"ann", namespace="hr")
+    assert "hr" not in unknown.value.hint
+    with pytest.raises(UNKNOWN):
+        service.call(f"{SYS}/DescribeTable", "spark", b"ann", namespace="hr", name="salaries")
+
+
+def test_without_the_right_the_name_is_not_believed(service: GuardedService) -> None:
+    assert databases(service, "etl", "ann") == databases(service, "etl", "bob") == {"plain"}
+    assert databases(service, "ann", "bob") == {"sales"}
+
+
+@pytest.mark.parametrize("user", [b"\xff\xfe", b"   ", b"ann\nbob", b"a" * 2_000])
+def test_a_header_that_names_nobody_is_refused(service: GuardedService, user: bytes) -> None:
+    """Answered as the service's own, the call would show what the service may see."""
+    with pytest.raises(InvalidArgument, match="lakeward-user-bin names no user"):
+        service.call(f"{SYS}/Describe", "spark", user)
+
+
+def call(service: GuardedService, name: str, table: TablePath, user: str, caller: str) -> list[Any]:
+    argument = pb.Argument(name="table", value=pb.Literal(text=str(table)))
+    return service.call(f"{SYS}/CallProcedure", "spark", user.encode(), namespace="sys", name=name, arguments=[argument], caller=caller)
+
+
+@pytest.mark.parametrize("user", ["ann", ""])
+def test_calls_are_the_users_by_the_header_and_from_older_plugins_by_the_message(service: GuardedService, user: str) -> None:
+    call(service, "pause_tiering", ORDERS, user, "ann")
+    [status] = service.running.coordinator.view().table_statuses("sales", "orders")
+    assert status.paused_by == "ann"
+    call(service, "resume_tiering", ORDERS, user, "ann")
+    with pytest.raises(UNKNOWN) as unknown:
+        call(service, "pause_tiering", SALARIES, user, "ann")
+    assert "salaries" not in unknown.value.hint
+
+
+def test_the_header_goes_before_the_message(service: GuardedService) -> None:
+    with pytest.raises(UNKNOWN):
+        call(service, "pause_tiering", ORDERS, "bob", "ann")
+    with pytest.raises(AccessDenied, match="bob lacks OPERATE"):
+        call(service, "pause_tiering", SALARIES, "bob", "ann")
+
+
+def test_a_refused_read_says_in_the_audit_for_whom_it_was(service: GuardedService) -> None:
+    with pytest.raises(UNKNOWN):
+        service.call(f"{SYS}/DescribeTable", "spark", b"carl", namespace="hr", name="salaries")
+    lines = [json.loads(line) for line in (service.data / "audit.jsonl").read_text().splitlines()]
+    refused = [line for line in lines if line["on_behalf_of"] == "carl"]
+    assert [(line["principal"], line["allowed"], line["outcome"]) for line in refused] == [("spark", False, "REFUSED")]

@@ -1,0 +1,136 @@
+"""A Thrift server whose users share one session, and a Connect server: each user sees what the policies let them, and nobody else's."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from support.running.cluster_of_processes import Deployment
+from support.running.processes import Process, wait_for
+from support.services.client_statements import Answer, Rows
+from support.services.sql_clients import COMMANDS, ask_beeline, ask_python
+from tiering.access.client_access import USER_FOLDER
+from tiering.access.tokens import add_token, new_token
+from tiering.cli.commands.token import tokens_path
+from tiering.cli.spark.conf_files import as_properties_file
+from tiering.cli.spark.properties import catalog_properties, plugin_jar
+from tiering.model.tables import TablePath
+
+ORDERS, SALARIES = TablePath("sales", "orders"), TablePath("hr", "salaries")
+SERVER_SECONDS = 400
+POLICIES = """
+permit (principal == User::"ann", action in Action::"read", resource in Database::"sales");
+permit (principal == User::"bob", action in Action::"read", resource in Database::"hr");
+permit (principal == User::"spark", action == Action::"IMPERSONATE", resource == Service::"lakeward");
+"""
+STATEMENTS = (
+    "SHOW NAMESPACES IN fluss",
+    "SELECT database_name, table_name FROM fluss.sys.lake_tiering_status",
+    "SHOW TABLES IN fluss.hr",
+    "DESCRIBE fluss.sales.orders",
+)
+SMALL = {
+    "spark.master": "local[2]",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.sql.hive.thriftServer.singleSession": "true",
+}
+SUBMIT = "exec spark-submit --properties-file spark.conf --class org.apache.spark.sql"
+THRIFT = f"{SUBMIT}.hive.thriftserver.HiveThriftServer2 spark-internal --hiveconf hive.server2.thrift.bind.host=127.0.0.1"
+CONNECT = f"{SUBMIT}.connect.service.SparkConnectServer --conf spark.connect.grpc.binding.address=127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def properties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Of a Spark with the token of `spark`, for a service that knows what ann and bob may see."""
+    folder = tmp_path_factory.mktemp("service")
+    deployment = Deployment(folder)
+    (folder / "policies.cedar").write_text(POLICIES)
+    try:
+        deployment.start_coordinator("--auth", "token", "--policy", str(folder / "policies.cedar"))
+        for path in (ORDERS, SALARIES):
+            deployment.create(path, freshness="1 h")
+        token, stored = new_token("spark", datetime.now(UTC))
+        add_token(tokens_path(deployment.data.root, None), stored)
+        (folder / "token").write_text(token + "\n")
+        shown = {"spark.sql.catalog.fluss.token-file": str(folder / "token")}
+        yield catalog_properties(deployment.uri, plugin_jar()) | shown | SMALL
+    finally:
+        deployment.close()
+
+
+@pytest.fixture(scope="module")
+def servers(properties: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
+    """Their ports, once both are ready."""
+    ports = {"thrift": _free_port(), "connect": _free_port()}
+    commands = {
+        "thrift": (f"{THRIFT} --hiveconf hive.server2.thrift.port={ports['thrift']}", "HiveThriftServer2 started"),
+        "connect": (f"{CONNECT} --conf spark.connect.grpc.binding.port={ports['connect']} spark-internal", "Spark Connect server started"),
+    }
+    started: list[tuple[Process, str]] = []
+    try:
+        for name, (command, message) in commands.items():
+            folder = tmp_path_factory.mktemp(name)
+            (folder / "spark.conf").write_text(as_properties_file(properties))
+            env = {"PATH": COMMANDS, USER_FOLDER: str(folder)}
+            started.append((Process("-c", command, log=folder / "log", env=env, program=("bash",), cwd=folder), message))
+        for process, message in started:
+            wait_for(message, lambda process=process, message=message: _is_ready(process, message), SERVER_SECONDS)  # type: ignore[misc]
+        yield ports
+    finally:
+        for process, _ in started:
+            process.close()
+
+
+def _is_ready(process: Process, message: str) -> bool:
+    assert process.popen.poll() is None, process.output()[-4_000:]
+    return message in process.output()
+
+
+def _free_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
+
+
+def check_each_sees_their_own(ask: Callable[[str], list[Answer]]) -> None:
+    """The users take turns, so that what the server keeps of one could be shown to the next."""
+    for user, database, table in (("ann", "sales", "orders"), ("bob", "hr", "salaries"), ("ann", "sales", "orders")):
+        namespaces, statuses, tables, described = ask(user)
+        assert isinstance(namespaces, Rows)
+        assert {row[0] for row in namespaces.cells} == {database, "sys"}, user
+        assert isinstance(statuses, Rows)
+        assert [tuple(row) for row in statuses.cells] == [(database, table)], user
+        hidden, shown = (tables, described) if user == "ann" else (described, tables)
+        assert isinstance(hidden, str), user
+        assert "fluss" in hidden or "no " in hidden
+        assert isinstance(shown, Rows), user
+
+
+def test_users_of_a_thrift_server_that_share_a_session(servers: dict[str, int], tmp_path: Path) -> None:
+    url = f"jdbc:hive2://127.0.0.1:{servers['thrift']}/default"
+    check_each_sees_their_own(lambda user: ask_beeline(f"beeline -u {url} -n {user}", tmp_path, STATEMENTS))
+
+
+def test_users_of_a_connect_server(servers: dict[str, int], tmp_path: Path) -> None:
+    """A frame's columns are analysed before anything is executed, by a request that has no operation."""
+
+    def ask(user: str) -> list[Answer]:
+        remote = f"sc://127.0.0.1:{servers['connect']}/;user_id={user}"
+        own = ORDERS if user == "ann" else SALARIES
+        program = (
+            "from pyspark.sql import SparkSession\n"
+            f"spark = SparkSession.builder.remote('{remote}').getOrCreate()\n"
+            f"print(spark.table('fluss.{own}').columns)\n"
+        )
+        printed, answers = ask_python(program, tmp_path, STATEMENTS)
+        assert printed.endswith("['id', 'text']"), printed
+        return answers
+
+    check_each_sees_their_own(ask)
