@@ -22,13 +22,14 @@ permit (principal == User::"ann", action in Action::"operate", resource in Datab
 permit (principal == User::"bob", action in Action::"read", resource in Database::"hr");
 permit (principal == User::"spark", action == Action::"IMPERSONATE", resource == Service::"lakeward");
 permit (principal == User::"spark", action in Action::"read", resource in Database::"plain");
+permit (principal == User::"ops", action, resource);
 permit (principal == User::"etl", action in Action::"read", resource in Database::"plain");
 """
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedService]:
-    roles: dict[str, tuple[str, ...]] = {"spark": (), "etl": (), "ann": ()}
+    roles: dict[str, tuple[str, ...]] = {"spark": (), "etl": (), "ann": (), "ops": ()}
     with guarded_service(tmp_path_factory.mktemp("service"), POLICIES, roles) as running:
         for path in (ORDERS, SALARIES, LOGS):
             running.ensure_table(path)
@@ -83,22 +84,30 @@ def call(service: GuardedService, name: str, table: TablePath, user: str, caller
     return service.call(f"{SYS}/CallProcedure", "spark", user.encode(), namespace="sys", name=name, arguments=[argument], caller=caller)
 
 
-@pytest.mark.parametrize("user", ["ann", ""])
-def test_calls_are_the_users_by_the_header_and_from_older_plugins_by_the_message(service: GuardedService, user: str) -> None:
-    call(service, "pause_tiering", ORDERS, user, "ann")
+def test_calls_are_those_of_the_user(service: GuardedService) -> None:
+    call(service, "pause_tiering", ORDERS, "ann", "spark")
     [status] = service.running.coordinator.view().table_statuses("sales", "orders")
     assert status.paused_by == "ann"
-    call(service, "resume_tiering", ORDERS, user, "ann")
+    call(service, "resume_tiering", ORDERS, "ann", "spark")
     with pytest.raises(UNKNOWN) as unknown:
-        call(service, "pause_tiering", SALARIES, user, "ann")
+        call(service, "pause_tiering", SALARIES, "ann", "bob")
     assert "salaries" not in unknown.value.hint
-
-
-def test_the_header_goes_before_the_message(service: GuardedService) -> None:
-    with pytest.raises(UNKNOWN):
-        call(service, "pause_tiering", ORDERS, "bob", "ann")
     with pytest.raises(AccessDenied, match="bob lacks OPERATE"):
         call(service, "pause_tiering", SALARIES, "bob", "ann")
+
+
+def test_the_name_in_a_message_gives_nobodys_rights(service: GuardedService) -> None:
+    with pytest.raises(UNKNOWN):
+        call(service, "pause_tiering", ORDERS, "", "ann")
+
+
+def test_whoever_may_do_everything_calls_as_themselves_whatever_the_name_of_their_computers_user(service: GuardedService) -> None:
+    """IMPERSONATE is among everything."""
+    argument = pb.Argument(name="table", value=pb.Literal(text=str(ORDERS)))
+    service.call(f"{SYS}/CallProcedure", "ops", b"", namespace="sys", name="pause_tiering", arguments=[argument], caller="root")
+    [status] = service.running.coordinator.view().table_statuses("sales", "orders")
+    assert status.paused_by == "ops"
+    service.call(f"{SYS}/CallProcedure", "ops", b"", namespace="sys", name="resume_tiering", arguments=[argument], caller="root")
 
 
 def test_a_refused_read_says_in_the_audit_for_whom_it_was(service: GuardedService) -> None:

@@ -1,8 +1,9 @@
 """For whom a call is made: the identity that it proves, or one of its users, where that identity may act for them.
 
-A service (a Thrift server, Spark Connect) names its user in the header `lakeward-user-bin` of each call, as UTF-8; a CALL may name them in
-its message instead. The name counts only if the service's identity has the right IMPERSONATE. It then decides what is seen and what is
-allowed; without the right the call is made as the service itself.
+A service (a Thrift server, Spark Connect) names its user in the header `lakeward-user-bin` of each call, as UTF-8. The name counts only if
+the service's identity has the right IMPERSONATE. It then decides what is seen and what is allowed; without the right the call is made as
+the service itself. The `caller` in the message of a CALL is for services that ask nobody who they are: of others it is the name of a user
+of some computer, which says nothing.
 """
 
 from __future__ import annotations
@@ -71,15 +72,5 @@ def current_subject() -> Identity:
 
 
 def acting_principal(named: str) -> str:
-    """Who acts, for events, the audit and CALLs. `named` is what the message says: it counts only if nobody is asked who they are, or the
-    caller has the right IMPERSONATE for that user and names no other one in the headers.
-    """
-    identity = current_identity()
-    if not identity.is_checked:
-        return named
-    user = _user.get()
-    if user is not None:
-        return user.principal
-    if named and named != identity.principal and _may_impersonate(identity, named):
-        return named
-    return identity.principal
+    """Who acts, for events, the audit and CALLs. `named` is what the message says: it counts only if nobody is asked who they are."""
+    return current_subject().principal if current_identity().is_checked else named

@@ -24,7 +24,6 @@ from tiering.access.requirements import RPCS, On, Requirement
 from tiering.errors import AccessDenied, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
 from tiering.model.names import table_path
 from tiering.model.tables import TableInfo, TablePath
-from tiering.wire.request_bounds import informative
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 _Behaviour = Callable[[Any, _Context], Any]
@@ -110,7 +109,7 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
 
     def _begun(self, method: str, request: Any, context: _Context) -> tuple[AuditedCall, Access]:
         identity = current_identity()
-        subject = task_acts_for(_user(request, context) if self._grants.has_policy else "")
+        subject = task_acts_for(named_user(context.invocation_metadata() or ()) if self._grants.has_policy else "")
         call = AuditedCall(self._trail, identity, _action(method, request))
         call.object, call.idempotency_key = _shown_object(request), _key(request)
         call.on_behalf_of = subject.principal if subject is not identity else None
@@ -151,12 +150,6 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
 def _path(request: Any) -> TablePath:
     """Raises InvalidName."""
     return table_path(request.table_path.database_name, request.table_path.table_name)
-
-
-def _user(request: Any, context: _Context) -> str:
-    """Whom the call names as the user for whom it is made: in a header, or in a CALL itself, where a client from before it has the name."""
-    named = named_user(context.invocation_metadata() or ())
-    return named or ("" if request is None else informative(getattr(request, "caller", "")))
 
 
 def _ended(call: AuditedCall, access: Access, error: BaseException) -> None:

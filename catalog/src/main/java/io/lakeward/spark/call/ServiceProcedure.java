@@ -106,12 +106,12 @@ public final class ServiceProcedure implements UnboundProcedure {
     return parameter.hasDefaultValue() ? parameter.getDefaultValue() : "NULL";
   }
 
-  private CallProcedureRequest request(String user, InternalRow input) throws LakewardException {
+  private CallProcedureRequest request(InternalRow input) throws LakewardException {
     CallProcedureRequest.Builder request =
         CallProcedureRequest.newBuilder()
             .setNamespace(procedure.getNamespace())
             .setName(procedure.getName())
-            .setCaller(user);
+            .setCaller(SparkUser.current());
     for (int i = 0; i < types.size(); i++) {
       Argument.Builder argument =
           Argument.newBuilder().setName(procedure.getParameters(i).getName());
@@ -175,8 +175,7 @@ public final class ServiceProcedure implements UnboundProcedure {
     @Override
     public Iterator<Scan> call(InternalRow input) {
       try {
-        String user = SparkUser.current();
-        return List.<Scan>of(service.callProcedure(user, request(user, input))).iterator();
+        return List.<Scan>of(service.callProcedure(SparkUser.served(), request(input))).iterator();
       } catch (LakewardException error) {
         throw error.unchecked();
       }

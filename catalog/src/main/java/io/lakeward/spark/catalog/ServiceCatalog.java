@@ -70,7 +70,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
             name,
             new DescriptionCache(
                 user -> new ServiceDescription(service.describe(user)),
-                SparkUser::current,
+                SparkUser::served,
                 System::nanoTime));
   }
 
@@ -141,7 +141,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
             return new Identifier[0];
           }
           String database = resolver.namespace(namespace);
-          return service.listTables(SparkUser.current(), database).stream()
+          return service.listTables(SparkUser.served(), database).stream()
               .map(table -> Identifier.of(new String[] {database}, table))
               .toArray(Identifier[]::new);
         });
@@ -161,7 +161,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
           String namespace = tableNamespace(ident);
           return resolver.isSystem(namespace)
               ? virtualTable(resolver.table(namespace, ident.name()))
-              : dataTables.newest(SparkUser.current(), namespace, ident.name());
+              : dataTables.newest(SparkUser.served(), namespace, ident.name());
         });
   }
 
@@ -186,7 +186,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
             if (resolver.isSystem(namespace)) {
               resolver.table(namespace, ident.name());
             } else {
-              service.describeTable(SparkUser.current(), namespace, ident.name());
+              service.describeTable(SparkUser.served(), namespace, ident.name());
             }
             return true;
           } catch (LakewardException error) {
@@ -239,7 +239,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
                 "the system table %s.%s.%s shows the present: read it without AS OF"
                     .formatted(name, namespace, ident.name()));
           }
-          return dataTables.past(SparkUser.current(), namespace, ident.name(), version);
+          return dataTables.past(SparkUser.served(), namespace, ident.name(), version);
         });
   }
 
@@ -254,7 +254,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   private Table virtualTable(NameResolver.DescribedTable described) throws LakewardException {
     // Installed while Spark analyses: when it optimises, it has collected its rules already.
     SessionRules.install();
-    String user = SparkUser.current();
+    String user = SparkUser.served();
     Identifier key =
         Identifier.of(new String[] {described.table().getNamespace()}, described.table().getName());
     synchronized (systemTables) {

@@ -19,12 +19,26 @@ public final class SparkUser {
 
   private SparkUser() {}
 
-  /** The user of a Connect session, else of a Thrift session, else of the process. */
-  public static String current() {
+  /**
+   * The user whom this Spark serves: of a Connect session, else of a Thrift session. Empty where a
+   * statement is the process's own: then the call is made as whoever its token or certificate
+   * proves, and for nobody else.
+   */
+  public static String served() {
     String connect = ofTags(SparkStatement.tags());
-    return connect.isEmpty()
-        ? ofActiveSession().orElseGet(CurrentUserContext::getCurrentUser)
-        : connect;
+    return connect.isEmpty() ? ofActiveSession().orElseGet(SparkUser::ofThrift) : connect;
+  }
+
+  /** The user of the statement, for a service that asks nobody who they are. */
+  public static String current() {
+    String served = served();
+    return served.isEmpty() ? CurrentUserContext.getCurrentUser() : served;
+  }
+
+  /** A Thrift server says for whom a thread works. */
+  private static String ofThrift() {
+    String user = CurrentUserContext.CURRENT_USER().get();
+    return user == null ? "" : user;
   }
 
   /**
