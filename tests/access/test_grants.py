@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from support.other_user import acting_as_somebody, change_rights
 from tiering.access.grants import RELOAD_SECONDS, Access, Grants
 from tiering.access.identity import UNCHECKED, Authentication, Identity, acting_as
 from tiering.access.policies.engine import CedarEngine
@@ -158,6 +159,22 @@ def test_a_change_of_the_file_counts_and_an_error_leaves_the_policies_before_it(
     assert not grants.access_of(ANA).sees(orders)
     assert grants.state().problem is None
     assert [statement.policy_id for statement in grants.state().statements] == ["analysts", "marts", "ops", "never"]
+
+
+def test_a_file_that_is_mended_by_its_rights_alone_is_read_again(open_folder: Path) -> None:
+    file, clock = open_folder / "policy.cedar", Seconds()
+    file.write_text("")
+    grants = Grants(file, clock)
+    file.write_text(POLICIES)
+    file.chmod(0)
+    clock.now += RELOAD_SECONDS
+    with acting_as_somebody():
+        assert "cannot be read" in (grants.state().problem or "")
+    change_rights(file, 0o644)
+    clock.now += RELOAD_SECONDS
+    with acting_as_somebody():
+        assert grants.state().problem is None
+        assert len(grants.state().statements) == 4
 
 
 def test_a_first_file_with_an_error_is_refused(tmp_path: Path) -> None:

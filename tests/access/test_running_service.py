@@ -18,6 +18,7 @@ from tiering.access.client_access import ClientAccess
 from tiering.access.tokens import add_token, new_token
 from tiering.cli.doctor.findings import Verdict
 from tiering.cli.doctor.grants import policies
+from tiering.cli.doctor.service import Service
 from tiering.cli.processes.service_access import owner_token_path
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
@@ -107,11 +108,11 @@ def test_a_policy_file_that_is_broken_leaves_the_policies_before_it_in_force(ser
         error, policy = catalog.read("grants")
     assert (error["effect"], policy["resource"]) == ("error", 'Database::"sales"')
     assert "cannot be read" in error["policy_text"]
-    (finding,) = policies(service.uri, True, None)
+    (finding,) = policies(Service.ask(service.uri, asked_for=True), None)
     assert finding.verdict is Verdict.FAIL
     assert "the policies before it are in force" in finding.result
 
     policy_file.write_text('permit (principal == User::"ana", action in Action::"read", resource in Database::"hr");')
     wait_for("the mended file", lambda: visible_tables(service) == [SALARIES])
-    (finding,) = policies(service.uri, True, None)
+    (finding,) = policies(Service.ask(service.uri, asked_for=True), None)
     assert finding.verdict is Verdict.OK

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from support.other_user import acting_as_somebody, change_rights
+from tiering.access.file_watch import RETRY_SECONDS, FileWatch
 from tiering.access.identity import Authentication
 from tiering.access.tokens import TokenFile, add_token, new_token, read_tokens, revoke_token
 from tiering.errors import InvalidArgument, SetupError, Unauthenticated
@@ -115,3 +117,33 @@ def test_a_file_of_somebody_without_a_name_is_damaged(tmp_path: Path) -> None:
     file.write_text(json.dumps(content))
     with pytest.raises(SetupError, match="a principal has"):
         read_tokens(file)
+
+
+def test_a_file_that_is_mended_by_its_rights_alone_is_read_again(open_folder: Path) -> None:
+    file = open_folder / "tokens.json"
+    token, tokens = added(file), TokenFile(file)
+    assert tokens.identity(token).principal == "ann"
+    revoke_token(file, token.split("_")[1], NOW)
+    file.chmod(0)
+    with acting_as_somebody():
+        assert tokens.identity(token).principal == "ann"
+    change_rights(file, 0o644)
+    with acting_as_somebody(), pytest.raises(Unauthenticated, match="was revoked"):
+        tokens.identity(token)
+
+
+def test_a_file_that_could_not_be_read_is_tried_again_though_it_looks_the_same(tmp_path: Path) -> None:
+    now, file = [0.0], tmp_path / "tokens.json"
+    file.write_text("{")
+    watch = FileWatch(file, clock=lambda: now[0])
+    versions = watch.due()
+    assert versions is not None
+    assert watch.refuse(versions)
+    assert watch.due() is None
+    now[0] = RETRY_SECONDS
+    assert watch.due() == versions
+    assert not watch.refuse(versions)  # no second line in the log
+    now[0] *= 2
+    watch.accept(versions)
+    now[0] *= 2
+    assert watch.due() is None

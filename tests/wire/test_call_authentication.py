@@ -14,9 +14,11 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from support.services.served import at_uri
 from support.worlds.coordinator_world import HandTierer, World
+from tiering.access.audit import REFUSED, AuditTrail
 from tiering.access.authentication import OwnersToken, TokenAuthenticator
 from tiering.access.client_access import ClientAccess, keep_user_token
 from tiering.access.identity import Authentication, Identity
+from tiering.access.refused_callers import LINES, LINES_OF_A_HOST, WINDOW_SECONDS, RefusedCallers
 from tiering.access.tokens import TokenFile, add_token, new_token, revoke_token
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.errors import Fenced, Unauthenticated
@@ -171,3 +173,65 @@ def assigned_table(connection: Connection, tierer: HandTierer) -> pb.PbLakeTieri
     info = answer.tiering_table
     tierer.running[info.round_id] = info
     return info
+
+
+class Minute:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def test_a_call_that_proves_nothing_leaves_a_refused_line(protected: Protected, tmp_path: Path) -> None:
+    trail = AuditTrail(tmp_path / "audit.jsonl")
+    protected.interceptor = CallAuthentication(TokenAuthenticator(TokenFile(protected.file)), RefusedCallers(trail))
+    ann = protected.token("ann")
+    assert ann.token_file is not None
+    secret = ann.token_file.read_text()
+    token_id = secret.split("_")[1]
+    revoke_token(protected.file, token_id, NOW)
+    made_up = f"lw_{'a' * 12}_mine"
+    with protected.serving() as uri:
+        for access in (ClientAccess(), ann, protected.shown(made_up), protected.shown("lw_hunter2_x")):
+            with Connection(uri, access) as connection, pytest.raises(Unauthenticated):
+                statuses(connection)
+    entries = list(trail.entries())[::-1]
+    assert [entry.message for entry in entries] == [
+        "the service asks who calls, and the call has no token",
+        f"the token {token_id} was revoked at 2026-11-24 00:00:00 UTC",
+        f"the service does not know the token of this call (token {'a' * 12})",
+        "the service does not know the token of this call",
+    ]
+    for entry in entries:
+        assert (entry.outcome, entry.allowed, entry.principal, entry.authentication) == (REFUSED, False, "", "none")
+        assert (entry.action, entry.error_class) == ("TieringStatus.ListTieringStatuses", "Unauthenticated")
+        assert entry.peer.startswith("ipv4:127.0.0.1:")
+    assert secret.split("_")[2] not in trail.file.read_text()
+
+
+def test_whoever_is_refused_again_and_again_fills_no_disk_and_hides_nobody_else(tmp_path: Path) -> None:
+    minute, trail = Minute(), AuditTrail(tmp_path / "audit.jsonl")
+    refused = RefusedCallers(trail, minute)
+    for port in range(1_000):
+        refused.add("/tiering.rpc.v1.TieringStatus/ListTieringStatuses", f"ipv4:10.0.0.1:{port}", None, Unauthenticated("nobody"))
+    refused.add("/tiering.rpc.v1.TieringStatus/ListTieringStatuses", "ipv4:10.0.0.2:7", None, Unauthenticated("somebody else"))
+    assert [entry.message for entry in trail.entries()] == ["somebody else", *["nobody"] * LINES_OF_A_HOST]
+    minute.seconds = WINDOW_SECONDS
+    refused.add("/tiering.rpc.v1.TieringStatus/ListTieringStatuses", "ipv4:10.0.0.1:7", None, Unauthenticated("again"))
+    newest = list(trail.entries())[:2]
+    assert [entry.message for entry in newest] == ["again", "990 more calls of the 60 s before were refused, and have no line of their own"]
+    for address in range(1_000):
+        refused.add("/tiering.rpc.v1.TieringStatus/ListTieringStatuses", f"ipv6:%5B::{address}%5D:7", None, Unauthenticated("many"))
+    assert sum(entry.message == "many" for entry in trail.entries()) == LINES - 1
+
+
+def test_a_call_is_refused_also_where_its_line_cannot_be_written(protected: Protected, tmp_path: Path) -> None:
+    trail = AuditTrail(tmp_path / "audit.jsonl", file_bytes=1)
+    (tmp_path / "audit.jsonl.next").mkdir()
+    protected.interceptor = CallAuthentication(TokenAuthenticator(TokenFile(protected.file)), RefusedCallers(trail))
+    with protected.serving() as uri, Connection(uri) as connection, pytest.raises(Unauthenticated):
+        statuses(connection)
+    assert list(trail.entries()) == []

@@ -2,6 +2,8 @@
 
 A call that changes something leaves a line when it is allowed (STARTED), so that there is a trace also if the process dies under it, and
 another when it ends; both have its `call_id`. A refused call leaves one line. Full files are kept under numbers, the newest is `.1`.
+
+A write that failed half-way leaves no half line that the next could stick to, and a file that cannot be begun leaves the one before in use.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 import structlog
@@ -28,6 +31,8 @@ FILE_BYTES = 64 << 20
 KEPT_FILES = 10
 """Full ones. What is older has to be kept by whoever ships the lines elsewhere."""
 _OBJECT_LENGTH = 500
+_BLOCK_BYTES = 64 << 10
+"""Of a file that is read from its end: some 150 lines."""
 
 STARTED, ANSWERED, FAILED, REFUSED, GIVEN_UP = "STARTED", "ANSWERED", "FAILED", "REFUSED", "GIVEN_UP"
 
@@ -63,7 +68,7 @@ class AuditTrail:
         self._lock = threading.Lock()
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = self._open()
+            self._descriptor = _opened(file)
         except OSError as error:
             raise SetupError(f"the audit log {file} cannot be written: {error}", hint="Name another with --audit-log.") from error
 
@@ -74,40 +79,52 @@ class AuditTrail:
             with self._lock:
                 if os.fstat(self._descriptor).st_size + len(line) > self._file_bytes:
                     self._rotate()
-                _write_all(self._descriptor, line)
+                _append(self._descriptor, line)
         except OSError as error:
             raise StoreError(
                 f"the audit log {self.file} cannot be written: {error}", hint="Look at its disk: nothing is done unaudited."
             ) from error
 
     def entries(self) -> Iterator[AuditEntry]:
-        """The newest first, of all files that are kept."""
-        for file in (self.file, *(self._numbered(number) for number in range(1, KEPT_FILES + 1))):
-            try:
-                lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-            except FileNotFoundError:
-                continue
-            for line in reversed(lines):
-                if (entry := _entry(line)) is not None:
-                    yield entry
+        """The newest first, of all files that are kept; of them no more is read than is asked for."""
+        with ExitStack() as stack:
+            with self._lock:  # all at once: a file that fills up meanwhile would be read under two names
+                files = [stack.enter_context(open_file) for file in self._files() if (open_file := _to_read(file)) is not None]
+            for file in files:
+                for line in _lines_backwards(file):
+                    if (entry := _entry(line)) is not None:
+                        yield entry
 
     def close(self) -> None:
         """Lets go of the file."""
         os.close(self._descriptor)
 
-    def _open(self) -> int:
-        return os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    def _files(self) -> list[Path]:
+        return [self.file, *(self._numbered(number) for number in range(1, KEPT_FILES + 1))]
 
     def _numbered(self, number: int) -> Path:
         return self.file.with_name(f"{self.file.name}.{number}")
 
     def _rotate(self) -> None:
-        for number in range(KEPT_FILES, 1, -1):
-            if self._numbered(number - 1).exists():
-                self._numbered(number - 1).replace(self._numbered(number))
-        self.file.replace(self._numbered(1))
-        os.close(self._descriptor)
-        self._descriptor = self._open()
+        """Goes on in a new file. Raises OSError: then the one before is still in use, and the next line tries again."""
+        successor = self.file.with_name(f"{self.file.name}.next")
+        descriptor = _opened(successor)
+        try:
+            if self.file.exists():  # not if the last rotation failed behind this
+                self._make_room()
+                self.file.replace(self._numbered(1))
+            successor.replace(self.file)
+        except OSError:
+            os.close(descriptor)
+            raise
+        former, self._descriptor = self._descriptor, descriptor
+        os.close(former)
+
+    def _make_room(self) -> None:
+        """Frees the number 1. Whatever a rotation that failed has moved is not moved again: only files before the first gap are."""
+        gap = next((number for number in range(1, KEPT_FILES) if not self._numbered(number).exists()), KEPT_FILES)
+        for number in range(gap, 1, -1):
+            self._numbered(number - 1).replace(self._numbered(number))
 
 
 class AuditedCall:
@@ -175,16 +192,54 @@ def task_belongs_to(call: AuditedCall) -> None:
     _current.set(call)
 
 
-def _entry(line: str) -> AuditEntry | None:
+def _entry(line: bytes) -> AuditEntry | None:
     """None for a line that was cut by a crash of the machine."""
     try:
-        values: Any = json.loads(line)
+        values: Any = json.loads(line.decode(errors="replace"))
         return AuditEntry(**{field.name: values.get(field.name) for field in fields(AuditEntry)})
     except (ValueError, AttributeError):
         return None
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+def _lines_backwards(file: BinaryIO) -> Iterator[bytes]:
+    """Lines of a file, the last first. Reads block by block, from the end."""
+    position = file.seek(0, os.SEEK_END)
+    pieces: list[bytes] = []  # of the line whose beginning is not read yet, the last first
+    while position > 0:
+        size = min(_BLOCK_BYTES, position)
+        position -= size
+        file.seek(position)
+        first, *lines = file.read(size).split(b"\n")
+        if lines:
+            yield b"".join([lines.pop(), *reversed(pieces)])
+            yield from reversed(lines)
+            pieces = []
+        pieces.append(first)
+    yield b"".join(reversed(pieces))
+
+
+def _to_read(file: Path) -> BinaryIO | None:
+    try:
+        return file.open("rb")
+    except FileNotFoundError:
+        return None
+
+
+def _opened(file: Path) -> int:
+    return os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _append(descriptor: int, line: bytes) -> None:
+    """Appends a line, or nothing of it, behind a half line that was left by a crash. Raises OSError."""
+    end = os.fstat(descriptor).st_size
+    if end and os.pread(descriptor, 1, end - 1) != b"\n":
+        line = b"\n" + line
+    written = 0
+    try:
+        while written < len(line):
+            written += os.write(descriptor, line[written:])
+    except OSError:
+        if os.fstat(descriptor).st_size == end + written:  # else somebody else has written behind it
+            with suppress(OSError):  # a file that may only grow: the next line begins with a line end
+                os.ftruncate(descriptor, end)
+        raise

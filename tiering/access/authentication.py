@@ -42,7 +42,9 @@ def bearer_token(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
     if not values:
         return None
     if len(values) > 1 or not isinstance(values[0], str) or not values[0].lower().startswith(_SCHEME):
-        raise Unauthenticated("the call must have one header `authorization: Bearer TOKEN`", hint="Is the client of the service's version?")
+        raise Unauthenticated(
+            "the call must have one header `authorization`, with a bearer token", hint="Is the client of the service's version?"
+        )
     token = values[0][len(_SCHEME) :].strip()
     if len(token) > TOKEN_LIMIT:
         raise Unauthenticated(f"a token has at most {TOKEN_LIMIT} characters; this one has {len(token)}")

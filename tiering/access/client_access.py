@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tiering.access.tokens import file_version, write_private
+from tiering.access.file_watch import FileVersion, file_version
+from tiering.access.tokens import write_private
 from tiering.errors import SetupError
 
 TOKEN_FILE = "LAKEWARD_TOKEN_FILE"
@@ -64,7 +65,7 @@ class TokenSource:
 
     target: str
     file: Path | None
-    _version: object = None
+    _version: FileVersion | None = None
     _token: str | None = field(default=None, repr=False)
 
     def token(self) -> str | None:

@@ -256,4 +256,4 @@ def _signature(file: Path) -> object:
         status = os.stat(file)
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino

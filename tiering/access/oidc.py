@@ -20,9 +20,10 @@ import jwt
 import structlog
 
 from tiering.access.authentication import Proof, no_token
+from tiering.access.file_watch import FileWatch
 from tiering.access.identity import Authentication, Identity
 from tiering.access.oidc_settings import OidcSettings
-from tiering.access.tokens import check_principal, file_version
+from tiering.access.tokens import check_principal
 from tiering.errors import InvalidArgument, SetupError, Unauthenticated
 
 LEEWAY_SECONDS = 30
@@ -100,7 +101,9 @@ class PublishedKeys:
         self._source = source
         self._is_url = urllib.parse.urlsplit(source).scheme in ("http", "https")
         self._keys: Mapping[str | None, jwt.PyJWK] = {}
-        self._version: object = None
+        self._watch = None if self._is_url else FileWatch(Path(source))
+        self._is_news = True
+        """That keys could not be read: of a file, once a version of it."""
         self._looked = -KEEP_SECONDS
         self._loading = asyncio.Lock()
 
@@ -112,22 +115,32 @@ class PublishedKeys:
                     try:
                         await asyncio.to_thread(self.load)
                     except SetupError as error:
-                        log.error("the keys of the identity provider cannot be had; those before stay in force", reason=error.message)
+                        if self._is_news:
+                            log.error("the keys of the identity provider cannot be had; those before stay in force", reason=error.message)
         if key_id is None and len(self._keys) == 1:
             return next(iter(self._keys.values()))
         return self._keys.get(key_id)
 
     def _is_stale(self, key_id: str | None) -> bool:
-        if not self._is_url:
-            return file_version(Path(self._source)) != self._version
+        if self._watch is not None:
+            return self._watch.due() is not None
         age = time.monotonic() - self._looked
         return age > KEEP_SECONDS or (key_id not in self._keys and age > AGAIN_SECONDS)
 
     def load(self) -> None:
         """Raises SetupError; then the keys are as they were."""
         self._looked = time.monotonic()
-        if not self._is_url:
-            self._version = file_version(Path(self._source))
+        if self._watch is None:
+            self._keys = self._read()
+        elif (versions := self._watch.due()) is not None:
+            try:
+                self._keys = self._read()
+            except SetupError:
+                self._is_news = self._watch.refuse(versions)
+                raise
+            self._watch.accept(versions)
+
+    def _read(self) -> Mapping[str | None, jwt.PyJWK]:
         try:
             entries = json.loads(self._content())["keys"]
             signing = [entry for entry in entries if entry.get("use", "sig") == "sig" and entry.get("kty") != "oct"]
@@ -138,7 +151,7 @@ class PublishedKeys:
             ) from error
         if not keys:
             raise SetupError(f"--oidc-jwks {self._source} has no key for signatures")
-        self._keys = {key.key_id: key for key in keys}
+        return {key.key_id: key for key in keys}
 
     def _content(self) -> bytes:
         if not self._is_url:

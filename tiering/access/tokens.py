@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from typing import Any
 
 import structlog
 
+from tiering.access.file_watch import FileWatch
 from tiering.access.identity import Authentication, Identity
 from tiering.errors import InvalidArgument, LakewardError, SetupError, Unauthenticated
 
@@ -29,6 +31,7 @@ PREFIX = "lw"
 FILE_VERSION = 1
 PRINCIPAL_LIMIT = 200
 _ID_BYTES = 6
+_ID = re.compile(rf"[0-9a-f]{{{2 * _ID_BYTES}}}")
 _SECRET_BYTES = 32
 _NEW_TOKEN_HINT = "`lakeward token create` makes a new one on the service's machine."
 
@@ -79,6 +82,12 @@ def id_of(token: str) -> str | None:
     return parts[1] if len(parts) == 3 and parts[0] == PREFIX else None
 
 
+def public_id(token: str) -> str | None:
+    """The same, only if it can be an id that we made: other text may be part of somebody's secret."""
+    token_id = id_of(token)
+    return token_id if token_id is not None and _ID.fullmatch(token_id) else None
+
+
 def identity_of(token: str, stored: StoredToken | None, now: datetime, peer: str = "") -> Identity:
     """Whose token it is. Raises Unauthenticated for one that is not known, revoked or expired."""
     token_id = id_of(token)
@@ -97,7 +106,7 @@ class TokenFile:
     def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._path = path
         self._now = now
-        self._version: object = None
+        self._watch = FileWatch(path)
         self._tokens: Mapping[str, StoredToken] = {}
 
     def check(self) -> None:
@@ -110,23 +119,15 @@ class TokenFile:
         return identity_of(token, self._tokens.get(id_of(token) or ""), self._now(), peer)
 
     def _refresh(self) -> None:
-        version = file_version(self._path)
-        if version == self._version:
+        versions = self._watch.due()
+        if versions is None:
             return
         try:
             self._tokens = {token.token_id: token for token in read_tokens(self._path)}
+            self._watch.accept(versions)
         except LakewardError as error:
-            log.error("the file of tokens cannot be read; those that it had before stay in force", reason=error.message)
-        self._version = version
-
-
-def file_version(path: Path) -> object:
-    """Differs between two contents of a file; None = there is no file."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
+            if self._watch.refuse(versions):
+                log.error("the file of tokens cannot be read; those that it had before stay in force", reason=error.message)
 
 
 def read_tokens(path: Path) -> list[StoredToken]:

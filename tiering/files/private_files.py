@@ -45,6 +45,27 @@ def make_private(folders: Sequence[Path]) -> None:
             _tighten(folder.resolve())  # last: a start that is cut off here begins again
 
 
+def check_replaceable(file: Path, command: str) -> None:
+    """Raises SetupError for a file of another user, and for root in another user's folder: what this process wrote, that user could
+    not read any more.
+    """
+    folder = next(above for above in file.absolute().parents if above.is_dir())
+    for path in (file, folder) if os.geteuid() == 0 else (file,):
+        owner = path.stat().st_uid if path.exists() else os.geteuid()
+        if owner != os.geteuid():
+            raise SetupError(
+                f"{path} belongs to {_user(owner)}, and this process runs as {_user(os.geteuid())}",
+                hint=f"Run it as its owner: sudo -u {_sudo_name(owner)} {command}",
+            )
+
+
+def _sudo_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"'#{uid}'"
+
+
 def _tree(folder: Path) -> Iterator[Path]:
     """All files and folders below; links are not followed."""
     for parent, folders, files in os.walk(folder):

@@ -65,6 +65,8 @@ _STATES = re.compile(
     r"must|should|cannot|field|wrong|incorrect|denied|failed|rejected|refused|revoked|too"
 )
 """What an error says of a secret; they are no secrets."""
+_METHODS = re.compile(r"none|token|mtls|oidc")
+"""How callers prove who they are (`--auth`): no secrets either."""
 _FEW_CHARACTERS, _FEW_DIGITS = 2, 4
 """Of a value behind a weak word: `unexpected token: '}'`, `token = 12`."""
 
@@ -214,6 +216,8 @@ def _harmless(value: str, word: str) -> bool:
         return True
     if word not in _WEAK_WORDS:
         return False
+    if word == "auth" and _METHODS.fullmatch(bare):
+        return True
     return len(value) <= _FEW_CHARACTERS or (bare.isdigit() and len(bare) <= _FEW_DIGITS)
 
 
@@ -369,9 +373,10 @@ def _flags(folded: Folded) -> Iterator[Span]:
         if isinstance(match, int):
             yield match, len(lower)
         elif match.start() >= done and is_secret_name(match[1]):
-            for span in _value_at(lower, match.end()):
-                done = span[1]
-                yield span
+            for start, end in _value_at(lower, match.end()):
+                done = end
+                if not (match[1] == "auth" and _METHODS.fullmatch(lower[start:end].strip(_ENDS_WORD + ")`"))):
+                    yield start, end
 
 
 def _worded(folded: Folded) -> Iterator[Span]:

@@ -14,13 +14,20 @@ from packaging.specifiers import SpecifierSet
 
 from support.running.cluster_of_processes import Deployment
 from support.running.commands import Lakeward
+from support.services.certificates import Authority
+from support.services.served import at_uri
+from support.worlds.coordinator_world import World
 from support.worlds.memory_coordinator import table_status
+from tiering.access.authentication import TokenAuthenticator
+from tiering.access.tokens import TokenFile
 from tiering.cli.doctor import folders, machine, service
+from tiering.cli.doctor.checks import all_checks
 from tiering.cli.doctor.findings import Finding, Verdict, findings
 from tiering.cli.doctor.requirements import Misfit, misfits, satisfies
 from tiering.cli.doctor.service import Service
 from tiering.errors import SetupError
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire.security.call_authentication import CallAuthentication
 
 REFUSED = "127.0.0.1:1"
 
@@ -176,6 +183,38 @@ def test_a_service_that_was_not_asked_for_may_be_missing(tmp_path: Path) -> None
     assert verdicts(list(Service.ask(REFUSED, asked_for=False).reachable())) == [Verdict.WARN]
     assert verdicts(list(Service.ask(REFUSED, asked_for=True).reachable())) == [Verdict.FAIL]
     assert [finding.result for finding in Service.ask(REFUSED, asked_for=False).lake(tmp_path)] == ["nothing to open yet"]
+
+
+def checks_of(uri: str, data: Path) -> dict[str, Finding]:
+    """The last finding of each check, as the command makes them."""
+    looked_at = Service.ask(uri, asked_for=True)
+    return {finding.check: finding for finding in findings(all_checks(looked_at, data, spark=False))}
+
+
+def test_a_service_that_refuses_the_caller_is_a_finding_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKEWARD_HOME", str(tmp_path / "home"))
+    (tmp_path / "bad.token").write_text("lw_aaaaaaaaaaaa_x")
+    asking = CallAuthentication(TokenAuthenticator(TokenFile(tmp_path / "tokens.json")))
+    for token_file, mend in ((None, "LAKEWARD_TOKEN_FILE"), ("bad.token", "`lakeward token create`"), ("no.token", "Name a file")):
+        if token_file is not None:
+            monkeypatch.setenv("LAKEWARD_TOKEN_FILE", str(tmp_path / token_file))
+        with at_uri(World(), asking) as uri:
+            by_check = checks_of(uri, tmp_path / "data")
+        assert {"python", "java", "data folder", "lake", "grants"} <= by_check.keys()
+        assert by_check["service"].verdict is Verdict.FAIL
+        assert mend in by_check["service"].mend
+        assert "lakeward up" not in by_check["service"].mend
+        assert by_check["port"].verdict is Verdict.OK
+        assert by_check["grants"].verdict is Verdict.WARN
+
+
+def test_plain_text_to_a_service_with_tls_names_the_option_that_is_missing(tmp_path: Path) -> None:
+    with at_uri(World(), tls=Authority(tmp_path).server()) as uri:
+        by_check = checks_of(uri, tmp_path / "data")
+    assert "speaks TLS, and this client does not" in by_check["service"].result
+    assert "--tls-ca" in by_check["service"].mend
+    assert "lakeward up" not in by_check["service"].mend
+    assert "no service runs" not in by_check["grants"].result
 
 
 def test_a_lake_that_cannot_be_opened_is_found_without_its_secrets(tmp_path: Path) -> None:

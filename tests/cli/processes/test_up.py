@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tiering.cli.processes import up
 from tiering.cli.processes.coordinator import CoordinatorSettings
 from tiering.cli.processes.monitoring import MonitoringSettings
 from tiering.cli.processes.up import (
@@ -61,3 +62,57 @@ def test_the_log_is_rotated_again_and_again_and_a_failure_ends_nothing(tmp_path:
 
     asyncio.run(keep())
     assert rotations[:3] == 3 * [(tmp_path / "tierer.log", 7)]
+
+
+class CoordinatorWithoutTierers:
+    """Serves until it is stopped; `connects` is the number of the tierer's start with which one is connected."""
+
+    uri = "127.0.0.1:7707"
+
+    def __init__(self, starts: Path, connects: int) -> None:
+        self._starts = starts
+        self._connects = connects
+
+    def tierer_connected(self) -> bool:
+        return self._starts.exists() and len(self._starts.read_text().splitlines()) >= self._connects
+
+    async def wait(self, stopping: asyncio.Event) -> None:
+        await stopping.wait()
+
+
+HANGS, DIES = 'echo start >> "$0"; exec sleep 600', 'echo start >> "$0"; exit 1'
+
+
+@pytest.mark.parametrize("tierer", [HANGS, DIES])
+def test_a_tierer_that_does_not_become_ready_is_started_again_beside_a_coordinator_that_serves(
+    tierer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = tmp_path / "starts"
+    monkeypatch.setattr(up, "READY_SECONDS", 0.3)
+    monkeypatch.setattr(up, "RESTART_SECONDS", (0,))
+    monkeypatch.setattr(up, "module_command", lambda *_: ["sh", "-c", tierer, str(starts)])
+    (tmp_path / "logs").mkdir()
+    settings = UpSettings(CoordinatorSettings(tmp_path, "127.0.0.1", 7707, 1_000, 0), "local", 1, (), "info")
+    announced: list[tuple[str, int]] = []
+    stopping = asyncio.Event()
+
+    def announce(uri: str) -> None:
+        announced.append((uri, len(starts.read_text().splitlines())))
+        stopping.set()
+
+    monkeypatch.setattr(up, "announce", announce)
+    asyncio.run(up._serve(settings, CoordinatorWithoutTierers(starts, connects=3), stopping))  # type: ignore[arg-type]
+    assert [uri for uri, _ in announced] == ["127.0.0.1:7707"]
+    assert announced[0][1] >= 3
+
+
+def test_what_ends_the_coordinator_ends_up_while_no_tierer_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fenced(CoordinatorWithoutTierers):
+        async def wait(self, stopping: asyncio.Event) -> None:
+            raise SetupError("another coordinator has taken over the store")
+
+    monkeypatch.setattr(up, "module_command", lambda *_: ["sh", "-c", HANGS, str(tmp_path / "starts")])
+    (tmp_path / "logs").mkdir()
+    settings = UpSettings(CoordinatorSettings(tmp_path, "127.0.0.1", 7707, 1_000, 0), "local", 1, (), "info")
+    with pytest.raises(SetupError, match="taken over"):
+        asyncio.run(up._serve(settings, Fenced(tmp_path / "starts", connects=1), asyncio.Event()))  # type: ignore[arg-type]

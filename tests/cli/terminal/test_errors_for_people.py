@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -13,6 +14,9 @@ import pytest
 
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import Process, wait_for
+from support.services.certificates import Authority
+from support.services.served import at_uri
+from support.worlds.coordinator_world import World
 from tiering.cli.processes.data_folder import open_data_folder
 from tiering.errors import SetupError
 
@@ -138,3 +142,14 @@ def test_a_wrong_option_value_names_the_option(service: Deployment, csv_file: Pa
     result = run("ingest", "shop.orders", str(csv_file), "--freshness", "soon", "--uri", service.uri)
     assert result.returncode == 2
     assert "soon" in result.stderr
+
+
+def test_a_certificate_that_nobody_vouches_for_is_one_message(tmp_path: Path) -> None:
+    """gRPC writes a line of its own for each handshake that failed, unless it is kept from it."""
+    environment = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"}
+    with at_uri(World(), tls=Authority(tmp_path).server()) as uri:
+        stranger = Authority(tmp_path, "other").trusted
+        ended = run("status", "--uri", uri, "--tls-ca", str(stranger.tls_ca), env=environment)
+    message, hint = ended.stderr.splitlines()
+    assert message.startswith(f"lakeward: no safe connection to {uri}: nobody whom this client trusts")
+    assert "--tls-ca" in hint

@@ -13,6 +13,7 @@ from tiering.cli.terminal.access_options import TokensOption
 from tiering.cli.terminal.options import DataOption, FormatOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.durations import parse_duration_ms
+from tiering.files.private_files import check_replaceable
 
 ACCESS_FOLDER = "access"
 TOKENS_FILE = "tokens.json"
@@ -51,9 +52,11 @@ def create(
     now = datetime.now(UTC)
     expires_time = None if expires is None else now + timedelta(milliseconds=parse_duration_ms(expires, "--expires"))
     token, stored = new_token(principal, now, expires_time=expires_time, groups=group or ())
+    file = tokens_path(data, tokens)
+    check_replaceable(file, "lakeward token create ...")
     if out is not None:  # first: a token that is in force and that nobody has would only confuse
         write_private(out.expanduser(), token + "\n")
-    add_token(tokens_path(data, tokens), stored)
+    add_token(file, stored)
     print(f"token {stored.token_id} of {principal}: {out}" if out is not None else token)
 
 
@@ -74,7 +77,9 @@ def revoke(
 
     Example: lakeward token revoke 4f2a9c01b7d3 --data ./lakeward-data
     """
-    revoked = revoke_token(tokens_path(data, tokens), token_id, datetime.now(UTC))
+    file = tokens_path(data, tokens)
+    check_replaceable(file, f"lakeward token revoke {token_id} ...")
+    revoked = revoke_token(file, token_id, datetime.now(UTC))
     print(f"token {revoked.token_id} of {revoked.principal} is revoked")
 
 

@@ -25,7 +25,7 @@ def all_checks(
     yield "port", service.port
     yield "service", service.reachable
     yield "lake", lambda: service.lake(data)
-    yield "grants", lambda: policies(service.uri, service.config is not None, policy)
+    yield "grants", lambda: policies(service, policy)
     if fluss_servers is not None:
         yield fluss.CHECK, lambda: fluss.cluster_servers(fluss_servers)
         if lake is not None:

@@ -7,18 +7,23 @@ from pathlib import Path
 
 from tiering.access.grants import read_policy_file
 from tiering.cli.doctor.findings import Finding, fail, ok, warn
+from tiering.cli.doctor.service import Service
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.errors import AccessDenied, InvalidArgument, UnknownTable
 
 CHECK = "grants"
 
 
-def policies(uri: str, runs: bool, file: Path | None) -> Iterator[Finding]:
+def policies(service: Service, file: Path | None) -> Iterator[Finding]:
     """Of the file, if there is one, and of the service, if one runs."""
     if file is not None:
         yield _of_file(file)
-    if runs:
-        yield _of_service(uri)
+    if service.config is not None:
+        yield _of_service(service.uri)
+    elif service.refuses:
+        yield warn(
+            CHECK, f"the policies of the service at {service.uri} cannot be seen: it does not serve this caller", "See `service` above."
+        )
     elif file is None:
         yield ok(CHECK, "no policy file is named, and no service runs")
 

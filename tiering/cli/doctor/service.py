@@ -12,7 +12,7 @@ from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.doctor.machine import PACKAGE
 from tiering.cli.processes.data_folder import read_data_folder
 from tiering.client import LakewardClient
-from tiering.errors import InvalidArgument, ServiceUnreachable
+from tiering.errors import InvalidArgument, LakewardError, ServiceUnreachable
 from tiering.lake.catalog_properties import public_uri
 from tiering.lake.registry import open_lake, properties_from_service
 from tiering.model.status import TableStatus
@@ -28,29 +28,36 @@ SHOWN_TABLES = 5
 
 @dataclass(frozen=True)
 class Service:
-    """What answers at `uri`; `config` None: nobody, `why` says what was tried. `asked_for`: the user named the uri."""
+    """What answers at `uri`; `config` None: nobody that serves this caller, `failure` says why. `asked_for`: the user named the uri."""
 
     uri: str
     asked_for: bool
     config: pb.GetServiceConfigResponse | None
-    why: str = ""
+    failure: LakewardError | None = None
 
     @classmethod
     def ask(cls, uri: str, asked_for: bool) -> Service:
-        """Raises InvalidArgument for a wrong uri."""
-        transport = GrpcTransport(uri, "doctor")
+        """Raises InvalidArgument for a wrong uri. Whatever else keeps this caller from it is a finding, and the other checks go on."""
         try:
-            return cls(uri, asked_for, transport.service_config_now())
-        except ServiceUnreachable as error:
-            return cls(uri, asked_for, None, error.message)
-        finally:
-            transport.close()
+            transport = GrpcTransport(uri, "doctor")
+            try:
+                return cls(uri, asked_for, transport.service_config_now())
+            finally:
+                transport.close()
+        except InvalidArgument:
+            raise
+        except LakewardError as error:
+            return cls(uri, asked_for, None, error)
+
+    @property
+    def refuses(self) -> bool:
+        """Whether something answers, and not this caller; else nobody is there, or it serves."""
+        return self.failure is not None and type(self.failure) is not ServiceUnreachable
 
     def reachable(self) -> Iterator[Finding]:
         """Whether it answers, and is of this version."""
         if self.config is None:
-            mend = "Start one with `lakeward up`, or name the right one with --uri."
-            yield fail("service", self.why, mend) if self.asked_for else warn("service", f"none runs at {self.uri} (the default)", mend)
+            yield self._missing()
             return
         yield self._of_this_version(self.config)
         yield self._tables()
@@ -62,6 +69,8 @@ class Service:
             return
         if self.config is not None:
             yield ok("port", f"{port}: the service listens there")
+        elif self.refuses:
+            yield ok("port", f"{port}: a service listens there, and does not serve this caller")
         elif _can_listen(host, int(port)):
             yield ok("port", f"{port} is free")
         else:
@@ -83,6 +92,15 @@ class Service:
     def lake_properties(self) -> Mapping[str, str]:
         """As it tells everybody; none of a service that does not run."""
         return {} if self.config is None else self.config.lake_properties
+
+    def _missing(self) -> Finding:
+        """Why nobody serves; an error that knows better than to start another service brings its own hint."""
+        mend = "Start one with `lakeward up`, or name the right one with --uri."
+        if self.refuses and self.failure is not None:
+            return fail("service", self.failure.message, self.failure.hint or mend)
+        if not self.asked_for:
+            return warn("service", f"none runs at {self.uri} (the default)", mend)
+        return fail("service", f"none answers at {self.uri}" if self.failure is None else self.failure.message, mend)
 
     def _of_this_version(self, config: pb.GetServiceConfigResponse) -> Finding:
         service = f"version {config.version} at {self.uri}, cluster {config.cluster_kind} {config.cluster_id}"
@@ -117,7 +135,7 @@ def opened(lake_format: str, properties: Mapping[str, str]) -> Finding:
     try:
         databases = open_lake(lake_format, properties).databases()
     except Exception as error:
-        mend = "See that this machine reaches it and has its credentials: `lakeward lake-conf` prints how it is opened."
+        mend = "See that this machine reaches it and has what opens it: `lakeward lake-conf` prints how that is done."
         why = outside_text(str(error)).partition("\n")[0] or type(error).__name__
         if isinstance(error, InvalidArgument) and error.hint:
             mend = error.hint

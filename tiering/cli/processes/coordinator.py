@@ -17,6 +17,7 @@ import structlog
 import sys_tables.server.service
 from tiering.access.audit import AuditTrail
 from tiering.access.grants import Grants
+from tiering.access.refused_callers import RefusedCallers
 from tiering.cli.processes.coordinator_health import CoordinatorHealth
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
 from tiering.cli.processes.grants import GrantSettings, open_grants
@@ -154,7 +155,7 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
         access = open_access(settings.access, folder.root)
         interceptors: list[grpc.aio.ServerInterceptor[Any, Any]] = [] if traces is None else [traces]
         if access.authenticator is not None:
-            interceptors.append(CallAuthentication(access.authenticator))
+            interceptors.append(CallAuthentication(access.authenticator, None if audit is None else RefusedCallers(audit)))
         server = await serve(coordinator, settings.host, lead.port, [register], interceptors, settings.access.tls)
         health.serving(coordinator, access.authenticator)
         try:

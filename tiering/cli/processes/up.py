@@ -23,6 +23,7 @@ from tiering.lake.catalog_properties import lake_environment
 log = structlog.get_logger(__name__)
 
 READY_SECONDS = 120
+"""A tierer that is not ready by then is started again; the next has twice as long, for the machine may be slow."""
 TIERER_END_SECONDS = 11
 """A tierer ends within ten seconds of a SIGTERM."""
 RESTART_SECONDS = (1, 2, 5, 10, 30)
@@ -49,7 +50,7 @@ class UpSettings:
 
 
 async def serve_up(settings: UpSettings) -> None:
-    """Prints the ready line when all parts serve; runs until SIGTERM or SIGINT. Raises SetupError."""
+    """Prints the ready line when all parts serve; runs until SIGTERM or SIGINT, also while no tierer starts. Raises SetupError."""
     _check_ports(settings)
     check_tierer_access(settings.coordinator.access)
     require_java()
@@ -73,24 +74,29 @@ def _check_ports(settings: UpSettings) -> None:
 async def _serve(settings: UpSettings, running: RunningCoordinator, stopping: asyncio.Event) -> None:
     keeper = asyncio.create_task(_keep_tierer(settings, running))
     rotation = asyncio.create_task(keep_log_small(_log_file(settings)))
+    announcing = asyncio.create_task(_announce_when_ready(running))
+    serving = asyncio.create_task(running.wait(stopping))
     try:
-        await _wait_for_tierer(running, keeper, stopping, settings)
-        if not stopping.is_set():
-            announce(running.uri)
-        await running.wait(stopping)
+        pending: set[asyncio.Task[None]] = {keeper, announcing, serving}
+        while not serving.done():
+            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
     finally:
-        keeper.cancel()
-        rotation.cancel()
-        await asyncio.gather(keeper, rotation, return_exceptions=True)
+        tasks = (keeper, rotation, announcing, serving)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _wait_for_tierer(running: RunningCoordinator, keeper: asyncio.Task[None], stopping: asyncio.Event, settings: UpSettings) -> None:
-    waited = 0.0
-    while not running.tierer_connected() and not stopping.is_set():
-        if keeper.done() or waited > READY_SECONDS:
-            raise SetupError(f"the tierer did not start within {READY_SECONDS} s", hint=f"Its log is {_log_file(settings)}.")
+async def _announce_when_ready(running: RunningCoordinator) -> None:
+    await _tierer_connected(running)
+    announce(running.uri)
+
+
+async def _tierer_connected(running: RunningCoordinator) -> None:
+    while not running.tierer_connected():
         await asyncio.sleep(0.1)
-        waited += 0.1
 
 
 async def keep_log_small(file: Path, most_bytes: int = MOST_BYTES, every_seconds: float = LOG_SECONDS) -> None:
@@ -104,12 +110,13 @@ async def keep_log_small(file: Path, most_bytes: int = MOST_BYTES, every_seconds
 
 
 async def _keep_tierer(settings: UpSettings, running: RunningCoordinator) -> None:
-    """Runs the tierer, and again when it dies; ends it when this task is cancelled."""
-    deaths = 0
+    """Runs the tierer, and again when it dies or does not become ready; ends it when this task is cancelled."""
+    deaths, patience = 0, float(READY_SECONDS)
     loop = asyncio.get_running_loop()
     while True:
         started = loop.time()
-        status = await _tierer_status(settings, running.uri)
+        status = await _tierer_status(settings, running, patience)
+        patience *= 2
         deaths = deaths_in_a_row(deaths, loop.time() - started)
         pause = restart_pause(deaths)
         log.warning("the tierer ended; starting it again", status=status, in_seconds=pause, log=str(_log_file(settings)))
@@ -126,17 +133,25 @@ def restart_pause(deaths: int) -> int:
     return RESTART_SECONDS[min(deaths, len(RESTART_SECONDS)) - 1]
 
 
-async def _tierer_status(settings: UpSettings, uri: str) -> int | str:
-    """Runs the tierer once; its exit status, or why it could not be started: then a later attempt may."""
+async def _tierer_status(settings: UpSettings, running: RunningCoordinator, patience: float) -> int | str:
+    """Runs the tierer once; its exit status, or why it could not be started, or was ended: then a later attempt may do better."""
     try:
-        process = await _start_tierer(settings, uri)
+        process = await _start_tierer(settings, running.uri)
     except OSError as error:
         return f"not started: {error}"
+    ended, connected = asyncio.create_task(process.wait()), asyncio.create_task(_tierer_connected(running))
     try:
-        return await process.wait()
+        done, _ = await asyncio.wait({ended, connected}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            await _end(process)
+            return f"not ready within {patience:g} s"
+        return await ended
     except asyncio.CancelledError:
         await _end(process)
         raise
+    finally:
+        for task in (ended, connected):
+            task.cancel()
 
 
 async def _start_tierer(settings: UpSettings, uri: str) -> asyncio.subprocess.Process:

@@ -1,7 +1,7 @@
 """The interceptor that asks each call who makes it, and lets its handler work as that identity.
 
 It goes before the server's guard. A call that proves nothing is ended before its request is read; health checks are free, so that
-probes need no token.
+probes need no token. A call that is refused has a line in the audit (`access.refused_callers`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import grpc
 import grpc.aio
 
 from tiering.access.authentication import Authenticator, Proof, bearer_token
-from tiering.access.identity import Identity, acting_as
+from tiering.access.identity import acting_as
+from tiering.access.refused_callers import RefusedCallers
 from tiering.errors import LakewardError
 from tiering.wire.server_guard import end_call
 
@@ -27,8 +28,9 @@ _Behaviour = Callable[[Any, _Context], Awaitable[Any]]
 class CallAuthentication(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone
     """Of one server. Handlers are wrapped once; they take streams of requests, as the guard makes them."""
 
-    def __init__(self, authenticator: Authenticator) -> None:
+    def __init__(self, authenticator: Authenticator, refused: RefusedCallers | None = None) -> None:
         self._authenticator = authenticator
+        self._refused = refused
         self._handlers: dict[str, tuple[Any, Any]] = {}
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
@@ -54,15 +56,15 @@ class CallAuthentication(grpc.aio.ServerInterceptor):  # type: ignore[type-arg] 
 
     def _behind(self, method: str, behaviour: _Behaviour) -> _Behaviour:
         async def answer(request: Any, context: _Context) -> Any:
+            token = None
             try:
-                identity = await self._identity(context)
+                token = bearer_token(context.invocation_metadata() or ())
+                identity = await self._authenticator.identify(Proof(token, context.peer(), context.auth_context() or {}))
             except LakewardError as error:
+                if self._refused is not None:
+                    self._refused.add(method, context.peer(), token, error)
                 await end_call(method, context, error)
             with acting_as(identity):
                 return await behaviour(request, context)
 
         return answer
-
-    async def _identity(self, context: _Context) -> Identity:
-        proof = Proof(bearer_token(context.invocation_metadata() or ()), context.peer(), context.auth_context() or {})
-        return await self._authenticator.identify(proof)

@@ -20,6 +20,7 @@ from tiering.access.audit import ANSWERED, FAILED, GIVEN_UP, REFUSED, AuditedCal
 from tiering.access.grants import Access, Grants, task_may
 from tiering.access.identity import current_identity
 from tiering.access.privileges import SERVICE, Privilege, Resource
+from tiering.access.refused_callers import rpc_name
 from tiering.access.requirements import RPCS, On, Requirement
 from tiering.errors import AccessDenied, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
 from tiering.model.names import table_path
@@ -177,12 +178,12 @@ def _answered(call: AuditedCall) -> None:
 
 def _action(method: str, request: Any) -> str:
     """The procedure or system table, else the RPC."""
-    service, name = method.rpartition("/")[0].rpartition(".")[2], method.rpartition("/")[2]
+    name = method.rpartition("/")[2]
     if name == "TierTable":
         return "sys.tier_table"
     if name == "CallProcedure":
         return f"sys.{request.name if 'name' in request.DESCRIPTOR.fields_by_name else request.procedure}"
-    return f"SELECT sys.{request.name}" if name == "ReadTable" else f"{service}.{name}"
+    return f"SELECT sys.{request.name}" if name == "ReadTable" else rpc_name(method)
 
 
 def _shown_object(request: Any) -> str | None:

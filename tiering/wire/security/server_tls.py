@@ -16,7 +16,7 @@ import structlog
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from tiering.access.tokens import file_version
+from tiering.access.file_watch import FileWatch
 from tiering.errors import SetupError
 
 log = structlog.get_logger(__name__)
@@ -47,28 +47,29 @@ def server_credentials(tls: ServerTls) -> grpc.ServerCredentials:
 class _Reload:
     def __init__(self, tls: ServerTls) -> None:
         self._tls = tls
-        self._versions = self._now()
+        self._watch = FileWatch(*tls.files)
 
     def first(self) -> grpc.ServerCertificateConfiguration:
-        return read_configuration(self._tls)
+        versions = self._watch.due()
+        configuration = read_configuration(self._tls)
+        if versions is not None:
+            self._watch.accept(versions)
+        return configuration
 
     def changed(self) -> grpc.ServerCertificateConfiguration | None:
         """The new files; None = the ones before. gRPC calls it in a thread of its own, and would end connections for an exception."""
-        versions = self._now()
-        if versions == self._versions:
+        versions = self._watch.due()
+        if versions is None:
             return None
         try:
             configuration = read_configuration(self._tls)
         except SetupError as error:
-            log.error("new files of TLS are of no use; those before stay in force", reason=error.message)
+            if self._watch.refuse(versions):
+                log.error("new files of TLS are of no use; those before stay in force", reason=error.message)
             return None
-        finally:
-            self._versions = versions
+        self._watch.accept(versions)
         log.info("new files of TLS are in force", certificate=str(self._tls.certificate))
         return configuration
-
-    def _now(self) -> tuple[object, ...]:
-        return tuple(file_version(file) for file in self._tls.files)
 
 
 def read_configuration(tls: ServerTls) -> grpc.ServerCertificateConfiguration:
