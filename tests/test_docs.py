@@ -35,6 +35,17 @@ def test_each_system_table_and_procedure_that_a_page_names_is_there() -> None:
     assert {(page, name) for page, name in named if name not in known | FOREIGN_NAMES | PLACEHOLDERS} == set()
 
 
+def test_figures_for_sizing_stand_in_the_section_of_the_bench_that_they_name() -> None:
+    sizing = (ROOT / "docs" / "deploy.md").read_text().split("\n## To size it\n", 1)[1]
+    sections = (ROOT / "docs" / "benchmarks.md").read_text().split("\n## ")
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| `(bench/\w+\.py)` \|$", sizing, re.MULTILINE)
+    assert len(rows) > 5
+    for subject, takes, bench in rows:
+        [section] = [text for text in sections if bench in text.split("\n", 1)[0]]
+        figures = re.findall(r"\d[\d,.]*\d|\d", f"{subject} {takes}")
+        assert [figure for figure in figures if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d]|[.,]\d)", section)] == [], bench
+
+
 def test_every_command_program_and_statement_of_the_page_on_clients_is_run_by_a_test() -> None:
     page = (ROOT / "docs" / "connect.md").read_text()
     tests = "".join(file.read_text() for file in (ROOT / "tests" / "integration" / "clients").glob("*.py"))
