@@ -1,4 +1,4 @@
-"""Build hook: generates the gRPC stubs from proto/ and puts the plugin jar into the package.
+"""Build hooks: one generates the gRPC stubs from proto/ and puts the plugin jar into the package, one completes the metadata.
 
 Runs for the editable install of `make setup` and for wheels alike. Stubs land where their package says
 (`tiering/rpc/v1`, `tiering/rpc/fluss`, `sys_tables/rpc/v1`), the jar in `sys_tables/plugin/`; both are git-ignored.
@@ -7,6 +7,7 @@ Runs for the editable install of `make setup` and for wheels alike. Stubs land w
 from __future__ import annotations
 
 import fcntl
+import re
 import shutil
 import subprocess
 import sys
@@ -14,8 +15,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 JAR_NAME = "lakeward-spark-plugin.jar"
 STUB_PACKAGES = ("tiering/rpc", "tiering/rpc/v1", "tiering/rpc/fluss", "sys_tables/rpc", "sys_tables/rpc/v1")
@@ -105,3 +108,44 @@ class LakewardBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             return
         root = Path(self.root)
         build_data["artifacts"] += [*generate_stubs(root), build_jar(root)]
+
+
+NO_ADDRESS = ".example"
+"""Of a host that nobody can have (RFC 2606): the project has no public address yet."""
+RELATIVE_LINK = re.compile(r"\]\((?!https?://|#)([^)]+)\)")
+
+
+def repository_address(root: Path) -> str | None:
+    """Where the repository is to be found; None as long as it has no public address."""
+    address = re.findall(r"<lakeward\.repository>([^<]+)<", (root / "catalog" / "pom.xml").read_text(encoding="utf-8"))[0].rstrip("/")
+    return None if (urlsplit(address).hostname or "").endswith(NO_ADDRESS) else address
+
+
+def with_absolute_links(readme: str, address: str, version: str) -> str:
+    """The README for an index, where links into the repository would lead nowhere."""
+    return RELATIVE_LINK.sub(lambda link: f"]({address}/blob/v{version}/{link[1]})", readme)
+
+
+class LakewardMetadataHook(MetadataHookInterface):
+    """Called by hatchling for the metadata of wheel and source distribution."""
+
+    PLUGIN_NAME = "custom"
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Adds the README and, where the repository has a public address, the URLs."""
+        root = Path(self.root)
+        readme = (root / "README.md").read_text(encoding="utf-8")
+        address = repository_address(root)
+        metadata["urls"] = {}
+        if address is not None:
+            version = metadata["version"]
+            readme = with_absolute_links(readme, address, version)
+            pages = f"{address}/blob/v{version}"
+            metadata["urls"] = {
+                "Homepage": address,
+                "Source": address,
+                "Issues": f"{address}/issues",
+                "Documentation": f"{pages}/docs/how-it-works.md",
+                "Changelog": f"{pages}/CHANGELOG.md",
+            }
+        metadata["readme"] = {"content-type": "text/markdown", "text": readme}

@@ -20,6 +20,32 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+FOREIGN_NAMES = {"rollback_to", "compact"}
+"""Procedures of Paimon, in a `sys` of its own."""
+PLACEHOLDERS = {"x", "nope"}
+
+
+def test_each_system_table_and_procedure_that_a_page_names_is_there() -> None:
+    registry = default_registry()
+    known = {table.name for table in registry.tables} | {procedure.name for procedure in registry.procedures}
+    pages = [page for page in ROOT.glob("*.md") if page.name != "CHANGELOG.md"]  # it tells of what is gone, too
+    pages += [*(ROOT / "docs").rglob("*.md"), *(ROOT / "sql_examples").glob("*.md"), *(ROOT / "bench").glob("*.md")]
+    named = {(page.name, name) for page in pages for name in re.findall(r"(?<![\w/])(?:\w+\.)?sys\.([a-z_]+)\b(?!\.)", page.read_text())}
+    assert len(named) > len(known)
+    assert {(page, name) for page, name in named if name not in known | FOREIGN_NAMES | PLACEHOLDERS} == set()
+
+
+def test_figures_for_sizing_stand_in_the_section_of_the_bench_that_they_name() -> None:
+    sizing = (ROOT / "docs" / "deploy.md").read_text().split("\n## To size it\n", 1)[1]
+    sections = (ROOT / "docs" / "benchmarks.md").read_text().split("\n## ")
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| `(bench/\w+\.py)` \|$", sizing, re.MULTILINE)
+    assert len(rows) > 5
+    for subject, takes, bench in rows:
+        [section] = [text for text in sections if bench in text.split("\n", 1)[0]]
+        figures = re.findall(r"\d[\d,.]*\d|\d", f"{subject} {takes}")
+        assert [figure for figure in figures if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d]|[.,]\d)", section)] == [], bench
+
+
 def test_every_command_program_and_statement_of_the_page_on_clients_is_run_by_a_test() -> None:
     page = (ROOT / "docs" / "connect.md").read_text()
     tests = "".join(file.read_text() for file in (ROOT / "tests" / "integration" / "clients").glob("*.py"))

@@ -66,7 +66,7 @@
 
 `error_class` is what SQL shows (the class name, unless an outside error was wrapped), `retryable` whether
 the same attempt may go through later, `hint` what to do. Ids travel in `ids`. Each class declares in which phases of a round it may
-happen and which statement helps, or why none can; docs/errors.md is made of that.
+happen, which statement helps, or why none can, and what to look at or run next; docs/errors.md is made of that.
 """
 
 from __future__ import annotations
@@ -85,6 +85,24 @@ _OF_THE_SOURCE = (
 _OF_A_SERVICE = "It tells of a service or a machine, not of a table: the message names what to look at."
 
 
+def _of_table(columns: str, table: str = "lake_tiering_status") -> str:
+    return f"SELECT {columns} FROM fluss.sys.{table} WHERE table_name = 't'"
+
+
+_STATUS, _WAITING = _of_table("last_error, error_hint, next_action"), _of_table("last_error, error_hint, next_retry_time")
+_COLUMNS, _ROUNDS = _of_table("schema, primary_key", "tables"), _of_table("round_id, state, error_message", "tiering_rounds")
+_TIERERS = "SELECT tierer_id, host, state, heartbeat_time FROM fluss.sys.tierers"
+_CALLS = "SELECT procedure_name, caller, running_ms FROM fluss.sys.open_calls"
+_DOCTOR, _DOCTOR_HERE = "lakeward doctor --uri host:7707", "lakeward doctor --data ./lakeward-data"
+_OFFSETS = _of_table("bucket_id, log_start_offset, log_end_offset, lake_offset", "tiering_buckets")
+_SPLITS = _of_table("split_id, executor, state, fraction_completed", "tiering_splits")
+_COMMITS, _PAUSE = _of_table("round_id, state, lake_snapshot_id", "lake_commits"), _of_table("paused_by, paused_reason, paused_until")
+_POLICIES = "SELECT policy_id, effect, principal, privileges, resource FROM fluss.sys.grants"
+_VALIDATE = "CALL fluss.sys.validate_table('db.t', 'rows')"
+_RETIER = "CALL fluss.sys.reconcile_lake('db.t', 'retier')"
+_RETRY, _HELP = "CALL fluss.sys.retry_tiering('db.t')", "CALL fluss.sys.help()"
+
+
 class LakewardError(Exception):
     """The root. Carries a message for the user, a hint, and the ids it is about.
 
@@ -101,12 +119,18 @@ class LakewardError(Exception):
     `coordinator.decisions.next_action`. Empty = no statement can help."""
     no_statement: ClassVar[str] = "It stands for the classes below it."
     """Why no statement can help, as a sentence; empty if one can."""
+    look: ClassVar[str] = _STATUS
+    """The statement or command with which somebody on call goes on: it shows more, or does what the message asks for."""
 
-    def __init_subclass__(cls, phases: tuple[str, ...] | None = None, next_action: str = "", no_statement: str = "") -> None:
+    def __init_subclass__(
+        cls, phases: tuple[str, ...] | None = None, next_action: str = "", no_statement: str = "", look: str | None = None
+    ) -> None:
         """What a class does not declare is as its base has it; a class has either a statement or the sentence."""
         super().__init_subclass__()
         if phases is not None:
             cls.phases = phases
+        if look is not None:
+            cls.look = look
         if next_action or no_statement:
             cls.next_action, cls.no_statement = next_action, no_statement
 
@@ -127,81 +151,70 @@ class LakewardError(Exception):
 class BadRequest(
     LakewardError,
     no_statement="It answers a statement or a call, whose caller mends what the message names; no table waits for it.",
+    look=_HELP,
 ):
     """The caller can mend it."""
 
 
-class InvalidName(
-    BadRequest,
-    phases=("PLAN",),
-    no_statement=_OF_THE_SOURCE,
-):
+class InvalidName(BadRequest, phases=("PLAN",), no_statement=_OF_THE_SOURCE, look=_COLUMNS):
     """A database, table or column name outside the name rule."""
 
     default_hint = "Use ASCII letters, digits, '_' and '-', at most 200 characters, not starting with '__'."
 
 
-class InvalidArgument(
-    BadRequest,
-    phases=("PLAN",),
-    no_statement=_OF_THE_SOURCE,
-):
+class InvalidArgument(BadRequest, phases=("PLAN",), no_statement=_OF_THE_SOURCE, look=_HELP):
     """An argument or option with a value it cannot have; the message names it."""
 
 
-class UnknownDatabase(BadRequest):
+class UnknownDatabase(BadRequest, look="SELECT DISTINCT database_name FROM fluss.sys.tables"):
     """No such database."""
 
 
-class UnknownTable(BadRequest):
+class UnknownTable(BadRequest, look="SELECT database_name, table_name FROM fluss.sys.tables"):
     """No such table."""
 
 
-class UnknownPartition(BadRequest):
+class UnknownPartition(BadRequest, look=_of_table("DISTINCT partition_name", "tiering_buckets")):
     """No such partition."""
 
 
-class UnknownProcedure(BadRequest):
+class UnknownProcedure(BadRequest, look="SELECT procedure_name, description FROM fluss.sys.procedures"):
     """No such procedure."""
 
 
-class UnknownLease(BadRequest):
+class UnknownLease(BadRequest, look="SELECT lease_id, owner, state, expires_at FROM fluss.sys.kv_snapshot_leases"):
     """No lease of that id, or it does not hold what was named."""
 
 
-class StatementOutdated(BadRequest):
+class StatementOutdated(BadRequest, look=_COLUMNS):
     """A column that a SQL statement was planned with is gone or has another type."""
 
     default_hint = "Run the statement again."
 
 
-class AlreadyExists(BadRequest):
+class AlreadyExists(BadRequest, look="SELECT database_name, table_name, created_at FROM fluss.sys.tables"):
     """A database or table of that name is already there."""
 
 
-class UnsupportedType(
-    BadRequest,
-    phases=("PLAN",),
-    no_statement=_OF_THE_SOURCE,
-):
+class UnsupportedType(BadRequest, phases=("PLAN",), no_statement=_OF_THE_SOURCE, look=_COLUMNS):
     """A column type that the lake cannot hold."""
 
 
-class InvalidData(BadRequest):
+class InvalidData(BadRequest, look=_COLUMNS):
     """Input that cannot be read or does not fit its table. Nothing of it was taken."""
 
 
-class CannotReconcile(BadRequest):
+class CannotReconcile(BadRequest, look=_STATUS):
     """The lake table cannot be reconciled in the way that was asked for."""
 
 
-class LakeDisabled(BadRequest):
+class LakeDisabled(BadRequest, look="CALL fluss.sys.set_table_option('db.t', 'table.datalake.enabled', 'true')"):
     """Tiering was asked for a table that has its lake disabled."""
 
     default_hint = "Enable it with the table option table.datalake.enabled=true."
 
 
-class TablePaused(BadRequest, next_action="CALL fluss.sys.resume_tiering('db.t')"):
+class TablePaused(BadRequest, next_action="CALL fluss.sys.resume_tiering('db.t')", look=_PAUSE):
     """Tiering was asked for a table that is paused."""
 
 
@@ -221,11 +234,7 @@ class TableMismatch(PermanentTieringError, next_action="ALTER TABLE lake.db.t RE
     """The lake table's marker names another source table id."""
 
 
-class LakeTableReplaced(
-    PermanentTieringError,
-    phases=("PLAN", "WRITE", "LAKE_COMMIT"),
-    next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')",
-):
+class LakeTableReplaced(PermanentTieringError, phases=("PLAN", "WRITE", "LAKE_COMMIT"), next_action=_RETIER):
     """The lake table is not the one tiered to before: its uuid changed."""
 
 
@@ -233,15 +242,15 @@ class UntrackedLakeTable(PermanentTieringError, next_action="ALTER TABLE lake.db
     """The lake table holds snapshots but no marker of ours."""
 
 
-class MarkerLost(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')"):
+class MarkerLost(PermanentTieringError, next_action=_RETIER):
     """Offsets are recorded for the table, but the lake has no marker."""
 
 
-class RecordAheadOfLake(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')"):
+class RecordAheadOfLake(PermanentTieringError, next_action=_RETIER):
     """The coordinator or the cluster records offsets beyond the lake's marker."""
 
 
-class LakeRolledBack(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')"):
+class LakeRolledBack(PermanentTieringError, next_action=_RETIER):
     """The lake table was rolled back behind its marker."""
 
 
@@ -253,7 +262,7 @@ class ForeignTieringOverlap(PermanentTieringError, next_action="CALL fluss.sys.r
     """Another tiering service committed rows that the lake table holds already; names bucket and offsets."""
 
 
-class ForeignTieringGap(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')"):
+class ForeignTieringGap(PermanentTieringError, next_action=_RETIER):
     """Another tiering service committed rows behind others that the lake table lacks; names bucket and offsets."""
 
 
@@ -261,11 +270,11 @@ class ForeignTieringUnproved(PermanentTieringError, next_action="CALL lake.syste
     """Another tiering service changed a clean lake table, and not as the log says, or the log between is not kept any more."""
 
 
-class HistoryExpired(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')"):
+class HistoryExpired(PermanentTieringError, next_action=_RETIER):
     """Lake history that would tell whether the table was rolled back is gone."""
 
 
-class LogTruncated(PermanentTieringError, phases=("PLAN",), next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7"):
+class LogTruncated(PermanentTieringError, phases=("PLAN",), next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7", look=_OFFSETS):
     """The log starts after the next row to tier."""
 
 
@@ -274,6 +283,7 @@ class LogBehindLake(
     phases=("PLAN",),
     no_statement="The lake alone holds rows that the cluster lost, so whatever goes on without them leaves them out. "
     "Bring the cluster's newest state back: that resumes it.",
+    look=_OFFSETS,
 ):
     """The lake holds records beyond the end of the log."""
 
@@ -283,6 +293,7 @@ class LogRewritten(
     phases=("PLAN",),
     no_statement="The lake alone holds rows that the cluster lost, and the log others at their offsets: "
     "a person decides which of them to leave out.",
+    look=_VALIDATE,
 ):
     """The cluster lost records that were tiered, and wrote others at their offsets."""
 
@@ -291,7 +302,7 @@ class SchemaDrift(PermanentTieringError, phases=("PLAN", "WRITE", "LAKE_COMMIT")
     """The lake table's columns do not fit the source table's; the message names the column."""
 
 
-class MarkerCorrupt(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'retier')"):
+class MarkerCorrupt(PermanentTieringError, next_action=_RETIER):
     """A marker that cannot be read."""
 
 
@@ -299,6 +310,7 @@ class ForbiddenLocation(
     PermanentTieringError,
     phases=("PLAN", "WRITE", "LAKE_COMMIT"),
     no_statement="Only who starts the coordinator says where files may lie: with that option it goes on.",
+    look="CALL fluss.sys.tier_table('db.t')",
 ):
     """Metadata of a lake table names a file outside of the places where files of its lake may lie. It was not opened."""
 
@@ -312,13 +324,14 @@ class TransientTieringError(
     LakewardError,
     phases=("PLAN", "LEASE", "READ", "WRITE", "LAKE_COMMIT", "ACK"),
     no_statement="Tiering tries again by itself: waiting is right.",
+    look=_WAITING,
 ):
     """The next attempt may go through."""
 
     retryable = True
 
 
-class RoundFailed(TransientTieringError):
+class RoundFailed(TransientTieringError, look=_of_table("phase, message, hint, count, last_seen", "tiering_errors")):
     """A round ended without a commit for a reason outside this tree; the cause is in the message, and mostly stands in the place of this
     name: a library's own, `DataFilesMissing` (files went before they were committed), `InconsistentRound` (results do not fit each
     other), `RoundLost` (its thread ended), `RoundRepeated` (it is in the lake already)."""
@@ -332,7 +345,7 @@ class RoundFailed(TransientTieringError):
         return self.cause_class
 
 
-class RoundStalled(TransientTieringError, phases=("READ", "WRITE")):
+class RoundStalled(TransientTieringError, phases=("READ", "WRITE"), look=_SPLITS):
     """The splits of a round made no progress for `--stalled-after`: its tierer gave it up, and what it still writes is never committed."""
 
     default_hint = (
@@ -341,21 +354,22 @@ class RoundStalled(TransientTieringError, phases=("READ", "WRITE")):
     )
 
 
-class CommitOutcomeUnknown(TransientTieringError, phases=("LAKE_COMMIT", "ACK")):
+class CommitOutcomeUnknown(TransientTieringError, phases=("LAKE_COMMIT", "ACK"), look=_COMMITS):
     """A commit was sent and its outcome could not be learned; the next round's base check will tell."""
 
 
-class LakeUnavailable(TransientTieringError):
+class LakeUnavailable(TransientTieringError, look=_DOCTOR):
     """The lake's catalog or storage does not answer."""
 
 
-class ClusterUnavailable(TransientTieringError):
+class ClusterUnavailable(TransientTieringError, look=_DOCTOR):
     """The source cluster does not answer."""
 
 
 class ClusterAccessDenied(
     ClusterUnavailable,
     no_statement="The cluster's administrator grants what it refuses, or the coordinator gets another user. Tiering tries again by itself.",
+    look=_RETRY,
 ):
     """The source cluster refuses a login, or what the user wants to do; that may be mended without a restart here."""
 
@@ -390,7 +404,7 @@ class BaseMoved(TransientTieringError, phases=("LAKE_COMMIT",)):
     default_hint = "Nothing needs to be done: the rows are looked up again."
 
 
-class TableBusy(TransientTieringError, phases=("FENCE", "ACK")):
+class TableBusy(TransientTieringError, phases=("FENCE", "ACK"), look=_CALLS):
     """Another acknowledgement or reconciliation of the same table is at work, and does not end."""
 
     default_hint = "Try again. If it stays like that, the lake's catalog or storage does not answer: check that it does."
@@ -401,6 +415,7 @@ class BucketStopped(
     phases=("READ", "WRITE"),
     no_statement="The statement that helps, sys.skip_record, leaves an acknowledged record out of the lake: "
     "the hint names it, a person decides.",
+    look=_of_table("bucket_id, error_message, stopped_at_offset", "tiering_buckets"),
 ):
     """The KV state of a bucket cannot take a record that was acknowledged; names the offset and the value.
 
@@ -408,81 +423,78 @@ class BucketStopped(
     """
 
 
-class TiererStopped(TransientTieringError, phases=()):
+class TiererStopped(TransientTieringError, phases=(), look=_TIERERS):
     """The tierer was told to stop; the table goes to the next one without back-off."""
 
 
-class Cancelled(LakewardError, no_statement="The table has not failed: its next round follows by itself."):
+class Cancelled(LakewardError, no_statement="The table has not failed: its next round follows by itself.", look=_ROUNDS):
     """The round was ended on request before its commit was granted."""
 
 
-class TiererLost(TransientTieringError, phases=()):
+class TiererLost(TransientTieringError, phases=(), look=_TIERERS):
     """Nothing was heard of the tierer for the service timeout; the table goes to the next one."""
 
     default_hint = "Look at the tierer's log, and whether it still runs and reaches the coordinator."
 
 
-class Fenced(LakewardError, phases=("FENCE",), no_statement="The table has not failed: its next round follows by itself."):
+class Fenced(LakewardError, phases=("FENCE",), no_statement="The table has not failed: its next round follows by itself.", look=_ROUNDS):
     """The epoch or round is no longer the current one: somebody else owns the table now."""
 
 
-class DataCorrupt(LakewardError, phases=("READ", "WRITE"), next_action="CALL fluss.sys.retry_tiering('db.t')"):
+class DataCorrupt(LakewardError, phases=("READ", "WRITE"), next_action=_RETRY, look=_VALIDATE):
     """Stored data does not match its checksum; names file, bucket and offset range."""
 
 
-class Unauthenticated(LakewardError, no_statement=_OF_A_SERVICE):
+class Unauthenticated(LakewardError, no_statement=_OF_A_SERVICE, look="lakeward token list --data ./lakeward-data"):
     """The call proves no identity: its token is missing, unknown, revoked or expired. Nothing of the call was done."""
 
     default_hint = "Put the path of a token into LAKEWARD_TOKEN_FILE, or into the catalog option token-file of Spark."
 
 
-class AccessDenied(LakewardError, no_statement=_OF_A_SERVICE):
+class AccessDenied(LakewardError, no_statement=_OF_A_SERVICE, look=_POLICIES):
     """The policies of the service do not let the caller do this; message and hint name the privilege, and the statement that grants it."""
 
     default_hint = "Ask who keeps the service's policy file."
 
 
-class ServiceUnreachable(
-    LakewardError,
-    no_statement=_OF_A_SERVICE,
-):
+class ServiceUnreachable(LakewardError, no_statement=_OF_A_SERVICE, look=_DOCTOR):
     """No Lakeward service answers at the uri."""
 
     retryable = True
 
 
-class InsecureConnection(ServiceUnreachable):
+class InsecureConnection(ServiceUnreachable, look="lakeward doctor --uri host:7707 --tls-ca ca.pem"):
     """No connection that is safe: TLS on one side alone, a certificate that has expired, names another host or comes from nobody known."""
 
     default_hint = "Compare the service's --server-cert with --tls-ca, --tls-cert and --tls-key of the client."
 
 
-class ServiceBusy(LakewardError, no_statement=_OF_A_SERVICE):
+class ServiceBusy(LakewardError, no_statement=_OF_A_SERVICE, look=_CALLS):
     """The service works on as much as it takes at once. Nothing of the call was done."""
 
     retryable = True
     default_hint = "Try again in a moment, with fewer calls at once."
 
 
-class InvalidAnswer(LakewardError, no_statement=_OF_A_SERVICE):
+class InvalidAnswer(LakewardError, no_statement=_OF_A_SERVICE, look=_DOCTOR):
     """A service's answer that cannot be read, never ends, or is larger than a client takes."""
 
     default_hint = "Check that the uri is that of a Lakeward service, and which version it has."
 
 
-class PeerTooOld(LakewardError, no_statement=_OF_A_SERVICE):
+class PeerTooOld(LakewardError, no_statement=_OF_A_SERVICE, look=_DOCTOR):
     """The service is of an older version and does not offer this call."""
 
 
-class StatementFailed(LakewardError, no_statement=_OF_A_SERVICE):
+class StatementFailed(LakewardError, no_statement=_OF_A_SERVICE, look="lakeward sql --data ./lakeward-data 'SHOW TABLES IN fluss.sys'"):
     """A SQL engine refused a statement, or failed while it ran; the message is the engine's."""
 
 
-class StoreError(LakewardError, no_statement=_OF_A_SERVICE):
+class StoreError(LakewardError, no_statement=_OF_A_SERVICE, look=_DOCTOR_HERE):
     """The state store refused or lost a write."""
 
     retryable = True
 
 
-class SetupError(LakewardError, no_statement=_OF_A_SERVICE):
+class SetupError(LakewardError, no_statement=_OF_A_SERVICE, look=_DOCTOR_HERE):
     """This machine lacks something: Java, a free port, a writable folder."""

@@ -16,6 +16,8 @@ from typer.testing import CliRunner
 
 from support.repository import ROOT
 from tiering.cli.main import app
+from tiering.cli.maven_jars import jars_folder
+from tiering.cli.spark.jars import SPARK_JARS
 
 DEPLOY = ROOT / "deploy"
 INSTALLED = "/opt/lakeward/bin/lakeward"
@@ -64,8 +66,54 @@ def test_the_image_is_made_of_what_there_is() -> None:
         subprocess.run(["bash", "-n", "-c", script], check=True)
     [start] = [text for name, text in done if name == "CMD"]
     assert_known(re.findall(r'"([^"]+)"', start))
-    [fetched] = [text for name, text in done if name == "RUN" and text.startswith("lakeward ")]
-    assert_known(fetched.split()[1:])
+
+
+APT_GET = """#!/bin/sh
+# Installs and purges nothing but Maven, whose place a copy from the jars of this machine takes.
+for word; do package=$word; done
+case "$1 $package" in
+  "install maven") /bin/ln -s {maven} {programs}/mvn ;;
+  "purge maven") /bin/rm {programs}/mvn ;;
+esac
+"""
+MAVEN = """#!/bin/sh
+for word; do
+  case "$word" in
+    -Dartifact=*) artifact=${{word#*:}} ;;
+    -DoutputDirectory=*) folder=${{word#*=}} ;;
+  esac
+done
+exec /bin/cp "{jars}/$(echo "$artifact" | /usr/bin/tr : -).jar" "$folder"
+"""
+
+
+def write_program(file: Path, text: str) -> Path:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o755)
+    return file
+
+
+def test_the_jars_are_fetched_by_root_with_the_programs_that_are_installed_by_then(tmp_path: Path) -> None:
+    """The instruction is run as it stands, but for apt-get, Maven and rm; nothing else is on its path."""
+    done = instructions()
+    place, script = next((place, text) for place, (name, text) in enumerate(done) if name == "RUN" and "fetch-jars" in text)
+    assert "USER" not in [name for name, _ in done[:place]]
+    programs, fetched = tmp_path / "programs", tmp_path / "fetched"
+    maven = write_program(tmp_path / "maven", MAVEN.format(jars=jars_folder({})))
+    write_program(programs / "apt-get", APT_GET.format(programs=programs, maven=maven))
+    write_program(programs / "rm", f'#!/bin/sh\necho "$@" >> {tmp_path}/removed\n')
+    own_script = script.replace(INSTALLED, str(Path(sys.executable).parent / "lakeward"))
+    assert own_script != script
+
+    environment = {"PATH": str(programs), "LAKEWARD_JARS": str(fetched), "HOME": str(tmp_path)}
+    ended = subprocess.run(["/bin/sh", "-ec", own_script], env=environment, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert {file.name for file in fetched.iterdir()} == {jar.file_name for jar in SPARK_JARS}
+    assert not (programs / "mvn").exists()
+    assert "/root/.m2" in (tmp_path / "removed").read_text()
+    assert_known(re.findall(r"lakeward (fetch-jars[^&]*)", script)[0].split())
 
 
 def test_the_image_pins_every_package_that_the_wheel_asks_for() -> None:

@@ -6,7 +6,7 @@ import re
 
 from support.repository import ROOT
 from tiering.cli.fluss_server.jars import FLUSS_VERSION
-from tiering.cli.spark.jars import ICEBERG_RUNTIME, POSTGRESQL_JDBC
+from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, POSTGRESQL_JDBC, SPARK_JARS, SQLITE_JDBC
 
 PACKAGES = {
     "Spark (PySpark)": "pyspark",
@@ -33,7 +33,15 @@ def test_each_version_is_the_one_that_is_used() -> None:
     used |= {part: re.findall(rf"<{re.escape(name)}>(\S+)</", pom)[0] for part, name in PROPERTIES.items()}
     used["Iceberg's Spark runtime"] = ICEBERG_RUNTIME.version
     used["PostgreSQL JDBC, in Spark"] = POSTGRESQL_JDBC.version
+    used["SQLite JDBC, in Spark"] = SQLITE_JDBC.version
+    used["Iceberg's AWS bundle, in Spark"] = ICEBERG_AWS_BUNDLE.version
+    used["PostgreSQL, servers"] = re.findall(r"PostgreSQL (\d+) is what the tests run", (ROOT / "docs" / "state.md").read_text())[0]
     used["Apache Fluss, servers"] = FLUSS_VERSION
     used["Java of drivers and executors"] = re.findall(r"<maven.compiler.release>(\d+)<", pom)[0]
     used["Python"] = re.findall(r'requires-python = ">=([\d.]+),', (ROOT / "pyproject.toml").read_text())[0]
     assert versions_on_the_page() == used
+
+
+def test_each_jar_that_spark_gets_has_a_row() -> None:
+    versions = set(versions_on_the_page().values())
+    assert [jar.file_name for jar in (*SPARK_JARS, ICEBERG_AWS_BUNDLE) if jar.version not in versions] == []

@@ -9,7 +9,7 @@ from sys_tables.reference import markdown_table
 from tiering import errors
 from tiering.errors import LakewardError
 
-_HEADER = ("class", "what happened", "phase", "tries again by itself", "next action")
+_HEADER = ("class", "what happened", "phase", "tries again by itself", "next action", "look, or run")
 
 
 def render() -> str:
@@ -25,6 +25,9 @@ def render() -> str:
         " all that was ever written. So another statement than the one below may stand there, or none; what leaves rows out stands in the"
         " hint, with the number of rows. `retry_tiering` stands there where nothing is wrong any more. Once a lake table that was broken is"
         " whole again, by a statement or by hand, tiering goes on by itself.",
+        "The last column is what to type first where no statement stands, or before one is run: it shows more, or does what the message"
+        " asks for. Statements go to Spark, or to `lakeward sql`; put your table, the service's address or its data folder in the place of"
+        " `db.t`, `host:7707` and `./lakeward-data`. A command that is refused names what it lacks, such as `--token-file` or `--tls-ca`.",
         "A table that somebody paused without an end has `resume_tiering` as its next action.",
         markdown_table(_HEADER, _rows(LakewardError)),
     ]
@@ -41,4 +44,4 @@ def _rows(root: type[LakewardError]) -> Iterator[list[str]]:
 def _row(kind: type[LakewardError]) -> list[str]:
     happened = " ".join(inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].split())
     action = f"`{kind.next_action}`" if kind.next_action else f"None. {kind.no_statement}"
-    return [f"`{kind.__name__}`", happened, ", ".join(kind.phases), "yes" if kind.retryable else "no", action]
+    return [f"`{kind.__name__}`", happened, ", ".join(kind.phases), "yes" if kind.retryable else "no", action, f"`{kind.look}`"]

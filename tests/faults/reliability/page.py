@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from faults.reliability.process_faults import FAULTS as PROCESS_FAULTS
 from faults.reliability.soak import counts_of
 from faults.simulated.faults import FAULTS as SIMULATED_FAULTS
 
@@ -79,6 +80,10 @@ def render(counts: Mapping[str, int]) -> str:
         f"`{_cell(fault.held_by)}` |"
         for fault in faults()
     )
+    of_processes = "\n".join(
+        f"| `{fault.name}` | {fault.where} | {fault.description} | {_cell(fault.handled_by)} | `{_cell(fault.held_by)}` |"
+        for fault in PROCESS_FAULTS
+    )
     return f"""# Reliability
 
 <!-- Written by `python -m faults.reliability`; do not edit. -->
@@ -104,6 +109,16 @@ each struck in the last soak whose counts were kept. A seed tells a story again 
 | fault | injected by | injected | what happens | what handles it | held by |
 |---|---|---|---|---|---|
 {rows}
+
+## Faults of processes and services
+
+{len(PROCESS_FAULTS)} more faults strike real processes and services: kills, stops, cut networks, a PostgreSQL that is away, a catalog
+and an S3 server that answer wrong, files of certificates, tokens and policies that are damaged. Each is injected by a test, once or a few
+times in every run of the tests, and not by the soak: no count stands here.
+
+| fault | part | what happens | what handles it | held by |
+|---|---|---|---|---|
+{of_processes}
 """
 
 

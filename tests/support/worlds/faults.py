@@ -13,7 +13,7 @@ class Fault:
     description: str
     """What happens, as a sentence."""
     where: str
-    """Which harness injects it: "simulator", "stories", "processes", "model"."""
+    """Which harness injects it ("simulator", "stories"); of faults of processes and services, which part they strike."""
     handled_by: str
     """What makes it harmless: a function, or a rule of the design."""
     held_by: str

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tiering.cli.terminal.options import DataOption
 from tiering.errors import SetupError
+from tiering.files.durable_files import sync_folder
+
+if TYPE_CHECKING:
+    from tiering.cli.processes.data_folder import DataFolder
 
 PUT_ASIDE = ".before-restore"
+UNFINISHED = ".unfinished"
 
 FileArgument = Annotated[Path, typer.Argument(help="The file of the backup.")]
 
@@ -40,9 +45,10 @@ def backup(file: FileArgument, data: DataOption = Path("lakeward-data")) -> None
     if target.exists():
         raise SetupError(f"{target} exists already", hint="Name a new file: a backup replaces nothing.")
     _check(source, "the data folder's state store")
-    unfinished = target.with_name(target.name + ".unfinished")
+    unfinished = target.with_name(target.name + UNFINISHED)
     _copied(source, unfinished)
     os.replace(unfinished, target)
+    sync_folder(target.absolute().parent)
     print(f"backed up {source} to {target}: {target.stat().st_size:,} bytes")
 
 
@@ -64,18 +70,71 @@ def restore(file: FileArgument, data: DataOption = Path("lakeward-data")) -> Non
     if not lock.acquire(wait=False):
         raise SetupError(f"a service runs on {folder.root}", hint="Stop it first: it would go on with the state that it has in memory.")
     try:
-        unfinished = folder.store_file.with_name("coordinator.db.restoring")
-        unfinished.unlink(missing_ok=True)
-        _copied(source, unfinished)
-        with closing(sqlite3.connect(unfinished)) as database, database:
-            database.execute("UPDATE lakeward_owner SET epoch = epoch + ?", (EPOCHS_LEFT_OUT,))
-        for former in sorted(folder.root.glob("coordinator.db*")):
-            if former.name in ("coordinator.db", "coordinator.db-wal", "coordinator.db-shm"):
-                os.replace(former, former.with_name(former.name.replace("coordinator.db", f"coordinator.db{PUT_ASIDE}")))
-        os.replace(unfinished, folder.store_file)
+        _check_cluster(source, folder)
+        unfinished = folder.restoring_file.with_name(folder.restoring_file.name + UNFINISHED)
+        _copied(source, unfinished, later=EPOCHS_LEFT_OUT)
+        _exchange(folder, unfinished)
+    except OSError as error:
+        raise SetupError(f"cannot restore {folder.store_file}: {error}", hint="Mend that, and run the same command again.") from error
     finally:
         lock.release()
     print(f"restored {folder.store_file} from {source}; the former store, if there was one, is coordinator.db{PUT_ASIDE}")
+
+
+def _exchange(folder: DataFolder, unfinished: Path) -> None:
+    """Puts the former store aside and the new one in its place. Whatever step it dies at: the former store is whole, or a start refuses
+    until the restore was repeated (`check_restore_ended`), or the new one is in its place."""
+    os.replace(unfinished, folder.restoring_file)
+    sync_folder(folder.root)
+    if folder.store_file.exists():
+        for part in ("-wal", "-shm"):  # of a store that an earlier restore put aside, and that is replaced now
+            _aside(folder, part).unlink(missing_ok=True)
+    # First the store itself: a start would take one without its write-ahead log for whole.
+    for part in ("", "-wal", "-shm"):
+        former = folder.store_file.with_name(folder.store_file.name + part)
+        if former.exists():
+            os.replace(former, _aside(folder, part))
+            sync_folder(folder.root)
+    os.replace(folder.restoring_file, folder.store_file)
+    sync_folder(folder.root)
+
+
+def _aside(folder: DataFolder, part: str) -> Path:
+    return folder.store_file.with_name(folder.store_file.name + PUT_ASIDE + part)
+
+
+def _check_cluster(backup_file: Path, folder: DataFolder) -> None:
+    """Raises SetupError for the backup of another cluster's state."""
+    backed_up, present = _cluster_of(backup_file), _cluster_of(folder.store_file) or _embedded_cluster(folder)
+    if backed_up is not None and present is not None and backed_up != present:
+        raise SetupError(
+            f"{backup_file} is the state of the cluster {backed_up!r}, and {folder.root} belongs to {present!r}",
+            hint="Name a backup of this folder's own store, or with --data the folder that it was made of.",
+        )
+
+
+def _cluster_of(store_file: Path) -> str | None:
+    """Which cluster a store is about; None if nothing in it says so: it is of an older version, was never used, or cannot be read."""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{store_file.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        row = database.execute("SELECT cluster FROM lakeward_leader").fetchone()
+        return None if row is None else str(row[0])
+    return None
+
+
+def _embedded_cluster(folder: DataFolder) -> str | None:
+    """The id of the folder's own cluster; None if it has none, or one that this version cannot read."""
+    from tiering.cluster.registry import EMBEDDED, cluster_kind
+
+    if not cluster_kind(EMBEDDED).is_in(folder.cluster):
+        return None
+    try:
+        cluster = cluster_kind(EMBEDDED).open_read_only(folder.cluster)
+    except SetupError:
+        return None
+    try:
+        return cluster.cluster_id
+    finally:
+        cluster.close()
 
 
 def _check(file: Path, name: str) -> None:
@@ -93,8 +152,8 @@ def _check(file: Path, name: str) -> None:
         raise SetupError(f"the state store {file} is damaged: {sound}", hint="Use another backup.")
 
 
-def _copied(source: Path, target: Path) -> None:
-    """A copy as of one moment (SQLite's online backup), synced, its owner's alone. Raises SetupError."""
+def _copied(source: Path, target: Path, later: int = 0) -> None:
+    """A copy as of one moment (SQLite's online backup), `later` epochs on, synced, its owner's alone. Raises SetupError."""
     try:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
         with (
@@ -103,6 +162,8 @@ def _copied(source: Path, target: Path) -> None:
         ):
             reading.backup(writing)
             writing.execute("PRAGMA journal_mode=DELETE")
+            writing.execute("UPDATE lakeward_owner SET epoch = epoch + ?", (later,))
+            writing.commit()
         descriptor = os.open(target, os.O_RDONLY)
         try:
             os.fsync(descriptor)

@@ -19,7 +19,7 @@ from tiering.access.audit import AuditTrail
 from tiering.access.grants import Grants
 from tiering.access.refused_callers import RefusedCallers
 from tiering.cli.processes.coordinator_health import CoordinatorHealth
-from tiering.cli.processes.data_folder import DataFolder, open_data_folder
+from tiering.cli.processes.data_folder import DataFolder, check_restore_ended, open_data_folder
 from tiering.cli.processes.grants import GrantSettings, open_grants
 from tiering.cli.processes.lake_check import check_lake_is_the_clusters
 from tiering.cli.processes.monitoring import MonitoringSettings, check_host, monitoring
@@ -197,6 +197,8 @@ async def _lead(settings: CoordinatorSettings, folder: DataFolder, stopping: asy
     stack.callback(folder_lock.release)
     if not await _acquired(folder_lock, stopping):
         return None
+    if settings.state is None:
+        check_restore_ended(folder)
     store = SqlStore(settings.state or folder.store_url)
     stack.callback(store.close)
     if settings.state is None:
@@ -240,13 +242,15 @@ def _open(
     check_lake = _lake_check(lake_of)
     state = {} if settings.state is None else {STATE_URL: settings.state}
     cluster = stack.enter_context(kind.host(folder.cluster, {**settings.cluster_settings, **state}, check_lake))
-    if settings.state is not None:
-        check_cluster(store, cluster.owner.cluster_id)
+    check_cluster(store, cluster.owner.cluster_id)
     if cluster.add_to_server is None and not settings.create_lake_tables:  # it has servers of its own: others may have tiered it
         check_lake_is_the_clusters(cluster.owner, lake_of(options.lake_format))
     options = replace(options, cluster_properties=cluster.properties)
     validator = _validator(settings, folder, options, cluster.owner.cluster_id)
-    return Coordinator(store, cluster.owner, lake_of, options, validator=validator, grants=grants, audit=audit), cluster
+    coordinator = Coordinator(store, cluster.owner, lake_of, options, validator=validator, grants=grants, audit=audit)
+    if settings.state is None:  # one in PostgreSQL is told with each beat
+        store.lead(Leader(coordinator.table_records.epoch, "", cluster.owner.cluster_id))
+    return coordinator, cluster
 
 
 def _lake_check(lake_of: LakeOpener) -> Callable[[TableInfo], None]:

@@ -29,6 +29,11 @@ class DataFolder:
         return self.root / "coordinator.db"
 
     @property
+    def restoring_file(self) -> Path:
+        """A whole store that `lakeward state restore` is about to put in the place of `store_file`."""
+        return self.root / "coordinator.db.restoring"
+
+    @property
     def store_url(self) -> str:
         from tiering.coordinator.memory.sql_store import sqlite_url  # not for commands that leave the store alone
 
@@ -91,6 +96,16 @@ def open_data_folder(path: Path) -> DataFolder:
             hint="Name a folder that this user may write, with --data.",
         ) from error
     return DataFolder(root)
+
+
+def check_restore_ended(folder: DataFolder) -> None:
+    """Raises SetupError where a restore died after it had put the former store aside: a start would take the state for lost."""
+    if folder.restoring_file.exists() and not folder.store_file.exists():
+        raise SetupError(
+            f"a restore of the state store in {folder.root} was interrupted: {folder.store_file.name} is put aside, and the other one is "
+            "not in its place",
+            hint=f"Run the same `lakeward state restore FILE --data {folder.root}` again.",
+        )
 
 
 def check_version(root: Path) -> None:

@@ -45,8 +45,9 @@ def check_cluster(store: SqlStore, cluster: str) -> None:
     leader = store.leader()
     if leader is not None and leader.cluster != cluster:
         raise SetupError(
-            f"the database of --state keeps the state of the cluster {leader.cluster!r}, and this coordinator's is {cluster!r}",
-            hint="Name another database with --state, or start it with the data folder or the --fluss-cluster-id as before.",
+            f"the state store keeps the state of the cluster {leader.cluster!r}, and this coordinator's is {cluster!r}",
+            hint="Start it with the data folder or the --fluss-cluster-id as before, or name another store: a database of its own with "
+            "--state, or a backup of this cluster's store with `lakeward state restore`.",
         )
 
 

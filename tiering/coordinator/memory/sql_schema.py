@@ -118,7 +118,7 @@ leader = sa.Table(
     sa.Column("beats", sa.BigInteger, nullable=False),
     sa.Column("cluster", sa.String(300), nullable=False),
 )
-"""At most one row, in PostgreSQL alone: of a file, one process at a time has the folder's lock."""
+"""At most one row. In SQLite it says only which cluster the store is about: one process at a time has the folder's lock."""
 
 
 def open_engine(url: str) -> sa.Engine:
