@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from pyarrow import fs
@@ -28,7 +29,7 @@ def file_system_of(properties: Mapping[str, str]) -> fs.FileSystem:
 
 def path_in(location: str) -> str:
     """A location as that file system takes it."""
-    return location.partition("://")[2] if "://" in location else location
+    return re.sub(r"^[a-z0-9]+:(//)?", "", location)  # pypaimon writes file:/ with one stroke
 
 
 def pypaimon_options(properties: Mapping[str, str]) -> dict[str, str]:
