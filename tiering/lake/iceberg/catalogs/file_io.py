@@ -98,9 +98,11 @@ class _SyncedWriter(io.BufferedWriter):
     def close(self) -> None:
         if self.closed:
             return
-        self.flush()
-        os.fsync(self.fileno())
-        super().close()
+        try:
+            self.flush()
+            os.fsync(self.fileno())
+        finally:  # else it stays open, and is flushed and synced again whenever it is collected as garbage
+            super().close()
         sync_folder(self._folder)
 
 
