@@ -27,7 +27,7 @@ from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.jars import plugins_folder
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster, local_cluster
 
-FLUSS_STORIES, FLUSS_STORIES_WITH_ITS_LAKE = (4, 2) if SOAKS else (2, 1)
+FLUSS_STORIES, FLUSS_STORIES_WITH_ITS_LAKE = (6, 4) if SOAKS else (3, 3)
 """Fewer than of the embedded cluster, which has the rare ones: each makes a table of its own on a cluster with two cores."""
 
 

@@ -11,6 +11,8 @@ from tiering import errors
 from tiering.cli.reference import CATALOG_OPTIONS, pages, render
 
 JAVA = (ROOT / CATALOG_OPTIONS).read_text()
+FIRST = "  /**\n   * Required."
+"""The Javadoc of an option begins so."""
 
 
 def section(text: str, title: str) -> str:
@@ -30,7 +32,7 @@ def test_errors_stand_in_the_phases_in_which_a_real_service_had_them() -> None:
 
 
 def test_an_option_of_the_catalog_comes_from_its_java_source() -> None:
-    added = JAVA.replace("/** Required.", '/** More\n   * {@code of} it. */\n  static final String MORE = "more";\n\n  /** Required.')
+    added = JAVA.replace(FIRST, '  /** More\n   * {@code of} it. */\n  static final String MORE = "more";\n\n' + FIRST)
     added = added.replace("  private static", '  private static final String DEFAULT_MORE = "7";\n  private static', 1)
 
     rows = section(render(added), "## The catalog `fluss`")
@@ -43,7 +45,7 @@ def test_an_option_of_the_catalog_comes_from_its_java_source() -> None:
 
 def test_an_option_without_a_meaning_is_refused() -> None:
     with pytest.raises(ValueError, match="the option MORE has no Javadoc"):
-        render(JAVA.replace("/** Required.", 'static final String MORE = "more";\n\n  /** Required.'))
+        render(JAVA.replace(FIRST, '  static final String MORE = "more";\n\n' + FIRST))
 
 
 def test_options_of_tables_commands_and_the_coordinator_have_defaults_and_flags() -> None:

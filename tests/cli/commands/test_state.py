@@ -177,9 +177,10 @@ def test_a_backup_of_another_cluster_is_refused_and_so_is_a_start_on_it(tmp_path
 def test_a_store_says_whose_it_is_although_its_folder_has_no_cluster_of_its_own(folder: DataFolder, tmp_path: Path) -> None:
     backup(tmp_path / "before.db", folder.root)
     store = SqlStore(folder.store_url)
-    store.lead(Leader(1, "", "sales"))
+    epoch = store.take_over()
+    store.lead(Leader(epoch, "", "sales"))
     backup(tmp_path / "sales.db", folder.root)
-    store.lead(Leader(1, "", "stocks"))
+    store.lead(Leader(epoch, "", "stocks"))
     store.close()
     with pytest.raises(SetupError, match=r"'sales'.*'stocks'"):
         restore(tmp_path / "sales.db", folder.root)

@@ -23,6 +23,7 @@ LAKE_TABLES = (
 )
 """Rounds of drawn schemas, rows and steps over real tables."""
 VALUES = (
+    "tests/access",
     "tests/test_durations.py",
     "tests/test_pace.py",
     "tests/cli/sql/test_statements.py",
@@ -33,6 +34,7 @@ VALUES = (
     "tests/cluster/fluss/rows/test_packed_rows.py",
     "tests/coordinator/decisions",
     "tests/coordinator/memory/test_deadlines.py",
+    "tests/coordinator/memory/test_waiting_queue.py",
     "tests/files/test_crc32.py",
     "tests/ingest/test_csv_files.py",
     "tests/integration/test_printed_properties.py",
