@@ -128,7 +128,8 @@ class FaultyRounds(RoundSteps):
 
     def _commits(self, commit: Callable[..., Any]) -> AbstractContextManager[Any]:
         if self.world.lake_format == "paimon":
-            defaults = (lambda *arguments: commit(publish, *arguments),)
+            _, *others = paimon_committer.PaimonCommitter.__init__.__defaults__ or ()
+            defaults = (lambda *arguments: commit(publish, *arguments), *others)
             return patch.object(paimon_committer.PaimonCommitter.__init__, "__defaults__", defaults)
         original = SqlCatalog.commit_table
         return patch.object(SqlCatalog, "commit_table", lambda *arguments: commit(original, *arguments))
