@@ -6,6 +6,7 @@ A test counts if the point is one of its parameters, or in one of them, and its 
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -35,6 +36,7 @@ def loaded(file: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses of a module look there for it
     spec.loader.exec_module(module)
     return module
 

@@ -38,7 +38,8 @@ def test_what_accept_leaves_out_of_a_partition_made_anew_is_counted() -> None:
         pytest.param(2_183, "SUCCEEDED", id="a round went down with its tierer once its commit had landed, and nobody knew for a time"),
         pytest.param(3_757, "retier reconciled", id="records were rewritten that a lake table had which was given up before"),
         pytest.param(4_189, "accept reconciled", id="nobody can tell whose rows a partition has once the parents of the marker expired"),
-        pytest.param(6_353, "retier reconciled", id="what an accept left out comes after all with a retier, as far as the log has it"),
+        pytest.param(6_022, "retier reconciled", id="an accept, and a retier after it, which brings what the log still has"),
+        pytest.param(6_353, "accept reconciled", id="two accepts, whose rows no retier brings any more"),
     ],
 )
 def test_stories_that_once_went_wrong_end_well(seed: int, outcome: str) -> None:
