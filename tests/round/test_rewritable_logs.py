@@ -39,7 +39,8 @@ class RewritableCluster(MemoryCluster):
     def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
         self.before_traces()
         starts = {bucket: start for bucket, (start, _) in self.logs[table.table_id].items()}
-        return {bucket: self._trace(bucket, at - 1) for bucket, at in offsets.items() if at > starts[bucket]}
+        ends = {bucket: end for bucket, (_, end) in self.logs[table.table_id].items()}
+        return {bucket: self._trace(bucket, at - 1) for bucket, at in offsets.items() if starts[bucket] < at <= ends[bucket]}
 
     def settle(self, table: TableInfo) -> None:
         self.settled += 1
@@ -118,6 +119,75 @@ def test_a_record_that_cannot_be_read_now_fails_the_round_for_now(scene: Scene, 
     cluster.before_traces = fail
     outcome = scene.run()
     assert error_class(outcome) == "ClusterUnavailable"
+
+
+def stopped_early(scene: Scene) -> RoundOutcome:
+    """A round that had time for one batch of each bucket: all of bucket 1, and three records of bucket 0."""
+    outcome = scene.run(max_duration_ms=0)
+    assert outcome.state is RoundState.FORCE_FINISHED
+    assert scene.offsets_in_lake() == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
+    return outcome
+
+
+@pytest.mark.parametrize("cut_at", [0, 2])
+def test_a_log_that_is_cut_below_where_a_round_stopped_early_parks_the_table(scene: Scene, cluster: RewritableCluster, cut_at: int) -> None:
+    stopped_early(scene)
+    cluster.cut(B0, cut_at, 9)
+    outcome = scene.run()
+    assert error_class(outcome) == "LogRewritten"
+    assert outcome.error is not None
+    assert "the record at offset 2 is not the one that was tiered" in outcome.error.message
+
+
+def test_one_that_is_cut_behind_it_goes_on(scene: Scene, cluster: RewritableCluster) -> None:
+    stopped_early(scene)
+    cluster.cut(B0, 3, 9)
+    assert scene.run().state is RoundState.SUCCEEDED
+    assert len(scene.offsets_in_lake()) == 11
+
+
+@pytest.mark.parametrize("look", [3, 4], ids=["before", "between"])
+def test_a_log_that_is_cut_under_a_round_that_stops_early_leaves_nothing_of_it(scene: Scene, cluster: RewritableCluster, look: int) -> None:
+    looks = itertools.count(1)
+    cluster.before_traces = lambda: cluster.cut(B0, 1, 9) if next(looks) == look else None
+    assert error_class(scene.run(max_duration_ms=0)) == "SourceChanged"
+    assert not scene.lake.rows(TABLE.path)
+    assert scene.run().state is RoundState.SUCCEEDED
+    assert len(scene.offsets_in_lake()) == 11
+
+
+def test_a_trace_that_nothing_confirms_is_left_out(scene: Scene, cluster: RewritableCluster) -> None:
+    looks = itertools.count(1)
+
+    def lose_the_end() -> None:
+        if next(looks) == 3:
+            cluster.cut(B0, 3, 5)
+
+    cluster.before_traces = lose_the_end
+    stopped_early(scene)
+    view = scene.lake.view(TABLE.path)
+    assert view is not None
+    assert view.marker is not None
+    assert view.marker.traces.keys() == {B1}
+
+
+def test_a_cluster_that_is_away_behind_the_work_costs_none_of_it(scene: Scene, cluster: RewritableCluster) -> None:
+    looks = itertools.count(1)
+
+    def fail() -> None:
+        if next(looks) == 3:
+            raise ClusterUnavailable("the leader has moved")
+
+    cluster.before_traces = fail
+    stopped_early(scene)
+    assert scene.run().state is RoundState.SUCCEEDED
+    assert len(scene.offsets_in_lake()) == 9
+
+
+def test_a_round_that_reads_all_looks_no_third_time(scene: Scene, cluster: RewritableCluster) -> None:
+    looks = itertools.count()
+    cluster.before_traces = lambda: None if next(looks) < 2 else pytest.fail("a third look")
+    assert scene.run().state is RoundState.SUCCEEDED
 
 
 @pytest.mark.parametrize(

@@ -38,5 +38,11 @@ def look_at_log(cluster: SplitSource, table: TableInfo, tiered: Offsets, *, sett
     held = {bucket: at for bucket, at in tiered.items() if bucket in ends and ends[bucket].log_start < at <= ends[bucket].log_end}
     new = {bucket: log.log_end for bucket, log in ends.items() if log.log_start < log.log_end != held.get(bucket)}
     # The ends first: a log that is cut before the second look differs at `held` now, one that is cut later at `new` in the next round.
-    traces = {(bucket, at[bucket]): trace for at in (new, held) for bucket, trace in rewritable.record_traces(table, at).items()}
-    return LogLook(ends, partitions, snapshots, traces)
+    return LogLook(ends, partitions, snapshots, traces_at(rewritable, table, new, held))
+
+
+def traces_at(cluster: SplitSource, table: TableInfo, *looks: Offsets) -> Mapping[tuple[BucketKey, int], str]:
+    """By bucket and offset, what the last record below it is known by, looked at one after the other. Raises ClusterUnavailable."""
+    if not isinstance(cluster, RewritableLogs):
+        return {}
+    return {(bucket, at[bucket]): trace for at in looks for bucket, trace in cluster.record_traces(table, at).items()}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tiering.errors import LogBehindLake, LogRewritten, LogTruncated
+from tiering.errors import LogBehindLake, LogRewritten, LogTruncated, SourceChanged
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.hints import new_table_hint, reconcile_call, tier_call
-from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TableType
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TableType
 
 Traces = Mapping[tuple[BucketKey, int], str]
 """By bucket and offset, what the last record below that offset is known by."""
@@ -74,8 +74,36 @@ def begins_late(tiered: Mapping[BucketKey, TieredRange], ends: Mapping[BucketKey
 
 
 def kept_traces(buckets: Mapping[BucketKey, TieredRange], traces: Traces) -> dict[BucketKey, str]:
-    """The traces of a marker with these buckets; a bucket whose round was stopped early has none."""
+    """The traces of a marker with these buckets."""
     return {bucket: traces[bucket, reached.tiered] for bucket, reached in buckets.items() if (bucket, reached.tiered) in traces}
+
+
+def witnesses_of(buckets: Mapping[BucketKey, TieredRange], traces: Traces) -> Offsets:
+    """Of the buckets that stop where no trace was taken, but before one that was: the offset of that one.
+
+    While the record there is the same, so are all before it: a log is cut at its end.
+    """
+    last = dict(sorted(traces, key=lambda place: place[1]))
+    return {
+        bucket: last[bucket]
+        for bucket, reached in buckets.items()
+        if (bucket, reached.tiered) not in traces and last.get(bucket, 0) > reached.tiered > 0
+    }
+
+
+def confirmed_traces(table: TableInfo, witnesses: Offsets, before: Traces, now: Traces) -> dict[tuple[BucketKey, int], str]:
+    """Those of `now` whose bucket's witness is the same as `before`. A witness that is not there any more confirms nothing.
+
+    Raises SourceChanged if it is another one: some of the records that were read may be of the log as it was.
+    """
+    for bucket, offset in witnesses.items():
+        if now.get((bucket, offset), before[bucket, offset]) != before[bucket, offset]:
+            raise SourceChanged(
+                f"bucket {bucket} of {table.path}: the cluster lost records and wrote others at their offsets while the round read them",
+                table_path=table.path,
+                bucket=bucket,
+            )
+    return {place: trace for place, trace in now.items() if (place[0], witnesses[place[0]]) in now}
 
 
 def _over_the_rewritten(table: TableInfo, reached: int) -> str:

@@ -12,6 +12,7 @@ _PARTS: dict[type[act.Action], str] = {
     act.ReadTable: "plan",
     act.ReadLake: "plan",
     act.ReadLog: "plan",
+    act.ReadTraces: "read",
     act.EnsureLakeTable: "plan",
     act.RecordPlan: "plan",
     act.LeaseSnapshots: "lease",

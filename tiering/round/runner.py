@@ -14,7 +14,7 @@ from tiering import crash_points
 from tiering.clock import Clock, Ids
 from tiering.cluster.base import SplitReader, SplitSource
 from tiering.cluster.capabilities import RewritableLogs, service_mode_of
-from tiering.cluster.log_look import look_at_log
+from tiering.cluster.log_look import look_at_log, traces_at
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
 from tiering.durations import short_duration
 from tiering.errors import Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError, RoundStalled
@@ -198,6 +198,8 @@ class RoundRunner:
                 return act.Acked()
             case act.ReadLog():
                 return self._read_log(action)
+            case act.ReadTraces(table, reached, witnesses):
+                return act.TracesRead(traces_at(world.cluster, table, reached, witnesses))
             case act.LeaseSnapshots(snapshots):
                 return act.SnapshotsLeased(world.leases.acquire(snapshots, self))
             case act.EnsureLakeTable(table):

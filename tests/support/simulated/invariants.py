@@ -41,7 +41,7 @@ class Invariants:
         self.marked: dict[int, dict[BucketKey, int]] = {}
         """By source table, how far the newest marker goes."""
         self.traced: dict[int, Collection[BucketKey]] = {}
-        """By source table, the buckets of which the newest marker knows the last record: no round that stopped early does."""
+        """By source table, the buckets of which the newest marker knows the last record."""
         self.rounds_of: dict[str, str | None] = {}
         """By round, the process that has it."""
         self.infos: dict[int, TableInfo] = {}

@@ -52,6 +52,19 @@ class ReadLog:
 
 
 @dataclass(frozen=True)
+class ReadTraces:
+    """What the records of buckets that stopped early are known by -> TracesRead.
+
+    `reached`: where they stopped. `witnesses`: a later offset of each whose trace was taken before its records were read. It is looked at
+    behind the others: if it is the same still, so were they while they were read.
+    """
+
+    table: TableInfo
+    reached: Offsets
+    witnesses: Offsets
+
+
+@dataclass(frozen=True)
 class LeaseSnapshots:
     """Keeps KV snapshots (bucket -> snapshot id) alive until the round is over -> SnapshotsLeased."""
 
@@ -131,6 +144,7 @@ Action = (
     | ReadLake
     | Ack
     | ReadLog
+    | ReadTraces
     | LeaseSnapshots
     | EnsureLakeTable
     | RecordPlan
@@ -166,6 +180,11 @@ class LogRead:
     partitions: Sequence[Partition]
     snapshots: Mapping[BucketKey, KvSnapshot] = field(default_factory=dict)
     traces: Traces = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TracesRead:
+    traces: Traces
 
 
 @dataclass(frozen=True)
@@ -217,6 +236,7 @@ Event = (
     | LakeRead
     | Acked
     | LogRead
+    | TracesRead
     | SnapshotsLeased
     | LakeEnsured
     | PlanRecorded

@@ -4,7 +4,8 @@
       -> bad news of the log, while leaders may be moving: read log again
       -> nothing new: EMPTY; beside another service, if its record or a late request of ours has to be overtaken: a commit of no rows
       -> [lease KV snapshots; one is gone: read log again]
-      -> ensure lake table -> record plan -> run splits [prefix] -> fence -> commit -> read lake [resolve]
+      -> ensure lake table -> record plan -> run splits [prefix] -> [stopped early: read traces]
+      -> fence -> commit -> read lake [resolve]
            -> ours: ack -> SUCCEEDED
            -> another round's: FENCED
            -> neither: base check again, the very same marker -> commit once more, on the new head
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiering.errors import Cancelled, CommitOutcomeUnknown, LakewardError
+from tiering.errors import Cancelled, ClusterUnavailable, CommitOutcomeUnknown, LakewardError
 from tiering.model.rounds import Assignment
 from tiering.model.service_mode import ServiceMode
 from tiering.round.steps import actions as act
@@ -51,6 +52,8 @@ def _dispatch(state: Round, event: act.Event) -> Step:
             return end_well(state) if state.sent else steps_to_write.adopted(state)
         case act.LogRead():
             return steps_to_write.log_read(state, event)
+        case act.TracesRead(traces):
+            return steps_to_commit.traces_read(state, traces)
         case act.SnapshotsLeased():
             return steps_to_write.snapshots_leased(state, event)
         case act.LakeEnsured(view):
@@ -80,6 +83,8 @@ def _action_failed(state: Round, action: act.Action, error: LakewardError) -> St
             return end_well(state)
         case act.RunSplits():
             return failed(state, steps_to_commit.error_of_reading(error))
+        case act.ReadTraces() if isinstance(error, ClusterUnavailable):  # the work of the round counts for more
+            return steps_to_commit.begin_commit(state)
         case act.ReadLake() if state.sent:
             return end_failed(state, steps_to_commit.unknown(state, f"the lake could not be read again: {error.message}"))
         case _:

@@ -12,7 +12,7 @@ from tiering.lake.marker import Marker
 from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit
 from tiering.model.rounds import Phase, RoundStats
-from tiering.planning.check_log import kept_traces
+from tiering.planning.check_log import Traces, confirmed_traces, kept_traces, witnesses_of
 from tiering.planning.contiguous_prefix import Prefix, contiguous_prefix
 from tiering.planning.plan_splits import Plan, next_buckets, plan_again
 from tiering.round.ports import ProposedCommit
@@ -37,16 +37,8 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
     if not _is_progress(plan, prefix):
         return failed(state, Cancelled("the round was stopped before any record was read"))
     buckets, round_id = next_buckets(plan, prefix), state.assignment.round_id
-    proposed = ProposedCommit(
-        base_round_id=None if base.marker is None else base.marker.round_id,
-        base_tag=None if base.view is None else base.view.tiered,
-        offsets={bucket: tiered.tiered for bucket, tiered in buckets.items()},
-        records=sum(result.records for result in prefix.kept),
-        files=sum(result.files for result in prefix.kept),
-    )
     state = replace(
         state,
-        phase=Phase.FENCE,
         marker=Marker(
             cluster_id=state.cluster_id,
             table_id=state.assignment.table_id,
@@ -59,10 +51,35 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
             proofs=advanced({} if base.view is None else base.view.proofs, base.ranges, buckets, prefix.kept, round_id),
         ),
         committable=Committable(round_id, prefix.kept),
-        whole=proposed.offsets == plan.stops,
+        whole={bucket: tiered.tiered for bucket, tiered in buckets.items()} == plan.stops,
         stats=_committed_stats(work.stats, prefix.kept),
     )
-    return state, act.BeginCommit(proposed)
+    if witnesses := witnesses_of(buckets, state.traces):
+        return state, act.ReadTraces(table_of(state), {bucket: buckets[bucket].tiered for bucket in witnesses}, witnesses)
+    return begin_commit(state)
+
+
+def traces_read(state: Round, now: Traces) -> Step:
+    """Puts what the last records of buckets that stopped early are known by into the marker. Raises SourceChanged."""
+    marker = state.marker
+    assert marker is not None
+    confirmed = confirmed_traces(table_of(state), witnesses_of(marker.buckets, state.traces), state.traces, now)
+    return begin_commit(replace(state, marker=replace(marker, traces=kept_traces(marker.buckets, {**state.traces, **confirmed}))))
+
+
+def begin_commit(state: Round) -> Step:
+    """Requests the grant for the work that is done."""
+    base, marker, committable = base_of(state), state.marker, state.committable
+    assert marker is not None
+    assert committable is not None
+    proposed = ProposedCommit(
+        base_round_id=None if base.marker is None else base.marker.round_id,
+        base_tag=None if base.view is None else base.view.tiered,
+        offsets={bucket: tiered.tiered for bucket, tiered in marker.buckets.items()},
+        records=sum(result.records for result in committable.results),
+        files=sum(result.files for result in committable.results),
+    )
+    return replace(state, phase=Phase.FENCE), act.BeginCommit(proposed)
 
 
 def error_of_reading(error: LakewardError) -> LakewardError:
