@@ -14,6 +14,7 @@ from tiering.errors import ClusterUnavailable
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo
 from tiering.round.runner import LOG_LOOKS
+from tiering.round.steps import actions as act
 from tiering.round.steps.actions import RoundOutcome
 
 
@@ -171,17 +172,28 @@ def test_a_trace_that_nothing_confirms_is_left_out(scene: Scene, cluster: Rewrit
     assert view.marker.traces.keys() == {B1}
 
 
-def test_a_cluster_that_is_away_behind_the_work_costs_none_of_it(scene: Scene, cluster: RewritableCluster) -> None:
+@pytest.mark.parametrize("error", [ClusterUnavailable("the leader has moved"), BaseException("a library's panic")])
+def test_a_last_look_that_fails_costs_nothing_of_the_work(scene: Scene, cluster: RewritableCluster, error: BaseException) -> None:
     looks = itertools.count(1)
 
     def fail() -> None:
         if next(looks) == 3:
-            raise ClusterUnavailable("the leader has moved")
+            raise error
 
     cluster.before_traces = fail
     stopped_early(scene)
     assert scene.run().state is RoundState.SUCCEEDED
     assert len(scene.offsets_in_lake()) == 9
+
+
+def test_a_round_can_be_cancelled_at_its_last_look(scene: Scene) -> None:
+    runner = scene.runner(max_duration_ms=0)
+    while not isinstance(runner.next_action, act.ReadTraces):
+        runner.advance()
+    assert runner.cancel("ana cancelled it")
+    outcome = runner.run()
+    assert outcome.state is RoundState.CANCELLED
+    assert not scene.lake.rows(TABLE.path)
 
 
 def test_a_round_that_reads_all_looks_no_third_time(scene: Scene, cluster: RewritableCluster) -> None:

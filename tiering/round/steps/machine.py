@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiering.errors import Cancelled, ClusterUnavailable, CommitOutcomeUnknown, LakewardError
+from tiering.errors import Cancelled, CommitOutcomeUnknown, LakewardError
 from tiering.model.rounds import Assignment
 from tiering.model.service_mode import ServiceMode
 from tiering.round.steps import actions as act
@@ -83,7 +83,7 @@ def _action_failed(state: Round, action: act.Action, error: LakewardError) -> St
             return end_well(state)
         case act.RunSplits():
             return failed(state, steps_to_commit.error_of_reading(error))
-        case act.ReadTraces() if isinstance(error, ClusterUnavailable):  # the work of the round counts for more
+        case act.ReadTraces() if not isinstance(error, Cancelled):  # the work of the round counts for more
             return steps_to_commit.begin_commit(state)
         case act.ReadLake() if state.sent:
             return end_failed(state, steps_to_commit.unknown(state, f"the lake could not be read again: {error.message}"))
