@@ -51,6 +51,11 @@ def test_accept_doubles_no_row_of_a_round_of_which_no_record_is_left() -> None:
     assert run_story(34_765).world.outcomes["accept reconciled"]
 
 
+def test_retier_does_not_go_on_from_rows_of_a_former_table_of_the_name() -> None:
+    """Seed 12141: its markers had expired, and the answer of an older hint was followed."""
+    assert run_story(12_141).world.outcomes["retier reconciled"]
+
+
 @pytest.mark.parametrize("seed", [873, 1_283, 6_997])
 def test_a_round_of_an_older_tierer_and_its_successor_is_committed_by_one_of_them(seed: int) -> None:
     """Nothing tells the two processes apart; the later one finds the round in the lake."""

@@ -228,6 +228,14 @@ def source_made_anew(source: Source) -> None:
     tick(source.world.coordinator)
 
 
+def source_made_anew_and_the_markers_gone(source: Source) -> None:
+    """The rows of the former table stand there, and nothing tells whose they are."""
+    source_made_anew(source)
+    if source.world.lake_format == "iceberg":
+        tag_removed(source)
+    history_expired(source)
+
+
 def _foreign_tiering(source: Source, offsets: str) -> None:
     _add_foreign_row(source, **{"commit-user": FLUSS_COMMIT_USER, "fluss-offsets": offsets})
 
@@ -322,6 +330,7 @@ STATES: tuple[State, ...] = (
     rolled_back_and_the_log_cut,
     log_cut_beyond_the_lake,
     cluster_restored_from_a_copy,
+    source_made_anew_and_the_markers_gone,
 )
 
 

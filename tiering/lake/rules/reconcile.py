@@ -7,7 +7,7 @@
              KV snapshot or at its log's start. Any other bucket of a log table goes on behind its rows, if they have every offset
              from the first one ever tiered on, each once; of a primary-key table where the marker says that the head builds on, or
              at the log's start, for changes may be applied again. Refused when a record would be skipped or doubled, when rows
-             under a partition's values may be those of a former partition, and when keys deleted meanwhile would stay.
+             may be those of a former partition or table of the name, and when keys deleted meanwhile would stay.
     adopt    take over what another tiering service wrote: the offsets that it left with its newest snapshot.
     deduplicate, and retier of a log table where another service works on the same tables: see `row_repair`.
 
@@ -181,6 +181,7 @@ def retiered(situation: Situation, held: RowOffsets, whole: RowOffsets | None = 
     """The ranges of `retier`, see the module. `held`: the offsets that the lake's rows have; `whole`: the same with offsets of a log
     table that are known to be without rows."""
     check_places(situation, held)
+    check_whose(situation, held)
     path = situation.survey.view.path
     if situation.table_type is TableType.PRIMARY_KEY:
         return _retiered_keys(situation, {bucket for bucket, place in situation.places.items() if place in held.places})
@@ -195,6 +196,21 @@ def retiered(situation: Situation, held: RowOffsets, whole: RowOffsets | None = 
                 f"bucket {bucket} of {path} holds offsets from {first} on, but lacks {begin} to {first - 1}", table_path=path, bucket=bucket
             )
     return _in_log(situation, {bucket: TieredRange(first, stop) for bucket, (first, stop) in by_bucket.items()})
+
+
+def check_whose(situation: Situation, held: RowOffsets) -> None:
+    """Raises CannotReconcile for rows of which nothing tells that this table's rounds wrote them, neither in the lake nor outside: those of
+    a former table of this name look the same, and its offsets are another log's.
+    """
+    survey, known = situation.survey, situation.known
+    markers, copies = (survey.newest_marker, survey.head_marker), (*known.recorded, known.passed_head)
+    is_told = any(told is not None for told in (*markers, *copies, newest_foreign(survey.view)))
+    if held.places and not is_told:
+        raise CannotReconcile(
+            f"the lake table {survey.view.path} has rows, but no snapshot of a Lakeward round, and nothing is recorded of it: a former "
+            "table of this name, or somebody else, may have written them",
+            table_path=survey.view.path,
+        )
 
 
 def check_places(situation: Situation, held: RowOffsets) -> None:
