@@ -181,7 +181,8 @@ def retiered(situation: Situation, held: RowOffsets, whole: RowOffsets | None = 
     """The ranges of `retier`, see the module. `held`: the offsets that the lake's rows have; `whole`: the same with offsets of a log
     table that are known to be without rows."""
     check_places(situation, held)
-    check_whose(situation, held)
+    if situation.known.shared is None:  # beside another service, buckets of keys of which nothing is known begin anew
+        check_whose(situation, held)
     path = situation.survey.view.path
     if situation.table_type is TableType.PRIMARY_KEY:
         return _retiered_keys(situation, {bucket for bucket, place in situation.places.items() if place in held.places})
