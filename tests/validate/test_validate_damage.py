@@ -144,6 +144,21 @@ def test_a_flipped_bit_anywhere_in_a_lake_file_is_found_wherever_it_changes_a_va
             assert read(file).equals(right), place
 
 
+def test_a_footer_that_duckdb_alone_can_read_is_named(world: LakeWorld, table: TableInfo) -> None:
+    """Of a file that Arrow wrote, as a compaction does: DuckDB does not look at the schema that it leaves there."""
+    file = data_files(world, table)[0]
+    rewrite(file, read(file))
+    assert not faults(check(world, table))
+    content = bytearray(file.read_bytes())
+    content[content.index(b"ARROW:schema") + 40] = 0
+    file.write_bytes(bytes(content))
+    assert not faults(check(world, table, Level.OFFSETS))
+    [(name, _, details)] = faults(check(world, table))
+    assert name == "files"
+    assert details is not None
+    assert f"the lake file {file} cannot be read" in details
+
+
 @pytest.mark.parametrize("damage", ["empty", "half", "text"])
 def test_a_file_that_is_no_parquet_is_named(world: LakeWorld, table: TableInfo, damage: str) -> None:
     file = data_files(world, table)[1]

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tiering.clock import Clock, SystemClock
 from tiering.cluster.base import SplitSource
 from tiering.counts import counted
 from tiering.errors import DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
-from tiering.lake.file_lists import ReadableLake
+from tiering.lake.file_lists import LakeFile, ReadableLake
 from tiering.library_guards.duckdb_guard import lock
 from tiering.model.tables import TablePath, TableType
 from tiering.redaction.redact import outside_text
@@ -60,7 +62,7 @@ def validate(
 
 def _validate_once(lake: Lake, subject: Subject, level: Level, memory_limit: str, clock: Clock | None) -> Sequence[CheckResult]:
     report = Report(subject, level, clock or SystemClock())
-    if _check_base(subject, report) and _check_ends(subject, report) and _check_files(lake, subject, report):
+    if _check_base(subject, report) and _check_ends(subject, report) and _check_files(lake, subject, report, level):
         try:
             with open_engine(subject, memory_limit) as engine:
                 check_places(engine, subject, report)
@@ -113,14 +115,25 @@ def _check_ends(subject: Subject, report: Report) -> bool:
     return right
 
 
-def _check_files(lake: Lake, subject: Subject, report: Report) -> bool:
+def _check_files(lake: Lake, subject: Subject, report: Report, level: Level) -> bool:
     files = [*subject.files.data, *subject.files.position_deletes, *subject.files.equality_deletes]
     missing = [file.label for file in files if not Path(file.path).is_file()]
-    if missing:
+    damage = _damaged_footer(files) if level.depth >= Level.ROWS.depth and not missing else None
+    if missing or damage:
         _raise_if_expired(lake, subject)
-    details = f"{counted(len(missing), 'file')} of the snapshot not there; the first is {missing[0]}" if missing else None
-    report.add("files", "table", not missing, len(files), len(files) - len(missing), details)
-    return not missing
+    details = f"{counted(len(missing), 'file')} of the snapshot not there; the first is {missing[0]}" if missing else damage
+    report.add("files", "table", details is None, len(files), len(files) - (1 if damage else len(missing)), details)
+    return details is None
+
+
+def _damaged_footer(files: Sequence[LakeFile]) -> str | None:
+    """The first file that other readers than DuckDB refuse: it passes over the rest of a footer that ends too early."""
+    for file in files:
+        try:
+            pq.read_metadata(file.path)
+        except (pa.ArrowException, OSError) as why:
+            return outside_text(f"the lake file {file.label} cannot be read: {why}")
+    return None
 
 
 def _raise_if_expired(lake: Lake, subject: Subject) -> None:
