@@ -49,6 +49,7 @@ def running_splits(catalog: SystemCatalog) -> list[dict[str, Any]]:
     return catalog.read("tiering_splits", table_name=ORDERS.table_name, state="RUNNING")
 
 
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", [ICEBERG, PAIMON_CLEAN], ids=lambda kind: kind.name)
 def test_tasks_of_a_killed_executor_run_again_elsewhere_and_stay_exact(deployment: Deployment, kind: LakeKind) -> None:
     """A writer of each format, and one of each layout: a Spark of two executors takes a minute."""

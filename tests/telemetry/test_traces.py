@@ -71,6 +71,7 @@ def test_a_failed_round_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (attributes_of(root)["error_class"], root.status.message) == ("Fenced", "an older epoch")
 
 
+@pytest.mark.in_turn("hang")
 @pytest.mark.parametrize("hang", [False, True], ids=["dead", "hanging"])
 def test_an_endpoint_that_does_not_answer_delays_neither_rounds_nor_the_end(monkeypatch: pytest.MonkeyPatch, hang: bool) -> None:
     with otlp_receiver(hang=hang) as receiver:

@@ -19,6 +19,7 @@ from tiering.client import LakewardClient
 from tiering.errors import LakewardError
 
 
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", [ICEBERG, PAIMON_CLEAN], ids=lambda kind: kind.name, indirect=True)
 @pytest.mark.parametrize("points", [crash_points.IN_ROUND], ids=["round"])
 def test_a_tierer_killed_anywhere_in_its_round_leaves_everything_once(scene: Scene, points: Sequence[str]) -> None:

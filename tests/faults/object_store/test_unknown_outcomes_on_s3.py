@@ -40,6 +40,7 @@ def test_every_outcome_of_a_commit_is_found_in_the_lake(rest_scene: CatalogScene
             assert rounds_sent(catalog.posted).count(*rounds_sent(rule.bodies)) == 1, (fault, status)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", [PAIMON_CLEAN], ids=lambda kind: kind.name, indirect=True)
 def test_every_outcome_of_a_put_is_found_in_the_lake(scene: Scene) -> None:
     ours, store = scene.deployment, scene.store

@@ -19,6 +19,7 @@ def clock(tmp_path: Path) -> Iterator[MovedClock]:
     return MovedClock(tmp_path / "clock")
 
 
+@pytest.mark.soak
 def test_a_coordinator_whose_clock_jumps_goes_on(scene: FaultyDeployment, clock: MovedClock) -> None:
     scene.start_inline_tierer("only")
     scene.kill_coordinator()

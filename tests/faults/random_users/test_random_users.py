@@ -33,6 +33,7 @@ ORDERS = TablePath("sales", "orders")
 _DRAW = "from faults.random_users.machine import run_story; print('\\n'.join(run_story(7, 30, None).steps))"
 
 
+@pytest.mark.in_turn("seed")
 @pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # of somebody's compaction with pyiceberg
 @pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_users_do_and_whoever_dies_the_lake_has_every_row_once(tmp_path: Path, seed: int) -> None:

@@ -35,6 +35,7 @@ def deployment(fluss: LocalFlussCluster, tmp_path_factory: pytest.TempPathFactor
         deployment.close()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("points", [crash_points.IN_ROUND], ids=["all"])
 def test_a_tierer_killed_at_every_point_of_its_rounds_leaves_every_row_once(
     deployment: FlussDeployment, tables: FlussTables, points: Sequence[str]

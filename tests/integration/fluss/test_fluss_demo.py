@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
+
 from support.running.processes import Process, wait_for
 
 WHOLE_SECONDS = 300
@@ -22,6 +24,7 @@ def test_the_demo_holds_and_leaves_nothing(tmp_path: Path) -> None:
     _assert_nothing_is_left(tmp_path)
 
 
+@pytest.mark.soak
 def test_ctrl_c_ends_all_that_the_demo_began(tmp_path: Path) -> None:
     demo = _started(tmp_path)
     wait_for("Fluss is up", lambda: "Apache Fluss is ready" in demo.output() or demo.popen.poll() is not None, WHOLE_SECONDS)

@@ -70,6 +70,7 @@ def test_a_coordinator_killed_around_an_ack_tells_the_cluster_later(
     tables.drop(table)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("points", [crash_points.IN_RECONCILE], ids=["reconcile"])
 def test_a_coordinator_killed_in_a_reconciliation_goes_on_with_the_same_call(
     deployment: FlussDeployment, tables: FlussTables, points: Sequence[str]

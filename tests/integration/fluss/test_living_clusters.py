@@ -48,6 +48,7 @@ def deployment(fluss_of_two: LocalFlussCluster, tmp_path_factory: pytest.TempPat
         deployment.close()
 
 
+@pytest.mark.soak
 def test_rounds_go_on_with_another_leader_and_wait_for_a_bucket_without_one(
     running: LocalFlussCluster, deployment: FlussDeployment, tables: FlussTables
 ) -> None:

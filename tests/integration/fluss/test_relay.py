@@ -161,6 +161,7 @@ class Relay:
         return None
 
 
+@pytest.mark.soak
 def test_tables_are_held_and_handed_back_beside_another_service(tables: FlussTables, owner: FlussCluster, other: Service) -> None:
     table = tables.create("turns", SCHEMA, properties=LAKE)
     relay = Relay(owner, table)

@@ -93,6 +93,7 @@ def test_a_standby_passes_calls_on_and_takes_over_when_the_leader_is_killed(depl
     print(f"took over in {taken_over:.2f} s, next round after {time.monotonic() - killed:.2f} s")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("points", [crash_points.IN_TAKE_OVER], ids=["take-over"])
 def test_a_standby_that_dies_in_its_take_over_leaves_it_to_the_next(
     deployment: StandbyDeployment, tables: FlussTables, points: Sequence[str]
@@ -113,6 +114,7 @@ def test_a_standby_that_dies_in_its_take_over_leaves_it_to_the_next(
     deployment.assert_exact(table.path, len(points) * 60)
 
 
+@pytest.mark.in_turn("point")
 @pytest.mark.parametrize("point", [crash_points.TAKE_OVER_LOCKED, crash_points.TAKE_OVER_RESTORED])
 def test_a_standby_that_falls_asleep_in_its_take_over_pushes_nobody_out(
     deployment: StandbyDeployment, tables: FlussTables, point: str
@@ -136,6 +138,7 @@ def test_a_standby_that_falls_asleep_in_its_take_over_pushes_nobody_out(
     assert third.popen.poll() is None
 
 
+@pytest.mark.soak
 def test_clients_over_tls_go_on_through_the_standby(
     deployment: StandbyDeployment, tables: FlussTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -172,6 +172,7 @@ def answer(rows: list[Row], *, ordered: bool) -> list[str]:
     return cells if ordered else sorted(cells)
 
 
+@pytest.mark.in_turn("zone")
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
 def test_any_question_is_answered_as_spark_alone_would(zone: str, server: Any, session: Session) -> None:
     assert any(row.real is not None and math.isnan(row.real) for row in ROWS)

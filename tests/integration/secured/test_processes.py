@@ -94,6 +94,7 @@ def test_a_tierer_that_shows_a_certificate_runs_rounds_to_their_end(
     assert deployment.tierer_ids() == ["spiffe://lake/etl/t1"]
 
 
+@pytest.mark.in_turn("point")
 @pytest.mark.parametrize("point", [crash_points.AFTER_FILES, crash_points.AFTER_FENCE, crash_points.AFTER_LAKE_COMMIT])
 def test_a_token_revoked_under_a_round_loses_nothing_and_a_new_one_goes_on(deployment: Secured, point: str) -> None:
     deployment.start_coordinator("--auth", "token")
@@ -114,6 +115,7 @@ def test_a_token_revoked_under_a_round_loses_nothing_and_a_new_one_goes_on(deplo
     assert deployment.tierer_ids() == ["etl/t1"]
 
 
+@pytest.mark.soak
 def test_a_certificate_that_expires_under_a_tierer_is_replaced_without_a_restart(deployment: Secured, authority: Authority) -> None:
     tls = authority.server()
     deployment.start_coordinator("--auth", "token", "--server-cert", str(tls.certificate), "--server-key", str(tls.key))

@@ -55,6 +55,7 @@ def command_lines() -> list[str]:
     return lines
 
 
+@pytest.mark.in_turn("session")
 @pytest.mark.parametrize("session", ["local[1]", "local-cluster[1,1,1024]"], indirect=True)
 def test_an_executor_without_the_secret_is_turned_away(session: SparkSession) -> None:
     port = session.conf.get("spark.driver.port")
@@ -67,6 +68,7 @@ def test_an_executor_without_the_secret_is_turned_away(session: SparkSession) ->
     assert "Successfully registered with driver" not in output
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("session", ["local-cluster[1,1,1024]"], indirect=True)
 def test_the_secret_is_on_no_command_line(session: SparkSession) -> None:
     secret = session.conf.get(SECRET)

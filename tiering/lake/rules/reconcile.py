@@ -205,8 +205,8 @@ def check_whose(situation: Situation, held: RowOffsets) -> None:
     """
     survey, known = situation.survey, situation.known
     markers, copies = (survey.newest_marker, survey.head_marker), (*known.recorded, known.passed_head)
-    is_told = any(told is not None for told in (*markers, *copies, newest_foreign(survey.view)))
-    if held.places and not is_told:
+    evidence = (*markers, *copies, newest_foreign(survey.view))
+    if held.places and all(sign is None for sign in evidence):
         raise CannotReconcile(
             f"the lake table {survey.view.path} has rows, but no snapshot of a Lakeward round, and nothing is recorded of it: a former "
             "table of this name, or somebody else, may have written them",

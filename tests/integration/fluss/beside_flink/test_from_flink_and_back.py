@@ -47,6 +47,7 @@ def in_lake(world: FlussLakeWorld, table: TableInfo) -> list[int]:
     return sorted(lake_rows(world.lake_properties, table.path)["id"].to_pylist())
 
 
+@pytest.mark.soak
 def test_tables_go_from_flink_to_lakeward_and_back(deployment: FlussDeployment, world: FlussLakeWorld) -> None:
     table = world.table("orders")
     world.lake.ensure_table(table)  # as the plugin of Fluss's coordinator does

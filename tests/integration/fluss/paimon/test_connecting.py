@@ -62,6 +62,7 @@ def test_with_fluss_conf_a_table_of_flinks_goes_on(
         deployment.close()
 
 
+@pytest.mark.soak
 def test_a_cluster_with_another_lake_is_connected_and_its_tables_are_left_with_a_reason(
     fluss_on_paimon: LocalFlussCluster, tiered: TableInfo, tmp_path: Path
 ) -> None:
