@@ -61,7 +61,7 @@ def main() -> int:
     parser.add_argument("--of", choices=DEEP, default="lake tables")
     parser.add_argument("--examples", type=int, default=150)
     options = parser.parse_args()
-    no_limits = ("-p", "no:timeout", "-p", "no:cacheprovider", "-W", "ignore")
+    no_limits = ("--timeout", "0", "-p", "no:cacheprovider", "-W", "ignore")
     command = [sys.executable, "-m", "pytest", "-n", str(PROCESSES), "-v", *no_limits, *DEEP[options.of]]
     environment = os.environ | {EXAMPLES: str(options.examples)}
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
