@@ -159,6 +159,18 @@ def test_a_footer_that_duckdb_alone_can_read_is_named(world: LakeWorld, table: T
     assert f"the lake file {file} cannot be read" in details
 
 
+def test_a_footer_that_is_no_text_is_named(world: LakeWorld, table: TableInfo) -> None:
+    file = data_files(world, table)[0]
+    content = bytearray(file.read_bytes())
+    footer_begins = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    content[content.index(b"text", footer_begins)] = 0xFF
+    file.write_bytes(bytes(content))
+    [(name, _, details)] = faults(check(world, table))
+    assert name == "files"
+    assert details is not None
+    assert f"the lake file {file} cannot be read" in details
+
+
 @pytest.mark.parametrize("damage", ["empty", "half", "text"])
 def test_a_file_that_is_no_parquet_is_named(world: LakeWorld, table: TableInfo, damage: str) -> None:
     file = data_files(world, table)[1]

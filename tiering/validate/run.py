@@ -131,7 +131,9 @@ def _damaged_footer(files: Sequence[LakeFile]) -> str | None:
     for file in files:
         try:
             pq.read_metadata(file.path)
-        except (pa.ArrowException, OSError) as why:
+        except (pa.ArrowException, OSError, ValueError) as why:
+            if "Map keys must be annotated as required" in str(why):
+                continue  # so older writers had it, and Arrow alone minds: it would convert the schema
             return outside_text(f"the lake file {file.label} cannot be read: {why}")
     return None
 

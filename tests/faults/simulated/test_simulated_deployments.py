@@ -46,11 +46,6 @@ def test_stories_that_once_went_wrong_end_well(seed: int, outcome: str) -> None:
     assert run_story(seed, has_every_call=False).world.outcomes[outcome]
 
 
-def test_accept_doubles_no_row_of_a_round_of_which_no_record_is_left() -> None:
-    """Seed 34765: its acknowledgement was lost, and the markers of the lake are gone."""
-    assert run_story(34_765).world.outcomes["accept reconciled"]
-
-
 def test_retier_does_not_go_on_from_rows_of_a_former_table_of_the_name() -> None:
     """Seed 12141: its markers had expired, and the answer of an older hint was followed."""
     assert run_story(12_141).world.outcomes["retier reconciled"]

@@ -349,9 +349,14 @@ def untracked_after_a_failed_first_round(source: Source) -> None:
     _add_foreign_row(source)
 
 
+def replaced_by_somebodys_rows(source: Source) -> None:
+    recreated_empty(source)
+    _add_foreign_row(source)
+
+
 IN_ICEBERG_ALONE: frozenset[State] = frozenset(
     {tag_removed, tag_removed_from_an_emptied_table, tag_moved_back, tag_on_a_snapshot_without_marker, restored_from_a_backup}
 )
 """Paimon tables have no tag of ours; one that is restored from a backup is one that was rolled back."""
 
-FIRST_STATES: tuple[State, ...] = (lost, renamed, recreated_empty, untracked_after_a_failed_first_round)
+FIRST_STATES: tuple[State, ...] = (lost, renamed, recreated_empty, untracked_after_a_failed_first_round, replaced_by_somebodys_rows)

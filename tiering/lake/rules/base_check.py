@@ -26,6 +26,7 @@ from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.hints import (
     absent_hint,
     go_on_hint,
+    is_empty,
     new_table_hint,
     newest_tiering_commit,
     reconcile_call,
@@ -248,10 +249,12 @@ def _check_absent(known: KnownLake) -> None:
 
 def _check_uuid(view: LakeView, known: KnownLake) -> None:
     if known.lake_table_uuid is not None and known.lake_table_uuid != view.table_uuid:
+        go_on = f"Or go on here: {go_on_hint(view, view.path, 'from the rows it holds', 'from the recorded offsets')}"
+        if not (is_empty(view) or view.marker or known.recorded or known.passed_head is not None):
+            go_on = f"Or: {new_table_hint(view.path)}"  # nothing tells whose the rows are: nobody can go on from them
         raise LakeTableReplaced(
             f"the lake table {view.path} was replaced: its uuid is {view.table_uuid}, this table was tiered to {known.lake_table_uuid}",
-            hint=f"Put the former lake table back in its place, then {tier_call(view.path)}. Or go on here: "
-            + go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            hint=f"Put the former lake table back in its place, then {tier_call(view.path)}. {go_on}",
             table_path=view.path,
             lake_table_uuid=view.table_uuid,
         )

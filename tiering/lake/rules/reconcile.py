@@ -28,7 +28,7 @@ from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.rules.base_check import KnownLake
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
-from tiering.lake.rules.hints import reconcile_call
+from tiering.lake.rules.hints import is_empty, reconcile_call
 from tiering.lake.rules.history import is_foreign_tiering
 from tiering.model.tables import BucketKey, BucketOffsets, TableType
 
@@ -202,15 +202,21 @@ def retiered(situation: Situation, held: RowOffsets, whole: RowOffsets | None = 
 def check_whose(situation: Situation, held: RowOffsets) -> None:
     """Raises CannotReconcile for rows of which nothing tells that this table's rounds wrote them, neither in the lake nor outside: those of
     a former table of this name look the same, and its offsets are another log's.
+
+    Another tiering service says with a snapshot only that it wrote, not for which table. Where one is let in, its snapshots are walked.
     """
     survey, known = situation.survey, situation.known
-    markers, copies = (survey.newest_marker, survey.head_marker), (*known.recorded, known.passed_head)
-    evidence = (*markers, *copies, newest_foreign(survey.view))
-    if held.places and all(sign is None for sign in evidence):
+    view = survey.view
+    if known.shared is None:
+        has_rows, foreign = not is_empty(view), None  # `held` has those of living partitions alone
+    else:
+        has_rows, foreign = bool(held.places), newest_foreign(view)
+    evidence = (survey.newest_marker, survey.head_marker, *known.recorded, known.passed_head, foreign)
+    if has_rows and all(sign is None for sign in evidence):
         raise CannotReconcile(
-            f"the lake table {survey.view.path} has rows, but no snapshot of a Lakeward round, and nothing is recorded of it: a former "
-            "table of this name, or somebody else, may have written them",
-            table_path=survey.view.path,
+            f"the lake table {view.path} has rows, but no marker of a Lakeward round, and nothing is recorded of it: a former table of "
+            "this name, or somebody else, may have written them",
+            table_path=view.path,
         )
 
 
