@@ -39,9 +39,8 @@ class RewritableCluster(MemoryCluster):
 
     def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
         self.before_traces()
-        starts = {bucket: start for bucket, (start, _) in self.logs[table.table_id].items()}
-        ends = {bucket: end for bucket, (_, end) in self.logs[table.table_id].items()}
-        return {bucket: self._trace(bucket, at - 1) for bucket, at in offsets.items() if starts[bucket] < at <= ends[bucket]}
+        logs = self.logs[table.table_id]
+        return {bucket: self._trace(bucket, at - 1) for bucket, at in offsets.items() if logs[bucket][0] < at <= logs[bucket][1]}
 
     def settle(self, table: TableInfo) -> None:
         self.settled += 1
@@ -140,7 +139,7 @@ def test_a_log_that_is_cut_below_where_a_round_stopped_early_parks_the_table(sce
     assert "the record at offset 2 is not the one that was tiered" in outcome.error.message
 
 
-def test_one_that_is_cut_behind_it_goes_on(scene: Scene, cluster: RewritableCluster) -> None:
+def test_a_log_that_is_cut_behind_where_a_round_stopped_early_goes_on(scene: Scene, cluster: RewritableCluster) -> None:
     stopped_early(scene)
     cluster.cut(B0, 3, 9)
     assert scene.run().state is RoundState.SUCCEEDED

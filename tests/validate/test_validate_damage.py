@@ -171,6 +171,16 @@ def test_a_footer_that_is_no_text_is_named(world: LakeWorld, table: TableInfo) -
     assert f"the lake file {file} cannot be read" in details
 
 
+def test_map_keys_that_arrow_alone_minds_are_no_damage(world: LakeWorld, table: TableInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older writers let them be NULL in a file's schema."""
+
+    def refuse(path: str) -> None:
+        raise pa.ArrowInvalid("Map keys must be annotated as required.")
+
+    monkeypatch.setattr("tiering.validate.run.pq.read_metadata", refuse)
+    assert not faults(check(world, table))
+
+
 @pytest.mark.parametrize("damage", ["empty", "half", "text"])
 def test_a_file_that_is_no_parquet_is_named(world: LakeWorld, table: TableInfo, damage: str) -> None:
     file = data_files(world, table)[1]

@@ -57,6 +57,11 @@ class KnownLake:
     shared: SharedRecords | None = None
     """Who has which of the copies, where another service may tier the table, too: then `rules.shared_base` decides. None = none may."""
 
+    @property
+    def was_tiered(self) -> bool:
+        """Whether anything outside of the lake tells that rounds of this table wrote to it."""
+        return bool(self.recorded) or self.passed_head is not None
+
 
 @dataclass(frozen=True)
 class Base:
@@ -250,7 +255,7 @@ def _check_absent(known: KnownLake) -> None:
 def _check_uuid(view: LakeView, known: KnownLake) -> None:
     if known.lake_table_uuid is not None and known.lake_table_uuid != view.table_uuid:
         go_on = f"Or go on here: {go_on_hint(view, view.path, 'from the rows it holds', 'from the recorded offsets')}"
-        if not (is_empty(view) or view.marker or known.recorded or known.passed_head is not None):
+        if not (is_empty(view) or view.marker or known.was_tiered):
             go_on = f"Or: {new_table_hint(view.path)}"  # nothing tells whose the rows are: nobody can go on from them
         raise LakeTableReplaced(
             f"the lake table {view.path} was replaced: its uuid is {view.table_uuid}, this table was tiered to {known.lake_table_uuid}",
@@ -275,7 +280,7 @@ def _check_untiered(view: LakeView, known: KnownLake) -> None:
             table_path=view.path,
             lake_snapshot_id=newest.snapshot_id,
         )
-    if known.recorded or known.passed_head is not None:
+    if known.was_tiered:
         raise MarkerLost(
             f"the lake table {view.path} has neither the {reference} nor a snapshot of a Lakeward round, but was tiered before",
             hint=f"Put the lake table's former state back, then {tier_call(view.path)}. Or go on with it as it is: "

@@ -182,7 +182,8 @@ def retiered(situation: Situation, held: RowOffsets, whole: RowOffsets | None = 
     table that are known to be without rows."""
     check_places(situation, held)
     if situation.known.shared is None:  # beside another service, buckets of keys of which nothing is known begin anew
-        check_whose(situation, held)
+        # `held` has rows of living partitions alone. Snapshots of another service say only that it wrote, not for which table.
+        check_whose(situation, has_rows=not is_empty(situation.survey.view))
     path = situation.survey.view.path
     if situation.table_type is TableType.PRIMARY_KEY:
         return _retiered_keys(situation, {bucket for bucket, place in situation.places.items() if place in held.places})
@@ -199,24 +200,17 @@ def retiered(situation: Situation, held: RowOffsets, whole: RowOffsets | None = 
     return _in_log(situation, {bucket: TieredRange(first, stop) for bucket, (first, stop) in by_bucket.items()})
 
 
-def check_whose(situation: Situation, held: RowOffsets) -> None:
+def check_whose(situation: Situation, *, has_rows: bool) -> None:
     """Raises CannotReconcile for rows of which nothing tells that this table's rounds wrote them, neither in the lake nor outside: those of
     a former table of this name look the same, and its offsets are another log's.
-
-    Another tiering service says with a snapshot only that it wrote, not for which table. Where one is let in, its snapshots are walked.
     """
-    survey, known = situation.survey, situation.known
-    view = survey.view
-    if known.shared is None:
-        has_rows, foreign = not is_empty(view), None  # `held` has those of living partitions alone
-    else:
-        has_rows, foreign = bool(held.places), newest_foreign(view)
-    evidence = (survey.newest_marker, survey.head_marker, *known.recorded, known.passed_head, foreign)
-    if has_rows and all(sign is None for sign in evidence):
+    survey = situation.survey
+    is_told = situation.known.was_tiered or survey.newest_marker is not None or survey.head_marker is not None
+    if has_rows and not is_told:
         raise CannotReconcile(
-            f"the lake table {view.path} has rows, but no marker of a Lakeward round, and nothing is recorded of it: a former table of "
-            "this name, or somebody else, may have written them",
-            table_path=view.path,
+            f"the lake table {survey.view.path} has rows, but no marker of a Lakeward round, and nothing is recorded of it: a former table "
+            "of this name, or somebody else, may have written them",
+            table_path=survey.view.path,
         )
 
 

@@ -19,7 +19,7 @@ from tiering.lake.maintenance import Removal
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import new_table_hint, reconcile_call
-from tiering.lake.rules.reconcile import Ranges, Situation, check_places, check_whose
+from tiering.lake.rules.reconcile import Ranges, Situation, check_places, check_whose, newest_foreign
 from tiering.model.tables import BucketKey, Offsets
 
 
@@ -78,7 +78,8 @@ def check_not_doubled(situation: Situation, held: RowOffsets) -> None:
 
 def _repaired(situation: Situation, held: RowOffsets, log_rows: LogRows, *, passes_unknown: bool) -> Repair:
     check_places(situation, held)
-    check_whose(situation, held)
+    if newest_foreign(situation.survey.view) is None:  # its snapshots are walked
+        check_whose(situation, has_rows=bool(held.places))
     marker, starts = situation.survey.head_marker, situation.starts  # a head that was rolled back stands where its own marker says
     marked = {} if marker is None else marker.buckets
     newest_marked = {} if situation.survey.newest_marker is None else situation.survey.newest_marker.buckets

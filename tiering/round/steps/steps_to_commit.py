@@ -10,7 +10,7 @@ from tiering.errors import BaseMoved, Cancelled, CommitOutcomeUnknown, Fenced, L
 from tiering.lake.base import Committable, WriteResult
 from tiering.lake.marker import Marker
 from tiering.lake.proof.bucket_proof import advanced
-from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit
+from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit, tiered_offsets
 from tiering.model.rounds import Phase, RoundStats
 from tiering.planning.check_log import Traces, confirmed_traces, kept_traces, witnesses_of
 from tiering.planning.contiguous_prefix import Prefix, contiguous_prefix
@@ -75,7 +75,7 @@ def begin_commit(state: Round) -> Step:
     proposed = ProposedCommit(
         base_round_id=None if base.marker is None else base.marker.round_id,
         base_tag=None if base.view is None else base.view.tiered,
-        offsets={bucket: tiered.tiered for bucket, tiered in marker.buckets.items()},
+        offsets=tiered_offsets(marker),
         records=sum(result.records for result in committable.results),
         files=sum(result.files for result in committable.results),
     )
