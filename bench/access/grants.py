@@ -59,6 +59,7 @@ POLICIES = {
         f'permit (principal, action, resource is Table) when {{ resource.database == "db{n % 500:04}" && resource.name == "t{n:06}" }};'
         for n in range(1_000)
     ),
+    "1,000 names": "\n".join(f'permit (principal, action, resource is Table) when {{ resource.name == "t{n:06}" }};' for n in range(1_000)),
 }
 
 

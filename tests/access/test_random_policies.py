@@ -8,6 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import examples
 from tiering.access.grants import Access
 from tiering.access.identity import Authentication, Identity
 from tiering.access.policies.engine import CedarEngine
@@ -61,10 +62,26 @@ by_scope = st.tuples(
 by_condition = st.tuples(effects, principals, actions, conditions).map(
     lambda parts: f"{parts[0]} ({parts[1]}, {parts[2]}, resource is Table) when {{ {parts[3]} }};"
 )
-policies = st.lists(st.one_of(by_scope, by_condition), max_size=8).map("\n".join)
+by_name = st.tuples(
+    effects,
+    principals,
+    st.one_of(st.just("resource is Table"), databases.map(lambda name: f'resource is Table in Database::"{name}"')),
+    st.sampled_from(("when", "when", "unless")),
+    st.lists(
+        st.one_of(
+            names.map(lambda name: f'resource.name == "{name}"'),
+            names.map(lambda name: f'"{name}" == resource.name'),
+            databases.map(lambda name: f'resource.database == "{name}"'),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+).map(lambda parts: f"{parts[0]} ({parts[1]}, action, {parts[2]}) {parts[3]} {{ {' && '.join(parts[4])} }};")
+"""What may be asked together."""
+policies = st.lists(st.one_of(by_scope, by_condition, by_name), max_size=8).map("\n".join)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(policies)
 def test_classes_of_names_are_decided_as_cedar_decides_each_table(text: str) -> None:
     engine = CedarEngine(text)

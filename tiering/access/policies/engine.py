@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import cedarpy
 
 from tiering.access.identity import Identity
-from tiering.access.policies.name_tests import groups_of_alike, name_tests, number_of
+from tiering.access.policies.name_tests import name_tests, number_of
+from tiering.access.policies.policies_alike import groups_of_alike
 from tiering.access.policies.policy_groups import PolicyGroups, Verdict
 from tiering.access.privileges import GROUPS, SERVICE_PRIVILEGES, TABLE_PRIVILEGES, Privilege, Resource
 from tiering.errors import InvalidArgument

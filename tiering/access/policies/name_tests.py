@@ -3,23 +3,20 @@
 A policy depends on a table by the outcomes of its tests alone: `name_tests` refuses any other use of `resource`. So the engine is
 asked once for each combination of outcomes that occurs, and never once a table.
 
-Policies that differ in nothing but the table or database that their scope names are asked together (`groups_of_alike`), with one test for
-all these names: whichever of them it is, the answer is the same.
+Of policies that are asked together (`policies_alike`) all names together are one test: whichever of them it is, the answer is the same.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tiering.access.policies.name_patterns import Pattern
+from tiering.access.policies.policies_alike import ATTRIBUTES, RESOURCE, attribute_of, entities_in, sole_name
 from tiering.errors import InvalidArgument
 
-_RESOURCE: Mapping[str, str] = {"Var": "resource"}
 _COMPARISONS = ("==", "!=", "contains")
-_ATTRIBUTES = ("database", "name")
 
 
 @dataclass(frozen=True)
@@ -37,11 +34,11 @@ class NameTests:
 class _Tests:
     """Tests as they are collected."""
 
-    patterns: dict[str, set[Pattern]] = field(default_factory=lambda: {attribute: set() for attribute in _ATTRIBUTES})
-    sets: dict[str, set[frozenset[str]]] = field(default_factory=lambda: {attribute: set() for attribute in _ATTRIBUTES})
+    patterns: dict[str, set[Pattern]] = field(default_factory=lambda: {attribute: set() for attribute in ATTRIBUTES})
+    sets: dict[str, set[frozenset[str]]] = field(default_factory=lambda: {attribute: set() for attribute in ATTRIBUTES})
     tables: set[frozenset[tuple[str, str]]] = field(default_factory=set)
 
-    def add_entities(self, entities: Iterator[tuple[str, str]]) -> None:
+    def addentities_in(self, entities: Iterator[tuple[str, str]]) -> None:
         """One test of the databases among them, and one of the tables."""
         databases, tables = _by_kind(entities)
         if databases:
@@ -50,22 +47,16 @@ class _Tests:
             self.tables.add(tables)
 
 
-def groups_of_alike(policies: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The policies, by their ids, in groups that differ in nothing but the table or database that their scope names."""
-    groups: dict[str, dict[str, Any]] = {}
-    for policy_id, policy in policies.items():
-        groups.setdefault(_without_names(policy), {})[policy_id] = policy
-    return list(groups.values())
-
-
 def name_tests(group: Mapping[str, Any]) -> NameTests:
     """The tests of such a group, in Cedar's JSON format. Raises InvalidArgument for a use of `resource` that is no such test."""
     tests = _Tests()
     policy_id, policy = next(iter(group.items()))
-    name = policy.get("annotations", {}).get("id") or f"number {number_of(policy_id) + 1}"
+    label = policy.get("annotations", {}).get("id") or f"number {number_of(policy_id) + 1}"
     for condition in policy["conditions"]:
-        _collect(name, condition["body"], tests)
-    tests.add_entities(entity for member in group.values() for entity in _entities(member["resource"]))
+        _collect(label, condition["body"], tests)
+    tests.addentities_in(entity for member in group.values() for entity in entities_in(member["resource"]))
+    if alike := frozenset(name for member in group.values() if (name := sole_name(member)) is not None):
+        tests.sets["name"] = {alike}
     return NameTests(
         frozenset(tests.patterns["database"]),
         frozenset(tests.sets["database"]),
@@ -81,17 +72,10 @@ def number_of(policy_id: str) -> int:
     return int(digits) if digits.isdecimal() else 0
 
 
-def _without_names(policy: Mapping[str, Any]) -> str:
-    scope = policy["resource"]
-    kinds = sorted(kind for kind, _ in _entities(scope))
-    shape = [scope["op"], scope.get("entity_type"), "in" in scope, kinds]
-    return json.dumps([policy["effect"], policy["principal"], policy["action"], shape, policy["conditions"]], sort_keys=True)
-
-
 def _collect(policy: str, node: Any, tests: _Tests) -> None:
     """Adds the tests in an expression."""
     if isinstance(node, Mapping):
-        if node == _RESOURCE:
+        if node == RESOURCE:
             raise _not_a_test(policy)
         for operator, operands in node.items():
             if not _is_test(policy, operator, operands, tests):
@@ -106,16 +90,16 @@ def _is_test(policy: str, operator: str, operands: Any, tests: _Tests) -> bool:
     if not isinstance(operands, Mapping):
         return False
     left, right = operands.get("left"), operands.get("right")
-    if operator == "like" and (attribute := _attribute(left)) is not None:
+    if operator == "like" and (attribute := attribute_of(left)) is not None:
         tests.patterns[attribute].add(_pattern(operands["pattern"]))
         return True
-    if operator == "is" and left == _RESOURCE:
+    if operator == "is" and left == RESOURCE:
         _add_constants(policy, None, operands.get("in", {}), tests)
         return True
     if operator in (*_COMPARISONS, "in"):
         for side, other in ((left, right), (right, left)):
-            if side == _RESOURCE or _attribute(side) is not None:
-                _add_constants(policy, _attribute(side), other, tests)
+            if side == RESOURCE or attribute_of(side) is not None:
+                _add_constants(policy, attribute_of(side), other, tests)
                 return True
     return False
 
@@ -127,7 +111,7 @@ def _add_constants(policy: str, attribute: str | None, node: Any, tests: _Tests)
     parts = [node] if _is_plain(node) else list(_constants(node))
     for part in parts:
         if attribute is None:
-            tests.add_entities(_entities(part))
+            tests.addentities_in(entities_in(part))
         elif texts := frozenset(_texts(part)):
             tests.sets[attribute].add(texts)
 
@@ -167,32 +151,11 @@ def _by_kind(entities: Iterator[tuple[str, str]]) -> tuple[frozenset[str], froze
     return frozenset(databases), frozenset(tables)
 
 
-def _attribute(node: Any) -> str | None:
-    """`database` of `resource.database`."""
-    inner = node.get(".") if isinstance(node, Mapping) else None
-    if isinstance(inner, Mapping) and inner.get("left") == _RESOURCE and inner.get("attr") in _ATTRIBUTES:
-        return str(inner["attr"])
-    return None
-
-
 def _has_variable(node: Any) -> bool:
     """Whether a part of a policy depends on who asks, or for what."""
     if isinstance(node, Mapping):
         return "Var" in node or any(map(_has_variable, node.values()))
     return isinstance(node, list) and any(map(_has_variable, node))
-
-
-def _entities(node: Any) -> Iterator[tuple[str, str]]:
-    """Type and id of each entity in a part of a policy."""
-    if isinstance(node, Mapping):
-        if isinstance(node.get("type"), str) and isinstance(node.get("id"), str):
-            yield node["type"], node["id"]
-        else:
-            for value in node.values():
-                yield from _entities(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _entities(value)
 
 
 def _texts(node: Any) -> Iterator[str]:

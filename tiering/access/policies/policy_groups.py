@@ -1,4 +1,4 @@
-"""The policies that can count for somebody who needs a privilege, in groups that are asked together (`name_tests.groups_of_alike`)."""
+"""The policies that can count for somebody who needs a privilege, in groups that are asked together (`policies_alike.groups_of_alike`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Verdict(Enum):
 
 
 class PolicyGroup(Protocol):
-    """Policies that permit, or policies that forbid, and differ in nothing but the names in their scopes."""
+    """Policies that permit, or policies that forbid, and differ in nothing but the names in them."""
 
     @property
     def permits(self) -> bool:
