@@ -168,6 +168,9 @@ ensure_object_store() {
   .venv/bin/lakeward fetch-jars --s3 >/dev/null
 }
 
+# What Spark loads whenever it starts, in one file.
+ensure_spark_classes() { PYTHONPATH=.:tests .venv/bin/python -m support.spark.class_archive; }
+
 # Other readers of lake tables, which the tests compare: in an environment of their own.
 ensure_readers() { PYTHONPATH=.:tests .venv/bin/python -m support.readers.environment; }
 
@@ -191,6 +194,7 @@ if [ "${1:-}" = tests ]; then
   ensure_fluss_paimon
   ensure_hdfs
   ensure_object_store
+  ensure_spark_classes
   ensure_readers
   ensure_history_checker
 fi

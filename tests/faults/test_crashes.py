@@ -21,7 +21,7 @@ def name_of(value: str | LakeKind) -> str:
     return value.name if isinstance(value, LakeKind) else value
 
 
-@pytest.mark.in_turn("kind")
+@pytest.mark.in_turn("point", "kind")
 @pytest.mark.parametrize(
     ("point", "kind"),
     [*((point, ICEBERG) for point in crash_points.IN_ROUND), *((crash_points.AFTER_LAKE_COMMIT, kind) for kind in OTHER_KINDS)],
@@ -39,6 +39,7 @@ def test_a_tierer_killed_anywhere_in_its_round_leaves_every_offset_once(deployme
     deployment.assert_exact(ORDERS, 2 * COUNT)
 
 
+@pytest.mark.in_turn("point", "kind")
 @pytest.mark.parametrize(
     ("point", "kind"),
     [(crash_points.AFTER_FILES, ICEBERG), (crash_points.AFTER_FENCE, ICEBERG), (crash_points.AFTER_FENCE, PAIMON)],
@@ -78,7 +79,7 @@ def test_a_stopped_tierer_gives_its_table_back_and_ends_within_ten_seconds(deplo
     deployment.assert_exact(ORDERS, COUNT)
 
 
-@pytest.mark.in_turn("kind")
+@pytest.mark.in_turn("point", "kind")
 @pytest.mark.parametrize(
     ("point", "kind"), [(crash_points.AFTER_FILES, ICEBERG), *((crash_points.AFTER_LAKE_COMMIT, kind) for kind in LAKE_KINDS)], ids=name_of
 )

@@ -15,6 +15,7 @@ from support.lake_kinds.kinds import ICEBERG, PAIMON_CLEAN, LakeKind
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import Process, wait_for
 from support.running.sessions import processes_of
+from support.spark.class_archive import executor_conf
 from tiering import crash_points
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.model.tables import TablePath
@@ -56,7 +57,7 @@ def test_tasks_of_a_killed_executor_run_again_elsewhere_and_stay_exact(deploymen
     deployment.create(ORDERS, kind=kind)
     deployment.append(ORDERS, 0, COUNT, pieces=9)
     stop_in_task = f"spark.executorEnv.{crash_points.VARIABLE}={crash_points.IN_SPLIT}:stop"
-    tierer = deployment.start_tierer("cluster", "--master", "local-cluster[2,1,1024]", "--conf", stop_in_task)
+    tierer = deployment.start_tierer("cluster", "--master", "local-cluster[2,1,1024]", "--conf", stop_in_task, *executor_conf())
     wait_for("both executors are in a task", lambda: len(stopped_workers(tierer)) >= 2, 120)
     victim, *others = processes_of(tierer.popen.pid, EXECUTOR)
     assert others

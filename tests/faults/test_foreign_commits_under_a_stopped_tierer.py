@@ -28,6 +28,7 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
         deployment.close()
 
 
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", [kind for kind in LAKE_KINDS if kind.layout.has_row_offsets], ids=lambda kind: kind.name)
 def test_a_rewrite_under_a_stopped_tierer_is_built_upon_by_its_very_round(deployment: Deployment, kind: LakeKind) -> None:
     deployment.create(ORDERS, kind=kind)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.running.cluster_of_processes import Deployment
+from support.spark.class_archive import executor_conf
 from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
@@ -23,7 +24,7 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
     try:
         (tmp_path / "data").mkdir(mode=0o777)
         deployment.start_coordinator("--inline-round-bytes", "0")
-        deployment.start_tierer("cluster", "--master", "local-cluster[1,1,1024]")
+        deployment.start_tierer("cluster", "--master", "local-cluster[1,1,1024]", *executor_conf())
         yield deployment
     finally:
         os.umask(before)

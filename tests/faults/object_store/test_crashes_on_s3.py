@@ -80,7 +80,7 @@ def test_a_coordinator_killed_in_a_sweep_deletes_the_rest_when_it_is_called_agai
         tierer.close()
 
 
-@pytest.mark.in_turn("kind")
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", [ICEBERG, PAIMON_CLEAN], ids=lambda kind: kind.name, indirect=True)
 def test_a_lake_table_that_the_catalog_lost_is_made_anew_by_the_named_call(scene: Scene) -> None:
     ours = scene.deployment

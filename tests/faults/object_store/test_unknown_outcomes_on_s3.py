@@ -73,6 +73,7 @@ def rounds_sent(bodies: Sequence[bytes]) -> list[str]:
     return [match[1].decode() for body in bodies if (match := ROUND_ID.search(body))]
 
 
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", [ICEBERG, PAIMON], ids=lambda kind: kind.name, indirect=True)
 def test_s3_that_answers_503_stops_rounds_and_nothing_else(scene: Scene) -> None:
     ours = scene.deployment
@@ -88,6 +89,7 @@ def test_s3_that_answers_503_stops_rounds_and_nothing_else(scene: Scene) -> None
     ours.settle()
 
 
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", [ICEBERG, PAIMON_CLEAN], ids=lambda kind: kind.name, indirect=True)
 def test_s3_that_takes_no_data_files_stops_rounds_before_their_commit(scene: Scene) -> None:
     ours = scene.deployment

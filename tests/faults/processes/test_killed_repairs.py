@@ -37,6 +37,7 @@ def dead_files(scene: FaultyDeployment) -> set[Path]:
     return {file for file in folder.rglob("lakeward-*.parquet") if str(file) not in live}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("points", [crash_points.IN_SWEEP], ids=["sweep"])
 def test_a_coordinator_killed_in_a_sweep_deletes_the_rest_when_it_is_called_again(scene: FaultyDeployment, points: Sequence[str]) -> None:
     for point in points:

@@ -24,6 +24,7 @@ def start_waiting(scene: FaultyDeployment, crash_point: str | None = None) -> Pr
     return process
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("points", [crash_points.IN_TAKE_OVER], ids=["take-over"])
 def test_whoever_dies_in_a_take_over_leaves_it_to_the_next(scene: FaultyDeployment, points: Sequence[str]) -> None:
     """A round that may have sent its commit waits each time for the coordinator that serves in the end."""

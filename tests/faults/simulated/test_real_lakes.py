@@ -33,6 +33,7 @@ FIRST = int(os.environ.get("LAKEWARD_FUZZ_SEED", "0"))
 OUTCOMES = {"SUCCEEDED", "FENCED", "FAILED", "killed", "reconciled", "swept", "LIVE", "OPEN_ROUND"}
 
 
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", LAKE_KINDS, ids=lambda kind: kind.name)
 def test_no_fault_loses_or_doubles_an_offset(tmp_path: Path, kind: LakeKind) -> None:
     outcomes, failures, proofs = set[str](), Counter[str](), 0
@@ -94,6 +95,7 @@ WEAKENED = (
 """With the first seed that notices it."""
 
 
+@pytest.mark.in_turn("kind", "first")
 @pytest.mark.parametrize(("weaken", "kind", "first"), WEAKENED, ids=lambda value: getattr(value, "name", getattr(value, "__name__", "")))
 def test_a_weaker_commit_or_sweep_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weaken: Callable[[pytest.MonkeyPatch], None], kind: LakeKind, first: int

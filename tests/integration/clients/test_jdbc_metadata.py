@@ -40,6 +40,7 @@ def names(rows: list[dict[str, str]], column: str) -> set[str]:
     return {row[column] for row in rows}
 
 
+@pytest.mark.in_turn("database")
 @pytest.mark.parametrize("database", ["", "/", "/default"])
 def test_a_url_without_a_database_begins_in_an_empty_one(servers: Path, jdbc_url: str, jvm: Any, database: str) -> None:
     connected = jvm.java.sql.DriverManager.getConnection(jdbc_url.removesuffix("/sys") + database, "ann", "")

@@ -90,6 +90,7 @@ def test_a_session_that_runs_already_gets_the_catalog_by_sql(blocks: DocBlocks, 
     assert answers[-1] == Rows(("namespace", "tableName", "isTemporary"), (("sys", "tables", "false"),))
 
 
+@pytest.mark.soak
 def test_the_spark_sql_shell_in_the_default_database(folder: Path, blocks: DocBlocks) -> None:
     statements = ["SELECT current_schema() AS name", "SHOW TABLES", "SELECT table_name FROM sys.lake_tiering_status"]
 

@@ -52,6 +52,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             yield World(spark, lakes)
 
 
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", ["jdbc", "hadoop"])
 def test_each_reads_and_goes_on_from_the_others_commits(world: World, kind: str) -> None:
     properties = world.lakes[kind]
@@ -79,6 +80,7 @@ def test_each_reads_and_goes_on_from_the_others_commits(world: World, kind: str)
     assert catalog.load_table((path.database_name, path.table_name)).scan().to_arrow().num_rows == 3
 
 
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", ["jdbc", "hadoop"])
 def test_a_table_that_a_jvm_made_is_found(world: World, kind: str) -> None:
     properties = world.lakes[kind]

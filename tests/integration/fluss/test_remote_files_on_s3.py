@@ -128,6 +128,7 @@ def test_a_reader_carries_no_key(world: World) -> None:
     assert batch.column("text").to_pylist() == ["a"]
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("_keys")
 def test_a_lease_holds_snapshots_of_buckets_on_two_tablet_servers(world: World, tmp_path: Path) -> None:
     tables, memory = world.tables, FlussMemory(tmp_path)

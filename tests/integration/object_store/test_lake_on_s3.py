@@ -19,6 +19,7 @@ from tiering.cli.spark.properties import catalog_lake_properties, catalog_proper
 from tiering.model.tables import TablePath
 
 COUNT = 900
+pytestmark = pytest.mark.in_turn("deployment")
 
 
 @pytest.fixture(params=[True, False], ids=["vended keys", "own keys"])

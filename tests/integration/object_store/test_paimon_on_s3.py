@@ -54,6 +54,7 @@ def test_rounds_are_exact_and_proved_and_leave_no_key_behind(deployment: Deploym
     deployment.assert_no_secret_left()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", [PAIMON_CLEAN], ids=lambda kind: kind.name, indirect=True)
 def test_validation_names_a_file_that_was_removed_from_s3(deployment: DeploymentOnS3) -> None:
     deployment.write()

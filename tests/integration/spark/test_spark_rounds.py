@@ -11,6 +11,7 @@ from support.lake_kinds.kinds import PAIMON
 from support.lakes.paimon_kit import PaimonKit
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import wait_for
+from support.spark.class_archive import executor_conf
 from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
@@ -25,7 +26,8 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
     processes = Deployment(tmp_path)
     try:
         processes.start_coordinator("--inline-round-bytes", "0", "--service-timeout-ms", "30000")
-        processes.start_tierer("cluster", "--master", "local-cluster[2,1,1024]", "--conf", "spark.executorEnv.LAKEWARD_TEST=1")
+        settings = ("--conf", "spark.executorEnv.LAKEWARD_TEST=1", *executor_conf())
+        processes.start_tierer("cluster", "--master", "local-cluster[2,1,1024]", *settings)
         yield processes
     finally:
         processes.close()

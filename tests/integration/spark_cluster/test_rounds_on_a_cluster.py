@@ -19,7 +19,8 @@ from support.object_store.rest_server import RestCatalog
 from support.object_store.s3_server import BUCKET, REGION, S3Server
 from support.running.fluss_deployment import FlussDeployment, make_orders
 from support.running.processes import wait_for
-from support.spark_cluster.standalone import BASE_PYTHON, EXECUTOR, StandaloneCluster, standalone_cluster
+from support.spark.class_archive import executor_conf
+from support.spark.standalone import BASE_PYTHON, EXECUTOR, StandaloneCluster, standalone_cluster
 from tiering import crash_points
 from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.jars import plugins_folder
@@ -81,9 +82,10 @@ def test_an_executor_and_a_worker_die_under_a_round_and_everything_is_there_once
     try:
         deployment.start_coordinator("--inline-round-bytes", "0", "--service-timeout-ms", "60000", *lake, *conf)
         deployment.write(tables, orders, 0, COUNT)
-        words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+        wait_for("the coordinator sees all rows", lambda: deployment.status(orders.path).pending_records == COUNT)
+        words = [*conf, *executor_conf()] + [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         tierer = deployment.start_program(
-            *("-m", "tiering.cli.main", "tierer", "--uri", deployment.uri, "--tierer-id", "driver", "--master", spark.uri, *conf, *words),
+            *("-m", "tiering.cli.main", "tierer", "--uri", deployment.uri, "--tierer-id", "driver", "--master", spark.uri, *words),
             log_name="tierer",
             env={"PYSPARK_PYTHON": BASE_PYTHON},
         )

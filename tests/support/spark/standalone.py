@@ -14,6 +14,7 @@ import pyspark
 
 from support.running.processes import Process, wait_for
 from support.running.sessions import processes_of
+from support.spark.class_archive import jvm_options
 from tiering.cli.fluss_server.configuration import LOOPBACK, free_ports
 from tiering.cli.spark.java import require_java
 
@@ -64,6 +65,7 @@ def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[StandaloneClu
     # Nothing of this process's environment: no PYTHONPATH, no virtual environment, no keys.
     environment = {"PATH": "/usr/bin:/bin", "SPARK_HOME": str(SPARK_HOME), "JAVA_HOME": str(require_java().parent.parent)}
     environment |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1", "SPARK_LOCAL_IP": LOOPBACK}
+    environment["SPARK_DAEMON_JAVA_OPTS"] = jvm_options()
     program = ("/usr/bin/env", "-i", *(f"{name}={value}" for name, value in environment.items()), str(SPARK_HOME / "bin" / "spark-class"))
     at = ("--host", LOOPBACK, "--port", str(ports[0]), "--webui-port", str(ports[1]))
     master = Process("org.apache.spark.deploy.master.Master", *at, log=folder / "master.log", program=program, cwd=folder)

@@ -1,0 +1,1 @@
+"""Spark as tests run it: a standalone cluster, and JVMs that start quickly."""

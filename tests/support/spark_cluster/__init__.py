@@ -1,1 +1,0 @@
-"""A Spark standalone cluster of the tests."""
