@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,39 +37,37 @@ def dead_files(scene: FaultyDeployment) -> set[Path]:
     return {file for file in folder.rglob("lakeward-*.parquet") if str(file) not in live}
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("points", [crash_points.IN_SWEEP], ids=["sweep"])
-def test_a_coordinator_killed_in_a_sweep_deletes_the_rest_when_it_is_called_again(scene: FaultyDeployment, points: Sequence[str]) -> None:
-    for point in points:
-        scene.write()
-        scene.leave_dead_files()
-        tierer = scene.start_inline_tierer("next")
-        scene.settle()
-        left = dead_files(scene)
-        assert len(left) > 1
-        dying(scene, point, lambda client: client.sweep_lake(ORDERS, older_than_ms=BEFORE_A_SWEEP_MS))
-        assert len(left & dead_files(scene)) == (len(left) - 1 if point == crash_points.SWEEP_DELETING else 0)
-        with scene.client() as client:
-            [result] = client.sweep_lake(ORDERS, older_than_ms=BEFORE_A_SWEEP_MS)
-        assert result.error is None
-        assert not dead_files(scene)
-        scene.settle()
-        tierer.close()
+@pytest.mark.in_turn("point")
+@pytest.mark.parametrize("point", crash_points.IN_SWEEP)
+def test_a_coordinator_killed_in_a_sweep_deletes_the_rest_when_it_is_called_again(scene: FaultyDeployment, point: str) -> None:
+    scene.write()
+    scene.leave_dead_files()
+    scene.start_inline_tierer("next")
+    scene.settle()
+    left = dead_files(scene)
+    assert len(left) > 1
+    dying(scene, point, lambda client: client.sweep_lake(ORDERS, older_than_ms=BEFORE_A_SWEEP_MS))
+    assert len(left & dead_files(scene)) == (len(left) - 1 if point == crash_points.SWEEP_DELETING else 0)
+    with scene.client() as client:
+        [result] = client.sweep_lake(ORDERS, older_than_ms=BEFORE_A_SWEEP_MS)
+    assert result.error is None
+    assert not dead_files(scene)
+    scene.settle()
 
 
-@pytest.mark.parametrize("points", [crash_points.IN_RECONCILE], ids=["reconcile"])
-def test_a_coordinator_killed_in_a_reconciliation_goes_on_with_the_same_call(scene: FaultyDeployment, points: Sequence[str]) -> None:
+@pytest.mark.in_turn("point")
+@pytest.mark.parametrize("point", crash_points.IN_RECONCILE)
+def test_a_coordinator_killed_in_a_reconciliation_goes_on_with_the_same_call(scene: FaultyDeployment, point: str) -> None:
     scene.write()
     scene.start_inline_tierer("only")
     scene.settle()
-    for number, point in enumerate(points):
-        scene.by_hand(ICEBERG).drop(ORDERS)
-        scene.write()
-        wait_for("the dropped lake table is an error", lambda: scene.status(ORDERS).error_class == "LakeTableReplaced")
-        dying(scene, point, lambda client, key=f"key-{number}": client.reconcile_lake(ORDERS, "retier", idempotency_key=key))
-        with scene.client() as client:
-            result = client.reconcile_lake(ORDERS, "retier", idempotency_key=f"key-{number}")
-            assert client.reconcile_lake(ORDERS, "retier", idempotency_key=f"key-{number}") == result
-        assert result.outcome == "reconciled"
-        scene.settle()
+    scene.by_hand(ICEBERG).drop(ORDERS)
+    scene.write()
+    wait_for("the dropped lake table is an error", lambda: scene.status(ORDERS).error_class == "LakeTableReplaced")
+    dying(scene, point, lambda client: client.reconcile_lake(ORDERS, "retier", idempotency_key="once"))
+    with scene.client() as client:
+        result = client.reconcile_lake(ORDERS, "retier", idempotency_key="once")
+        assert client.reconcile_lake(ORDERS, "retier", idempotency_key="once") == result
+    assert result.outcome == "reconciled"
+    scene.settle()
     scene.validate(ORDERS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
 
 import pytest
 
@@ -24,20 +23,18 @@ def start_waiting(scene: FaultyDeployment, crash_point: str | None = None) -> Pr
     return process
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("points", [crash_points.IN_TAKE_OVER], ids=["take-over"])
-def test_whoever_dies_in_a_take_over_leaves_it_to_the_next(scene: FaultyDeployment, points: Sequence[str]) -> None:
-    """A round that may have sent its commit waits each time for the coordinator that serves in the end."""
+@pytest.mark.in_turn("point")
+@pytest.mark.parametrize("point", crash_points.IN_TAKE_OVER)
+def test_whoever_dies_in_a_take_over_leaves_it_to_the_next(scene: FaultyDeployment, point: str) -> None:
+    """A round that may have sent its commit waits for the coordinator that serves in the end."""
     leader = scene.coordinator
-    for point in points:
-        tierer = scene.start_inline_tierer("only", crash_point=f"{crash_points.AFTER_FENCE}:stop")
-        scene.write()
-        wait_stopped(tierer)
-        heir = start_waiting(scene, point)
-        leader.send(signal.SIGKILL)
-        assert heir.wait_ended(ENDED_SECONDS) == -signal.SIGKILL
-        leader = scene.start_coordinator(port=scene.port)
-        wake(tierer)
-        scene.settle()
-        tierer.close()
-    assert "STATE_LOST" not in leader.output()
+    tierer = scene.start_inline_tierer("only", crash_point=f"{crash_points.AFTER_FENCE}:stop")
+    scene.write()
+    wait_stopped(tierer)
+    heir = start_waiting(scene, point)
+    leader.send(signal.SIGKILL)
+    assert heir.wait_ended(ENDED_SECONDS) == -signal.SIGKILL
+    last = scene.start_coordinator(port=scene.port)
+    wake(tierer)
+    scene.settle()
+    assert "STATE_LOST" not in last.output()
