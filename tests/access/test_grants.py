@@ -95,6 +95,27 @@ def test_policies_that_say_more_are_asked_one_by_one(condition: str) -> None:
     assert len(groups_of_alike(json.loads(policies_to_json_str(text))["staticPolicies"])) == 9
 
 
+@pytest.mark.parametrize("test", ['resource.name == "\\u{e000}"', 'resource.name like "*\\u{e000}*"', 'resource in Database::"\\u{e000}"'])
+def test_a_forbid_counts_whichever_characters_it_names(test: str) -> None:
+    text = f"permit (principal, action, resource); forbid (principal, action, resource is Table) unless {{ {test} }};"
+    assert not access(ANA, text).sees_name("sales", "orders")
+    assert access(ANA, text).visible(pa.array(["sales", "\ue000"]), pa.array(["orders", "\ue000"])).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("joint", ["||", "&&"])
+@pytest.mark.parametrize("parts", [100, 3_000])
+def test_a_condition_that_is_too_deep_for_the_engine_is_refused_and_stays_a_problem(tmp_path: Path, parts: int, joint: str) -> None:
+    file, clock = tmp_path / "policy.cedar", Seconds()
+    file.write_text(POLICIES)
+    grants = Grants(file, clock)
+    condition = f" {joint} ".join(f'resource.name == "t{number}"' for number in range(parts))
+    file.write_text(f"permit (principal, action, resource is Table) when {{ {condition} }};")
+    for _ in range(2):
+        clock.now += RELOAD_SECONDS
+        assert not grants.access_of(ANA).sees(TablePath("hr", "t1"))
+        assert "too many parts" in (grants.state().problem or "")
+
+
 def test_no_tables_are_filtered_to_none() -> None:
     nothing = pa.array([], pa.string())
     assert access(ANA).visible(nothing, nothing).tolist() == []
@@ -127,6 +148,14 @@ def test_service_privileges_are_of_the_service_alone() -> None:
         ("permit (principal == ?principal, action, resource);", "template"),
         ("permit (principal, action, resource is Table) when { resource.database == resource.name };", "more than names"),
         ('permit (principal, action, resource is Table) when { [resource.name].containsAny(["a"]) };', "more than names"),
+        ('permit (principal, action, resource is Table) when { Table::"a.b" in Database::"a" };', "more than names"),
+        ('forbid (principal, action, resource) when { Database::"a".database == "a" };', "more than names"),
+        ('forbid (principal, action, resource is Table) when { resource.name == Table::"a.b".name };', "more than names"),
+        ('forbid (principal, action, resource is Table) when { Table::"a.b" is Table in Database::"a" };', "more than names"),
+        (
+            'permit (principal, action, resource) when { resource in (if Table::"a.b" has name then Database::"a" else Database::"b") };',
+            "more than names",
+        ),
         ("permit (principal, action, resource) when { principal in resource };", "."),
     ],
 )

@@ -94,6 +94,8 @@ class CedarEngine:
             raise InvalidArgument(f"a policy file has at most {MAX_POLICY_BYTES} bytes")
         try:
             parsed = json.loads(cedarpy.policies_to_json_str(text))
+        except RecursionError as error:
+            raise _too_deep() from error
         except ValueError as error:
             raise InvalidArgument(f"the policies cannot be read: {outside_text(str(error))}", hint="docs/grants.md shows some.") from error
         if parsed["templates"]:
@@ -106,13 +108,20 @@ class CedarEngine:
                 hint="docs/grants.md lists types and actions. A condition on names needs `resource is Table`.",
             )
         policies: dict[str, Any] = dict(sorted(parsed["staticPolicies"].items(), key=lambda item: number_of(item[0])))
+        try:
+            self._take(policies)
+        except (ValueError, RecursionError) as error:  # of Cedar's JSON
+            raise _too_deep() from error
+        self._selected = lru_cache(KEPT_SELECTIONS)(self._select)
+
+    def _take(self, policies: Mapping[str, Any]) -> None:
         self._policies = _CedarPolicies(policies)
         self.statements = [_statement(policy_id, policy) for policy_id, policy in policies.items()]
-        self.untested_name = next(character for character in map(chr, range(0xE000, 0x110000)) if character not in text)
+        tested = json.dumps(policies, ensure_ascii=False)  # not the text, which may have escaped one
+        self.untested_name = next(character for character in map(chr, range(0xE000, 0x110000)) if character not in tested)
         self._groups = [_CedarGroup(group) for group in groups_of_alike(policies)]
         self._as_permits = _CedarPolicies(_as_permits(policies))
         self._heads = _CedarPolicies({_head(policy): _permitting(policy) for policy in policies.values()})
-        self._selected = lru_cache(KEPT_SELECTIONS)(self._select)
 
     def allows(self, identity: Identity, privilege: Privilege, resource: Resource) -> bool:
         """See `PolicyEngine`. A policy that cannot be evaluated permits nothing, and neither do the others then."""
@@ -175,6 +184,13 @@ class _CedarGroup:
         """See `PolicyGroup`."""
         results = self._policies.ask(identity, privilege, resources)
         return [Verdict.ERROR if result.diagnostics.errors else Verdict.APPLIES if result.allowed else Verdict.SILENT for result in results]
+
+
+def _too_deep() -> InvalidArgument:
+    return InvalidArgument(
+        "a condition has too many parts, or parts within parts, for the engine",
+        hint='Join at most 50 with `||` or `&&`; write more names as a list, as in `["a", "b"].contains(resource.name)`, or in more policies.',
+    )
 
 
 def _head(policy: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from tiering.access.policies.policies_alike import ATTRIBUTES, RESOURCE, attribu
 from tiering.errors import InvalidArgument
 
 _COMPARISONS = ("==", "!=", "contains")
+_LOOKS_AT_ENTITIES = (".", "has", "in", "is")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class _Tests:
     sets: dict[str, set[frozenset[str]]] = field(default_factory=lambda: {attribute: set() for attribute in ATTRIBUTES})
     tables: set[frozenset[tuple[str, str]]] = field(default_factory=set)
 
-    def addentities_in(self, entities: Iterator[tuple[str, str]]) -> None:
+    def add_entities(self, entities: Iterator[tuple[str, str]]) -> None:
         """One test of the databases among them, and one of the tables."""
         databases, tables = _by_kind(entities)
         if databases:
@@ -54,9 +55,9 @@ def name_tests(group: Mapping[str, Any]) -> NameTests:
     label = policy.get("annotations", {}).get("id") or f"number {number_of(policy_id) + 1}"
     for condition in policy["conditions"]:
         _collect(label, condition["body"], tests)
-    tests.addentities_in(entity for member in group.values() for entity in entities_in(member["resource"]))
+    tests.add_entities(entity for member in group.values() for entity in entities_in(member["resource"]))
     if alike := frozenset(name for member in group.values() if (name := sole_name(member)) is not None):
-        tests.sets["name"] = {alike}
+        tests.sets["name"] = {alike}  # for that of the first, which was collected: there is no other
     return NameTests(
         frozenset(tests.patterns["database"]),
         frozenset(tests.sets["database"]),
@@ -75,7 +76,7 @@ def number_of(policy_id: str) -> int:
 def _collect(policy: str, node: Any, tests: _Tests) -> None:
     """Adds the tests in an expression."""
     if isinstance(node, Mapping):
-        if node == RESOURCE:
+        if node == RESOURCE or ("Value" in node and _names_a_resource(node)):
             raise _not_a_test(policy)
         for operator, operands in node.items():
             if not _is_test(policy, operator, operands, tests):
@@ -106,12 +107,12 @@ def _is_test(policy: str, operator: str, operands: Any, tests: _Tests) -> bool:
 
 def _add_constants(policy: str, attribute: str | None, node: Any, tests: _Tests) -> None:
     """A list of constants is one test; in any other expression each constant is one, since nobody knows here what it is worth."""
-    if _has_variable(node):
+    if _has_variable(node) or _depends_on_entities(node):
         raise _not_a_test(policy)
     parts = [node] if _is_plain(node) else list(_constants(node))
     for part in parts:
         if attribute is None:
-            tests.addentities_in(entities_in(part))
+            tests.add_entities(entities_in(part))
         elif texts := frozenset(_texts(part)):
             tests.sets[attribute].add(texts)
 
@@ -158,6 +159,18 @@ def _has_variable(node: Any) -> bool:
     return isinstance(node, list) and any(map(_has_variable, node))
 
 
+def _depends_on_entities(node: Any) -> bool:
+    """Whether a part of a policy asks what a database or a table is or has: of all but `resource` Cedar is told nothing."""
+    if isinstance(node, Mapping):
+        of_entities = any(operator in node and _names_a_resource(node[operator]) for operator in _LOOKS_AT_ENTITIES)
+        return of_entities or any(map(_depends_on_entities, node.values()))
+    return isinstance(node, list) and any(map(_depends_on_entities, node))
+
+
+def _names_a_resource(node: Any) -> bool:
+    return any(kind in ("Database", "Table") for kind, _ in entities_in(node))
+
+
 def _texts(node: Any) -> Iterator[str]:
     if isinstance(node, Mapping):
         if isinstance(value := node.get("Value"), str):
@@ -182,6 +195,6 @@ def _pattern(parts: Sequence[Any]) -> Pattern:
 
 def _not_a_test(policy: str) -> InvalidArgument:
     return InvalidArgument(
-        f"the policy {policy} uses `resource` in a comparison that depends on more than names",
+        f"the policy {policy} uses `resource`, or another table or database, in a comparison that depends on more than names",
         hint="Compare resource, resource.database and resource.name with texts, patterns (like) and entities that stand in the policy.",
     )

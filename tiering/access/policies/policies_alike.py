@@ -1,7 +1,7 @@
 """Policies that differ in nothing but the names in them are asked together.
 
-Where a condition says no more than which database and table it is, the name is taken into the scope, which is the same to Cedar
-(a table's id and parent are made of its names): a thousand such conditions are then one question, as a thousand scopes are.
+Where a condition says no more than which database and table it is, the name is taken into the scope, which is the same to Cedar (a table's
+id and parent are made of its names, in which there is no dot): a thousand such conditions are then one question, as a thousand scopes are.
 Policies in Cedar's JSON format.
 """
 
@@ -17,7 +17,9 @@ ATTRIBUTES = ("database", "name")
 
 
 def groups_of_alike(policies: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The policies, by their ids, in groups that differ in nothing but what their scope names, or in the one name of their condition."""
+    """The policies by their ids, with names in their scopes where that is the same, in groups that differ in nothing but these or in a
+    sole name.
+    """
     groups: dict[str, dict[str, Any]] = {}
     for policy_id, policy in policies.items():
         named = _with_names_in_scope(policy)
@@ -61,7 +63,7 @@ def _without_names(policy: Mapping[str, Any]) -> str:
 
 
 def _with_names_in_scope(policy: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The policy with the database, and the table, in its scope that its condition names; as it is where a condition says anything else."""
+    """The policy with the database, and the table, in its scope that its condition names; as it is where that would not be the same."""
     names = _names_of_condition(policy)
     scope = policy["resource"]
     if names is None or scope["op"] != "is" or scope["entity_type"] != "Table":
