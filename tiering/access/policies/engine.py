@@ -189,7 +189,7 @@ class _CedarGroup:
 def _too_deep() -> InvalidArgument:
     return InvalidArgument(
         "a condition has too many parts, or parts within parts, for the engine",
-        hint='Join at most 50 with `||` or `&&`; write more names as a list, as in `["a", "b"].contains(resource.name)`, or in more policies.',
+        hint='Join at most 50 with `||` or `&&`; write names as a list, as in `["a", "b"].contains(resource.name)`, or in more policies.',
     )
 
 
