@@ -14,6 +14,7 @@ from tiering.model.tables import TableInfo
 from tiering.validate.primary_key_checks import UNNAMED
 from tiering.validate.results import Level
 
+pytestmark = pytest.mark.in_turn("table")
 SCHEMA = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), pa.field("city", pa.string(), nullable=False), pa.field("text", pa.string())]
 )

@@ -108,6 +108,7 @@ def play(story: Story) -> None:
     story.tier()
 
 
+@pytest.mark.in_turn("any_size")
 @pytest.mark.usefixtures("any_size")
 @pytest.mark.parametrize("name", KEYS)
 def test_rounds_over_a_key_of_every_type(kit: Any, name: str) -> None:
