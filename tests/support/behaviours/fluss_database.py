@@ -14,6 +14,7 @@ from tiering.cluster.fluss.memory import FlussMemory
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.writing.writer import FlussWriter
 from tiering.cluster.writable import AppendedRange, Rows, TableSpec
+from tiering.errors import ClusterUnavailable
 from tiering.model.tables import TableInfo, TablePath
 
 
@@ -49,7 +50,11 @@ class FlussDatabase(FlussCluster):
         self._writer.create_database(name, ignore_if_exists)
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
-        self._writer.create_table(path, spec, ignore_if_exists)
+        try:
+            self._writer.create_table(path, spec, ignore_if_exists)
+        except ClusterUnavailable:  # the coordinator of 0.9.1 at times never hears of a table, which then gets no leader
+            self._writer.drop_table(path)
+            self._writer.create_table(path, spec, ignore_if_exists)
         return self.table(path)
 
     def drop_table(self, path: TablePath) -> None:
