@@ -40,7 +40,7 @@ from tiering.errors import (
     UnsupportedType,
 )
 from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import BucketKey, TablePath
+from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 NAMES = itertools.count(1)
@@ -257,6 +257,19 @@ def test_rows_that_no_bucket_has_after_all_are_an_error(fluss: LocalFlussCluster
         native._connection = WrappedConnection(native._connection, ForgetfulWriter)
         with pytest.raises(ClusterUnavailable, match=f"1 of 100 rows are not in {path}"):
             writer.append(path, rows, "w", 1)
+
+
+def test_of_a_new_table_that_gets_no_leader_it_is_said_what_helps(
+    writer: FlussWriter, path: TablePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_leader(table: TableInfo) -> None:
+        raise ClusterUnavailable(f"bucket 0 of {table.path} has no leader now", hint="It gets one.")
+
+    monkeypatch.setattr("tiering.cluster.fluss.writing.writer.READY_SECONDS", 0.3)
+    monkeypatch.setattr(writer._source, "offsets", without_leader)
+    with pytest.raises(ClusterUnavailable, match=f"bucket 0 of {path} has no leader") as overlooked:
+        writer.create_table(path, TableSpec(PLACES, 1))
+    assert "drop it and make it again" in overlooked.value.hint
 
 
 def test_upserts_and_deletes_are_logged_as_changes(writer: FlussWriter, path: TablePath) -> None:

@@ -41,6 +41,10 @@ MAX_WRITE_BYTES = 64 << 20
 """Of one write, which waits for all its acknowledgements, and asks for offsets before and behind it."""
 UNKNOWN_SCHEMA = "Invalid schema id"
 """What a tablet server says of rows with a column that it has not heard of."""
+OVERLOOKED = (
+    "Do tablet servers run? At times Fluss 0.9.1 overlooks what is made just after something was dropped: then drop it and make it again,"
+    " or restart Fluss's coordinator."
+)
 READY_SECONDS, _PAUSE_SECONDS = 30.0, 0.1
 """How long a new table's buckets are waited for, until each has a leader."""
 GROWTH_SECONDS = 5.0
@@ -226,13 +230,15 @@ class FlussWriter:
             time.sleep(_PAUSE_SECONDS)
 
     def _wait_for_leaders(self, table: TableInfo) -> None:
+        """Of a table, or of partitions, just made. Raises ClusterUnavailable if a bucket has none after READY_SECONDS."""
         deadline = time.monotonic() + READY_SECONDS
         while True:
             try:
                 self._source.offsets(table)
                 return
-            except ClusterUnavailable:
+            except ClusterUnavailable as error:
                 if time.monotonic() > deadline:
+                    error.hint = OVERLOOKED
                     raise
             time.sleep(_PAUSE_SECONDS)
 
