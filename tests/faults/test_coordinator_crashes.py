@@ -47,6 +47,7 @@ CASES = (
 """What the coordinator reads of a lake is its marker: each format has one in both layouts. A death costs seconds."""
 
 
+@pytest.mark.in_turn("places", "kind")
 @pytest.mark.parametrize(("places", "kind"), CASES, ids=["before-iceberg", "before-paimon-clean", "after-iceberg-clean", "after-paimon"])
 def test_a_coordinator_killed_around_any_commit_of_its_store_loses_and_doubles_nothing(
     deployment: Deployment, places: list[str], kind: LakeKind

@@ -19,15 +19,14 @@ from tiering.client import LakewardClient
 from tiering.errors import LakewardError
 
 
-@pytest.mark.in_turn("kind")
+@pytest.mark.in_turn("kind", "point")
 @pytest.mark.parametrize("kind", [ICEBERG, PAIMON_CLEAN], ids=lambda kind: kind.name, indirect=True)
-@pytest.mark.parametrize("points", [crash_points.IN_ROUND], ids=["round"])
-def test_a_tierer_killed_anywhere_in_its_round_leaves_everything_once(scene: Scene, points: Sequence[str]) -> None:
+@pytest.mark.parametrize("point", crash_points.IN_ROUND)
+def test_a_tierer_killed_anywhere_in_its_round_leaves_everything_once(scene: Scene, point: str) -> None:
     ours = scene.deployment
-    for point in points:
-        ours.write()
-        doomed = ours.start_inline_tierer("doomed", crash_point=point)
-        assert doomed.wait_ended(ENDED_SECONDS) == -signal.SIGKILL
+    ours.write()
+    doomed = ours.start_inline_tierer("doomed", crash_point=point)
+    assert doomed.wait_ended(ENDED_SECONDS) == -signal.SIGKILL
     ours.write()
     ours.start_inline_tierer("next")
     ours.settle()
