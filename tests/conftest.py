@@ -13,7 +13,7 @@ import pytest
 
 from support.dealt_out import ByFixture, folders_in_memory, is_integration, long_ones_first
 from support.depth import SOAKS, left_to_the_soak, load_profile
-from support.spark.class_archive import jvm_options
+from support.spark.class_archive import QUICK_JVM, archive_options
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 folders_in_memory()
 load_profile()
 
-# For every Spark that a test or one of its processes starts.
+# For every Spark that a test or one of its processes starts. Who names another collector or compiler gets that one.
 # None fetches a jar: there is no place where Ivy could put one (`spark.jars.packages` fails, also where Ivy's own folder has them).
 NO_IVY = "-Divy.home=/dev/null/ivy"
-os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {jvm_options()} {NO_IVY}"
+os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', QUICK_JVM)} {archive_options()} {NO_IVY}"
 
 # Services that tests start put their owner's tokens there, and not into the folder of who runs the tests.
 os.environ["LAKEWARD_HOME"] = tempfile.mkdtemp(prefix="lakeward-home-")

@@ -27,9 +27,14 @@ _SILENT = "-Xlog:disable -Xlog:all=error:stderr"
 MAKE_SECONDS = 300
 
 
+def archive_options() -> str:
+    """For any JVM of Spark; none if the archive was not made."""
+    return f"-XX:SharedArchiveFile={ARCHIVE} {_SILENT}" if ARCHIVE.is_file() else ""
+
+
 def jvm_options() -> str:
-    """For SPARK_SUBMIT_OPTS."""
-    return f"{QUICK_JVM} -XX:SharedArchiveFile={ARCHIVE} {_SILENT}" if ARCHIVE.is_file() else QUICK_JVM
+    """For a JVM of which the tests alone decide."""
+    return f"{QUICK_JVM} {archive_options()}".strip()
 
 
 def executor_conf() -> tuple[str, str]:
