@@ -68,11 +68,12 @@ def _with_names_in_scope(policy: Mapping[str, Any]) -> Mapping[str, Any]:
     scope = policy["resource"]
     if names is None or scope["op"] != "is" or scope["entity_type"] != "Table":
         return policy
-    entities = list(entities_in(scope))
-    databases = {database for kind, database in entities if kind == "Database"} | ({names["database"]} if "database" in names else set())
-    if len(databases) != 1 or len(entities) + ("database" in names) != 1:
+    databases = [entity_id if kind == "Database" else "" for kind, entity_id in entities_in(scope)]
+    if "database" in names:
+        databases.append(names["database"])
+    if len(databases) != 1:
         return policy
-    (database,) = databases
+    [database] = databases
     name = names.get("name")
     if not database or "." in database or name == "":  # such ids would tell of other tables, or of none
         return policy
