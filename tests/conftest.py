@@ -13,6 +13,7 @@ import pytest
 
 from support.dealt_out import ByFixture, folders_in_memory, is_integration, long_ones_first
 from support.depth import SOAKS, left_to_the_soak, load_profile
+from support.running.fluss_health import AGAIN, asks_fluss
 from support.spark.class_archive import QUICK_JVM, archive_options
 
 if TYPE_CHECKING:
@@ -124,9 +125,11 @@ def rest_catalog_on_s3(s3_store: S3Server, tmp_path_factory: pytest.TempPathFact
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Tells the two stages apart: `make unit` and `make integration`."""
+    """Tells the two stages apart: `make unit` and `make integration`. Of the latter some may fail for a defect of Fluss, twice."""
     if is_integration(item):
         item.add_marker(pytest.mark.integration)
+        if asks_fluss(item):
+            item.add_marker(AGAIN)
 
 
 @pytest.hookimpl(trylast=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 from support.clusters.fluss_server import lake_settings
 from support.clusters.fluss_tables import FlussTables
+from support.running.fluss_health import OF_FLUSS
 from support.running.processes import wait_for
 from tiering.cli.doctor.findings import Verdict
 from tiering.cli.doctor.fluss import cluster_servers
@@ -136,6 +138,7 @@ def test_a_bucket_without_a_leader_says_so_until_its_server_is_back(
     error = wait_for("the bucket has no leader", leaderless, PATIENCE_S)
     assert isinstance(error, ClusterUnavailable)
     assert error.message == "bucket 0 of sales.alone has no leader now"
+    assert re.fullmatch(OF_FLUSS[0], error.message), "a test that fails of it runs again"
     failures = [finding.result for finding in cluster_servers(running.bootstrap_servers) if finding.verdict is Verdict.FAIL]
     assert any(result.startswith(f"tablet server {number} is not there, and holds buckets of sales.") for result in failures)
     assert any("nobody leads buckets of" in result and "sales.alone (1)" in result for result in failures)
