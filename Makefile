@@ -2,8 +2,9 @@
 .PHONY: setup test-setup demo fluss-demo test test-fresh check lint unit integration plugin-test soak clean
 
 VENV := .venv/bin
-# Two workers: most Spark tests wait for one core while the other is free. `make test WORKERS=0` runs one after the other.
+# Two workers; three where tests wait for the processes that they start. `make test WORKERS=0` runs one after the other.
 WORKERS := 2
+integration: WORKERS := 3
 PYTEST_ARGS :=
 
 setup:

@@ -68,7 +68,7 @@ IN_S3 = {BY_REST: "rest_lake", BY_POSTGRESQL: "postgresql_lake"}
 PAIMON_IN_S3 = {"paimon in S3": PaimonInS3UnderTest, "paimon in S3, clean layout": CleanPaimonInS3UnderTest}
 
 
-@pytest.fixture(params=[*LAKES, ON_HDFS, *IN_S3, *PAIMON_IN_S3])
+@pytest.fixture(params=[*LAKES, *(pytest.param(name, marks=pytest.mark.in_turn("world")) for name in (ON_HDFS, *IN_S3, *PAIMON_IN_S3))])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> LakeUnderTest:
     if request.param == ON_HDFS:
         return HdfsUnderTest(request.getfixturevalue("hdfs"), f"conformance-{uuid.uuid4().hex}")

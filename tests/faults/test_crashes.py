@@ -39,6 +39,7 @@ def test_a_tierer_killed_anywhere_in_its_round_leaves_every_offset_once(deployme
     deployment.assert_exact(ORDERS, 2 * COUNT)
 
 
+@pytest.mark.soak
 @pytest.mark.in_turn("point", "kind")
 @pytest.mark.parametrize(
     ("point", "kind"),

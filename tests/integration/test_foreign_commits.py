@@ -116,6 +116,7 @@ def test_maintenance_between_rounds_leaves_the_lake_exact(
     assert sorted(world.assert_exact(table)["id"].to_pylist()) == list(range(160))
 
 
+@pytest.mark.in_turn("before")
 @pytest.mark.parametrize("before", [act.BeginCommit, act.CommitLake], ids=["before the fence", "after the fence"])
 @pytest.mark.parametrize("name", HARMLESS)
 def test_maintenance_in_the_middle_of_a_round_leaves_the_lake_exact(

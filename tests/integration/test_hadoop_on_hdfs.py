@@ -37,6 +37,7 @@ def offsets(spark: SparkSession) -> list[tuple[int, int]]:
     return sorted((row[0], row[1]) for row in spark.sql("SELECT `__bucket`, `__offset` FROM lake.sales.orders").collect())
 
 
+@pytest.mark.soak
 def test_executors_write_spark_reads_and_commits_and_rounds_go_on(kit: LakeKit, spark: SparkSession) -> None:
     table = kit.table()
     kit.tier(table, "r1", {bucket(0): 10, bucket(1): 5})

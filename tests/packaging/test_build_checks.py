@@ -63,6 +63,7 @@ def built(catalog: Path, repository: Path) -> tuple[int, str]:
     return ended.returncode, ended.stdout + ended.stderr
 
 
+@pytest.mark.in_turn("folder", "name")
 @pytest.mark.parametrize(("folder", "name"), [("io/grpc", "protoc-gen-grpc-java"), ("com/google/protobuf", "protoc")])
 def test_a_damaged_protoc_or_plugin_is_not_run(catalog: Path, local_repository: Path, tmp_path: Path, folder: str, name: str) -> None:
     repository = linked(local_repository, tmp_path / "repository")

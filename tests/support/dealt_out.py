@@ -35,13 +35,14 @@ LONG = (
 """What takes minutes comes first, and what any worker can take comes last: both then end at about the same time."""
 SERVERS = frozenset({"fluss", "fluss_of_two", "fluss_of_small_segments", "fluss_on_paimon", "hdfs", "s3_store", "rest_catalog_on_s3"})
 """Fixtures of servers with a JVM of their own."""
-NAMES_OF_SERVERS = ("fluss", "iceberg, hadoop catalog on HDFS", "iceberg in S3")
+NAMES_OF_SERVERS = ("fluss", "iceberg, hadoop catalog on HDFS", "iceberg in S3", "paimon in S3")
 """With these begin the parameters of tests/behaviours/ and tests/conformance/ that get them."""
 OF_PROCESSES = (
     "tests/integration/",
     "tests/faults/",
     "tests/packaging/",
     "tests/cli/processes/",
+    "tests/cli/sql/test_spark_sql.py",
     "tests/cli/terminal/test_errors_for_people.py",
     "tests/cluster/embedded/kv/test_kv_crashes.py",
     "tests/cluster/embedded/kv/test_refused_records.py",

@@ -74,6 +74,7 @@ def test_a_failed_round_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.in_turn("hang")
 @pytest.mark.parametrize("hang", [False, True], ids=["dead", "hanging"])
 def test_an_endpoint_that_does_not_answer_delays_neither_rounds_nor_the_end(monkeypatch: pytest.MonkeyPatch, hang: bool) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3")  # seconds of a batch, of which the queue holds four: longer than CLOSE_SECONDS
     with otlp_receiver(hang=hang) as receiver:
         traces = opened(monkeypatch, receiver.endpoint if hang else "http://127.0.0.1:9")
         started = time.monotonic()

@@ -112,6 +112,7 @@ class CleanStory:
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["log", "primary-key"])
+@pytest.mark.in_turn("seed")
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_nothing_is_adopted_that_is_not_the_logs(tmp_path: Path, seed: int, keyed: bool) -> None:
     story = CleanStory(tmp_path, seed, keyed=keyed)

@@ -12,6 +12,7 @@ from support.lakes.shared_memory_lake import SharedMemoryLake
 STEPS = 150
 
 
+@pytest.mark.in_turn("block")
 @pytest.mark.parametrize("block", range(2))
 @pytest.mark.parametrize("keyed", [False, True], ids=["log", "primary-key"])
 @pytest.mark.parametrize("lake", [SharedMemoryLake, ReusedIdsLake], ids=["ids of Iceberg's", "ids of Paimon's"])

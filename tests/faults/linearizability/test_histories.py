@@ -212,6 +212,7 @@ def grants_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Commits, "begin_lake_commit", lambda self, request: pb.BeginLakeCommitResponse(granted=True))
 
 
+@pytest.mark.in_turn("weaken")
 @pytest.mark.parametrize("weaken", [compares_nothing, grants_everything])
 def test_a_broken_deployment_leaves_a_history_that_is_refused(
     weaken: Callable[[pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

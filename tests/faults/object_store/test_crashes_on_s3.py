@@ -49,6 +49,7 @@ IN_SWEEPS = [(crash_points.SWEEP_DELETING,), pytest.param(crash_points.IN_SWEEP,
 """In a lake on this machine a test of every day dies at each of them (processes/test_killed_repairs.py)."""
 
 
+@pytest.mark.soak
 @pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", [ICEBERG, PAIMON], ids=lambda kind: kind.name, indirect=True)
 @pytest.mark.parametrize("points", IN_SWEEPS, ids=["deleting", "sweep"])

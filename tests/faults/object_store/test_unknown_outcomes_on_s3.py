@@ -20,6 +20,7 @@ SNAPSHOT = r"/snapshot/snapshot-[0-9]+$"
 SNAPSHOT_OF_ORDERS = rf"/orders{SNAPSHOT}"
 
 
+@pytest.mark.soak
 def test_every_outcome_of_a_commit_is_found_in_the_lake(rest_scene: CatalogScene) -> None:
     ours, catalog = rest_scene.deployment, rest_scene.catalog
     ours.start_inline_tierer("only")
@@ -73,6 +74,7 @@ def rounds_sent(bodies: Sequence[bytes]) -> list[str]:
     return [match[1].decode() for body in bodies if (match := ROUND_ID.search(body))]
 
 
+@pytest.mark.soak
 @pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", [ICEBERG, PAIMON], ids=lambda kind: kind.name, indirect=True)
 def test_s3_that_answers_503_stops_rounds_and_nothing_else(scene: Scene) -> None:

@@ -33,6 +33,7 @@ def test_a_coordinator_whose_disk_does_not_sync_refuses_writes_and_goes_on_later
     scene.settle()
 
 
+@pytest.mark.soak
 def test_a_tierer_whose_disk_does_not_sync_fails_its_rounds_and_goes_on_later(scene: FaultyDeployment, syncs: FailingSyncs) -> None:
     syncs.process = scene.start_inline_tierer("only", **syncs.env)
     scene.write()

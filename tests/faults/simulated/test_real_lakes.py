@@ -95,7 +95,7 @@ WEAKENED = (
 """With the first seed that notices it."""
 
 
-@pytest.mark.in_turn("kind", "first")
+@pytest.mark.in_turn("weaken", "kind", "first")
 @pytest.mark.parametrize(("weaken", "kind", "first"), WEAKENED, ids=lambda value: getattr(value, "name", getattr(value, "__name__", "")))
 def test_a_weaker_commit_or_sweep_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weaken: Callable[[pytest.MonkeyPatch], None], kind: LakeKind, first: int

@@ -56,6 +56,7 @@ def test_a_tierer_killed_at_every_point_of_its_rounds_leaves_every_row_once(
     tables.drop(table)
 
 
+@pytest.mark.soak
 def test_the_clusters_coordinator_is_killed_between_the_steps_of_commits(
     fluss: LocalFlussCluster, tables: FlussTables, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ WHOLE_SECONDS = 300
 """For two busy cores; it takes about a minute on free ones."""
 
 
+@pytest.mark.soak
 def test_the_demo_holds_and_leaves_nothing(tmp_path: Path) -> None:
     demo = _started(tmp_path)
     assert demo.wait_ended(WHOLE_SECONDS) == 0, demo.output()

@@ -85,6 +85,7 @@ def test_rounds_go_on_with_another_leader_and_wait_for_a_bucket_without_one(
         tables.drop(table)
 
 
+@pytest.mark.soak
 def test_a_log_that_lost_tiered_records_and_outgrew_the_lake_parks_its_table(
     running: LocalFlussCluster, deployment: FlussDeployment, tables: FlussTables
 ) -> None:

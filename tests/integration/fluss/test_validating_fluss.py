@@ -128,6 +128,7 @@ def test_what_lies_in_remote_segments_is_compared_as_well(tiered: Tiered) -> Non
     assert str(values.expected).startswith(f"{ROWS} rows")
 
 
+@pytest.mark.soak
 def test_what_retention_cut_off_the_log_is_said_and_the_rest_is_compared(tiered: Tiered) -> None:
     wait_for("Fluss removes what is in the lake", lambda: tiered.log_start(tiered.cut))
     results = tiered.check(tiered.cut)

@@ -78,6 +78,7 @@ def test_sql_reads_both_kinds_of_tables_and_validation_finds_no_difference(deplo
     deployment.assert_no_secret_left()
 
 
+@pytest.mark.soak
 def test_validation_names_a_file_that_was_removed_from_s3(deployment: DeploymentOnS3) -> None:
     deployment.make_tables()
     deployment.write()

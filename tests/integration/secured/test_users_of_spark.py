@@ -118,6 +118,7 @@ def test_users_of_a_thrift_server_that_share_a_session(servers: dict[str, int], 
     check_each_sees_their_own(lambda user: ask_beeline(f"beeline -u {url} -n {user}", tmp_path, STATEMENTS))
 
 
+@pytest.mark.soak
 def test_users_of_a_connect_server(servers: dict[str, int], tmp_path: Path) -> None:
     """A frame's columns are analysed before anything is executed, by a request that has no operation."""
 

@@ -60,6 +60,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+@pytest.mark.soak
 def test_an_executor_and_a_worker_die_under_a_round_and_everything_is_there_once(
     fluss_on_s3: LocalFlussCluster, rest_catalog_on_s3: RestCatalog, spark: StandaloneCluster, archive: Path, tmp_path: Path
 ) -> None:
