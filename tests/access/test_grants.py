@@ -144,7 +144,12 @@ def test_service_privileges_are_of_the_service_alone() -> None:
         ("permit (principal, action, resource", "cannot be read"),
         ('permit (principal, action == Action::"FLY", resource);', "FLY"),
         ('permit (principal, action, resource) when { resource.database like "a*" };', "database"),
-        ('permit (principal, action, resource == Table::"orders");', "orders"),
+        ('permit (principal, action, resource == Table::"orders");', "the policy number 1 names 'orders' as a table"),
+        (
+            '@id("mine") permit (principal, action, resource == Table::"a.b");permit (principal, action, resource == Table::"b.");',
+            "number 2",
+        ),
+        ('@id("mine") permit (principal, action, resource) when { resource == Table::".a" };', "the policy mine names"),
         ("permit (principal == ?principal, action, resource);", "template"),
         ("permit (principal, action, resource is Table) when { resource.database == resource.name };", "more than names"),
         ('permit (principal, action, resource is Table) when { [resource.name].containsAny(["a"]) };', "more than names"),

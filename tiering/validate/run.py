@@ -116,7 +116,7 @@ def _check_ends(subject: Subject, report: Report) -> bool:
 
 
 def _check_files(lake: Lake, subject: Subject, report: Report, level: Level) -> bool:
-    files = [*subject.files.data, *subject.files.position_deletes, *subject.files.equality_deletes]
+    files = _files(subject)
     missing = [file.label for file in files if not Path(file.path).is_file()]
     damage = _damaged_footer(files) if level.depth >= Level.ROWS.depth and not missing else None
     if missing or damage:
@@ -124,6 +124,15 @@ def _check_files(lake: Lake, subject: Subject, report: Report, level: Level) -> 
     details = f"{counted(len(missing), 'file')} of the snapshot not there; the first is {missing[0]}" if missing else damage
     report.add("files", "table", details is None, len(files), len(files) - (1 if damage else len(missing)), details)
     return details is None
+
+
+def _files(subject: Subject) -> Sequence[LakeFile]:
+    """Those of the snapshot."""
+    return [*subject.files.data, *subject.files.position_deletes, *subject.files.equality_deletes]
+
+
+def _unreadable(file: LakeFile, why: Exception) -> str:
+    return outside_text(f"the lake file {file.label} cannot be read: {why}")
 
 
 def _damaged_footer(files: Sequence[LakeFile]) -> str | None:
@@ -134,7 +143,7 @@ def _damaged_footer(files: Sequence[LakeFile]) -> str | None:
         except (pa.ArrowException, OSError, ValueError) as why:
             if "Map keys must be annotated as required" in str(why):
                 continue  # so older writers had it, and Arrow alone minds: it would convert the schema
-            return outside_text(f"the lake file {file.label} cannot be read: {why}")
+            return _unreadable(file, why)
     return None
 
 
@@ -166,11 +175,11 @@ def _check_contents(lake: Lake, engine: Engine, subject: Subject, report: Report
 
 def _name_damage(subject: Subject, error: duckdb.Error) -> str:
     """Which file DuckDB cannot read: found by reading each alone."""
-    for file in [*subject.files.data, *subject.files.position_deletes, *subject.files.equality_deletes]:
+    for file in _files(subject):
         with duckdb.connect() as connection:
             try:
                 lock(connection, [file.path])
                 connection.execute("SELECT count(hash(COLUMNS(*))) FROM read_parquet($path)", {"path": file.path}).fetchall()
             except duckdb.Error as why:
-                return outside_text(f"the lake file {file.label} cannot be read: {why}")
+                return _unreadable(file, why)
     return outside_text(f"DuckDB cannot read the two sides: {error}")

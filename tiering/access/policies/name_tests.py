@@ -52,10 +52,9 @@ def name_tests(group: Mapping[str, Any]) -> NameTests:
     """The tests of such a group, in Cedar's JSON format. Raises InvalidArgument for a use of `resource` that is no such test."""
     tests = _Tests()
     policy_id, policy = next(iter(group.items()))
-    label = policy.get("annotations", {}).get("id") or f"number {number_of(policy_id) + 1}"
     for condition in policy["conditions"]:
-        _collect(label, condition["body"], tests)
-    tests.add_entities(entity for member in group.values() for entity in entities_in(member["resource"]))
+        _collect(_label(policy_id, policy), condition["body"], tests)
+    tests.add_entities(entity for member in group.items() for entity in _resources_in(_label(*member), member[1]["resource"]))
     if alike := frozenset(name for member in group.values() if (name := sole_name(member)) is not None):
         tests.sets["name"] = {alike}  # for that of the first, which was collected: there is no other
     return NameTests(
@@ -65,6 +64,11 @@ def name_tests(group: Mapping[str, Any]) -> NameTests:
         frozenset(tests.sets["name"]),
         frozenset(tests.tables),
     )
+
+
+def _label(policy_id: str, policy: Mapping[str, Any]) -> str:
+    """What a person calls it."""
+    return str(policy.get("annotations", {}).get("id") or f"number {number_of(policy_id) + 1}")
 
 
 def number_of(policy_id: str) -> int:
@@ -112,7 +116,7 @@ def _add_constants(policy: str, attribute: str | None, node: Any, tests: _Tests)
     parts = [node] if _is_plain(node) else list(_constants(node))
     for part in parts:
         if attribute is None:
-            tests.add_entities(entities_in(part))
+            tests.add_entities(_resources_in(policy, part))
         elif texts := frozenset(_texts(part)):
             tests.sets[attribute].add(texts)
 
@@ -138,16 +142,22 @@ def _constants(node: Any) -> Iterator[Any]:
             yield from _constants(value)
 
 
+def _resources_in(policy: str, node: Any) -> Iterator[tuple[str, str]]:
+    """Type and id of each entity. Raises InvalidArgument for a table without its database."""
+    for kind, entity_id in entities_in(node):
+        if kind == "Table" and not all(entity_id.partition(".")):
+            raise InvalidArgument(f"the policy {policy} names {entity_id!r} as a table", hint='Write Table::"database.table".')
+        yield kind, entity_id
+
+
 def _by_kind(entities: Iterator[tuple[str, str]]) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
-    """The databases and the tables among entities. Raises InvalidArgument for a table without its database."""
+    """The databases and the tables among entities."""
     databases, tables = set(), set()
     for kind, entity_id in entities:
         if kind == "Database":
             databases.add(entity_id)
         elif kind == "Table":
-            database, dot, name = entity_id.partition(".")
-            if not (database and dot and name):
-                raise InvalidArgument(f"a policy names {entity_id!r} as a table", hint='Write Table::"database.table".')
+            database, _, name = entity_id.partition(".")
             tables.add((database, name))
     return frozenset(databases), frozenset(tables)
 
