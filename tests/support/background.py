@@ -2,7 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from support.simulated.chance import PanicException
 from tiering.coordinator.server.coordinator import Coordinator
+from tiering.errors import LakewardError
+
+
+class DeferredPool:
+    """In place of a coordinator's threads: work waits until `run`, so that a seed tells everything."""
+
+    def __init__(self) -> None:
+        self._work: list[Callable[[], object]] = []
+
+    def submit(self, work: Callable[..., object], *arguments: object) -> Future[Any]:
+        self._work.append(lambda: work(*arguments))
+        return Future()
+
+    def shutdown(self, **_: object) -> None:
+        self._work.clear()
+
+    def run(self) -> None:
+        """Does what waits."""
+        work, self._work = self._work, []
+        for step in work:
+            with contextlib.suppress(LakewardError, PanicException):  # it is logged, and observed again later
+                step()
+
+
+def in_turns(coordinator: Coordinator) -> DeferredPool:
+    """Leaves what the coordinator's threads would do to whoever runs the pool."""
+    pool = DeferredPool()
+    coordinator.observer._pool = coordinator.observer._lakes_pool = pool  # type: ignore[assignment]
+    return pool
 
 
 def tick(coordinator: Coordinator) -> None:

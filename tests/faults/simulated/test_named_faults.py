@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from faults.simulated.faults import FAULTS, run_seed
 
 TESTS = Path(__file__).parents[2]
@@ -31,6 +33,17 @@ def test_a_seed_reproduces_a_run_exactly() -> None:
     traces = {seed: {trace_of(seed, hash_seed) for hash_seed in ("1", "2")} for seed in ("7", "8")}
     assert [len(traces[seed]) for seed in traces] == [1, 1]
     assert traces["7"] != traces["8"]
+
+
+def test_nothing_runs_beside_a_story_of_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread would draw from the seed's numbers whenever it comes to it. (CALLs in stories of several tables wait for theirs.)"""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise AssertionError(f"{thread.name} was started")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for seed in range(6, 16, 2):
+        run_seed(seed)
 
 
 def trace_of(seed: str, hash_seed: str) -> str:

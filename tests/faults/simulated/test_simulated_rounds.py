@@ -112,7 +112,7 @@ def test_no_fault_breaks_the_chain_of_a_clean_table() -> None:
             for bucket, tiered in {} if newest is None else newest.buckets.items():
                 assert newest is not None
                 assert bucket in newest.proofs or tiered.start == tiered.tiered, (seed, newest)
-    assert proved > 100
+    assert proved > 80
     assert {"SUCCEEDED", "FENCED", "FAILED", "killed", "reconciled", "CommitOutcomeUnknown"} <= outcomes
 
 

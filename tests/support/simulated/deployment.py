@@ -11,10 +11,8 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future
-from typing import Any
 
-from support.background import tick
+from support.background import DeferredPool, in_turns, tick
 from support.simulated.chance import Chance, PanicException, SimulatedDeath
 from support.simulated.cluster import SimulatedCluster
 from support.simulated.invariants import Invariants
@@ -44,27 +42,6 @@ SERVICE_TIMEOUT_MS = 10_000
 OPTIONS = CoordinatorOptions(service_timeout_ms=SERVICE_TIMEOUT_MS, backoff_max_ms=5_000, min_round_duration_ms=1, keep_rounds=6)
 PATHS = tuple(TablePath("sales", name) for name in ("clicks", "orders", "stock"))
 YEARS_MS = 4 * 365 * 86_400_000
-
-
-class DeferredPool:
-    """In place of a coordinator's threads: work waits until `run`, so that a seed tells everything."""
-
-    def __init__(self) -> None:
-        self._work: list[Callable[[], object]] = []
-
-    def submit(self, work: Callable[..., object], *arguments: object) -> Future[Any]:
-        self._work.append(lambda: work(*arguments))
-        return Future()
-
-    def shutdown(self, **_: object) -> None:
-        self._work.clear()
-
-    def run(self) -> None:
-        """Does what waits."""
-        work, self._work = self._work, []
-        for step in work:
-            with contextlib.suppress(LakewardError, PanicException):  # it is logged, and observed again later
-                step()
 
 
 class Deployment:
@@ -116,9 +93,7 @@ class Deployment:
                 )
             except (LakewardError, SimulatedDeath):
                 continue  # whoever runs it starts it again
-            pool = DeferredPool()
-            self._pools = [pool]
-            coordinator.observer._pool = coordinator.observer._lakes_pool = pool  # type: ignore[assignment]
+            self._pools = [in_turns(coordinator)]
             coordinator.commits.locks.wait_seconds = 0  # in one thread nobody ever lets go meanwhile
             return coordinator
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from support.background import tick
+from support.background import in_turns, tick
 from support.clusters.memory_cluster import MemoryCluster, log_table
 from support.lake_kinds.simulated_lake import SimulatedLake
 from support.lakes.memory_lake import MemoryTable
@@ -76,15 +76,14 @@ class SimulatedTierer:
 
 
 class HurriedTaskRunner(InlineTaskRunner):
-    """At times a round's time is over as soon as its work has begun: no clock runs on while the simulator works."""
+    """At times a round's time is over as soon as its work has begun, and else never: no clock runs on while the simulator works."""
 
     def __init__(self, chance: random.Random) -> None:
         self._random = chance
 
     def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
-        if limits.budget_ms < NO_LIMIT_MS and self._random.random() < 0.2:
-            limits = replace(limits, budget_ms=0)
-        return super().run(round_id, tasks, limits, meter)
+        is_over = limits.budget_ms < NO_LIMIT_MS and self._random.random() < 0.2
+        return super().run(round_id, tasks, replace(limits, budget_ms=0 if is_over else NO_LIMIT_MS), meter)
 
 
 class Simulation:
@@ -312,8 +311,13 @@ class Simulation:
             service_timeout_ms=SERVICE_TIMEOUT_MS, backoff_max_ms=5_000, min_round_duration_ms=1, keep_rounds=KEEP_ROUNDS
         )
         coordinator = Coordinator(self.store, self.cluster, lambda _: self.lake, options, self.clock, self.ids, self.random.random)
-        tick(coordinator)
+        self._pool = in_turns(coordinator)
+        self._tick(coordinator)
         return coordinator
+
+    def _tick(self, coordinator: Coordinator) -> None:
+        tick(coordinator)
+        self._pool.run()
 
     def _restart_coordinator(self) -> None:
         self.coordinator.close()
@@ -321,7 +325,7 @@ class Simulation:
 
     def _pass_time(self, milliseconds: int) -> None:
         self.clock.ms += milliseconds
-        tick(self.coordinator)
+        self._tick(self.coordinator)
 
     def _append(self) -> None:
         self.cluster.append(TABLE, self.random.randrange(TABLE.bucket_count), self.random.randint(1, 8))
