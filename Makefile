@@ -2,9 +2,8 @@
 .PHONY: setup test-setup demo fluss-demo test test-fresh check lint unit integration plugin-test soak clean
 
 VENV := .venv/bin
-# Two workers; three where tests wait for the processes that they start. `make test WORKERS=0` runs one after the other.
-WORKERS := 2
-integration: WORKERS := 3
+# One more than cores: tests wait for the processes and threads that they start. `make test WORKERS=0` runs one after the other.
+WORKERS := 3
 PYTEST_ARGS :=
 
 setup:

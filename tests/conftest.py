@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 folders_in_memory()
 load_profile()
+
+# What pytest makes of the tests' asserts is kept for the next stage, also where PYTHONDONTWRITEBYTECODE is set: 12 CPU s a worker.
+sys.dont_write_bytecode = False
 
 # For every Spark that a test or one of its processes starts. Who names another collector or compiler gets that one.
 # None fetches a jar: there is no place where Ivy could put one (`spark.jars.packages` fails, also where Ivy's own folder has them).

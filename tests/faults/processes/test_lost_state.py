@@ -71,7 +71,8 @@ def rounds(scene: FaultyDeployment) -> list[dict[str, Any]]:
         return list(catalog.read("tiering_rounds"))
 
 
-@pytest.mark.parametrize("kept", ["nothing", pytest.param("an old backup", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("kept", ["nothing", "an old backup"])
 def test_a_lost_store_loses_history_alone(scene: FaultyDeployment, kept: str) -> None:
     backup = scene.folder / "backup.db"
     tierer = scene.start_inline_tierer("only")

@@ -126,6 +126,7 @@ while waiting.is_alive():
 """
 
 
+@pytest.mark.soak
 def test_spark_connect_reads_calls_and_interrupts(properties: dict[str, str], tmp_path: Path) -> None:
     _closed.clear()
     _started_files[:] = [tmp_path / "started"]

@@ -20,6 +20,7 @@ BUCKET = BucketKey(None, 0)
 ROWS = 5_000
 
 
+@pytest.mark.soak
 @pytest.mark.integration
 def test_the_next_leader_goes_on_where_the_one_before_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with local_cluster(tmp_path, ClusterSettings(tablet_servers=2)) as cluster:

@@ -37,6 +37,7 @@ def tiered(fluss_on_paimon: LocalFlussCluster, tables: FlussTables, flink: Flink
     tables.drop(table)
 
 
+@pytest.mark.soak
 def test_with_fluss_conf_a_table_of_flinks_goes_on(
     fluss_on_paimon: LocalFlussCluster, tiered: TableInfo, tables: FlussTables, tmp_path: Path
 ) -> None:
