@@ -113,8 +113,8 @@ each struck in the last soak whose counts were kept. A seed tells a story again 
 ## Faults of processes and services
 
 {len(PROCESS_FAULTS)} more faults strike real processes and services: kills, stops, cut networks, a PostgreSQL that is away, a catalog
-and an S3 server that answer wrong, files of certificates, tokens and policies that are damaged. Each is injected by a test, once or a few
-times in every run of the tests, and not by the soak: no count stands here.
+and an S3 server that answer wrong, files of certificates, tokens and policies that are damaged. Each is injected by a test, by hand: in
+every run of the tests, or, where that takes long, in each soak. No count stands here.
 
 | fault | part | what happens | what handles it | held by |
 |---|---|---|---|---|

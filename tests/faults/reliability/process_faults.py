@@ -1,4 +1,4 @@
-"""Faults of whole processes and services. Tests inject each by hand, so no soak counts them: each strikes in every run of its test."""
+"""Faults of whole processes and services. Tests inject each by hand, so nobody counts them: each strikes in every run of its test."""
 
 from __future__ import annotations
 
