@@ -41,14 +41,13 @@ OF_PROCESSES = (
     "tests/integration/",
     "tests/faults/",
     "tests/packaging/",
-    "tests/cli/processes/",
-    "tests/cli/sql/test_spark_sql.py",
-    "tests/cli/terminal/test_errors_for_people.py",
+    "tests/behaviours/",
+    "tests/cli/",
     "tests/cluster/embedded/kv/test_kv_crashes.py",
     "tests/cluster/embedded/kv/test_refused_records.py",
     "tests/library_guards/test_arrow_ipc.py",
 )
-"""Folders and files whose tests each start processes."""
+"""Folders and files whose tests start processes, or tell whole stories."""
 MEMORY = Path("/dev/shm")
 ENOUGH_BYTES = 6 << 30
 

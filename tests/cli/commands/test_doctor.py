@@ -60,7 +60,6 @@ def test_people_read_a_line_a_check_and_programs_the_exit_status(lakeward: Lakew
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-@pytest.mark.integration
 def test_spark_reads_through_the_plugin(lakeward: Lakeward, stocked: Deployment) -> None:
     process = stocked.lakeward("doctor", "--spark", "--data", str(stocked.data.root), "--format", "csv")
     assert "sql,ok," in process

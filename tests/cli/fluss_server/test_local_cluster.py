@@ -31,7 +31,6 @@ def test_jars_that_were_not_fetched_are_an_error_with_the_remedy(tmp_path: Path,
     assert "lakeward fetch-jars --fluss-server" in raised.value.hint
 
 
-@pytest.mark.integration
 def test_a_server_that_does_not_start_is_told_with_its_log(tmp_path: Path) -> None:
     cluster = LocalFlussCluster(tmp_path / "cluster", ClusterSettings(server_properties={"default.bucket.number": "many"}))
     try:

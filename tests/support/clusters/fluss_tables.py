@@ -14,6 +14,7 @@ import fluss
 import pyarrow as pa
 
 from support.clusters.fluss_log import type_json
+from support.running.fluss_health import restart_stuck_coordinators
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.cluster.fluss.wire.client import FlussClient
@@ -76,13 +77,13 @@ class FlussTables:
             table_id = self._run(work)
         return TableInfo(table_id, path, kind, schema, buckets, WHEN, primary_key=tuple(primary_key))
 
-    def _has_leaders(self, path: TablePath, table_id: int, buckets: int) -> bool:
+    def _has_leaders(self, path: TablePath, table_id: int, buckets: int, partition_id: int | None = None) -> bool:
         """False if they do not come: the coordinator of 0.9.1 at times never hears of a table that is made just after another one of its
         name was dropped, and pyfluss waits for it without end.
         """
         try:
             for bucket_id in range(buckets):
-                BucketLog(self.client, path, table_id, BucketKey(None, bucket_id), LEADER_SECONDS).bounds()
+                BucketLog(self.client, path, table_id, BucketKey(partition_id, bucket_id), LEADER_SECONDS).bounds()
         except ClusterUnavailable:
             return False
         return True
@@ -95,7 +96,14 @@ class FlussTables:
             await admin.create_partition(path, dict(values), False)
             return max(int(partition.partition_id) for partition in await admin.list_partition_infos(path))
 
-        return self._run(work)
+        partition_id = self._run(work)
+        if not self._has_leaders(table.path, table.table_id, table.bucket_count, partition_id):
+            restart_stuck_coordinators()  # it never heard of the table
+            if not self._has_leaders(table.path, table.table_id, table.bucket_count, partition_id):
+                raise ClusterUnavailable(
+                    f"bucket {partition_id}/0 of {table.path} has no leader now", hint="See support/running/fluss_health.py."
+                )
+        return partition_id
 
     def drop_partition(self, table: TableInfo, values: Mapping[str, str]) -> None:
         path = fluss.TablePath("sales", table.path.table_name)

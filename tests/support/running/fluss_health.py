@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 STUCK = b"NotifyLeaderAndIsr batch request from coordinator to tablet server is not empty while creating a new one"
 SEED = b'because "this.tablePath" is null'
 """What comes before it."""
-OF_FLUSS = (r"bucket \d+ of \S+ has no leader now", r"Invalid schema id: \d+, latest schema id: \d+")
+OF_FLUSS = (
+    r"bucket [\d/]+ of \S+ has no leader now",
+    r"server \d+ is not leader or follower for TableBucket",
+    r"Invalid schema id: \d+, latest schema id: \d+",
+)
 """The sentences of these defects, as exceptions say them."""
 AGAIN = pytest.mark.flaky(reruns=2, only_rerun=list(OF_FLUSS))
 

@@ -250,6 +250,12 @@ def test_what_a_server_cannot_do_is_not_tried_again_and_a_lake_table_in_the_way_
     assert "rename or drop it" in str(error_of(54, "Table sales.orders already exists.").hint)
 
 
+def test_a_server_that_never_heard_of_a_bucket_passes_or_is_helped_by_a_restart() -> None:
+    error = error_of(12, "server 0 is not leader or follower for TableBucket{tableId=76, partitionId=15, bucket=0}")
+    assert type(error) is ClusterUnavailable  # leaders move
+    assert "restart Fluss's coordinator" in str(error.hint)
+
+
 def test_a_java_stack_trace_is_cut_to_what_it_says() -> None:
     trace = "a.b.Failed: cannot\n\tat a.b.C.d(C.java:3)\n\tat java.base/x.Y.<init>(Y.java)\nCaused by: a.Gone: no file\n\t... 3 more\n"
 

@@ -79,7 +79,13 @@ _CLASSES: dict[int, type[LakewardError]] = {
 """The rest passes or is of a later version: ClusterUnavailable, so that it is tried again."""
 _UNSUPPORTED = "java.lang.UnsupportedOperationException"
 """How the message of an UNKNOWN_SERVER_ERROR begins that a repeat would get again."""
+OVERLOOKED = (
+    "Do tablet servers run? At times Fluss 0.9.1 overlooks what is made just after something was dropped: then restart Fluss's coordinator,"
+    " or drop what is still empty and make it again."
+)
+"""What helps a bucket that has no leader, or whose leader knows nothing of it, for longer than an election takes."""
 _HINTS = {
+    NOT_LEADER_OR_FOLLOWER: f"It passes when leaders move. If it stays: {OVERLOOKED[0].lower()}{OVERLOOKED[1:]}",
     LAKE_TABLE_EXISTS: "The lake still has a table of that name, of a former table: rename or drop it in the lake's catalog first.",
     AUTHENTICATION: "Check the user's name, FLUSS_PASSWORD in the environment, and whether this listener of the cluster asks for a login.",
     47: "Leave the user's name away: this listener of the Fluss cluster takes no login.",

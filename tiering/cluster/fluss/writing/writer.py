@@ -23,6 +23,7 @@ from tiering.cluster.fluss.settings import FlussSettings
 from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.table_options import ALTERABLE, check_option, in_fluss_words, is_of_fluss, nearest_known
 from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.cluster.fluss.wire.errors import OVERLOOKED
 from tiering.cluster.fluss.writing.native_client import NativeClient
 from tiering.cluster.fluss.writing.type_json import type_json
 from tiering.cluster.writable import AppendedRange, Rows, TableSpec
@@ -41,10 +42,6 @@ MAX_WRITE_BYTES = 64 << 20
 """Of one write, which waits for all its acknowledgements, and asks for offsets before and behind it."""
 UNKNOWN_SCHEMA = "Invalid schema id"
 """What a tablet server says of rows with a column that it has not heard of."""
-OVERLOOKED = (
-    "Do tablet servers run? At times Fluss 0.9.1 overlooks what is made just after something was dropped: then drop it and make it again,"
-    " or restart Fluss's coordinator."
-)
 READY_SECONDS, _PAUSE_SECONDS = 30.0, 0.1
 """How long a new table's buckets are waited for, until each has a leader."""
 GROWTH_SECONDS = 5.0
