@@ -29,8 +29,10 @@ FRESH := demo test
 test-fresh:
 	@.ci/test-fresh.sh $(FRESH)
 
+# Folders without a unit test: nothing of them is read.
+STORIES := behaviours cli faults integration packaging validate
 unit: test-setup
-	$(VENV)/pytest -n $(WORKERS) $(PYTEST_ARGS) -m "not integration" --ignore=tests/integration --ignore=tests/faults --ignore=tests/packaging
+	$(VENV)/pytest -n $(WORKERS) $(PYTEST_ARGS) -m "not integration" $(STORIES:%=--ignore=tests/%)
 
 integration: test-setup
 	$(VENV)/pytest -n $(WORKERS) $(PYTEST_ARGS) -m integration

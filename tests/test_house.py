@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support.dealt_out import OF_PROCESSES
 from support.repository import ROOT
 
 ROOMS = ("tiering", "sys_tables", "tests", "bench")
@@ -80,3 +81,8 @@ def test_every_room_says_what_it_is_for() -> None:
     rooms = [file for file in sources() if file.name == "__init__.py" and file.is_relative_to(ROOT / "tiering")]
     rooms += [file for file in sources() if file.name == "__init__.py" and file.parent.parent == ROOT / "sys_tables"]
     assert [str(file.relative_to(ROOT)) for file in rooms if not ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))] == []
+
+
+def test_no_unit_test_is_in_a_folder_that_make_unit_leaves_out() -> None:
+    [line] = [line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith("STORIES := ")]
+    assert {f"tests/{name}/" for name in line.removeprefix("STORIES := ").split()} <= set(OF_PROCESSES)

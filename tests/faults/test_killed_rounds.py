@@ -75,7 +75,7 @@ def die(folder: Path, kind: LakeKind, source: Source, times: int, point: str) ->
     assert ended.returncode == -signal.SIGKILL, (point, ended.stdout, ended.stderr)
 
 
-@pytest.mark.in_turn("kind", "points")
+@pytest.mark.in_turn("kind", "keys", "points")
 @pytest.mark.parametrize(("kind", "keys", "points"), CASES, ids=[f"{kind.name}-{'keys' if keys else 'log'}" for kind, keys, _ in CASES])
 def test_wherever_a_process_dies_in_its_round_the_next_one_goes_on(
     tmp_path: Path, kind: LakeKind, keys: bool, points: Sequence[str]

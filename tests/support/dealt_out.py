@@ -43,9 +43,11 @@ OF_PROCESSES = (
     "tests/packaging/",
     "tests/behaviours/",
     "tests/cli/",
+    "tests/validate/",
     "tests/cluster/embedded/kv/test_kv_crashes.py",
     "tests/cluster/embedded/kv/test_refused_records.py",
     "tests/library_guards/test_arrow_ipc.py",
+    "tests/access/test_running_service.py",
 )
 """Folders and files whose tests start processes, or tell whole stories."""
 MEMORY = Path("/dev/shm")
@@ -53,7 +55,7 @@ ENOUGH_BYTES = 6 << 30
 
 
 def is_integration(item: pytest.Item) -> bool:
-    """Whether it waits for processes or servers that it starts, and so is none of the unit tests, which are quick."""
+    """Whether it waits for processes or servers that it starts, or tells a whole story: unit tests are quick."""
     callspec = getattr(item, "callspec", None)
     values = callspec.params.values() if callspec is not None else ()
     of_servers = any(isinstance(value, str) and value.startswith(NAMES_OF_SERVERS) for value in values)

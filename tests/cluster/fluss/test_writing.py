@@ -269,7 +269,7 @@ def test_of_a_new_table_that_gets_no_leader_it_is_said_what_helps(
     monkeypatch.setattr(writer._source, "offsets", without_leader)
     with pytest.raises(ClusterUnavailable, match=f"bucket 0 of {path} has no leader") as overlooked:
         writer.create_table(path, TableSpec(PLACES, 1))
-    assert "drop it and make it again" in overlooked.value.hint
+    assert "restart Fluss's coordinator" in overlooked.value.hint
 
 
 def test_upserts_and_deletes_are_logged_as_changes(writer: FlussWriter, path: TablePath) -> None:

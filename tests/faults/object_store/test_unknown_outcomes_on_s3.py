@@ -99,8 +99,7 @@ def test_s3_that_takes_no_data_files_stops_rounds_before_their_commit(scene: Sce
     # Of a small file PyArrow's client begins with a POST.
     rules = [scene.store.add(Fault.ERROR_INSTEAD, method, r"\.parquet", status=503) for method in ("PUT", "POST")]
     ours.write()
-    wait_for("orders has an error", lambda: ours.status(ORDERS).error_class is not None, 120)
-    assert sum(rule.hits for rule in rules)
+    wait_for("a data file of orders is refused", lambda: sum(rule.hits for rule in rules) and ours.status(ORDERS).error_class, 120)
     assert not [path for path in scene.store.put if re.search(SNAPSHOT, path)]
     if isinstance(scene, CatalogScene):
         assert not rounds_sent(scene.catalog.posted)

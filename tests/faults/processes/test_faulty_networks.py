@@ -59,6 +59,7 @@ def test_connections_that_end_in_the_middle_of_any_answer_lose_and_double_nothin
     scene.settle()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("transactions", [TRANSACTIONS], ids=["some"])
 def test_answers_that_are_lost_after_their_effect_lose_and_double_nothing(
     scene: FaultyDeployment, network: FaultyNetwork, transactions: tuple[int, ...]

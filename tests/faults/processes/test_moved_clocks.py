@@ -37,6 +37,7 @@ def test_a_coordinator_whose_clock_jumps_goes_on(scene: FaultyDeployment, clock:
     scene.settle()
 
 
+@pytest.mark.soak
 def test_a_tierer_whose_clock_jumps_goes_on(scene: FaultyDeployment, clock: MovedClock) -> None:
     scene.start_inline_tierer("only", **clock.env)
     for seconds in MOVES:

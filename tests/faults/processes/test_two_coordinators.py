@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from support.faulty.deployment import FaultyDeployment
 from support.faulty.network import FaultyNetwork
 from support.running.cluster_of_processes import is_stopped, wait_stopped, wake
@@ -22,6 +24,7 @@ def start_waiting(scene: FaultyDeployment, port: int) -> Process:
     return second
 
 
+@pytest.mark.soak
 def test_the_second_coordinator_waits_and_takes_over_when_the_first_is_killed(scene: FaultyDeployment) -> None:
     first = scene.coordinator
     tierer = scene.start_inline_tierer("only", crash_point=f"{crash_points.AFTER_FENCE}:stop")

@@ -63,6 +63,7 @@ def test_spark_connect(servers: Path, blocks: DocBlocks, tmp_path: Path) -> None
     assert "LocalTableScan" in str(plan), "Connect runs a job for the rows of a scan that is not Spark's own"
 
 
+@pytest.mark.soak
 def test_classic_pyspark(folder: Path, blocks: DocBlocks) -> None:
     shown, answers = ask_python(blocks["pyspark"], folder, SQL)
 

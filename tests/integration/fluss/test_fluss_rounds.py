@@ -117,6 +117,7 @@ def test_a_table_made_anew_under_its_name_is_not_taken_for_the_former_one(deploy
     tables.drop(again)
 
 
+@pytest.mark.soak
 def test_tables_that_cannot_be_tiered_are_shown_with_the_reason(deployment: FlussDeployment, tables: FlussTables) -> None:
     """One of a lake format that is not there, and one whose log retention cut: Fluss spares what the lake lacks, while it is enabled."""
     elsewhere = make_orders(tables, "elsewhere", buckets=1, datalake_format="lance")

@@ -55,6 +55,7 @@ def start_to_die(deployment: FlussDeployment, point: str) -> None:
     deployment.start_coordinator(port=deployment.port, crash_point=point)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("points", [AROUND_AN_ACK], ids=["ack"])
 def test_a_coordinator_killed_around_an_ack_tells_the_cluster_later(
     deployment: FlussDeployment, tables: FlussTables, points: Sequence[str]

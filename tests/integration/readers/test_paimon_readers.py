@@ -33,6 +33,7 @@ def cells_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
     world.close()
 
 
+@pytest.mark.soak
 @pytest.mark.in_turn("layout")
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("layout", LAYOUTS["paimon"])

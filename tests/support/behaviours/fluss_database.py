@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from support.clusters.fluss_owner import settings_of
+from support.running.fluss_health import restart_coordinators
 from tiering.cluster.fluss.cluster import FlussCluster
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.memory import FlussMemory
@@ -53,8 +54,8 @@ class FlussDatabase(FlussCluster):
         try:
             self._writer.create_table(path, spec, ignore_if_exists)
         except ClusterUnavailable:  # the coordinator of 0.9.1 at times never hears of a table, which then gets no leader
-            self._writer.drop_table(path)
-            self._writer.create_table(path, spec, ignore_if_exists)
+            restart_coordinators()
+            self._writer.create_table(path, spec, ignore_if_exists=True)
         return self.table(path)
 
     def drop_table(self, path: TablePath) -> None:

@@ -14,7 +14,7 @@ import fluss
 import pyarrow as pa
 
 from support.clusters.fluss_log import type_json
-from support.running.fluss_health import restart_stuck_coordinators
+from support.running.fluss_health import restart_coordinators
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.cluster.fluss.wire.client import FlussClient
@@ -98,7 +98,7 @@ class FlussTables:
 
         partition_id = self._run(work)
         if not self._has_leaders(table.path, table.table_id, table.bucket_count, partition_id):
-            restart_stuck_coordinators()  # it never heard of the table
+            restart_coordinators()  # it never heard of the table
             if not self._has_leaders(table.path, table.table_id, table.bucket_count, partition_id):
                 raise ClusterUnavailable(
                     f"bucket {partition_id}/0 of {table.path} has no leader now", hint="See support/running/fluss_health.py."

@@ -46,9 +46,12 @@ class _Watch:
             text = file.read()
             self._read = file.tell()
         if self.cluster.coordinator.is_running and (STUCK in text or SEED in text):
-            self.cluster.coordinator.kill()
-            self.cluster.coordinator.start()
-            self.cluster.wait_ready()
+            self.restart()
+
+    def restart(self) -> None:
+        self.cluster.coordinator.kill()
+        self.cluster.coordinator.start()
+        self.cluster.wait_ready()
 
 
 _watched: list[_Watch] = []
@@ -69,3 +72,9 @@ def restart_stuck_coordinators() -> None:
     """Between tests: one test may fail of it, not all that follow."""
     for watch in _watched:
         watch.restart_if_stuck()
+
+
+def restart_coordinators() -> None:
+    """Then they know of each table and partition that was made."""
+    for watch in _watched:
+        watch.restart()

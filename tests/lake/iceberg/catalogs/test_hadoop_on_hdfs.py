@@ -98,6 +98,7 @@ def test_a_table_lies_where_iceberg_looks_for_it_and_goes_with_all_its_files(
         catalog.load_table(ORDERS)
 
 
+@pytest.mark.soak
 def test_of_processes_that_commit_at_once_one_wins_each_version_and_no_commit_is_lost(
     catalog: HadoopCatalog, files: Hdfs, folder: str
 ) -> None:
