@@ -40,7 +40,6 @@ def test_a_tierer_killed_anywhere_in_its_round_leaves_every_offset_once(deployme
 
 
 @pytest.mark.soak
-@pytest.mark.in_turn("point", "kind")
 @pytest.mark.parametrize(
     ("point", "kind"),
     [(crash_points.AFTER_FILES, ICEBERG), (crash_points.AFTER_FENCE, ICEBERG), (crash_points.AFTER_FENCE, PAIMON)],

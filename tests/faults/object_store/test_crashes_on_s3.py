@@ -50,7 +50,6 @@ IN_SWEEPS = [(crash_points.SWEEP_DELETING,), pytest.param(crash_points.IN_SWEEP,
 
 
 @pytest.mark.soak
-@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", [ICEBERG, PAIMON], ids=lambda kind: kind.name, indirect=True)
 @pytest.mark.parametrize("points", IN_SWEEPS, ids=["deleting", "sweep"])
 def test_a_coordinator_killed_in_a_sweep_deletes_the_rest_when_it_is_called_again(scene: Scene, points: Sequence[str]) -> None:

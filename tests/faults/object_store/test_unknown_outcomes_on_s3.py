@@ -75,7 +75,6 @@ def rounds_sent(bodies: Sequence[bytes]) -> list[str]:
 
 
 @pytest.mark.soak
-@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", [ICEBERG, PAIMON], ids=lambda kind: kind.name, indirect=True)
 def test_s3_that_answers_503_stops_rounds_and_nothing_else(scene: Scene) -> None:
     ours = scene.deployment

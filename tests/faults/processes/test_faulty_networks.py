@@ -33,7 +33,6 @@ def wait_lost(scene: FaultyDeployment, tierer_id: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.in_turn("fault")
 @pytest.mark.parametrize("fault", [FaultyNetwork.drop, FaultyNetwork.hang], ids=["drops", "hangs"])
 def test_a_network_that_goes_away_and_comes_back_loses_and_doubles_nothing(
     scene: FaultyDeployment, network: FaultyNetwork, fault: object

@@ -56,7 +56,6 @@ def test_a_coordinator_killed_in_a_sweep_deletes_the_rest_when_it_is_called_agai
 
 
 @pytest.mark.soak
-@pytest.mark.in_turn("point")
 @pytest.mark.parametrize("point", crash_points.IN_RECONCILE)
 def test_a_coordinator_killed_in_a_reconciliation_goes_on_with_the_same_call(scene: FaultyDeployment, point: str) -> None:
     scene.write()

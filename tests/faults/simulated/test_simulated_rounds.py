@@ -99,7 +99,7 @@ class CleanLake(SweptMemoryLake):
 def test_no_fault_breaks_the_chain_of_a_clean_table() -> None:
     outcomes: set[str] = set()
     proved = 0
-    for seed in range(30):
+    for seed in range(40):
         lake = CleanLake()
         simulation = Simulation(seed, lake=lake)
         for _ in range(STEPS):
@@ -112,7 +112,7 @@ def test_no_fault_breaks_the_chain_of_a_clean_table() -> None:
             for bucket, tiered in {} if newest is None else newest.buckets.items():
                 assert newest is not None
                 assert bucket in newest.proofs or tiered.start == tiered.tiered, (seed, newest)
-    assert proved > 80
+    assert proved > 100
     assert {"SUCCEEDED", "FENCED", "FAILED", "killed", "reconciled", "CommitOutcomeUnknown"} <= outcomes
 
 

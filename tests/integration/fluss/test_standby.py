@@ -115,7 +115,6 @@ def test_a_standby_that_dies_in_its_take_over_leaves_it_to_the_next(
 
 
 @pytest.mark.soak
-@pytest.mark.in_turn("point")
 @pytest.mark.parametrize("point", [crash_points.TAKE_OVER_LOCKED, crash_points.TAKE_OVER_RESTORED])
 def test_a_standby_that_falls_asleep_in_its_take_over_pushes_nobody_out(
     deployment: StandbyDeployment, tables: FlussTables, point: str

@@ -34,7 +34,6 @@ def cells_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
 
 
 @pytest.mark.soak
-@pytest.mark.in_turn("layout")
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("layout", LAYOUTS["paimon"])
 def test_a_reader_has_the_right_rows_or_a_named_limit(cells_of: Callable[[str, str], Sequence[Cell]], layout: str, reader: str) -> None:
