@@ -16,6 +16,7 @@ from pathlib import Path
 
 from faults.simulated.faults import FAULTS as SIMULATED_FAULTS
 
+from support.dealt_out import folders_in_memory
 from support.worlds.story_faults import FAULTS as STORY_FAULTS
 
 TABLE_LINE = re.compile(r"^ *(?P<count>[0-9]+)  (?P<fault>[a-z0-9-]+) +\S", re.MULTILINE)
@@ -75,6 +76,7 @@ def main() -> int:
     parser.add_argument("--only", choices=sorted({harness.module for harness in HARNESSES}))
     parser.add_argument("--counts", type=Path, help="leaves the counts in this file, a line a fault")
     options = parser.parse_args()
+    folders_in_memory()
     lines, counts, failed = [], dict[str, int](), False
     for harness in HARNESSES:
         if options.only not in (None, harness.module):

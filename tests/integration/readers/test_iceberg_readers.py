@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import pyarrow as pa
 import pytest
@@ -14,7 +13,7 @@ from pyspark.sql import SparkSession
 from support.readers.cases import Case, all_cases
 from support.readers.environment import TEST_SECONDS
 from support.readers.iceberg_readers import ICEBERG_LIMITS, iceberg_readers
-from support.readers.matrix import Cell, matrix
+from support.readers.matrix import AskedOnce, asked_once
 from support.readers.page import INTRODUCTION, PAGE, section, sections
 from support.readers.source_tables import LAYOUTS, Tables, TieredWorld
 from support.running.spark_sessions import spark_session
@@ -46,28 +45,21 @@ def spark(lake: TieredLake, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture(scope="module")
-def cells_of(lake: TieredLake, spark: SparkSession) -> Callable[[str, str], Sequence[Cell]]:
-    """What a reader answers to each case of a layout. It is asked once."""
-    readers = {reader.name: reader for reader in iceberg_readers(lake.world.lake_properties, spark)}
-
-    @cache
-    def cells_of(layout: str, reader: str) -> Sequence[Cell]:
-        return matrix([case for case in lake.cases if case.layout == layout], [readers[reader]], ICEBERG_LIMITS)
-
-    return cells_of
+def cells_of(lake: TieredLake, spark: SparkSession) -> AskedOnce:
+    return asked_once(lake.cases, iceberg_readers(lake.world.lake_properties, spark), ICEBERG_LIMITS)
 
 
 @pytest.mark.in_turn("layout")
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("layout", LAYOUTS["iceberg"])
-def test_a_reader_has_the_right_rows_or_a_named_limit(cells_of: Callable[[str, str], Sequence[Cell]], layout: str, reader: str) -> None:
+def test_a_reader_has_the_right_rows_or_a_named_limit(cells_of: AskedOnce, layout: str, reader: str) -> None:
     of_reader = cells_of(layout, reader)
     assert len(of_reader) > 60
     assert {cell.case.title: cell.difference for cell in of_reader if not cell.is_explained} == {}
 
 
 @pytest.mark.soak
-def test_the_page_is_made_of_these_results(cells_of: Callable[[str, str], Sequence[Cell]]) -> None:
+def test_the_page_is_made_of_these_results(cells_of: AskedOnce) -> None:
     cells = [cell for reader in READERS for layout in LAYOUTS["iceberg"] for cell in cells_of(layout, reader)]
     introduction, of_format = sections(PAGE.read_text())
     assert (introduction, of_format["Iceberg"]) == (INTRODUCTION, section("Iceberg", cells)), "support.readers.page writes it anew"

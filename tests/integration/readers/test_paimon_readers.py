@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
 from support.readers.cases import all_cases
 from support.readers.environment import TEST_SECONDS
-from support.readers.matrix import Cell, difference_of, matrix
+from support.readers.matrix import AskedOnce, asked_once, difference_of
 from support.readers.page import PAGE, section, sections
 from support.readers.paimon_readers import PAIMON_LIMITS, paimon_readers
 from support.readers.source_tables import LAYOUTS, TieredWorld
@@ -20,30 +19,23 @@ pytestmark = pytest.mark.timeout(TEST_SECONDS)
 
 
 @pytest.fixture(scope="module")
-def cells_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, str], Sequence[Cell]]]:
-    """What a reader answers to each case of a layout. It is asked once."""
+def cells_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedOnce]:
     world = TieredWorld(tmp_path_factory.mktemp("paimon-readers"), "paimon")
-    cases, readers = all_cases(world), {reader.name: reader for reader in paimon_readers(world.warehouse)}
-
-    @cache
-    def cells_of(layout: str, reader: str) -> Sequence[Cell]:
-        return matrix([case for case in cases if case.layout == layout], [readers[reader]], PAIMON_LIMITS)
-
-    yield cells_of
+    yield asked_once(all_cases(world), paimon_readers(world.warehouse), PAIMON_LIMITS)
     world.close()
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("layout", LAYOUTS["paimon"])
-def test_a_reader_has_the_right_rows_or_a_named_limit(cells_of: Callable[[str, str], Sequence[Cell]], layout: str, reader: str) -> None:
+def test_a_reader_has_the_right_rows_or_a_named_limit(cells_of: AskedOnce, layout: str, reader: str) -> None:
     of_reader = cells_of(layout, reader)
     assert len(of_reader) > 40
     assert {cell.case.title: cell.difference for cell in of_reader if not cell.is_explained} == {}
 
 
 @pytest.mark.soak
-def test_the_page_is_made_of_these_results(cells_of: Callable[[str, str], Sequence[Cell]]) -> None:
+def test_the_page_is_made_of_these_results(cells_of: AskedOnce) -> None:
     cells = [cell for reader in READERS for layout in LAYOUTS["paimon"] for cell in cells_of(layout, reader)]
     _, of_format = sections(PAGE.read_text())
     assert of_format["Paimon"] == section("Paimon", cells), "PYTHONPATH=tests .venv/bin/python -m support.readers.page writes it anew"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +42,21 @@ def matrix(cases: Sequence[Case], readers: Iterable[Reader], limits: Sequence[Li
     return [
         _cell(case, reader, answer, limits) for reader in readers for case, answer in zip(cases, reader.answers(questions), strict=True)
     ]
+
+
+AskedOnce = Callable[[str, str], Sequence[Cell]]
+"""What a reader answers to each case of a layout: by the names of layout and reader."""
+
+
+def asked_once(cases: Sequence[Case], readers: Iterable[Reader], limits: Sequence[Limit]) -> AskedOnce:
+    """The matrix in parts, each of which is made when it is first wanted."""
+    by_name = {reader.name: reader for reader in readers}
+
+    @cache
+    def cells_of(layout: str, reader: str) -> Sequence[Cell]:
+        return matrix([case for case in cases if case.layout == layout], [by_name[reader]], limits)
+
+    return cells_of
 
 
 def _cell(case: Case, reader: Reader, answer: Answer, limits: Sequence[Limit]) -> Cell:

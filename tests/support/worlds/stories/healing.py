@@ -176,7 +176,7 @@ class Healing(ClusterFaults, CallSteps):
             shown = self.attempt("validate", lambda model=model: faults(check(self.world, model.info)))  # type: ignore[misc]
             assert shown, f"{model.info.path}: a validation does not tell of {sorted(map(str, damaged))}"
         self.backup = damaged
-        self.log.append(f"put back {self.put_back()}")
+        self.log.append(f"put back: {self.put_back()}")
 
     def files_of(self, model: Model, damaged: Mapping[Path, bytes]) -> set[Path]:
         """Data files of the lake table in which others than the right rows are."""
