@@ -96,6 +96,7 @@ def test_rounds_go_on_after_a_foreign_compaction(kit: LakeKit, spark: SparkSessi
     check_all(spark, table)
 
 
+@pytest.mark.in_turn("share")
 @pytest.mark.parametrize("share", ["few", "most"])
 def test_a_compaction_that_began_before_our_commit_and_ends_after_it_is_refused(kit: LakeKit, spark: SparkSession, share: str) -> None:
     """Few changes give position deletes in the file it rewrites, most of them replace that file."""

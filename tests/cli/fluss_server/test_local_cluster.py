@@ -43,6 +43,7 @@ def test_a_server_that_does_not_start_is_told_with_its_log(tmp_path: Path) -> No
     assert not any(process.is_running for process in cluster.tablet_servers.values())
 
 
+@pytest.mark.soak
 @pytest.mark.integration
 def test_the_real_iceberg_plugin_makes_the_lake_table(tmp_path: Path) -> None:
     warehouse = tmp_path / "warehouse"

@@ -43,6 +43,7 @@ def test_whatever_users_do_and_whoever_dies_the_lake_has_every_row_once(tmp_path
         raise story.failure
 
 
+@pytest.mark.soak
 def test_a_seed_draws_the_same_steps_in_every_process() -> None:
     """Also in one that imported this file, and whatever else ran before."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests")))}
@@ -75,6 +76,7 @@ def test_a_row_that_somebody_removed_behind_everybodys_back_is_noticed(users: Us
     assert "validate --data says 1" in str(raised.value)
 
 
+@pytest.mark.soak
 def test_a_roll_back_that_nobody_owned_up_to_is_noticed(users: Users) -> None:
     table = users.tables["orders"]
     users.write(table, random.Random(2))
@@ -87,6 +89,7 @@ def test_a_roll_back_that_nobody_owned_up_to_is_noticed(users: Users) -> None:
         users.look()
 
 
+@pytest.mark.soak
 def test_a_process_that_ends_by_itself_is_noticed(users: Users) -> None:
     users.deployment._parts[TIERERS[0]].send(signal.SIGTERM)
     wait_for("the keeper finds it", lambda: users.deployment.defects)

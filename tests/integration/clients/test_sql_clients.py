@@ -24,6 +24,7 @@ print("reached:", row.reached)
 pytestmark = pytest.mark.timeout(600)  # the first test of the folder waits for all of the servers
 
 
+@pytest.mark.soak
 def test_the_spark_sql_shell(folder: Path, blocks: DocBlocks) -> None:
     assert problems(ask_shell(blocks["spark-sql"], folder, SQL), shell=True) == []
 

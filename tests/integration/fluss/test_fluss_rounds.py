@@ -103,6 +103,7 @@ def test_partitions_come_and_go_and_a_column_is_added(deployment: FlussDeploymen
     tables.drop(table)
 
 
+@pytest.mark.soak
 def test_a_table_made_anew_under_its_name_is_not_taken_for_the_former_one(deployment: FlussDeployment, tables: FlussTables) -> None:
     table = make_orders(tables, "anew")
     deployment.write(tables, table, 0, COUNT)

@@ -181,6 +181,7 @@ def test_a_standby_over_tls_that_cannot_check_its_leader_is_refused(deployment: 
     assert "LAKEWARD_TLS_CA" in second.output()
 
 
+@pytest.mark.soak
 def test_a_leader_that_was_asleep_is_fenced_at_its_first_write(deployment: StandbyDeployment, tables: FlussTables) -> None:
     leader, standby = deployment.start_both()
     deployment.start_inline_tierer("only")

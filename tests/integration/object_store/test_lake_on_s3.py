@@ -22,7 +22,7 @@ COUNT = 900
 pytestmark = pytest.mark.in_turn("deployment")
 
 
-@pytest.fixture(params=[True, False], ids=["vended keys", "own keys"])
+@pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.soak)], ids=["vended keys", "own keys"])
 def deployment(request: pytest.FixtureRequest, s3_store: S3Server, tmp_path: Path) -> Iterator[DeploymentOnS3]:
     folder = tmp_path / "catalog"
     folder.mkdir()
@@ -61,6 +61,7 @@ def test_rounds_of_a_log_table_are_exact_and_leave_no_key_behind(deployment: Dep
     deployment.assert_no_secret_left()
 
 
+@pytest.mark.soak
 def test_sql_reads_both_kinds_of_tables_and_validation_finds_no_difference(deployment: DeploymentOnS3, spark: SparkSession) -> None:
     deployment.make_tables()
     deployment.write()

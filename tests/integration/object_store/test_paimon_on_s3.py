@@ -38,7 +38,7 @@ def deployment(kind: LakeKind, s3_store: S3Server, tmp_path: Path) -> Iterator[D
         deployment.close()
 
 
-@pytest.mark.in_turn("kind")
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", [PAIMON, PAIMON_CLEAN], ids=lambda kind: kind.name, indirect=True)
 def test_rounds_are_exact_and_proved_and_leave_no_key_behind(deployment: DeploymentOnS3) -> None:
     deployment.write()

@@ -232,6 +232,7 @@ def test_the_call_of_a_jdbc_client_that_is_killed_ends(service: Any, spark_serve
     assert seconds_until_over(service) < WITHIN_S
 
 
+@pytest.mark.soak
 def test_the_call_of_a_classic_driver_that_is_killed_ends(service: Any, properties: dict[str, str], tmp_path: Path) -> None:
     process = client(CLASSIC_CLIENT, tmp_path, json.dumps(properties), CALL)
     wait_open(service)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -66,26 +67,32 @@ def properties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, s
 
 
 @pytest.fixture(scope="module")
-def servers(properties: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
-    """Their ports, once both are ready."""
-    ports = {"thrift": _free_port(), "connect": _free_port()}
-    commands = {
-        "thrift": (f"{THRIFT} --hiveconf hive.server2.thrift.port={ports['thrift']}", "HiveThriftServer2 started"),
-        "connect": (f"{CONNECT} --conf spark.connect.grpc.binding.port={ports['connect']} spark-internal", "Spark Connect server started"),
-    }
-    started: list[tuple[Process, str]] = []
+def thrift_port(properties: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    port = _free_port()
+    command = f"{THRIFT} --hiveconf hive.server2.thrift.port={port}"
+    with _server(command, "HiveThriftServer2 started", properties, tmp_path_factory.mktemp("thrift")):
+        yield port
+
+
+@pytest.fixture(scope="module")
+def connect_port(properties: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    port = _free_port()
+    command = f"{CONNECT} --conf spark.connect.grpc.binding.port={port} spark-internal"
+    with _server(command, "Spark Connect server started", properties, tmp_path_factory.mktemp("connect")):
+        yield port
+
+
+@contextmanager
+def _server(command: str, ready_message: str, properties: dict[str, str], folder: Path) -> Iterator[None]:
+    """From the time that it is ready."""
+    (folder / "spark.conf").write_text(as_properties_file(properties))
+    env = {"PATH": COMMANDS, USER_FOLDER: str(folder)}
+    process = Process("-c", command, log=folder / "log", env=env, program=("bash",), cwd=folder)
     try:
-        for name, (command, message) in commands.items():
-            folder = tmp_path_factory.mktemp(name)
-            (folder / "spark.conf").write_text(as_properties_file(properties))
-            env = {"PATH": COMMANDS, USER_FOLDER: str(folder)}
-            started.append((Process("-c", command, log=folder / "log", env=env, program=("bash",), cwd=folder), message))
-        for process, message in started:
-            wait_for(message, lambda process=process, message=message: _is_ready(process, message), SERVER_SECONDS)  # type: ignore[misc]
-        yield ports
+        wait_for(ready_message, lambda: _is_ready(process, ready_message), SERVER_SECONDS)
+        yield
     finally:
-        for process, _ in started:
-            process.close()
+        process.close()
 
 
 def _is_ready(process: Process, message: str) -> bool:
@@ -113,17 +120,17 @@ def check_each_sees_their_own(ask: Callable[[str], list[Answer]]) -> None:
         assert isinstance(shown, Rows), user
 
 
-def test_users_of_a_thrift_server_that_share_a_session(servers: dict[str, int], tmp_path: Path) -> None:
-    url = f"jdbc:hive2://127.0.0.1:{servers['thrift']}/default"
+def test_users_of_a_thrift_server_that_share_a_session(thrift_port: int, tmp_path: Path) -> None:
+    url = f"jdbc:hive2://127.0.0.1:{thrift_port}/default"
     check_each_sees_their_own(lambda user: ask_beeline(f"beeline -u {url} -n {user}", tmp_path, STATEMENTS))
 
 
 @pytest.mark.soak
-def test_users_of_a_connect_server(servers: dict[str, int], tmp_path: Path) -> None:
+def test_users_of_a_connect_server(connect_port: int, tmp_path: Path) -> None:
     """A frame's columns are analysed before anything is executed, by a request that has no operation."""
 
     def ask(user: str) -> list[Answer]:
-        remote = f"sc://127.0.0.1:{servers['connect']}/;user_id={user}"
+        remote = f"sc://127.0.0.1:{connect_port}/;user_id={user}"
         own = ORDERS if user == "ann" else SALARIES
         program = (
             "from pyspark.sql import SparkSession\n"

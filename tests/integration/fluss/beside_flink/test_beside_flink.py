@@ -38,6 +38,7 @@ def keyed(ids: list[int], text: str) -> pa.Table:
     return pa.table({"id": ids, "text": [f"{text} {number}" for number in ids]}, schema=PRIMARY_KEY_SCHEMA)
 
 
+@pytest.mark.soak
 def test_copies_that_spark_compacted_into_one_file_are_deduplicated(world: LakeWorld, spark: SparkSession) -> None:
     table = world.table("orders")
     world.append(table, 0, 50)
