@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from xml.etree.ElementTree import Element, ElementTree, SubElement
 
 from tiering.errors import SetupError
 from tiering.files.folder_lock import take_lock
 
 FOLDER_VARIABLE = "LAKEWARD_JARS"
 """Names the folder of the jars, where the package's own cannot be written or they are there already."""
-MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy"
+MAVEN_PLUGIN = "org.apache.maven.plugins", "maven-dependency-plugin", "3.9.0"
 BLOCK_BYTES = 1 << 20
 
 
@@ -40,8 +41,8 @@ class MavenJar:
         return f"{self.artifact}-{self.version}.jar"
 
 
-Fetch = Callable[[MavenJar, Path], None]
-"""Puts a jar into a folder, under its file name. Raises SetupError."""
+Fetch = Callable[[Sequence[MavenJar], Path], None]
+"""Puts jars into a folder, under their file names. Raises SetupError."""
 
 
 def jars_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -57,49 +58,76 @@ def fetch_jars(folder: Path, jars: Sequence[MavenJar], fetch: Fetch | None = Non
 
     A jar appears under its name only once it is whole and checked. Raises SetupError.
     """
-    fetched = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _alone(folder):
-            for jar in jars:
-                if checksum(folder / jar.file_name) != jar.sha256:
-                    _fetch_one(jar, folder, fetch or fetch_with_maven)
-                    fetched.append(jar)
+            missing = [jar for jar in jars if checksum(folder / jar.file_name) != jar.sha256]
+            if missing:
+                _fetch_all(missing, folder, fetch or fetch_with_maven)
     except OSError as error:
         raise SetupError(
             f"the jars cannot be put into {folder}: {error.strerror or error}", hint=f"Name a folder of yours with {FOLDER_VARIABLE}."
         ) from error
-    return fetched
+    return missing
 
 
-def _fetch_one(jar: MavenJar, folder: Path, fetch: Fetch) -> None:
+def _fetch_all(jars: Sequence[MavenJar], folder: Path, fetch: Fetch) -> None:
     with TemporaryDirectory(prefix=".fetch-", dir=folder) as name:
-        fetch(jar, Path(name))
-        fresh = Path(name) / jar.file_name
-        actual = checksum(fresh)
-        if actual != jar.sha256:
-            raise SetupError(
-                f"{jar.file_name} was fetched, but is not the file that was expected: its SHA-256 is {actual}, not {jar.sha256}",
-                hint=f"Delete {jar.group.replace('.', '/')}/{jar.artifact} from the local Maven repository and try again; "
-                "if it happens again, somebody exchanged it.",
-            )
-        fresh.chmod(0o644)
-        fresh.replace(folder / jar.file_name)
+        fetch(jars, Path(name))
+        for jar in jars:
+            _take(jar, Path(name) / jar.file_name, folder)
 
 
-def fetch_with_maven(jar: MavenJar, folder: Path) -> None:
+def _take(jar: MavenJar, fresh: Path, folder: Path) -> None:
+    actual = checksum(fresh)
+    if actual != jar.sha256:
+        raise SetupError(
+            f"{jar.file_name} was fetched, but is not the file that was expected: its SHA-256 is {actual}, not {jar.sha256}",
+            hint=f"Delete {jar.group.replace('.', '/')}/{jar.artifact} from the local Maven repository and try again; "
+            "if it happens again, somebody exchanged it.",
+        )
+    fresh.chmod(0o644)
+    fresh.replace(folder / jar.file_name)
+
+
+def fetch_with_maven(jars: Sequence[MavenJar], folder: Path) -> None:
     """`-C`: a download whose checksum is wrong or missing is an error. Settings and mirrors are those of the user's Maven."""
     maven = shutil.which("mvn")
     if maven is None:
         raise SetupError("Maven was not found; it fetches the jars", hint="Install it (Debian: maven), or run `make setup` as root.")
-    command = [maven, "-C", "-q", "-B", MAVEN_COPY, f"-Dartifact={jar.coordinates}", f"-DoutputDirectory={folder}"]
-    # In the empty folder: a project in the current one is not to be built.
-    ended = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+    with TemporaryDirectory() as project:
+        # A project of its own: the one of the current folder, if there is one, is not to be built. One start of Maven takes seconds.
+        ElementTree(_project(jars, folder)).write(Path(project) / "pom.xml", "utf-8", xml_declaration=True)
+        command = [maven, "-C", "-q", "-B", ":".join((*MAVEN_PLUGIN, "copy"))]
+        ended = subprocess.run(
+            command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False
+        )
     if ended.returncode != 0:
         raise SetupError(
-            f"Maven could not fetch {jar.coordinates}: {ended.stdout.strip()[-1_000:]}",
+            f"Maven could not fetch {', '.join(jar.coordinates for jar in jars)}: {ended.stdout.strip()[-1_000:]}",
             hint="Does this machine reach a Maven repository? Mirrors are named in ~/.m2/settings.xml.",
         )
+
+
+def _project(jars: Sequence[MavenJar], folder: Path) -> Element:
+    """A pom.xml that says to Maven's dependency plugin which jars to copy, and where to."""
+    project = Element("project", xmlns="http://maven.apache.org/POM/4.0.0")
+    SubElement(project, "modelVersion").text = "4.0.0"
+    _add_coordinates(project, "io.lakeward", "jars", "1")
+    SubElement(project, "packaging").text = "pom"
+    plugin = SubElement(SubElement(SubElement(project, "build"), "plugins"), "plugin")
+    _add_coordinates(plugin, *MAVEN_PLUGIN)
+    configuration = SubElement(plugin, "configuration")
+    SubElement(configuration, "outputDirectory").text = str(folder.absolute())
+    items = SubElement(configuration, "artifactItems")
+    for jar in jars:
+        _add_coordinates(SubElement(items, "artifactItem"), jar.group, jar.artifact, jar.version)
+    return project
+
+
+def _add_coordinates(element: Element, group: str, artifact: str, version: str) -> None:
+    for name, value in {"groupId": group, "artifactId": artifact, "version": version}.items():
+        SubElement(element, name).text = value
 
 
 def checksum(file: Path) -> str | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,11 +21,12 @@ JAR = MavenJar("org.example", "reader", "1", sha256=hashlib.sha256(CONTENT).hexd
 TARGET = JAR.file_name
 
 
-def fetcher(content: bytes, fetched: list[str] | None = None) -> Callable[[MavenJar, Path], None]:
-    def fetch(jar: MavenJar, folder: Path) -> None:
-        (folder / jar.file_name).write_bytes(content)
-        if fetched is not None:
-            fetched.append(jar.file_name)
+def fetcher(content: bytes, fetched: list[str] | None = None) -> Callable[[Sequence[MavenJar], Path], None]:
+    def fetch(jars: Sequence[MavenJar], folder: Path) -> None:
+        for jar in jars:
+            (folder / jar.file_name).write_bytes(content)
+            if fetched is not None:
+                fetched.append(jar.file_name)
 
     return fetch
 
@@ -53,6 +56,29 @@ def test_another_file_than_the_expected_one_never_gets_its_name(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_those_before_a_wrong_one_are_kept_and_only_the_rest_is_fetched_again(tmp_path: Path) -> None:
+    other = MavenJar("org.example", "writer", "1", sha256=hashlib.sha256(b"another").hexdigest())
+    with pytest.raises(SetupError, match=r"writer-1\.jar was fetched, but is not the file that was expected"):
+        fetch_jars(tmp_path, [JAR, other], fetcher(CONTENT))
+    assert [path.name for path in tmp_path.iterdir()] == [TARGET]
+
+    fetched: list[str] = []
+    assert fetch_jars(tmp_path, [JAR, other], fetcher(b"another", fetched)) == [other]
+    assert fetched == [other.file_name]
+
+
+def test_what_maven_says_is_told_with_the_jars_that_were_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maven = tmp_path / "mvn"
+    maven.write_text("#!/bin/sh\necho no route to the repository; exit 1\n")
+    maven.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    folder = tmp_path / "jars"
+    with pytest.raises(SetupError, match=r"Maven could not fetch org\.example:reader:1, org\.example:reader:2: no route") as raised:
+        fetch_jars(folder, [JAR, replace(JAR, version="2")])
+    assert "settings.xml" in str(raised.value.hint)
+    assert list(folder.iterdir()) == []
+
+
 def test_what_an_interrupted_fetch_left_is_fetched_again(tmp_path: Path) -> None:
     leftover = tmp_path / ".fetch-1"
     leftover.mkdir()
@@ -68,10 +94,10 @@ def test_of_two_who_fetch_at_once_the_second_finds_it_done(tmp_path: Path) -> No
     fetched: list[str] = []
     begun, go_on = threading.Event(), threading.Event()
 
-    def slow(jar: MavenJar, folder: Path) -> None:
+    def slow(jars: Sequence[MavenJar], folder: Path) -> None:
         begun.set()
         assert go_on.wait(60)
-        fetcher(CONTENT, fetched)(jar, folder)
+        fetcher(CONTENT, fetched)(jars, folder)
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(fetch_jars, tmp_path, [JAR], slow)
