@@ -28,6 +28,7 @@ class HandClock:
 
     def __init__(self) -> None:
         self.time = datetime(2026, 1, 1, tzinfo=UTC)
+        self.steady_ms = 0
         self.looks = 0
 
     def now(self) -> datetime:
@@ -35,9 +36,10 @@ class HandClock:
         return self.time
 
     def monotonic_ms(self) -> int:
-        return 0
+        return self.steady_ms
 
     def move(self, milliseconds: int) -> None:
+        """The wall clock alone, as where the machine is suspended."""
         self.time += timedelta(milliseconds=milliseconds)
 
 
@@ -118,6 +120,17 @@ def test_a_lease_is_renewed_with_an_empty_list_once_a_third_of_its_time_is_over(
     assert keeper.renew()
     assert len(cluster.calls) == 1
     clock.move(1)
+    assert keeper.renew()
+    assert cluster.calls[1:] == [("acquire", {})]
+
+
+def test_a_lease_is_renewed_in_time_whatever_the_wall_clock_is_set_to(keeper: LeaseKeeper, cluster: Cluster, clock: HandClock) -> None:
+    keeper.acquire({ONE: 3}, Round())
+    clock.move(-TTL_MS)
+    clock.steady_ms += TTL_MS // 3 - 1
+    assert keeper.renew()
+    assert len(cluster.calls) == 1
+    clock.steady_ms += 1
     assert keeper.renew()
     assert cluster.calls[1:] == [("acquire", {})]
 

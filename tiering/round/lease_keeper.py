@@ -49,8 +49,8 @@ class LeaseKeeper:
         self._lock = threading.Lock()
         self._held: dict[TableBucket, _LeasedSnapshot] = {}
         self._to_release: set[TableBucket] = set()
-        self._renewed_ms = 0
-        """Guarded by `_calls`."""
+        self._renewed_ms = (0, 0)
+        """By the wall clock and by the monotonic one. Guarded by `_calls`."""
         self._wake = threading.Event()
         self._closed = False
         self._unsupported = False
@@ -79,7 +79,7 @@ class LeaseKeeper:
                     if bucket not in unavailable:
                         self._held[bucket] = _LeasedSnapshot(snapshot_id, holder)
                 self._ensure_thread()
-            self._renewed_ms = self._now_ms()
+            self._renewed_ms = self._times_ms()
             self._lose(unavailable & others.keys())
         return unavailable & snapshots.keys()
 
@@ -172,7 +172,7 @@ class LeaseKeeper:
         A lease that lapsed may have been swept, and its snapshots with it: the holders of those are told.
         """
         with self._calls:
-            held, age_ms = self._all_held(), self._now_ms() - self._renewed_ms
+            held, age_ms = self._all_held(), self._age_ms()
             if not held or age_ms < self._ttl_ms // 3:
                 return True
             try:
@@ -180,7 +180,7 @@ class LeaseKeeper:
             except LakewardError as error:
                 log.warning("cannot renew the lease on KV snapshots; trying again", lease_id=self._lease_id, error=error.message)
                 return False
-            self._renewed_ms = self._now_ms()
+            self._renewed_ms = self._times_ms()
             self._lose(lost)
         return True
 
@@ -204,6 +204,11 @@ class LeaseKeeper:
         for holder in holders:
             holder.lose_snapshots("a KV snapshot was deleted after its lease had lapsed")
 
-    def _now_ms(self) -> int:
-        """Wall time: a monotonic clock may stand still while the machine is suspended, the lease does not."""
-        return to_milliseconds(self._clock.now())
+    def _age_ms(self) -> int:
+        """Since the last renewal, by the clock that says more: the monotonic one may stand still while the machine is suspended, as the
+        lease does not, and the wall clock may be set back.
+        """
+        return max(now - then for now, then in zip(self._times_ms(), self._renewed_ms, strict=True))
+
+    def _times_ms(self) -> tuple[int, int]:
+        return to_milliseconds(self._clock.now()), self._clock.monotonic_ms()
