@@ -128,6 +128,8 @@ class Story:
 
     def coordinator_taken_over(self) -> None:
         first = self.scene.coordinator
+        self._clocks["coordinator"] = MovedClock(self._folder / f"coordinator-clock-{len(self.happened)}")  # on another machine
+        self._move("coordinator")
         arguments = ("-m", "tiering.cli.main", *self.scene.coordinator_arguments(self.scene.port))
         second = self.scene.start_program(*arguments, log_name="coordinator", env=self._clocks["coordinator"].env)
         wait_for("the second one waits", lambda: "waiting for another coordinator" in second.output())

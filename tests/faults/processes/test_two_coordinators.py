@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 
 from support.faulty.deployment import FaultyDeployment
 from support.faulty.network import FaultyNetwork
+from support.faulty.preloaded import MovedClock
 from support.running.cluster_of_processes import is_stopped, wait_stopped, wake
 from support.running.processes import Process, wait_for
 from tiering import crash_points
@@ -17,20 +19,23 @@ from tiering.files.folder_lock import LOCK_FILE
 WAITING = "waiting for another coordinator"
 
 
-def start_waiting(scene: FaultyDeployment, port: int) -> Process:
+def start_waiting(scene: FaultyDeployment, port: int, **env: str) -> Process:
     """A coordinator that waits for the folder."""
-    second = scene.start_program("-m", "tiering.cli.main", *scene.coordinator_arguments(port), log_name="coordinator")
+    second = scene.start_program("-m", "tiering.cli.main", *scene.coordinator_arguments(port), log_name="coordinator", env=env)
     wait_for("the second coordinator waits", lambda: WAITING in second.output())
     return second
 
 
 @pytest.mark.soak
-def test_the_second_coordinator_waits_and_takes_over_when_the_first_is_killed(scene: FaultyDeployment) -> None:
-    first = scene.coordinator
+@pytest.mark.parametrize("days", [-5, 5])
+def test_the_second_coordinator_waits_and_takes_over_when_the_first_is_killed(scene: FaultyDeployment, tmp_path: Path, days: int) -> None:
+    """On another machine, whose wall clock differs."""
+    first, clock = scene.coordinator, MovedClock(tmp_path / "clock")
+    clock.move(days * 24 * 3_600)
     tierer = scene.start_inline_tierer("only", crash_point=f"{crash_points.AFTER_FENCE}:stop")
     scene.write()
     wait_stopped(tierer)
-    second = start_waiting(scene, scene.port)
+    second = start_waiting(scene, scene.port, **clock.env)
     first.send(signal.SIGKILL)
     second.wait_ready()
     wake(tierer)

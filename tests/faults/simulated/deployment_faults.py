@@ -13,14 +13,13 @@ SIMULATED = "simulator"
 WEAKENED = "tests/faults/simulated/test_weakened_deployments.py::test_a_fault_that_nothing_handles_is_seen"
 
 
-def fault(name: str, description: str, handled_by: str, held_by: str | None = None) -> Fault:
+def fault(name: str, description: str, handled_by: str, held_by: str | None = None, *, variant_of: str | None = None) -> Fault:
     """One that the weakened deployments hold, unless another test does."""
-    return Fault(name, description, SIMULATED, handled_by, held_by or f"{WEAKENED}[{name}]")
+    return Fault(name, description, SIMULATED, handled_by, held_by or f"{WEAKENED}[{name}]", variant_of=variant_of)
 
 
 HEARTBEATS = "tests/coordinator/tierers/test_heartbeats.py::"
 LEASED_ROUNDS = "tests/round/test_rounds_with_leases.py::"
-MODEL = "tests/faults/model/test_commit_protocol.py::test_each_rule_is_needed"
 DEPLOYMENT_FAULTS = (
     fault("request-lost", "A request to the coordinator gets lost.", "ServiceUnreachable is retried; reports are repeated"),
     fault(
@@ -39,14 +38,18 @@ DEPLOYMENT_FAULTS = (
     fault(
         "tierer-asleep",
         "Tierers are suspended beyond the service timeout, and go on with their rounds.",
-        "the fence and the compare-and-set",
-        MODEL + "[fence]",
+        "round_lifecycle.is_current: the fence, and the compare-and-set",
     ),
     fault("round-cancelled", "An operator cancels the round that runs.", "round_lifecycle.grant refuses it"),
-    fault("coordinator-restarted", "The coordinator ends, and another takes the store over.", "TableRecords: stored before it is shown"),
+    fault(
+        "coordinator-restarted",
+        "The coordinator ends, and another takes the store over.",
+        "TableRecords: stored before it is shown",
+        variant_of="coordinator-killed",
+    ),
     fault("clock-ahead", "The wall clock is set years ahead.", "Timebase: deadlines are steady times"),
-    fault("clock-back", "The wall clock is set years back.", "Timebase: deadlines are steady times"),
-    fault("lake-table-renamed", "A user renames the lake table.", "base_check._check_absent"),
+    fault("clock-back", "The wall clock is set back.", "Timebase: deadlines are steady times"),
+    fault("lake-table-renamed", "Somebody renames the lake table.", "base_check._check_absent"),
     fault("tierer-doubled", "A second process is started under a name that is in use.", "incarnations: one process a round"),
     fault("tierer-older", "A tierer of a version without incarnations works beside others.", "incarnations that are None fit any"),
     fault("coordinator-killed", "The coordinator dies before or after a write, without a word.", "every change is in the store first"),
@@ -106,9 +109,9 @@ DEPLOYMENT_FAULTS = (
     fault("library-panic", "A library raises what is no Exception while it reads, writes or commits.", "RoundRunner._carry_out"),
     fault("lake-compacted", "A user rewrites the lake table's files between a round's base and its commit.", "check_same_base, once more"),
     fault("lake-expired", "A user expires the parents of head and marker.", "history.expired, passed heads"),
-    fault("lake-rolled-back", "A user rolls the lake table back.", "history.check_history"),
+    fault("lake-rolled-back", "Somebody rolls the lake table back.", "check_history"),
     fault("lake-untagged", "A user removes the tag that names the newest tiering commit.", "base_check._check_untiered"),
-    fault("lake-table-dropped", "A user drops the lake table.", "base_check._check_absent"),
+    fault("lake-table-dropped", "Somebody drops the lake table.", "base_check._check_absent"),
     fault("record-refused", "The rows of a bucket cannot take a record of its log, and stand there.", "CALL sys.skip_record"),
     fault("call-repeated", "A CALL is repeated with its key, for its answer got lost.", "IdempotentOperations.once"),
 )
@@ -122,10 +125,11 @@ def run_story(
     *,
     knows_processes: bool = False,
     has_every_call: bool = True,
+    short_leases: bool = True,
 ) -> SimulatedStory:
     """A whole story, healed at its end; `only` these faults. Raises AssertionError if it breaks a promise, or `unexpected` comes up."""
     with patch("tiering.planning.plan_splits.SPLIT_BYTES", 24), patch("tiering.round.runner.REREAD_SECONDS", 0):
-        story = SimulatedStory(seed, only, has_every_call=has_every_call)
+        story = SimulatedStory(seed, only, has_every_call=has_every_call, short_leases=short_leases)
         story.world.invariants.knows_processes = knows_processes
         with patch("tiering.round.tasks.split_work.RandomIds", lambda: story.world.ids):
             story.run(steps, unexpected)

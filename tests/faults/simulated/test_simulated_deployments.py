@@ -24,12 +24,12 @@ def test_whatever_fails_several_tables_are_tiered_once_and_heal(block: int) -> N
 
 def test_a_log_that_was_rewritten_goes_on_once_retention_took_what_would_tell() -> None:
     """Seed 20513: the last tiered record is compared, and retention removed it before the next round."""
-    assert run_story(20_513, has_every_call=False).world.outcomes["SUCCEEDED"]
+    assert run_story(20_513, has_every_call=False, short_leases=False).world.outcomes["SUCCEEDED"]
 
 
 def test_what_accept_leaves_out_of_a_partition_made_anew_is_counted() -> None:
     """Seed 21811: rows of the former partition of that name stand in the lake."""
-    assert run_story(21_811, has_every_call=False).world.outcomes["accept reconciled"]
+    assert run_story(21_811, has_every_call=False, short_leases=False).world.outcomes["accept reconciled"]
 
 
 @pytest.mark.parametrize(
@@ -43,15 +43,22 @@ def test_what_accept_leaves_out_of_a_partition_made_anew_is_counted() -> None:
     ],
 )
 def test_stories_that_once_went_wrong_end_well(seed: int, outcome: str) -> None:
-    assert run_story(seed, has_every_call=False).world.outcomes[outcome]
+    assert run_story(seed, has_every_call=False, short_leases=False).world.outcomes[outcome]
 
 
 def test_retier_does_not_go_on_from_rows_of_a_former_table_of_the_name() -> None:
     """Seed 12141: its markers had expired, and the answer of an older hint was followed."""
-    assert run_story(12_141).world.outcomes["retier reconciled"]
+    assert run_story(12_141, short_leases=False).world.outcomes["retier reconciled"]
 
 
 @pytest.mark.parametrize("seed", [873, 1_283, 6_997])
 def test_a_round_of_an_older_tierer_and_its_successor_is_committed_by_one_of_them(seed: int) -> None:
     """Nothing tells the two processes apart; the later one finds the round in the lake."""
-    assert run_story(seed).world.outcomes["RoundRepeated"]
+    assert run_story(seed, short_leases=False).world.outcomes["RoundRepeated"]
+
+
+@pytest.mark.parametrize("seed", [161, 231])
+def test_a_lease_is_renewed_while_the_wall_clock_is_set_back(seed: int) -> None:
+    """Its keeper waited until that clock was where it had been."""
+    injected = run_story(seed).world.chance.injected
+    assert injected["clock-ahead"] or injected["clock-back"]

@@ -60,6 +60,11 @@ def is_current_with_incarnations_only(record: TableRecord | None, ref: RoundRef)
 _is_current = round_lifecycle.is_current
 
 
+def any_round_that_runs(record: TableRecord | None, ref: RoundRef) -> bool:
+    """Whoever asks: the fence is gone."""
+    return record is not None and record.running is not None
+
+
 def stores_nothing(self: TableRecords, writes: Writes) -> None:
     """Shows what it did not store."""
 
@@ -159,6 +164,7 @@ WEAKENINGS = (
     Weakening("answer-lost", ROUNDS + "_granted_for", lambda row: object(), unexpected=("FENCED",)),
     Weakening("tierer-fenced", HEARTBEATS + "_is_fenced", lambda *_: False),
     Weakening("tierer-killed", ROUNDS + "expire", nothing),
+    Weakening("tierer-asleep", ROUNDS + "is_current", any_round_that_runs),
     Weakening("tierer-older", ROUNDS + "is_current", is_current_with_incarnations_only),
     Weakening("round-cancelled", ROUNDS + "grant", grants_cancelled_rounds),
     Weakening("coordinator-killed", STORED, stores_nothing),

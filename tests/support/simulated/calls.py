@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
+from support.simulated.cluster import USERS_LEASE
 from support.simulated.deployment import Deployment
 from support.simulated.users import Users
 from tiering.coordinator.calls.effects import CallParts, CallThreads, Pool
@@ -29,7 +30,6 @@ from tiering.coordinator.observing.lake_looks import LakeLook, LakeLooks
 from tiering.library_guards.panics import contained
 from tiering.model.tables import TableInfo
 
-USERS_LEASE = "ann"
 LEASE_TTL_MS = 5_000
 FRESHNESS = ("500 ms", "1 s", "2 s")
 

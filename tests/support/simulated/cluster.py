@@ -51,7 +51,8 @@ CYCLE = (ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER)
 FRESHNESS_MS = 1_000
 BUCKETS = 2
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
-KEPT_LEASES_MS = 1_000_000
+USERS_LEASE = "ann"
+"""No tierer's."""
 UNAVAILABLE = 0.004
 STALE = 0.02
 
@@ -96,8 +97,11 @@ class SimulatedReader:
         if isinstance(self.split, TieringLogSplit):
             yield from self._log(self.split)
             return
-        self._check_snapshot()
-        yield self._batch([self.split.log_offset_of_snapshot], SNAPSHOT_OFFSET)
+        for part in range(self.cluster.snapshot_parts):
+            if part:
+                self.cluster.during_reads()
+            self._check_snapshot()
+            yield self._batch([self.split.log_offset_of_snapshot], SNAPSHOT_OFFSET)
 
     def _log(self, split: TieringLogSplit) -> Iterator[pa.RecordBatch]:
         for start in range(split.starting_offset, split.stopping_offset, BATCH_ROWS - self._is_keyed):
@@ -154,6 +158,12 @@ class SimulatedCluster(MemoryCluster):
         self.during_reads: Callable[[], None] = lambda: None
         self.on_record: Callable[[TableInfo, RecordedLakeSnapshot], None] = lambda table, snapshot: None
         self.read_at_once = True
+        self.snapshot_parts = 1
+        """In which a KV snapshot is read."""
+        self.ever_leased: set[tuple[TableBucket, int]] = set()
+        """Snapshots, by bucket and number."""
+        self.dropped_leases: set[str] = set()
+        """Of which their holder does not know it yet."""
         self._numbers = itertools.count(1)
 
     # --- what its users do
@@ -243,7 +253,7 @@ class SimulatedCluster(MemoryCluster):
             return SkippedRecord(table.table_id, "it", SkipOutcome.WOULD_SKIP)
         self.skipped.add((*place, request.offset))
         del self.standing[place]
-        if self.chance.strikes("record-answer-lost", 5 * UNAVAILABLE):
+        if self.chance.strikes("cluster-unreachable", 5 * UNAVAILABLE):
             raise ClusterUnavailable("the answer of the cluster got lost")
         return SkippedRecord(table.table_id, "it", SkipOutcome.SKIPPED)
 
@@ -270,13 +280,13 @@ class SimulatedCluster(MemoryCluster):
         now = self.clock.ms
         for name in [name for name, lease in self.held_leases.items() if lease.renewed_ms + lease.ttl_ms <= now]:
             del self.held_leases[name]
-            self.chance.note("lease-expired")
+            if name != USERS_LEASE:
+                self.chance.note("lease-expired")
         leased = {(bucket, number) for lease in self.held_leases.values() for bucket, number in lease.snapshots.items()}
         for bucket, stored in self.stored_snapshots.items():
             newest = max(stored, default=None)
             for number in [number for number in stored if number != newest and (bucket, number) not in leased]:
                 del stored[number]
-                self.chance.note("kv-snapshot-superseded")
 
     # --- what it answers
 
@@ -360,6 +370,9 @@ class SimulatedCluster(MemoryCluster):
         self.answer("leases")
         lease = self.held_leases.get(lease_id)
         here = {bucket: number for bucket, number in snapshots.items() if number in self.stored_snapshots.get(bucket, {})}
+        if not (snapshots.items() <= here.items() | self.ever_leased):
+            self.chance.note("kv-snapshot-superseded")
+        self.ever_leased |= here.items()
         if lease is None and not snapshots:
             raise UnknownLease(f"there is no lease {lease_id!r}")
         if lease is None and here:
@@ -367,6 +380,7 @@ class SimulatedCluster(MemoryCluster):
         if lease is not None:
             lease.renewed_ms, lease.ttl_ms = self.clock.ms, ttl_ms
             lease.snapshots |= here
+            self.dropped_leases.discard(lease_id)
         return [bucket for bucket in snapshots if bucket not in here]
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
@@ -377,6 +391,7 @@ class SimulatedCluster(MemoryCluster):
         return released
 
     def drop_lease(self, lease_id: str) -> bool:
+        self.dropped_leases.add(lease_id)
         return self.held_leases.pop(lease_id, None) is not None
 
     def leases(self) -> Sequence[KvSnapshotLease]:

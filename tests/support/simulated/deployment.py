@@ -7,7 +7,6 @@ cluster, lake, store and network, with users and operators beside them.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -17,7 +16,7 @@ from support.simulated.chance import Chance, PanicException, SimulatedDeath
 from support.simulated.cluster import SimulatedCluster
 from support.simulated.invariants import Invariants
 from support.simulated.lake import SimulatedLake
-from support.simulated.processes import TiererProcess, Wire, WireTransport, lease_keeper
+from support.simulated.processes import LONG_LEASE_MS, SHORT_LEASE_MS, HandLeaseKeeper, TiererProcess, Wire, WireTransport, lease_keeper
 from support.simulated.store import SimulatedStore
 from support.worlds.memory_store import MemoryStore
 from support.worlds.simulated_effects import SeededIds, SimulatedClock
@@ -45,9 +44,10 @@ YEARS_MS = 4 * 365 * 86_400_000
 
 
 class Deployment:
-    """See the module. `outcomes` counts how rounds and CALLs ended."""
+    """See the module. `outcomes` counts how rounds and CALLs ended. `short_leases`: they lapse at times, also within a read."""
 
-    def __init__(self, seed: int, only: Collection[str] | None = None) -> None:
+    def __init__(self, seed: int, only: Collection[str] | None = None, *, short_leases: bool = True) -> None:
+        self.lease_ttl_ms = SHORT_LEASE_MS if short_leases else LONG_LEASE_MS
         self.chance = Chance(seed, only)
         self.random = self.chance.random
         self.clock, self.ids = SimulatedClock(), SeededIds()
@@ -57,10 +57,15 @@ class Deployment:
         self.lake.tag_moves_in_the_commit = seed % 4 != 3
         self.lake.now = self.clock.now
         self.store = SimulatedStore(self.chance)
+        self.cluster.snapshot_parts = 2 if short_leases else 1
         self.invariants = Invariants(self.cluster, self.lake)
+        self.invariants.may_still_commit = self._may_still_commit
+        self.store.on_write = self.invariants.written
         self.damaged: set[TablePath] = set()
         """Tables with which a user, or a loss of the cluster's, did what may stop them for good."""
         self.wire = Wire(self.chance, self._coordinator_of_a_message, self.coordinator_died)
+        self.wire.on_grant = lambda assignment: self.invariants.granted(assignment, self.store.load())
+        self.wire.excuse = self.invariants.excuse
         self.late_beats: list[pb.LakeTieringHeartbeatRequest] = []
         self.meanwhile: Callable[[], None] = lambda: None
         self._depth = 0
@@ -134,7 +139,7 @@ class Deployment:
             self.in_background(pool.run)
         for tierer in self.tierers:
             if not tierer.asleep and tierer.leases is not None:
-                self._quietly(tierer.leases.turn)
+                self._keep_leases(tierer.leases)
 
     def in_background(self, work: Callable[[], object]) -> None:
         """As a background loop: what fails is tried again later."""
@@ -145,20 +150,22 @@ class Deployment:
         except Fenced:
             if self.former is None:
                 raise
-        except (LakewardError, PanicException):
-            pass  # it is logged, and tried again
+        except LakewardError as error:
+            self.invariants.excuse(error)  # it is logged, and tried again
+        except PanicException:
+            pass  # the same
 
-    @staticmethod
-    def _quietly(work: Callable[[], object]) -> None:
-        with contextlib.suppress(LakewardError):
-            work()
+    def _keep_leases(self, keeper: HandLeaseKeeper) -> None:
+        if keeper.turn():
+            self.invariants.leases_kept(keeper)
 
     # --- tierers
 
     def _process(self, tierer_id: str) -> TiererProcess:
         is_older = self.chance.strikes("tierer-older", 0.1)
         process = TiererProcess(tierer_id, None if is_older else self.ids.new_id(), started_at_ms=self.random.randrange(1 << 40))
-        process.leases = lease_keeper(WireTransport(process, self.wire), self.clock, f"{tierer_id}-{self.ids.new_id()}")
+        lease_id = f"{tierer_id}-{self.ids.new_id()}"
+        process.leases = lease_keeper(WireTransport(process, self.wire), self.clock, lease_id, self.lease_ttl_ms)
         return process
 
     def replace_process(self, tierer: TiererProcess) -> TiererProcess:
@@ -198,7 +205,8 @@ class Deployment:
         """Whether a round may end so: a repeated one only where nobody could tell its two processes apart."""
         if error.error_class == "RoundRepeated":
             return self.invariants.rounds_of[assignment.round_id] is None
-        return hasattr(errors, error.error_class) or error.error_class == PanicException.__name__
+        is_named = hasattr(errors, error.error_class) and error.error_class != LakewardError.__name__
+        return is_named or error.error_class == PanicException.__name__
 
     def _check_left_files(self, assignment: Assignment, runner: RoundRunner, outcome: RoundOutcome) -> None:
         """A round that fails before it sent anything deletes its own files."""
@@ -207,6 +215,23 @@ class Deployment:
             return
         files = [name for name in self.lake.files if f"lakeward-{assignment.round_id}-" in name]
         assert not files, f"round {assignment.round_id} failed with {outcome.error!r} and left {files}"
+
+    def _may_still_commit(self) -> Collection[str]:
+        """The files of rounds that are granted their commit, or still can be, and that the lake would take."""
+        names: set[str] = set()
+        for tierer in self.tierers:
+            for assignment, runner in tierer.running.values():
+                if self._can_land(assignment, runner):
+                    names |= self.lake.files_of(runner._state.committable)
+        return names
+
+    def _can_land(self, assignment: Assignment, runner: RoundRunner) -> bool:
+        state, record = runner._state, self.coordinator.table_records.get(assignment.table_id)
+        table, base = self.lake.tables.get(assignment.path), None if state.base is None else state.base.view
+        owns = record is not None and record.running is not None and record.running.round_id == assignment.round_id
+        if state.committable is None or base is None or table is None or state.failure is not None or not (runner.granted or owns):
+            return False
+        return (base.table_uuid, base.tiered) == (table.uuid, self.lake.tiered(table))
 
     def beat(self, tierer: TiererProcess) -> None:
         """One heartbeat, which may get lost, come late or twice; the same for its answer."""
@@ -260,8 +285,8 @@ class Deployment:
         except Fenced:
             assert coordinator is not self.coordinator or coordinator.table_records.fenced is None, "the only coordinator is fenced"
             self.former = None if coordinator is self.former else self.former
-        except LakewardError:
-            pass  # of the store: the heartbeat is repeated
+        except LakewardError as error:
+            self.invariants.excuse(error)  # of the store: the heartbeat is repeated
         return None
 
     def deliver_late_beat(self) -> None:

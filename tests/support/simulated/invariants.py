@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from support.lakes.memory_lake import Range, Request
 from support.simulated.cluster import CYCLE, SimulatedCluster
 from support.simulated.lake import SimulatedLake
+from support.simulated.processes import HandLeaseKeeper
+from support.worlds.granted_rounds import GrantedRounds
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.memory.store import Writes
+from tiering.errors import LakewardError
 from tiering.lake.marker import Marker
-from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.rounds import Assignment, RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, TableInfo
 
 Gaps = dict[BucketKey, set[int]]
+LEGAL = frozenset(
+    {
+        (None, "New"),
+        (None, "Initialized"),
+        ("New", "Scheduled"),
+        ("Initialized", "Scheduled"),
+        ("Scheduled", "Pending"),
+        ("Pending", "Tiering"),
+        ("Tiering", "Tiered"),
+        ("Tiering", "Failed"),
+        ("Tiered", "Scheduled"),
+        ("Tiered", "Pending"),
+        ("Failed", "Pending"),
+    }
+)
+"""Changes of a table's state (DESIGN 5), written down once more; any state is left for none."""
 
 
 class Invariants:
@@ -45,6 +66,9 @@ class Invariants:
         self.rounds_of: dict[str, str | None] = {}
         """By round, the process that has it."""
         self.infos: dict[int, TableInfo] = {}
+        self._granted = GrantedRounds()
+        self.may_still_commit: Callable[[], Collection[str]] = frozenset
+        """Files that rounds under way will name in their commits, if the lake takes these."""
         cluster.on_record = self.recorded
         lake.on_landing, lake.on_delete = self.commit_landed, self.file_deleted
 
@@ -60,6 +84,8 @@ class Invariants:
             self._require(marker.tiering_epoch > base.tiering_epoch, f"epoch {marker.tiering_epoch} after {base.tiering_epoch}")
         self._require(marker.round_id not in self.cancelled_rounds, f"round {marker.round_id} landed, which was cancelled")
         info = self.infos[marker.table_id]
+        lacks = {request.manifest, *(file for *_, file in after.rows[head])} - self._lake.files.keys()
+        self._require(not lacks, f"{request.path} names {lacks}, which are gone")
         self._check_lake_table(request)
         self._check_owner(request, after.rows[head])
         if not request.ranges:
@@ -158,6 +184,7 @@ class Invariants:
             if table is not None and (table.uuid, self._lake.tiered(table)) == (request.uuid, request.tiered):
                 names = {request.manifest, *(file for *_, file in request.ranges)}
                 self._require(name not in names, f"{name} is deleted, which a late commit of {request.path} names")
+        self._require(name not in self.may_still_commit(), f"{name} is deleted, which a round under way needs")
 
     def recorded(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         """The cluster is never told more than a marker in the lake ever said: it may cut its log up to there."""
@@ -172,3 +199,29 @@ class Invariants:
             return
         owner = self.rounds_of.setdefault(round_id, incarnation)
         self._require(owner in (incarnation, None), f"round {round_id} is handed to {incarnation}, and {owner} has it")
+
+    def granted(self, assignment: Assignment, stored: Iterable[TableRecord]) -> None:
+        """One round of a table at a time."""
+        complaint = self._granted.complaint(assignment, stored)
+        self._require(complaint is None, complaint or "")
+
+    def written(self, writes: Writes) -> None:
+        """Each change of a table's state is a legal one."""
+        for event in writes.events:
+            if "from" in event.details and event.event_type.startswith("TABLE_"):
+                source, target = event.details["from"], event.details["to"]
+                self._require(target is None or (source, target) in LEGAL, f"{event.table_name} went from {source} to {target}")
+
+    def excuse(self, error: LakewardError) -> None:
+        """Somebody passes an error over: one without a class of its own is said of defects alone."""
+        self._require(type(error) is not LakewardError, f"nothing explains {error!r}")
+
+    def leases_kept(self, keeper: HandLeaseKeeper) -> None:
+        """What a tierer holds is leased and not old, once it had its turn; but for a lease that somebody dropped just now."""
+        held, lease = keeper._all_held(), self._cluster.held_leases.get(keeper._lease_id)
+        if not held or keeper._lease_id in self._cluster.dropped_leases:
+            return
+        age = keeper._ttl_ms if lease is None else self._cluster.clock.ms - lease.renewed_ms
+        lacks = held.items() - (lease.snapshots.items() if lease is not None else set())
+        self._require(age < keeper._ttl_ms // 3, f"the lease of {keeper._lease_id} was not renewed for {age} ms")
+        self._require(not lacks, f"the lease of {keeper._lease_id} lacks {lacks}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +26,8 @@ LOST_SHARE = 0.04
 REPEATED_SHARE = 0.03
 LATE_SHARE = 0.02
 GIVES_UP_SHARE = 0.3
-LEASE_TTL_MS = 20_000
+LONG_LEASE_MS, SHORT_LEASE_MS = 20_000, 3_000
+"""A short one lapses while everybody is silent for the service timeout."""
 
 
 class HandLeaseKeeper(LeaseKeeper):
@@ -36,14 +36,15 @@ class HandLeaseKeeper(LeaseKeeper):
     def _ensure_thread(self) -> None:
         """Nothing runs by itself here."""
 
-    def turn(self) -> None:
-        """Releases and renews, once."""
+    def turn(self) -> bool:
+        """Releases and renews, once; whether both went well. The next turn tries again."""
+        released = True
         try:
             with self._calls:
                 self._release_now()
         except LakewardError:
-            pass  # the next turn tries again
-        self.renew()
+            released = False
+        return self.renew() and released
 
 
 @dataclass
@@ -87,11 +88,16 @@ class TiererProcess:
 
 
 class Wire:
-    """The network between tierers and coordinators. `coordinator` picks the one that a message reaches; `died` is told when one dies."""
+    """The network between tierers and coordinators. `coordinator` picks the one that a message reaches; `died` is told when one dies.
+
+    `on_grant` gets each grant, also one whose answer gets lost; `excuse` each error that nobody waits for.
+    """
 
     def __init__(self, chance: Chance, coordinator: Callable[[], Coordinator], died: Callable[[], None]) -> None:
         self.chance = chance
         self._coordinator, self._died = coordinator, died
+        self.on_grant: Callable[[Assignment], None] = lambda assignment: None
+        self.excuse: Callable[[LakewardError], None] = lambda error: None
         self.late: list[Callable[[Coordinator], object]] = []
 
     def call(self, send: Callable[[Coordinator], Any]) -> Any:
@@ -112,8 +118,10 @@ class Wire:
         """A request that is under way for long arrives; nobody waits for its answer."""
         if self.late:
             send = self.late.pop(self.chance.random.randrange(len(self.late)))
-            with contextlib.suppress(LakewardError):
+            try:
                 self._arrive(send)
+            except LakewardError as error:
+                self.excuse(error)
 
     def _arrive(self, send: Callable[[Coordinator], Any]) -> Any:
         try:
@@ -140,7 +148,14 @@ class WireTransport(DirectLeaseCalls):
 
     def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> Mapping[str, str]:
         request = proposed_commit_to_pb(assignment, self._process.tierer_id, proposed, self._process.incarnation)
-        answer = self._patiently(lambda coordinator: coordinator.commits.begin_lake_commit(request))
+
+        def send(coordinator: Coordinator) -> pb.BeginLakeCommitResponse:
+            answer = coordinator.commits.begin_lake_commit(request)
+            if answer.granted:
+                self._wire.on_grant(assignment)
+            return answer
+
+        answer = self._patiently(send)
         if not answer.granted:
             raise error_from_pb(answer.error)
         return dict(answer.snapshot_properties)
@@ -184,6 +199,6 @@ class _Leases(DirectLeaseCalls):
         return self._coordinator.leases
 
 
-def lease_keeper(transport: WireTransport, clock: Clock, lease_id: str) -> HandLeaseKeeper:
+def lease_keeper(transport: WireTransport, clock: Clock, lease_id: str, ttl_ms: int) -> HandLeaseKeeper:
     """One process's."""
-    return HandLeaseKeeper(transport, clock, lease_id, LEASE_TTL_MS)
+    return HandLeaseKeeper(transport, clock, lease_id, ttl_ms)

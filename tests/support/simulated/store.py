@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from support.simulated.chance import Chance, SimulatedDeath
 from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.decisions.records import OperationRecord, RoundRecord
@@ -13,13 +15,17 @@ READ_SHARE = 0.004
 
 
 class SimulatedStore(MemoryStore):
-    """A write fails before its effect (a full disk) or after it (fsync, a lost answer), and at times its process dies with it."""
+    """A write fails before its effect (a full disk) or after it (fsync, a lost answer), and at times its process dies with it.
+
+    `on_write` gets what was written.
+    """
 
     def __init__(self, chance: Chance) -> None:
         super().__init__()
         self.chance = chance
         self.dead: set[int] = set()
         """Epochs of coordinators that died: nothing that still runs of them does anything."""
+        self.on_write: Callable[[Writes], None] = lambda writes: None
 
     def apply(self, coordinator_epoch: int, writes: Writes) -> None:
         if coordinator_epoch in self.dead:
@@ -29,6 +35,7 @@ class SimulatedStore(MemoryStore):
         if self.chance.strikes("coordinator-killed", WRITE_SHARE / 2):
             self.die(coordinator_epoch)
         super().apply(coordinator_epoch, writes)
+        self.on_write(writes)
         if self.chance.strikes("store-answer-lost", WRITE_SHARE):
             raise StoreError("disk I/O error")
         if self.chance.strikes("coordinator-killed", WRITE_SHARE / 2):

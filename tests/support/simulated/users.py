@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from support.simulated.chance import PanicException, SimulatedDeath
+from support.simulated.cluster import USERS_LEASE
 from support.simulated.deployment import SERVICE_TIMEOUT_MS, YEARS_MS, Deployment
 from tiering.coordinator.calls.cancel_tiering import CancelTiering, cancel_tiering
 from tiering.coordinator.calls.effects import CallParts
@@ -78,11 +79,16 @@ class Users:
         if table is None or len(self._world.cluster.by_path) < 2:
             return
         self._world.cluster.drop(table.path)
-        self._chance.note("table-dropped")
+        self._note_under_a_round("table-dropped", table)
         if self._random.random() < 0.7:
             self._chance.note("table-recreated")
             self._damage(table.path)
             self._world.create(table.path, primary_key=bool(table.primary_key), partitioned=bool(table.partition_keys))
+
+    def _note_under_a_round(self, fault: str, table: TableInfo) -> None:
+        """Where no round of the table runs it is no fault."""
+        if any(assignment.table_id == table.table_id for tierer in self._world.tierers for assignment, _ in tierer.running.values()):
+            self._chance.note(fault)
 
     def switch_lake(self) -> None:
         """Off, or on again."""
@@ -103,7 +109,7 @@ class Users:
         former = [number for number, known in living.items() if known == name]
         for number in former:
             self._world.cluster.drop_partition(table, number)
-            self._chance.note("partition-dropped")
+            self._note_under_a_round("partition-dropped", table)
         if not former or self._random.random() < 0.5:
             was_there = any(
                 known == name and BucketKey(number, 0) in self._world.cluster.logs[table.table_id]
@@ -285,7 +291,7 @@ class Users:
             lambda: self._cancel(round_id, options),
             lambda: self._noted("tierer-fenced", fence_tierer(self._parts, FenceTierer(tierer, **options))),
             lambda: take_kv_snapshot(self._parts, TakeKvSnapshot(path, **options)),
-            lambda: self._noted("lease-dropped", drop_kv_snapshot_lease(self._parts, DropLease(lease, **options))),
+            lambda: self._drop_lease(lease, options),
             lambda: self.reconcile(path, action, **options),
             lambda: asyncio.run(self._tier(path, options)),
         ]
@@ -296,6 +302,10 @@ class Users:
             self._chance.note("round-cancelled")
             self._world.invariants.cancelled_rounds.add(round_id)
         return result
+
+    def _drop_lease(self, lease: str, options: dict[str, Any]) -> object:
+        result = drop_kv_snapshot_lease(self._parts, DropLease(lease, **options))
+        return result if lease == USERS_LEASE else self._noted("lease-dropped", result)
 
     def _noted(self, fault: str, answer: Any) -> Any:
         self._chance.note(fault)

@@ -44,15 +44,24 @@ class SeededIds:
 
 
 class SimulatedTransport(NoLeaseCalls):
-    """A `Transport` that calls the coordinator of the moment, when `lost` says that neither request nor answer gets lost."""
+    """A `Transport` that calls the coordinator of the moment, when `lost` says that neither request nor answer gets lost.
+
+    `granted` gets each grant, also one whose answer gets lost.
+    """
 
     def __init__(
-        self, tierer_id: str, incarnation: str, coordinator: Callable[[], Coordinator], lost: Callable[[], bool], chance: random.Random
+        self,
+        tierer_id: str,
+        incarnation: str,
+        coordinator: Callable[[], Coordinator],
+        lost: Callable[[], bool],
+        granted: Callable[[Assignment], None],
+        chance: random.Random,
     ) -> None:
         self._tierer_id = tierer_id
         self._incarnation = incarnation
         self._coordinator = coordinator
-        self._lost = lost
+        self._lost, self._granted = lost, granted
         self._random = chance
 
     def heartbeat(self, request: pb.LakeTieringHeartbeatRequest, timeout_ms: int) -> HeartbeatCall:
@@ -64,7 +73,14 @@ class SimulatedTransport(NoLeaseCalls):
 
     def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> Mapping[str, str]:
         request = proposed_commit_to_pb(assignment, self._tierer_id, proposed, self._incarnation)
-        answer = self._lossy(lambda coordinator: coordinator.commits.begin_lake_commit(request))
+
+        def send(coordinator: Coordinator) -> pb.BeginLakeCommitResponse:
+            answer = coordinator.commits.begin_lake_commit(request)
+            if answer.granted:
+                self._granted(assignment)
+            return answer
+
+        answer = self._lossy(send)
         if not answer.granted:
             raise error_from_pb(answer.error)
         return dict(answer.snapshot_properties)

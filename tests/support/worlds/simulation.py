@@ -19,6 +19,7 @@ from support.clusters.memory_cluster import MemoryCluster, log_table
 from support.lake_kinds.simulated_lake import SimulatedLake
 from support.lakes.memory_lake import MemoryTable
 from support.lakes.swept_lake import SweptMemoryLake
+from support.worlds.granted_rounds import GrantedRounds
 from support.worlds.leases import keeper
 from support.worlds.memory_store import MemoryStore
 from support.worlds.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
@@ -109,6 +110,8 @@ class Simulation:
         self._events_checked = 0
         self._finished: set[tuple[int, str]] = set()
         self.fenced: set[tuple[str, str]] = set()
+        self.granted = GrantedRounds()
+        self.broken: str | None = None
         self.coordinator = self._start_coordinator()
 
     def step(self) -> None:
@@ -229,8 +232,11 @@ class Simulation:
         rounds = Counter(snapshot.round_id for snapshot in table.snapshots.values() if snapshot.round_id is not None)
         assert all(count == 1 for count in rounds.values()), rounds
         self._check_chain(table)
-        running = [record for record in self.coordinator.table_records.live() if record.running is not None]
-        assert len(running) <= 1
+        assert self.broken is None, self.broken
+
+    def _note_grant(self, assignment: Assignment) -> None:
+        """A round takes an error for a failure: what is wrong is kept for `check`."""
+        self.broken = self.broken or self.granted.complaint(assignment, self.store.load())
 
     def _check_backlog(self) -> None:
         """The backlog of a bucket finishes once per start, and only when the lake has had all of it."""
@@ -454,7 +460,8 @@ class Simulation:
 
     def _world(self, tierer: SimulatedTierer) -> RoundWorld:
         name = (tierer.tierer_id, tierer.incarnation)
-        transport, inline = SimulatedTransport(*name, lambda: self.coordinator, self._lost, self.random), HurriedTaskRunner(self.random)
+        transport = SimulatedTransport(*name, lambda: self.coordinator, self._lost, self._note_grant, self.random)
+        inline = HurriedTaskRunner(self.random)
         return RoundWorld(transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, 0, keeper(transport))
 
     def _lost(self) -> bool:

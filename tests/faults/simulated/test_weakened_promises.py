@@ -1,0 +1,70 @@
+"""Promises of DESIGN 11: what keeps each is taken out, and a simulated deployment that meets every fault misses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from faults.simulated.deployment_faults import run_story
+from faults.simulated.weakenings import ROUNDS, any_round_that_runs, nothing
+
+from tiering.coordinator.calls.lake_repair.sweep_lake import Sweeper
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.errors import LakewardError
+from tiering.lake.rules.sweep import RoundFate
+from tiering.model.states import TableState
+
+SEEDS = range(120)
+"""A sweep has seldom anything to delete that is needed."""
+
+
+_fates = Sweeper.fates
+
+
+def all_have_ended(self: Sweeper, record: TableRecord) -> Mapping[str, RoundFate]:
+    return {name: replace(fate, ended=True) for name, fate in _fates(self, record).items()}
+
+
+def none_was_granted(self: Sweeper, record: TableRecord) -> Mapping[str, RoundFate]:
+    return {name: replace(fate, granted_on=()) for name, fate in _fates(self, record).items()}
+
+
+def refuses_a_retry(source: TableState | None, target: TableState | None) -> None:
+    if (source, target) == (TableState.FAILED, TableState.PENDING):
+        raise LakewardError("a table cannot go from Failed to Pending")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """`target` keeps `promise`, and is patched with `replacement`."""
+
+    promise: str
+    target: str
+    replacement: Any
+    complaint: str
+
+
+KEEPER = "tiering.round.lease_keeper.LeaseKeeper."
+SWEEPER = "tiering.coordinator.calls.lake_repair.sweep_lake.Sweeper.fates"
+KEPT = (
+    Kept("one unfenced round a table", ROUNDS + "is_current", any_round_that_runs, "is granted"),
+    Kept("files of open rounds stay", SWEEPER, all_have_ended, "is deleted|which are gone"),
+    Kept("files of granted commits stay", SWEEPER, none_was_granted, "is deleted|which are gone"),
+    Kept("leases hold while active", KEEPER + "renew", lambda self: True, "was not renewed"),
+    Kept("leases are given back", KEEPER + "release", nothing, "are held"),
+    Kept("legal transitions", "tiering.coordinator.decisions.change.check_transition", refuses_a_retry, "nothing explains"),
+)
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=lambda kept: kept.promise)
+def test_a_promise_that_nobody_keeps_is_missed(kept: Kept) -> None:
+    with patch(kept.target, kept.replacement), pytest.raises(AssertionError, match=kept.complaint):
+        tell_all(SEEDS)
+
+
+def tell_all(seeds: Iterable[int]) -> None:
+    for seed in seeds:
+        run_story(seed)
