@@ -10,6 +10,8 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 
 from faults.model.exclusive import sizes as exclusive
 from faults.model.exclusive.model import ExclusiveModel
@@ -35,19 +37,24 @@ def taken_out() -> Iterator[tuple[str, str, Search]]:
         )
 
 
-def whole(minutes: float) -> Iterator[tuple[str, str, Search]]:
-    """The searches with all rules; the larger ones share the minutes."""
+def whole() -> Iterator[tuple[str, str, Search]]:
+    """The searches with all rules."""
     for name, size in exclusive.WHOLE_SIZES.items():
         yield "exclusive", f"none: {name}", lambda size=size: ExclusiveModel(size).search(DEPTH)  # type: ignore[misc]
     for name, shared_size in shared.WHOLE_SIZES.items():
         yield "shared", f"none: {name}", lambda size=shared_size: SharedModel(size).search(DEPTH)  # type: ignore[misc]
-    if not minutes:
-        return
-    seconds = 60 * minutes / (len(exclusive.LARGE_SIZES) + len(shared.LARGE_SIZES))
+
+
+def larger(minutes: float) -> Iterator[tuple[str, str, Search]]:
+    """The larger searches with all rules. They share the minutes: what one does not need is left to those that follow."""
+    sizes: list[tuple[str, str, Callable[[float], Result]]] = []
     for name, size in exclusive.LARGE_SIZES.items():
-        yield "exclusive", f"none: {name}", lambda size=size: ExclusiveModel(size).search(DEPTH, seconds=seconds)  # type: ignore[misc]
+        sizes.append(("exclusive", name, partial(ExclusiveModel(size).search, DEPTH, None)))
     for name, shared_size in shared.LARGE_SIZES.items():
-        yield "shared", f"none: {name}", lambda size=shared_size: SharedModel(size).search(DEPTH, seconds=seconds)  # type: ignore[misc]
+        sizes.append(("shared", name, partial(SharedModel(shared_size).search, DEPTH, None)))
+    ends = time.monotonic() + 60 * minutes
+    for left, (mode, name, search) in zip(range(len(sizes), 0, -1), sizes, strict=True):
+        yield mode, f"none: {name}", partial(search, max(0.0, ends - time.monotonic()) / left)
 
 
 def row(mode: str, rule: str, search: Search) -> Result:
@@ -73,7 +80,7 @@ def main() -> int:
         failed += result.violation is None
         if options.stories:
             print(result.violation)
-    for mode, rule, search in whole(options.minutes):
+    for mode, rule, search in chain(whole(), larger(options.minutes) if options.minutes else ()):
         result = row(mode, rule, search)
         failed += result.violation is not None
         if result.violation is not None:

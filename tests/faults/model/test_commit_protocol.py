@@ -13,6 +13,12 @@ def test_each_rule_is_needed(rule: Rule) -> None:
     assert without(rule).violation is not None
 
 
+def test_an_ack_that_is_believed_is_one_that_comes_late() -> None:
+    violation = without(Rule.ACKS).violation
+    assert violation is not None
+    assert violation.steps[-2].startswith("a late copy of the ack of round 3 arrives")
+
+
 @pytest.mark.parametrize("rule", CAUGHT_AT_THE_LAST_GATE, ids=lambda rule: rule.name.lower())
 def test_the_last_gate_catches_what_lacks_a_rule(rule: Rule) -> None:
     result = without(rule, last_gate=True)

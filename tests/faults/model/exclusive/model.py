@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faults.model.exclusive import rounds, users
-from faults.model.exclusive.rounds import Step
-from faults.model.exclusive.world import Size, World, initial
+from faults.model.exclusive import messages, rounds, users
+from faults.model.exclusive.world import Size, Step, World, initial
 from faults.model.search import Result, Search, WaysOut
 
 
@@ -25,12 +24,14 @@ class ExclusiveModel:
     def steps(self, world: World) -> Iterator[Step]:
         """Everything that may happen next."""
         yield from rounds.steps(self.size, world)
+        yield from messages.steps(self.size, world)
         yield from users.steps(self.size, world)
 
     def is_tiered(self, world: World) -> bool:
         """Whether the table is at rest, with all rows in the lake, and coordinator and cluster know."""
         marker = None if world.lake is None else world.lake.marker
-        if world.rounds or world.requests or world.call or world.telling or world.record.running is not None or world.record.error:
+        under_way = world.rounds or world.requests or world.reports or world.is_locked
+        if under_way or world.record.running is not None or world.record.error:
             return False
         if world.log_start == world.log_end and marker is None:
             return world.lake is None or not world.lake.rows
@@ -39,11 +40,13 @@ class ExclusiveModel:
         return {marker.tiered, world.record.copy.tiered, world.cluster.tiered} == {world.log_end}
 
     def next_step(self, world: World) -> Step | None:
-        """The next step of a continuation without faults, in which users do what errors say."""
+        """The next step of a continuation without faults, in which users do what errors say, and late copies never arrive."""
         if world.requests:
             return rounds.deliver(self.size, world, world.requests[0])
         if world.telling is not None:
-            return rounds.tell(world, world.telling)
+            return rounds.tell(self.size, world, world.telling)
+        if world.reports:
+            return messages.deliver_report(world, world.reports[0])
         if world.call is not None:
             return users.end_reconcile(self.size, world)
         if world.sweep is not None:

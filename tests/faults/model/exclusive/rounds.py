@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faults.model.exclusive import invariants
+from faults.model.exclusive import invariants, messages
 from faults.model.exclusive.lake_states import (
-    Checked,
     Copy,
     LakeTable,
     Mark,
@@ -24,18 +23,13 @@ from faults.model.exclusive.lake_states import (
     same_base,
 )
 from faults.model.exclusive.rules import Rule
-from faults.model.exclusive.world import Grant, Record, Request, Round, Size, Telling, World
+from faults.model.exclusive.world import NOBODY, Grant, Message, Request, Round, Size, Step, Telling, World
 
 from tiering.lake.rules.base_check import CommitOutcome
 
 TIERERS = 2
 COMMIT_ATTEMPTS = 2
 """`steps_to_commit.COMMIT_ATTEMPTS` is 5; the third does nothing that the second does not."""
-
-NOBODY = 0
-"""The round that hears of an ack whose answer is lost: its tierer acks again."""
-
-Step = tuple[str, World]
 
 
 def steps(size: Size, world: World) -> Iterator[Step]:
@@ -51,9 +45,9 @@ def steps(size: Size, world: World) -> Iterator[Step]:
         if world.faults and "lost request" in size.fault_actions:
             yield lose(world._replace(faults=world.faults - 1), request)
     if world.telling is not None:
-        yield tell(world, world.telling)
+        yield tell(size, world, world.telling)
         if world.faults and "lost answer" in size.fault_actions:
-            step, after = tell(world._replace(faults=world.faults - 1), world.telling._replace(round_id=NOBODY))
+            step, after = tell(size, world._replace(faults=world.faults - 1), world.telling._replace(round_id=NOBODY))
             yield f"{step}, and the tierer does not get the answer", after
 
 
@@ -79,8 +73,9 @@ def round_steps(size: Size, world: World, current: Round) -> Iterator[Step]:
         case "assigned":
             yield read_base(size, world, current)
         case "adopting" | "landed":
-            if world.telling is None and world.call is None:  # the table's lock (`Commits.acknowledge`)
+            if not world.is_locked:
                 yield ack(size, world, current)
+            yield from calls_that_fail(size, world, current, ack_of(current))
         case "based":
             yield write(size, world, current)
             if world.faults and "stop early" in size.fault_actions and world.log_end - current.begin > 1:
@@ -93,39 +88,50 @@ def round_steps(size: Size, world: World, current: Round) -> Iterator[Step]:
                 if after.record != world.record:
                     lost = world._replace(record=after.record, faults=world.faults - 1)
                     yield f"round {current.id} is granted its commit, and the answer is lost", lost
+            yield from calls_that_fail(size, world, current, grant_request_of(current))
         case "granted":
             yield send(size, world, current)
         case "sent":
             yield look(size, world, current)
 
 
+def calls_that_fail(size: Size, world: World, current: Round, message: Message) -> Iterator[Step]:
+    """A call to the coordinator that does not arrive now, and is repeated; or one that is answered with an error, and given up."""
+    if not world.faults:
+        return
+    spent = world._replace(faults=world.faults - 1)
+    if size.has_late_messages:
+        yield f"a copy of {message} is late", spent.with_late_copy(message)
+    if "given up" in size.fault_actions:
+        step = f"round {current.id} gives up its {message.kind}"
+        if current.phase == "landed":  # the lake has it (`machine._action_failed`)
+            yield step, end(size, spent, current)
+        else:
+            yield step, fail(size, spent, current, "", deletes=current.phase == "written")
+
+
 def read_base(size: Size, world: World, current: Round) -> Step:
     """`steps_to_write.base_read`, and `log_read` for a base that need not be adopted first."""
     checked = base_check(world.lake, current.known, size.rules)
     if isinstance(checked, str):
-        return f"round {current.id} is refused by the base check: {checked}", fail(world, current, checked)
+        return f"round {current.id} is refused by the base check: {checked}", fail(size, world, current, checked)
     based = current._replace(base=checked.lake)
     untold = current.known.cluster is None
     if checked.lake is not None and checked.lake.marker is not None and (checked.ahead or untold) and size.has(Rule.ADOPT):
-        adopting = based._replace(phase="adopting")
+        adopting = based._replace(phase="adopting", claim=claim_of(checked.lake))
         return f"round {current.id} passes the base check: the lake is ahead of the records", world.with_round(current, adopting)
-    return read_log(world, current, based)
+    return read_log(size, world, current, based)
 
 
-def read_log(world: World, before: Round, current: Round) -> Step:
+def read_log(size: Size, world: World, before: Round, current: Round) -> Step:
     """`steps_to_write.log_read`: nothing to do, or where the round begins."""
     marker = None if current.base is None else current.base.marker
     begin = world.log_start if marker is None else marker.tiered
     if refusal := refused_by_log(begin, (world.log_start, world.log_end)):
-        return f"round {current.id} is refused by its log: {refusal}", fail(world, before, refusal)
+        return f"round {current.id} is refused by its log: {refusal}", fail(size, world, before, refusal)
     if begin >= world.log_end:
-        ended = end(world, before)
-        if world.record.running == current.id and current.base is not None and current.base.head is not None:
-            # The coordinator looks itself before it records the head (`Commits.look_at_heads`).
-            checked = base_check(world.lake, world.known(), frozenset(Rule))
-            if isinstance(checked, Checked) and checked.lake is not None and not checked.ahead:
-                ended = ended._replace(record=ended.record._replace(passed_head=checked.lake.head))
-        return f"round {current.id} has nothing to tier and ends", ended
+        passed = current.base is not None and current.base.head is not None
+        return f"round {current.id} has nothing to tier and ends", end(size, world, before, passed=passed)
     planned = current._replace(phase="based", begin=begin)
     return f"round {current.id} plans the offsets [{begin}, {world.log_end})", world.with_round(before, planned)
 
@@ -136,16 +142,17 @@ def write(size: Size, world: World, current: Round, stopped: int | None = None) 
     checked = same_base(current.base, lake, current.known, size.rules)
     made_sure = world._replace(lake=lake, next_uuid=world.next_uuid + (world.lake is None))
     if isinstance(checked, str):
-        return f"round {current.id} meets another base before it writes: {checked}", fail(made_sure, current, checked)
-    if not owns(made_sure.record, current):
-        return f"round {current.id} is fenced before it writes", end(made_sure, current)
+        return f"round {current.id} meets another base before it writes: {checked}", fail(size, made_sure, current, checked)
+    if not messages.owns(made_sure.record, current.ref):
+        return f"round {current.id} is fenced before it writes", end(size, made_sure, current)
     splits: tuple[Split, ...] = tuple((offset, offset + 1) for offset in range(current.begin, world.log_end) if offset != stopped)
     kept, reached = committed_splits(splits, current.begin, size.rules)
     written = current._replace(phase="written", base=checked.lake, splits=kept)
     record = made_sure.record._replace(uuid=lake.uuid)
     after = made_sure._replace(files=made_sure.files | {file_of(current.id)}, record=record)
     if not kept:
-        return f"round {current.id} is stopped before its first split ends, and commits nothing", fail(after, current, "", deletes=True)
+        step = f"round {current.id} is stopped before its first split ends, and commits nothing"
+        return step, fail(size, after, current, "", deletes=True)
     base = None if lake.marker is None else lake.marker.round_id
     start = current.begin if lake.marker is None else lake.marker.start
     mark = Mark(current.id, current.known.table_id, lake.uuid, current.epoch, base, start, reached)
@@ -155,21 +162,18 @@ def write(size: Size, world: World, current: Round, stopped: int | None = None) 
     )
 
 
-def owns(record: Record, current: Round) -> bool:
-    """`round_lifecycle.is_current`."""
-    return (record.running, record.epoch, record.table_id) == (current.id, current.epoch, current.known.table_id)
+def grant_request_of(current: Round) -> Message:
+    """The request for the grant of what the round wrote."""
+    assert current.base is not None
+    return Message("request for the grant", current.ref, Grant(current.id, current.base.tag, current.base.uuid))
 
 
 def begin_commit(size: Size, world: World, current: Round) -> Step:
-    """`Commits.begin_lake_commit` and `round_lifecycle.grant`: the fence."""
-    assert current.base is not None
-    record = world.record
-    if size.has(Rule.FENCE) and not owns(record, current):
-        return f"round {current.id} is fenced, and deletes its file", fail(world, current, "", deletes=True)
-    grant = Grant(current.id, current.base.tag, current.base.uuid)
-    if current.known.table_id == record.table_id and grant not in record.ledger:
-        record = record._replace(ledger=(*record.ledger, grant), granted=record.granted or record.running == current.id)
-    return f"round {current.id} is granted its commit", world._replace(record=record).with_round(current, current._replace(phase="granted"))
+    """A request for the grant arrives and is answered."""
+    granted = messages.grant(size, world, grant_request_of(current))
+    if granted is None:
+        return f"round {current.id} is fenced, and deletes its file", fail(size, world, current, "", deletes=True)
+    return f"round {current.id} is granted its commit", granted.with_round(current, current._replace(phase="granted"))
 
 
 def send(size: Size, world: World, current: Round) -> Step:
@@ -177,7 +181,7 @@ def send(size: Size, world: World, current: Round) -> Step:
     assert current.base is not None
     assert current.mark is not None
     if size.last_gate and refused_at_last_gate(current.splits, current.base, current.mark):
-        return f"round {current.id} is refused at the last gate", fail(world, current, "", deletes=not current.sent)
+        return f"round {current.id} is refused at the last gate", fail(size, world, current, "", deletes=not current.sent)
     request = Request("round", current.base.uuid, current.base.head, current.base.tag, current.splits, current.mark)
     requests = world.requests if request in world.requests else (*world.requests, request)
     sent = current._replace(phase="sent", sent=current.sent + 1)
@@ -217,60 +221,61 @@ def look(size: Size, world: World, current: Round) -> Step:
     assert base is not None
     assert current.mark is not None
     if not size.has(Rule.UNKNOWN):
-        return _send_again_on_new_base(world, current)
+        return _send_again_on_new_base(size, world, current)
     outcome = resolved(lake, current.id, base)
     who = f"round {current.id} gets an error"
     if outcome is CommitOutcome.OURS:
-        return f"{who}, and finds its commit in the lake", world.with_round(current, current._replace(phase="landed"))
+        return f"{who}, and finds its commit in the lake", world.with_round(current, current._replace(phase="landed", claim=claim_of(lake)))
     given_up = not size.has(Rule.KEEP_FILES)
     if outcome is CommitOutcome.OTHER_ROUND:
-        return f"{who}: another round tiered first", fail(world, current, "", deletes=given_up)
+        return f"{who}: another round tiered first", fail(size, world, current, "", deletes=given_up)
     if current.sent >= COMMIT_ATTEMPTS:
-        return f"{who}, and gives up", fail(world, current, "", deletes=given_up)
+        return f"{who}, and gives up", fail(size, world, current, "", deletes=given_up)
     checked = same_base(base, lake, current.known, size.rules)
     if isinstance(checked, str):
         problem = "" if checked == "Fenced" else checked
-        return f"{who}, and meets another base: {checked}", fail(world, current, problem, deletes=given_up)
+        return f"{who}, and meets another base: {checked}", fail(size, world, current, problem, deletes=given_up)
     again = current._replace(phase="granted", base=checked.lake)
     return f"{who}, and does not find its commit in the lake", world.with_round(current, again)
 
 
-def _send_again_on_new_base(world: World, current: Round) -> Step:
+def _send_again_on_new_base(size: Size, world: World, current: Round) -> Step:
     """Without the rule: the error is believed, and the same files are sent on whatever the lake is by now, as libraries do."""
     if world.lake is None or current.sent >= COMMIT_ATTEMPTS or current.mark is None:
-        return f"round {current.id} gets an error, and gives up", fail(world, current, "")
+        return f"round {current.id} gets an error, and gives up", fail(size, world, current, "")
     base = world.lake.trimmed()
     mark = current.mark._replace(base=None if base.marker is None else base.marker.round_id)
     again = current._replace(phase="granted", base=base, mark=mark)
     return f"round {current.id} gets an error, takes it for a refusal, and builds on the new head", world.with_round(current, again)
 
 
+def claim_of(lake: LakeTable | None) -> Copy | None:
+    """What a tierer that looked at the lake says of it."""
+    return None if lake is None or lake.tag is None or lake.marker is None else Copy(lake.tag, lake.marker.tiered)
+
+
+def ack_of(current: Round) -> Message:
+    """The ack of what the round found in the lake."""
+    return Message("ack", current.ref, claim=current.claim)
+
+
 def ack(size: Size, world: World, current: Round) -> Step:
-    """`Commits.acknowledge` and `lake_acks.record_contents`: the coordinator reads the lake itself, and records what that holds."""
+    """An ack arrives; its answer comes when the cluster was told. After its own commit a round ends well, whatever the answer."""
     who = f"the ack of round {current.id} reaches the coordinator"
-    record = world.record
-    if current.known.table_id != record.table_id:
-        return f"{who}, and its table is gone", end(world, current)
-    if not size.has(Rule.ACKS) and current.mark is not None and current.base is not None:
-        return f"{who}, which believes it", world._replace(telling=Telling(Copy(current.base.head or 0, current.mark.tiered), current.id))
-    checked = base_check(world.lake, world.known(), size.rules)
-    if isinstance(checked, str):
-        return f"{who}, which refuses the lake: {checked}", fail(world, current, checked)
-    lake = checked.lake
-    if lake is None or lake.marker is None or lake.tag is None:
-        return f"{who}, which finds nothing that was committed", end(world, current)
-    copy = Copy(lake.tag, lake.marker.tiered)
-    ledger = tuple(grant._replace(landed=grant.landed or grant.round_id == lake.marker.round_id) for grant in record.ledger)
-    known = record._replace(uuid=lake.uuid, passed_head=lake.head, copy=copy, ledger=ledger)
-    return f"{who}, which records snapshot {copy.snapshot_id}", world._replace(record=known, telling=Telling(copy, current.id))
+    acked = messages.acknowledge(size, world, ack_of(current), current.id)
+    if isinstance(acked, str):
+        ended = end(size, world, current) if current.phase == "landed" else fail(size, world, current, acked)
+        return f"{who}, which refuses it: {acked}", ended
+    assert acked.telling is not None
+    return f"{who}, which records snapshot {acked.telling.copy.snapshot_id}", acked
 
 
-def tell(world: World, telling: Telling) -> Step:
+def tell(size: Size, world: World, telling: Telling) -> Step:
     """`Commits._tell_cluster`, and the answer to the tierer."""
     after, current = world._replace(telling=None), world.round_of(telling.round_id)
     if world.cluster is not None and not goes_on(world.cluster, telling.copy):
         if current is not None:
-            after = fail(after, current, "RecordAheadOfLake") if current.phase == "adopting" else end(after, current)
+            after = fail(size, after, current, "RecordAheadOfLake") if current.phase == "adopting" else end(size, after, current)
         return f"the cluster refuses to be told of snapshot {telling.copy.snapshot_id}: it has more", after
     after = after._replace(cluster=telling.copy)
     lake = after.lake
@@ -279,30 +284,27 @@ def tell(world: World, telling: Telling) -> Step:
         after = after._replace(broken=f"the cluster is told of {telling.copy.tiered} offsets, and the lake's marker says {tiered}")
     if current is not None and current.phase == "adopting":
         checked = current._replace(known=current.known._replace(own=telling.copy, cluster=telling.copy))
-        step, after = read_log(after, current, checked)
+        step, after = read_log(size, after, current, checked)
         return f"the cluster is told of snapshot {telling.copy.snapshot_id}; {step}", after
     if current is not None:
-        after = end(after, current)
+        after = end(size, after, current)
     return f"the cluster is told of snapshot {telling.copy.snapshot_id}", after
 
 
-def end(world: World, current: Round) -> World:
-    """`round_lifecycle.finish`: the round is over, and its report arrives."""
-    return _ended(world, current, "")
+def end(size: Size, world: World, current: Round, *, passed: bool = False) -> World:
+    """The round is over, and its report on its way."""
+    return _reported(size, world, current, Message("report", current.ref, passed=passed))
 
 
-def fail(world: World, current: Round, error: str, *, deletes: bool = False) -> World:
-    """`round_lifecycle.fail`. A permanent error stays until a user acts; `deletes`: the round's own file goes."""
-    after = _ended(world, current, "" if error == "Fenced" else error)
+def fail(size: Size, world: World, current: Round, error: str, *, deletes: bool = False) -> World:
+    """The same with an error. A permanent one stays until a user acts; `deletes`: the round's own file goes."""
+    after = _reported(size, world, current, Message("report", current.ref, error="" if error == "Fenced" else error))
     if not deletes:
         return after
     files = after.files - {file_of(current.id)}
     return after._replace(files=files, broken=after.broken or invariants.files_kept((after.lake, *after.others), files))
 
 
-def _ended(world: World, current: Round, error: str) -> World:
+def _reported(size: Size, world: World, current: Round, report: Message) -> World:
     after = world.with_round(current, None)
-    if not owns(world.record, current):
-        return after
-    record = world.record._replace(running=None, granted=False, error=error, ended=world.record.ended | {current.id})
-    return after._replace(record=record)
+    return after._replace(reports=(*after.reports, report)) if size.has_late_messages else messages.end_round(after, report)

@@ -6,8 +6,11 @@ from typing import Any
 
 from faults.model.exclusive.model import ExclusiveModel
 from faults.model.exclusive.rules import ALL_RULES, Rule
-from faults.model.exclusive.world import Size
+from faults.model.exclusive.world import FAULTS, LATE_MESSAGES, Size
 from faults.model.search import Result
+
+ROLLED_BACK = frozenset(("roll back", "reconcile"))
+"""What users do where the lake goes back behind what a late message says of it."""
 
 SMALLEST_SIZES: dict[Rule, dict[str, Any]] = {
     Rule.FENCE: {"users": 1, "faults": 1},
@@ -19,7 +22,7 @@ SMALLEST_SIZES: dict[Rule, dict[str, Any]] = {
     Rule.KEEP_FILES: {},
     Rule.PREFIX: {"begins_tiered": False, "rows": 2, "last_gate": False},
     Rule.ADOPT: {},
-    Rule.ACKS: {"rounds": 2, "users": 2, "faults": 1},
+    Rule.ACKS: {"users": 2, "user_actions": ROLLED_BACK, "fault_actions": LATE_MESSAGES},
     Rule.SWEEP_TAG: {},
     Rule.SWEEP_UUID: {"rounds": 2, "users": 3, "faults": 1},
 }
@@ -29,10 +32,15 @@ CAUGHT_AT_THE_LAST_GATE = (Rule.PREFIX,)
 WHOLE_SIZES: dict[str, Size] = {
     "tiered before": Size(rounds=2, users=1, faults=2),
     "nothing tiered yet": Size(rounds=2, users=1, faults=1, begins_tiered=False, rows=2),
+    "late messages": Size(rounds=2, users=2, faults=2, user_actions=ROLLED_BACK, fault_actions=LATE_MESSAGES | {"crash", "time-out"}),
 }
 """Searched completely, in seconds."""
 
 LARGE_SIZES: dict[str, Size] = {
+    "late messages, all actions": Size(rounds=2, users=1, faults=2, fault_actions=FAULTS | LATE_MESSAGES),
+    "late messages, nothing tiered yet": Size(
+        rounds=2, users=1, faults=2, fault_actions=FAULTS | LATE_MESSAGES, begins_tiered=False, rows=2
+    ),
     "tiered before, three rounds": Size(rounds=3, users=3, faults=3),
     "nothing tiered yet, three rounds": Size(rounds=3, users=3, faults=3, begins_tiered=False, rows=2),
 }

@@ -8,9 +8,8 @@ from functools import cache
 
 from faults.model.exclusive import invariants
 from faults.model.exclusive.lake_states import WHEN, Copy, LakeTable, Mark, Snapshot, base_check, reconciled
-from faults.model.exclusive.rounds import Step
 from faults.model.exclusive.rules import Rule
-from faults.model.exclusive.world import Grant, Record, Request, Size, Sweep, World
+from faults.model.exclusive.world import Grant, Record, Request, Size, Step, Sweep, World
 
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
@@ -43,7 +42,7 @@ def faults(size: Size, world: World) -> Iterator[Step]:
     if "crash" in size.fault_actions:
         for current in world.rounds:
             yield f"the tierer of round {current.id} dies", world.with_round(current, None)
-    if "restart" in size.fault_actions and (world.telling is not None or world.call is not None):
+    if "restart" in size.fault_actions and world.is_locked:
         yield "the coordinator dies and starts again", world._replace(telling=None, call=None)
 
 
@@ -164,7 +163,7 @@ def begin_reconcile(size: Size, world: World, action: str) -> Iterator[Step]:
     Nothing if it is refused: while a granted round is open, or by the rules of the action.
     """
     record = world.record
-    if world.call is not None or world.telling is not None or (record.running is not None and record.granted):
+    if world.is_locked or (record.running is not None and record.granted):
         return
     checked = base_check(world.lake, world.known(), size.rules)
     marker = None if world.lake is None else world.lake.marker

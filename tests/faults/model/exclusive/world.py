@@ -8,13 +8,20 @@ from typing import NamedTuple
 from faults.model.exclusive.lake_states import Copy, Known, LakeTable, Mark, Row, Snapshot, Split, file_of
 from faults.model.exclusive.rules import ALL_RULES, Rule
 
+NOBODY = 0
+"""The round that hears of an answer that nobody waits for, or that is lost: its tierer asks again, if it lives."""
+
+FAULTS = frozenset(("time-out", "crash", "restart", "lost answer", "lost request", "repeat", "stop early"))
+LATE_MESSAGES = frozenset(("late message", "given up"))
+"""Copies of a tierer's messages to the coordinator that arrive later, and calls that a tierer gives up."""
+
 
 @dataclass(frozen=True)
 class Size:
     """How much may happen. A world of a given size is finite; a search to its end is complete.
 
     `users` and `faults` bound how often users act and something fails; the rest of what may go wrong, such as a request that
-    arrives late or never, is free. `user_actions`: which of them there are.
+    arrives late or never, is free. `user_actions`: which of them there are. A late copy of a tierer's message costs a fault.
     """
 
     rounds: int = 2
@@ -22,7 +29,7 @@ class Size:
     faults: int = 1
     rows: int = 1
     user_actions: frozenset[str] = frozenset(("compact", "expire", "roll back", "rename", "drop", "recreate", "cut", "sweep", "reconcile"))
-    fault_actions: frozenset[str] = frozenset(("time-out", "crash", "restart", "lost answer", "lost request", "repeat", "stop early"))
+    fault_actions: frozenset[str] = FAULTS
     begins_tiered: bool = True
     """Whether two rounds were there before: the lake holds a row of each, and `rows` more are in the log."""
     last_gate: bool = True
@@ -32,6 +39,11 @@ class Size:
     def has(self, rule: Rule) -> bool:
         """Whether the rule holds."""
         return rule in self.rules
+
+    @property
+    def has_late_messages(self) -> bool:
+        """Whether messages to the coordinator may be late; if not, a report arrives in the step that ends its round."""
+        return "late message" in self.fault_actions
 
 
 class Grant(NamedTuple):
@@ -58,8 +70,38 @@ class Record(NamedTuple):
     error: str = ""
 
 
+class Ref(NamedTuple):
+    """Names a round, with what fences it (`round_lifecycle.RoundRef`)."""
+
+    round_id: int
+    epoch: int
+    table_id: int
+
+
+class Message(NamedTuple):
+    """What a tierer tells or asks the coordinator about a round. `kind` is `request for the grant`, `ack` or `report`.
+
+    `grant` is what a request asks for, `claim` what an ack says of the lake; `error` and `passed` are a report's: how the round failed, and
+    whether it names the head that its base check passed.
+    """
+
+    kind: str
+    ref: Ref
+    grant: Grant | None = None
+    claim: Copy | None = None
+    error: str = ""
+    passed: bool = False
+
+    def __str__(self) -> str:
+        """As steps name it."""
+        return f"the {self.kind} of round {self.ref.round_id}"
+
+
 class Round(NamedTuple):
-    """A round in its tierer's process. `begin` is the offset at which its rows begin; `splits` are those that were written."""
+    """A round in its tierer's process. `begin` is the offset at which its rows begin; `splits` are those that were written.
+
+    `claim` is what the lake held when the round last looked.
+    """
 
     id: int
     known: Known
@@ -70,6 +112,12 @@ class Round(NamedTuple):
     splits: tuple[Split, ...] = ()
     mark: Mark | None = None
     sent: int = 0
+    claim: Copy | None = None
+
+    @property
+    def ref(self) -> Ref:
+        """How the round's messages name it."""
+        return Ref(self.id, self.epoch, self.known.table_id)
 
 
 class Request(NamedTuple):
@@ -98,7 +146,10 @@ class Sweep(NamedTuple):
 
 
 class World(NamedTuple):
-    """See the module. `removed` are the rows that a user took out of the lake, and whose absence is no loss."""
+    """See the module. `removed` are the rows that a user took out of the lake, and whose absence is no loss.
+
+    `reports` wait at their tierers until they are answered; `late` are copies of messages on their way that nobody waits for.
+    """
 
     table_id: int
     log_start: int
@@ -113,6 +164,8 @@ class World(NamedTuple):
     others: tuple[LakeTable, ...] = ()
     rounds: tuple[Round, ...] = ()
     requests: tuple[Request, ...] = ()
+    reports: tuple[Message, ...] = ()
+    late: tuple[Message, ...] = ()
     telling: Telling | None = None
     sweep: Sweep | None = None
     call: tuple[str, int] | None = None
@@ -127,6 +180,19 @@ class World(NamedTuple):
         rounds = [current for current in self.rounds if current is not before]
         return self._replace(rounds=tuple(sorted([*rounds, *([] if after is None else [after])], key=lambda current: current.id)))
 
+    def with_late_copy(self, message: Message) -> World:
+        """Copies are kept in order: which was sent first makes no difference."""
+        return self._replace(late=tuple(sorted((*self.late, message), key=lambda copy: (copy.ref, copy.kind))))
+
+    def without_report(self, message: Message) -> World:
+        """After the report was answered, or its tierer died."""
+        return self._replace(reports=tuple(report for report in self.reports if report is not message))
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether something holds the table's lock, which acks and reconciliations take (`Commits.table_lock`)."""
+        return self.telling is not None or self.call is not None
+
     def known(self) -> Known:
         """What the coordinator knows of the lake, and hands out with an assignment."""
         record = self.record
@@ -135,6 +201,10 @@ class World(NamedTuple):
     def round_of(self, round_id: int) -> Round | None:
         """The live round of this id."""
         return next((current for current in self.rounds if current.id == round_id), None)
+
+
+Step = tuple[str, World]
+"""What happens, and the world after it."""
 
 
 def initial(size: Size) -> World:
