@@ -131,7 +131,7 @@ def check_base(view: LakeView | None, known: KnownLake) -> Base:
     if view.foreign is not None and known.shared is not None:
         return _shared_base(view, view.tiered, marker, view.foreign, known.shared)
     for record in known.recorded:
-        _check_not_ahead(view, view.tiered, marker, record, known.living)
+        _check_not_ahead(view, view.tiered, marker, record, known.living, _newer_foreign(view, view.tiered))
     check_history(view, view.tiered, known.passed_head)
     ahead = not known.recorded or any(_is_behind(record, view.tiered, marker) for record in known.recorded)
     return Base(view, marker, ahead)
@@ -143,7 +143,7 @@ def _shared_base(view: LakeView, newest: int, marker: Marker, walk: ForeignWalk,
     if walk.problem is not None:
         raise walk.problem
     if own is not None and records.own_round != marker.round_id and not _is_still_there(view, own, records.own_round):
-        _check_not_ahead(view, newest, marker, own, None)
+        _check_not_ahead(view, newest, marker, own, None, foreign=None)
     moved_back = walk.moved_back != records.moved_back
     ahead = own is None or (own.lake_snapshot_id, dict(own.offsets)) != (walk.newest, walk.ends) or moved_back
     return Base(view, marker, ahead or walk.needs_telling)
@@ -333,7 +333,15 @@ def _check_identity(view: LakeView, marker: Marker, known: KnownLake) -> None:
         )
 
 
-def _check_not_ahead(view: LakeView, newest: int, marker: Marker, record: RecordedLakeSnapshot, living: Collection[int] | None) -> None:
+def _check_not_ahead(
+    view: LakeView,
+    newest: int,
+    marker: Marker,
+    record: RecordedLakeSnapshot,
+    living: Collection[int] | None,
+    foreign: LakeSnapshot | None,
+) -> None:
+    """Whether a record says more than the newest marker. `foreign`: the snapshot of another service that may have told it, unexpectedly."""
     tiered = tiered_offsets(marker)
     partitions = {bucket.partition_id for bucket in marker.buckets}
     for bucket in sorted(record.offsets, key=BucketKey.sort_key):
@@ -342,8 +350,8 @@ def _check_not_ahead(view: LakeView, newest: int, marker: Marker, record: Record
         gone = living is None or bucket.partition_id not in living
         vanished = bucket.partition_id is not None and bucket.partition_id not in partitions and gone
         if offset > tiered.get(bucket, 0) and not vanished:
-            if (foreign := _newer_foreign(view, newest)) is not None:
-                raise foreign_tiering(view, foreign)  # it told the cluster
+            if foreign is not None:
+                raise foreign_tiering(view, foreign)
             raise _ahead(view, marker, record, f"bucket {bucket} up to offset {offset}, which the lake has up to {tiered.get(bucket, 0)}")
     recorded = view.snapshots.get(record.lake_snapshot_id)
     if recorded is not None and recorded.sequence_number > view.snapshots[newest].sequence_number:
