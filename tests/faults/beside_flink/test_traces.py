@@ -8,7 +8,7 @@ import pytest
 
 from support.flink.beside_flink import B0, BesideFlink, appended
 from support.flink.flink_committer import FlinkFailed
-from tiering.errors import CannotReconcile
+from tiering.errors import CannotReconcile, ClusterUnavailable
 from tiering.lake.maintenance import LakeSurvey
 from tiering.model.rounds import RecordedLakeSnapshot, RoundState
 from tiering.model.service_mode import ServiceMode
@@ -111,6 +111,40 @@ def test_4_what_landed_is_not_told_out_of_turn() -> None:
     with pytest.raises(FlinkFailed, match="Fluss lacked the snapshot"):
         planned_before.check()
     world.succeed()
+    world.quiet()
+
+
+def test_a_word_to_fluss_that_gets_lost_is_repeated_by_the_next_round() -> None:
+    world = at_fifty()
+    world.cluster.write(0, *appended(50))
+    world.cluster.before_rewind = gets_lost
+    world.tier()
+    world.cluster.before_rewind = lambda: None
+    assert world.fluss_record != RecordedLakeSnapshot(world.newest, {B0: 100})
+    world.succeed()
+    world.assert_whole()
+    world.quiet()
+
+
+def gets_lost() -> None:
+    raise ClusterUnavailable("the request got lost")
+
+
+def test_an_answer_of_fluss_that_gets_lost_changes_nothing() -> None:
+    world = at_fifty()
+    world.cluster.write(0, *appended(50))
+    register = world.cluster.register
+
+    def tells(snapshot_id: int, path: str, keep: int | None = None) -> None:
+        register(snapshot_id, path, keep)
+        raise ClusterUnavailable("the answer got lost")
+
+    world.cluster.register = tells  # type: ignore[method-assign]
+    world.tier()
+    world.cluster.register = register  # type: ignore[method-assign]
+    snapshots = len(world.lake.table.snapshots)
+    assert world.succeed().state is RoundState.EMPTY
+    assert len(world.lake.table.snapshots) == snapshots
     world.quiet()
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from faults.reliability.process_faults import KILLS
 
 from support.repository import ROOT
 from tiering import crash_points
@@ -66,6 +67,11 @@ def test_every_crash_point_is_reached_by_the_product() -> None:
 @pytest.mark.parametrize("name", POINTS)
 def test_a_process_dies_at_the_crash_point(name: str) -> None:
     assert any(POINTS[name] in points for points in deaths().values()), f"no test kills a process at {name}"
+
+
+def test_the_tests_that_the_reliability_page_names_kill_at_every_crash_point() -> None:
+    named = {ROOT / test.partition("::")[0] for fault in KILLS for test in fault.tests}
+    assert {point for file in named for point in deaths()[file]} == set(POINTS.values())
 
 
 @pytest.mark.parametrize("point", sorted(TOUCHING_FLUSS))

@@ -42,7 +42,7 @@ class Healing:
         self._failed_since: dict[str, float] = {}
 
     def heal(self) -> None:
-        """Returns when all that is in a log is in its lake table; fails when that does not come about."""
+        """Returns when all that is in a log is in its lake table, and a sweep went over them; fails when that does not come about."""
         users = self._users
         users.deployment.settle()
         users.note("the end begins")
@@ -57,6 +57,7 @@ class Healing:
                     self._help(users.tables[status.table_name], status)
             time.sleep(LOOK_SECONDS)  # between two looks at a service
         assert {status.table_name for status in users.statuses()} == set(users.tables)
+        users.sweep(None, dry_run=False)
 
     @staticmethod
     def _is_settled(status: TableStatus, begun: datetime) -> bool:

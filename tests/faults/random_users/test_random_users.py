@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from faults.random_users.command_line import unclear
@@ -24,7 +25,7 @@ from faults.random_users.users import Users
 from support.lake_kinds.kinds import ICEBERG, LAKE_KINDS, PAIMON_CLEAN, LakeKind
 from support.repository import ROOT
 from support.running.commands import Ended
-from support.running.processes import wait_for
+from support.running.processes import Process, wait_for
 from tiering.model.tables import TablePath
 
 SEEDS = (1, 2)
@@ -111,6 +112,20 @@ def test_a_process_that_ends_by_itself_is_noticed(users: Users) -> None:
 )
 def test_what_helps_nobody_is_noticed(ended: Ended, fault: str | None) -> None:
     assert unclear(ended) == fault
+
+
+def test_a_keeper_starts_processes_also_where_interrupts_are_ignored(tmp_path: Path) -> None:
+    """As they are in a shell's background job."""
+    started: list[Process] = []
+    keeper = Thread(target=lambda: started.append(Process("pass", log=tmp_path / "log", program=(sys.executable, "-c"))))
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        keeper.start()
+        keeper.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    [process] = started
+    assert process.wait_ended() == 0
 
 
 def table(has_primary_key: bool = False, partitioned: bool = False, kind: LakeKind = PAIMON_CLEAN) -> Table:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from faults.beside_flink.faults import FAULTS as FLINK_FAULTS
 from faults.reliability.process_faults import FAULTS as PROCESS_FAULTS
-from faults.reliability.soak import counts_of
+from faults.reliability.process_faults import KILLS
+from faults.reliability.soak import ENOUGH, counts_of
 from faults.simulated.faults import FAULTS as SIMULATED_FAULTS
 
 from support.repository import ROOT
@@ -20,7 +23,7 @@ from support.worlds.faults import Fault
 from support.worlds.story_faults import FAULTS as STORY_FAULTS
 
 PAGE = ROOT / "docs" / "reliability.md"
-_ROW = re.compile(r"^\| `(?P<fault>[a-z0-9-]+)` \| (?P<where>\w+) \| (?P<count>[0-9,]+) \|", re.MULTILINE)
+_ROW = re.compile(r"^\| `(?P<fault>[a-z0-9-]+)` \| (?P<where>[\w, ]+) \| (?P<count>[0-9,]+) \|", re.MULTILINE)
 
 PROMISES = (
     (
@@ -37,8 +40,11 @@ PROMISES = (
     ),
     ("It holds on real files of Iceberg and Paimon, with a file system that fails.", "tests/faults/simulated/test_fuzzed_stories.py"),
     ("It holds where another tiering service works on the same tables.", "tests/faults/beside_flink/test_random_stories.py"),
-    ("A process that is killed at any named point leaves nothing that stops the next.", "tests/faults/test_crashes.py"),
-    ("A coordinator that dies while it takes over leaves it to the next.", "tests/faults/processes/test_killed_take_overs.py"),
+    (
+        "A process that is killed at any named point leaves nothing that stops the next.",
+        "tests/faults/processes/test_every_crash_point.py",
+        *dict.fromkeys(test.partition("::")[0] for fault in KILLS for test in fault.tests),
+    ),
     ("The state store's database may be gone under load; what goes on is what was there.", "tests/faults/database/test_database_outage.py"),
     ("A state store that is lost, or set back, takes history along and no row.", "tests/faults/processes/test_lost_state.py"),
     ("Nothing that a snapshot names, or a commit may still name, is deleted.", "tests/faults/simulated/test_simulated_rounds.py"),
@@ -49,7 +55,7 @@ PROMISES = (
     ("A table that waits for a person says so, and what its hint says ends that.", "tests/faults/simulated/test_fuzzed_stories.py"),
     ("A CALL that is repeated with its key has one effect.", "tests/sys_tables/procedures/test_changes_once.py"),
 )
-"""What is promised, and the test that holds it."""
+"""What is promised, and the tests that hold it."""
 
 NOT_PROMISED = (
     "Rows that nobody has any more: what retention removed before it was tiered, or a cluster lost. The table says how many records that "
@@ -62,8 +68,27 @@ NOT_PROMISED = (
 
 def faults() -> list[Fault]:
     """Those of all harnesses, each name once."""
-    by_name = {fault.name: fault for fault in (*SIMULATED_FAULTS, *STORY_FAULTS)}
-    return sorted(by_name.values(), key=lambda fault: (fault.where, fault.name))
+    by_name: dict[str, list[Fault]] = {}
+    for fault in (*SIMULATED_FAULTS, *STORY_FAULTS, *FLINK_FAULTS):
+        by_name.setdefault(fault.name, []).append(fault)
+    return sorted(map(merged, by_name.values()), key=lambda fault: (fault.where, fault.name))
+
+
+def merged(alike: Sequence[Fault]) -> Fault:
+    """What several harnesses say of the fault that each of them injects under the same name."""
+    first, *others = alike
+    return replace(
+        first,
+        description=_joined(" ", (fault.description for fault in alike)),
+        where=_joined(", ", (fault.where for fault in alike)),
+        handled_by=_joined("; ", (fault.handled_by for fault in alike)),
+        also_held_by=(*first.also_held_by, *(test for fault in others for test in fault.tests)),
+    )
+
+
+def kinds(of: Iterable[Fault]) -> list[Fault]:
+    """Those that are no variants of others."""
+    return [fault for fault in of if fault.variant_of is None]
 
 
 def counts_on(page: str) -> dict[str, int]:
@@ -73,17 +98,8 @@ def counts_on(page: str) -> dict[str, int]:
 
 def render(counts: Mapping[str, int]) -> str:
     """The page."""
-    promises = "\n".join(f"| {promise} | `{test}` |" for promise, test in PROMISES)
+    promises = "\n".join(f"| {promise} | {_tests(tests)} |" for promise, *tests in PROMISES)
     limits = "\n".join(f"- {limit}" for limit in NOT_PROMISED)
-    rows = "\n".join(
-        f"| `{fault.name}` | {fault.where} | {counts.get(fault.name, 0):,} | {fault.description} | {_cell(fault.handled_by)} | "
-        f"`{_cell(fault.held_by)}` |"
-        for fault in faults()
-    )
-    of_processes = "\n".join(
-        f"| `{fault.name}` | {fault.where} | {fault.description} | {_cell(fault.handled_by)} | `{_cell(fault.held_by)}` |"
-        for fault in PROCESS_FAULTS
-    )
     return f"""# Reliability
 
 <!-- Written by `python -m faults.reliability`; do not edit. -->
@@ -102,24 +118,64 @@ What Lakeward promises when something goes wrong, which test holds each promise,
 
 ## Faults
 
-{len(faults())} faults are injected by name. `make soak SEEDS=10000` injects all of them and prints what it found; `injected` is how often
-each struck in the last soak whose counts were kept. A seed tells a story again exactly:
-`python -m faults.simulated --first SEED --seeds 1`. The last column names the test that fails when what handles the fault is taken out.
-
-| fault | injected by | injected | what happens | what handles it | held by |
-|---|---|---|---|---|---|
-{rows}
+{_injected(counts)}
 
 ## Faults of processes and services
 
-{len(PROCESS_FAULTS)} more faults strike real processes and services: kills, stops, cut networks, a PostgreSQL that is away, a catalog
-and an S3 server that answer wrong, files of certificates, tokens and policies that are damaged. Each is injected by a test, by hand: in
-every run of the tests, or, where that takes long, in each soak. No count stands here.
+{_of_processes()}
+"""
+
+
+def _injected(counts: Mapping[str, int]) -> str:
+    rows = "\n".join(
+        f"| `{fault.name}` | {fault.where} | {counts.get(fault.name, 0):,} | {_description(fault)} | {_cell(fault.handled_by)} | "
+        f"{_tests(fault.tests)} |"
+        for fault in faults()
+    )
+    return f"""{len(faults())} faults are injected by name, {len(kinds(faults()))} of them different kinds; the others are variants in
+size or place.
+`make soak SEEDS=10000` injects all of them, fails if one of them strikes less than {ENOUGH} times, and prints what it found; `injected`
+is how often each struck in the last soak whose counts were kept. A seed tells its story again exactly, with `PYTHONPATH=.:tests`:
+
+- of the simulator: `python -m faults.simulated --first SEED --seeds 1`
+- of the simulator on files: `python -m faults.simulated.real_lakes --lake KIND --first SEED --seeds 1`
+- of the stories: `python -m faults.stories --kind KIND --first SEED --seeds 1 --log`
+- of the stories beside Flink: `python -m faults.beside_flink --first SEED --seeds 1`
+
+KIND is the kind of lake that is printed with a seed that failed. The last column names the tests that fail when what handles the fault is
+taken out.
+
+| fault | injected by | injected | what happens | what handles it | held by |
+|---|---|---|---|---|---|
+{rows}"""
+
+
+def _of_processes() -> str:
+    rows = "\n".join(
+        f"| `{fault.name}` | {fault.where} | {_description(fault)} | {_cell(fault.handled_by)} | {_tests(fault.tests)} |"
+        for fault in PROCESS_FAULTS
+    )
+    return f"""{len(PROCESS_FAULTS)} more faults strike real processes and services, {len(kinds(PROCESS_FAULTS))} of them of kinds that are
+not above: kills, stops, cut networks, a PostgreSQL that is away, a catalog and an S3 server that answer wrong, files of certificates,
+tokens and policies that are damaged. Each is injected by a test, by hand: in every run of the tests, or, where that takes long, in each
+soak. No count stands here.
 
 | fault | part | what happens | what handles it | held by |
 |---|---|---|---|---|
-{of_processes}
-"""
+{rows}"""
+
+
+def _description(fault: Fault) -> str:
+    return fault.description if fault.variant_of is None else f"{fault.description} A variant of `{fault.variant_of}`."
+
+
+def _tests(tests: Iterable[str]) -> str:
+    return ", ".join(f"`{_cell(test)}`" for test in tests)
+
+
+def _joined(separator: str, texts: Iterable[str]) -> str:
+    """Each text once."""
+    return separator.join(dict.fromkeys(texts))
 
 
 def _cell(text: str) -> str:

@@ -11,9 +11,11 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from faults.beside_flink.faults import FAULTS as FLINK_FAULTS
 from faults.simulated.faults import FAULTS as SIMULATED_FAULTS
 
 from support.dealt_out import folders_in_memory
@@ -41,7 +43,7 @@ class Harness:
 
 
 ENOUGH = 100
-"""Times that a soak of ALL_SEEDS injects each fault of simulator and stories."""
+"""Times that a soak of ALL_SEEDS injects each fault of simulator and stories, those beside Flink too."""
 
 HARNESSES = (
     Harness("simulator", "faults.simulated", seeds=ALL_SEEDS),
@@ -53,11 +55,12 @@ HARNESSES = (
     Harness("stories on clean Iceberg tables", "faults.stories", ("--kind", "iceberg-clean"), 100),
     Harness("stories on Paimon", "faults.stories", ("--kind", "paimon-system-columns"), 115),
     Harness("stories on clean Paimon tables", "faults.stories", ("--kind", "paimon-clean"), 115),
+    Harness("beside Flink", "faults.beside_flink", seeds=2_000),
     Harness("drawn rounds of lake tables", "faults.reliability.deep_tests", ("--of", "lake tables"), 150, "--examples"),
     Harness("drawn values", "faults.reliability.deep_tests", ("--of", "values"), 1_000, "--examples"),
     Harness("all that CI takes in turn", "faults.reliability.deep_tests", ("--of", "marked"), 20, "--examples"),
     Harness("S3 that answers 503 for a minute", "faults.object_store.long_outage", ("--seconds", "60")),
-    Harness("model", "faults.model", ("--minutes", "2")),
+    Harness("model", "faults.model", ("--minutes", "6")),
     Harness("random users", "faults.random_users", ("--minutes", "3")),
     Harness("real processes", "faults.processes", ("--faults", "6"), 10),
     Harness("the database gone for a minute", "faults.database", ("--away-seconds", "60")),
@@ -69,8 +72,14 @@ def counts_of(output: str) -> dict[str, int]:
     return {line["fault"]: int(line["count"]) for line in TABLE_LINE.finditer(output)}
 
 
+def seldom(counts: Mapping[str, int]) -> dict[str, int]:
+    """The faults with counts that were injected less than ENOUGH times, with how often they were."""
+    every = {fault.name: counts.get(fault.name, 0) for fault in (*SIMULATED_FAULTS, *STORY_FAULTS, *FLINK_FAULTS)}
+    return {name: count for name, count in every.items() if count < ENOUGH}
+
+
 def main() -> int:
-    """Returns the exit status: 1 if any of them failed."""
+    """Returns the exit status: 1 if any of them failed, or all of ALL_SEEDS injected a fault too seldom."""
     parser = argparse.ArgumentParser(prog="python -m faults.reliability.soak")
     parser.add_argument("--seeds", type=int, default=ALL_SEEDS)
     parser.add_argument("--only", choices=sorted({harness.module for harness in HARNESSES}))
@@ -93,10 +102,10 @@ def main() -> int:
     if options.counts is not None:
         options.counts.write_text("".join(f"{count:>9}  {fault} .\n" for fault, count in sorted(counts.items())))
     print("\n".join(lines))
-    seldom = {fault.name: counts.get(fault.name, 0) for fault in (*SIMULATED_FAULTS, *STORY_FAULTS) if counts.get(fault.name, 0) < ENOUGH}
-    if options.seeds >= ALL_SEEDS and options.only is None and seldom:
-        print(f"injected less than {ENOUGH} times: {seldom}")
-    return 1 if failed else 0
+    too_seldom = seldom(counts) if options.seeds >= ALL_SEEDS and options.only is None else {}
+    if too_seldom:
+        print(f"FAILED: injected less than {ENOUGH} times: {too_seldom}")
+    return 1 if failed or too_seldom else 0
 
 
 if __name__ == "__main__":

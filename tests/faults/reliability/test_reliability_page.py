@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from faults.reliability.page import NOT_PROMISED, PAGE, PROMISES, counts_on, faults, render
+from faults.reliability.page import NOT_PROMISED, PAGE, PROMISES, counts_on, faults, kinds, render
 from faults.reliability.process_faults import FAULTS as PROCESS_FAULTS
 
 from support.repository import ROOT
 
-FEWEST_FAULTS = 60
+FEWEST_KINDS = 60
+"""Of faults that a soak injects; a variant in size or place is not another fault."""
 
 
 def test_the_page_is_that_of_the_lists() -> None:
@@ -17,7 +18,7 @@ def test_the_page_is_that_of_the_lists() -> None:
 
 
 def test_the_tests_that_hold_promises_and_faults_are_there() -> None:
-    named = {test for _, test in PROMISES} | {fault.held_by for fault in (*faults(), *PROCESS_FAULTS)}
+    named = {test for _, *tests in PROMISES for test in tests} | {test for fault in (*faults(), *PROCESS_FAULTS) for test in fault.tests}
     missing = []
     for test in named:
         path, _, function = test.partition("::")
@@ -27,12 +28,26 @@ def test_the_tests_that_hold_promises_and_faults_are_there() -> None:
     assert missing == []
 
 
-def test_there_are_enough_faults_each_with_a_name_of_its_own() -> None:
-    assert len(faults()) >= FEWEST_FAULTS
+def test_there_are_enough_different_faults() -> None:
+    assert len(kinds(faults())) >= FEWEST_KINDS
+
+
+def test_a_variant_is_one_of_a_fault_that_is_none() -> None:
+    of_its_own_kind = {fault.name for fault in kinds((*faults(), *PROCESS_FAULTS))}
+    variants = [fault for fault in (*faults(), *PROCESS_FAULTS) if fault.variant_of is not None]
+    assert [fault.name for fault in variants if fault.variant_of not in of_its_own_kind] == []
+
+
+def test_a_fault_of_both_harnesses_says_what_each_of_them_has() -> None:
+    [row] = [fault for fault in faults() if fault.name == "clock-back"]
+    assert row.where == "simulator, stories"
+    assert row.description == "The wall clock is set back."
+    assert row.handled_by == "Timebase: deadlines are steady times; deadlines on the monotonic clock"
+    assert [test.partition("/test_weakened_")[0] for test in row.tests] == ["tests/faults/simulated", "tests/faults/stories"]
 
 
 def test_faults_of_processes_have_names_of_their_own_and_a_test_each() -> None:
     names = [fault.name for fault in (*faults(), *PROCESS_FAULTS)]
     assert len(set(names)) == len(names)
-    assert [fault.name for fault in PROCESS_FAULTS if "::test_" not in fault.held_by] == []
+    assert [test for fault in PROCESS_FAULTS for test in fault.tests if "::test_" not in test] == []
     assert set(counts_on(PAGE.read_text())) == {fault.name for fault in faults()}

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from faults.printed_traces import printed_trace
 from faults.simulated.faults import FAULTS, run_seed
 
-TESTS = Path(__file__).parents[2]
 SEEDS = range(1_000, 1_200)
 """Others than those of the other tests."""
 
@@ -30,7 +26,10 @@ def test_each_fault_has_a_name_of_its_own() -> None:
 
 def test_a_seed_reproduces_a_run_exactly() -> None:
     """Also in another process, whose sets have another order."""
-    traces = {seed: {trace_of(seed, hash_seed) for hash_seed in ("1", "2")} for seed in ("7", "8")}
+    traces = {
+        seed: {printed_trace("faults.simulated", "--seeds", "1", "--first", seed, hash_seed=hash_seed) for hash_seed in (1, 2)}
+        for seed in ("7", "8")
+    }
     assert [len(traces[seed]) for seed in traces] == [1, 1]
     assert traces["7"] != traces["8"]
 
@@ -44,10 +43,3 @@ def test_nothing_runs_beside_a_story_of_one_table(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(threading.Thread, "start", refuse)
     for seed in range(6, 16, 2):
         run_seed(seed)
-
-
-def trace_of(seed: str, hash_seed: str) -> str:
-    environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}"}
-    command = [sys.executable, "-m", "faults.simulated", "--seeds", "1", "--first", seed]
-    lines = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=120).stdout.splitlines()
-    return next(line for line in lines if line.startswith("trace "))

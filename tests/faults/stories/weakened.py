@@ -43,6 +43,17 @@ class WithoutPart:
         return (yield)
 
 
+def check_that_it_fails_without(weaken: Weaken, test: str, folder: Path, fails_with: type[BaseException], variant: str = "") -> None:
+    """Raises AssertionError unless each of the test's cases fails in its body, as `fails_with` or for an error that does not come."""
+    ended = run_without(weaken, test + variant, folder)
+    assert ended.tests
+    assert all(name.startswith(test) for name in ended.tests)
+    assert ended.in_fixtures == []
+    assert len(ended.errors) == len(ended.tests)
+    unexpected = [error for error in ended.errors if not isinstance(error, (fails_with, pytest.fail.Exception))]
+    assert unexpected == [], unexpected
+
+
 def run_without(weaken: Weaken, test: str, folder: Path) -> WithoutPart:
     """`test` is the id of a test, or of one with its parameters."""
     plugin = WithoutPart(weaken)

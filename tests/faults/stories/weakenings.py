@@ -23,6 +23,7 @@ from faults.simulated.weakenings import (
     stores_nothing,
 )
 
+from support.worlds.stories.faulty_rounds import LibraryPanic
 from tiering.errors import DataCorrupt, HistoryExpired, InvalidData, KvSnapshotGone, LakeUnavailable, LakewardError, RoundFailed
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.commit.staging import AssertRefSnapshotId, SnapshotStager
@@ -45,7 +46,7 @@ class Weakening:
     variant: str = ""
     """Which of the parameters of that test; none = all of them fail."""
     fails_with: type[BaseException] = AssertionError
-    """How that test ends, unless an expected error is not raised."""
+    """How the story or that test ends: what the broken promise raises, unless an expected error is not raised."""
 
 
 def without(*targets: str, by: Any = nothing) -> Weaken:
@@ -84,11 +85,6 @@ def of_panics(patch: pytest.MonkeyPatch) -> None:
 # commits
 
 
-def resolves_nothing(view: LakeView | None, round_id: str, base: Base) -> ResolvedCommit:
-    """As if an error were an outcome: nobody looks whether the request landed."""
-    raise RuntimeError("an error means that nothing landed")
-
-
 def finds_nothing(view: LakeView | None, round_id: str, base: Base) -> ResolvedCommit:
     """Does not look for its own round id."""
     return ResolvedCommit(CommitOutcome.NOT_FOUND)
@@ -104,6 +100,14 @@ COMMITTERS = ("tiering.lake.iceberg.commit.committer.", "tiering.lake.paimon.com
 FILES_STAY = without(COMMITTERS[0] + "IcebergCommitter._check_present", COMMITTERS[1] + "PaimonCommitter._check_files")
 ERRORS_ARE_REFUSALS = without(*(committer + "CommitOutcomeUnknown" for committer in COMMITTERS), by=RoundFailed)
 """After an error of its request a committer says that nothing was committed."""
+
+
+def deletes_what_an_error_left(patch: pytest.MonkeyPatch) -> None:
+    """Then it deletes the files of its round, also where a request was sent."""
+    ERRORS_ARE_REFUSALS(patch)
+    patch.setattr("tiering.lake.writing.sent_rounds.SentRounds.has", lambda *_: False)
+
+
 STEPS = "tiering.round.steps.steps_to_commit."
 
 # bases
@@ -160,9 +164,9 @@ WEAKENINGS = (
     Weakening("lake-out-of-space", of_errors_of_libraries, fails_with=OSError),
     Weakening("disk-full", of_errors_of_the_system, variant="[iceberg-clean]"),
     Weakening("catalog-unavailable", without(STEPS + "COMMIT_ATTEMPTS", by=1)),
-    Weakening("catalog-unavailable-after-commit", without(STEPS + "resolve_commit", by=resolves_nothing), times=5),
+    Weakening("catalog-unavailable-after-commit", deletes_what_an_error_left, times=1, fails_with=FileNotFoundError),
     Weakening("catalog-hangs", without("tiering.lake.paimon.commit.publishing._check_head")),
-    Weakening("panic-in-task", of_panics, times=1),
+    Weakening("panic-in-task", of_panics, times=1, fails_with=LibraryPanic),
     Weakening("panic-in-commit", ERRORS_ARE_REFUSALS, fails_with=RoundFailed),
     Weakening("tierer-asleep-in-round", without("tiering.coordinator.decisions.round_lifecycle.is_current", by=runs_whatever_it_is)),
     Weakening("coordinator-restarted-in-round", without("tiering.coordinator.memory.table_records.TableRecords._apply", by=stores_nothing)),
@@ -173,7 +177,7 @@ WEAKENINGS = (
     Weakening("foreign-delete-in-round", without(STEPS + "check_same_base", by=same_base), variant="[iceberg-clean-CommitLake]"),
     Weakening("foreign-compaction-in-round", without(STEPS + "check_same_base", by=same_base)),
     Weakening("files-rewritten-under-deletes", without(COMMITTERS[0] + "replaced_partitions", by=lambda *_: frozenset())),
-    Weakening("orphans-cleaned-up-in-round", FILES_STAY, times=5),
+    Weakening("orphans-cleaned-up-in-round", FILES_STAY, times=5, fails_with=FileNotFoundError),
     Weakening("lake-table-dropped", without(BASE_CHECK + "_check_absent")),
     Weakening("lake-table-renamed", without(BASE_CHECK + "_check_absent")),
     Weakening("lake-table-recreated", without(BASE_CHECK + "_check_uuid")),
@@ -194,7 +198,7 @@ WEAKENINGS = (
         variant="[iceberg-clean-cut-region and id]",
     ),
     Weakening("data-file-flipped", without("tiering.validate.log_checks.check_rows")),
-    Weakening("manifest-missing", of_errors_of_libraries, times=1),
+    Weakening("manifest-missing", of_errors_of_libraries, times=1, fails_with=FileNotFoundError),
     Weakening("metadata-missing", of_errors_of_libraries, fails_with=OSError),
     Weakening("metadata-cut", of_errors_of_libraries, times=1),
     Weakening("column-added-in-round", without(EMBEDDED + "log.split_reader._check_columns")),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from support.background import tick
+from support.background import in_turns, tick
 from support.clusters.memory_cluster import log_table
 from support.clusters.shared_cluster import Record, SharedMemoryCluster
 from support.flink.flink_committer import FlinkCommitter
@@ -52,7 +52,7 @@ class LeasingTransport(DirectLeaseCalls, SimulatedTransport):
     """A transport that loses nothing."""
 
     def __init__(self, coordinator: Callable[[], Coordinator]) -> None:
-        super().__init__("tierer-1", "process-1", coordinator, lambda: False, random.Random(1))
+        super().__init__("tierer-1", "process-1", coordinator, lambda: False, lambda _: None, random.Random(1))
         self._owner = coordinator
 
     def lease_service(self) -> Leases:
@@ -76,8 +76,13 @@ class BesideFlink:
     def _start(self) -> Coordinator:
         options = CoordinatorOptions(service_timeout_ms=10_000, backoff_max_ms=5_000, min_round_duration_ms=600_000)
         coordinator = Coordinator(self.store, self.cluster, lambda _: self.lake, options, self.clock, self.ids, random.Random(1).random)
+        self._looks = in_turns(coordinator)
         tick(coordinator)
         return coordinator
+
+    def restart(self) -> None:
+        """The coordinator is gone with all that it remembers; the next one has what is stored."""
+        self.coordinator = self._start()
 
     def flink(self) -> FlinkCommitter:
         return FlinkCommitter(self.cluster, self.lake)
@@ -92,7 +97,8 @@ class BesideFlink:
         raise AssertionError(f"the table is not due: {self.record.state}, {self.record.error}")
 
     def next_round(self) -> tuple[Assignment, RoundRunner] | None:
-        """The round that the coordinator assigns now."""
+        """The round that the coordinator assigns now, behind the looks at logs and lake that wait."""
+        self._looks.run()
         answer = self._beat(request_table=True)
         if not answer.HasField("tiering_table"):
             return None

@@ -1,5 +1,6 @@
-"""A random story beside Flink, driven by a seed: two incarnations of its committer, our rounds with lost, late and repeated requests, a
-user who compacts, expires or rolls back and does what errors say, and retention.
+"""A random story beside Flink, driven by a seed: two incarnations of its committer, our rounds with lost, late and repeated requests,
+tierers that die or sleep, a coordinator that starts again, a user who compacts, expires or rolls back and does what errors say, and
+retention. Each fault is counted under its name (`faults.beside_flink.faults`).
 
 `heal` ends the faults. Then every offset, or key, is in the lake once, Fluss names the newest snapshot, and nobody sees an error any
 more. On the way each error is checked: what it names has happened.
@@ -7,10 +8,11 @@ more. On the way each error is checked: what it names has happened.
 
 from __future__ import annotations
 
-import random
+import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from support.background import tick
 from support.clusters.shared_cluster import Record
@@ -28,20 +30,27 @@ from support.flink.beside_flink import (
     BesideFlink,
     appended,
 )
-from support.flink.flink_committer import FlinkCommitter, FlinkFailed
+from support.flink.flink_incarnations import FlinkIncarnations
 from support.lakes.clean_memory_lake import CleanMemoryLake
 from support.lakes.shared_memory_lake import SharedMemoryLake
+from support.simulated.chance import Chance
 from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
-from tiering.errors import CannotReconcile, CommitOutcomeUnknown
-from tiering.model.rounds import Assignment, RoundState
+from tiering.errors import CannotReconcile, ClusterUnavailable, CommitOutcomeUnknown
+from tiering.lake.base import LakeView
+from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
 from tiering.model.states import TableState
+from tiering.model.tables import TableInfo, TablePath
 from tiering.round.messages import RoundReport, report_to_pb
 from tiering.round.runner import RoundRunner
 from tiering.round.steps.actions import RoundOutcome
 
 LAKE_FAULTS = ("ok", "ok", "ok", "ok", "answer lost", "lost", "late")
+BY_COMMIT = {"lost": "commit-request-lost", "answer lost": "commit-answer-lost", "late": "commit-request-late"}
 KEYS = 12
-INCARNATIONS = 2
+ASLEEP_MS = 30_000
+"""Three times as long as a tierer may be silent."""
+LOST_TELLINGS, LANDINGS, LANDINGS_IN_STATEMENTS = 0.05, 0.08, 0.5
+"""Shares: of words to Fluss, and of looks at the lake, in rounds and in statements, that an append of Flink's comes before."""
 _FORMER_HEAD = re.compile(r"(?:main branch on|rolled back: the) snapshot (\d+)")
 _NAMED_ACTION = re.compile(r"sys\.reconcile_lake\('[^']*', '(\w+)'\)")
 
@@ -50,59 +59,114 @@ class RandomStory:
     """See the module. `step` does one random thing."""
 
     def __init__(self, seed: int, *, keyed: bool, lake: type[SharedMemoryLake] = SharedMemoryLake) -> None:
-        self.random = random.Random(seed)
+        self.chance = Chance(seed)
+        self.random = self.chance.random
         self.keyed = keyed
         self.is_clean = issubclass(lake, CleanMemoryLake)
         tables = (CLEAN_LOG_TABLE, CLEAN_KEY_TABLE) if self.is_clean else (LOG_TABLE, KEY_TABLE)
         self.world = BesideFlink(tables[keyed], [], lake)
         self.world.cluster.takes_kv_snapshots = keyed
-        self.world.lake.faults = lambda: self.random.choice(LAKE_FAULTS) if self.faulty else "ok"
-        self.faulty = True
         self.rolls_back = self.random.random() < 0.4 and not self.is_clean
         """Either a user rolls back, or retention cuts the log: with both, rows can be lost for good."""
         self.happened: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()
         self.live_keys: set[int] = set()
-        self.flinks: list[tuple[FlinkCommitter, list[str]]] = []
+        self.flinks = FlinkIncarnations(self.world.lake, self.chance, self.outcomes)
         self.round: tuple[Assignment, RoundRunner] | None = None
+        self.sleeping: list[tuple[Assignment, RoundRunner]] = []
+        """Rounds of tierers that were taken for dead, and go on."""
         self.ended_empty = False
         self.is_ours = False
         """Whether Fluss has assigned the table to us."""
+        self.is_called = False
+        """Whether a statement is being carried out."""
+        self.inject()
         self.write()
         self.world.lake.ensure_table(self.world.info)
         if self.is_clean:  # so that there is a state of ours to which a user can go back
             self.world.cluster.write(0, *self.records(2), *([] if keyed else appended(1)))
             self.run_ours()
 
+    def inject(self) -> None:
+        """Puts the faults of commit requests, of words to Fluss and of looks at the lake where they happen."""
+        lake, cluster = self.world.lake, self.world.cluster
+        view, rewind = lake.view, cluster.rewind_lake_snapshot
+
+        def viewed(path: TablePath) -> LakeView | None:
+            self.let_flink_land()
+            return view(path)
+
+        def tell(table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+            if self.chance.strikes("record-request-lost", LOST_TELLINGS):
+                raise ClusterUnavailable("the request got lost")
+            rewind(table, snapshot)
+            if self.chance.strikes("record-answer-lost", LOST_TELLINGS):
+                raise ClusterUnavailable("the answer got lost")
+
+        lake.faults, lake.view = self.commit_fault, viewed  # type: ignore[method-assign]
+        cluster.rewind_lake_snapshot = tell  # type: ignore[method-assign]
+
+    def commit_fault(self) -> str:
+        """What happens to a commit request of ours."""
+        if not self.chance.faulty:
+            return "ok"
+        if self.is_called:
+            self.let_flink_land()
+        fault = self.random.choice(LAKE_FAULTS)
+        if fault in BY_COMMIT:
+            self.chance.note(BY_COMMIT[fault])
+        return fault
+
+    def let_flink_land(self) -> None:
+        """At times Flink appends now, between our look at Fluss and that at the lake, or within a statement."""
+        share = LANDINGS_IN_STATEMENTS if self.is_called else LANDINGS
+        if self.chance.faulty and self.flinks.living and self.random.random() < share and self.flinks.land():
+            self.chance.note("flink-lands-in-statement" if self.is_called else "flink-lands-between-looks")
+
     def step(self) -> None:
         things: dict[Callable[[], None], int] = {
             self.write: 8,
             self.flink: 30,
             self.ours: 40,
+            self.wake: 6,
             self.world.lake.deliver_late: 4,
             self.compact: 2,
             self.roll_back if self.rolls_back else self.cut: 0 if self.is_clean and not self.keyed else 1,
-            self.expire: 0 if self.is_clean else 1,
+            self.expire: 0 if self.is_clean else 2,
             self.mend: 6,
             self.kill: 1,
+            self.sleep: 1,
+            self.restart: 1,
             self.lapse: 1,
         }
         self.random.choices(list(things), weights=list(things.values()))[0]()
 
+    def trace(self) -> str:
+        """A digest of everything that coordinator, lake and Fluss went through; the same for the same seed, wherever it runs."""
+        events = [(event.occurred_at, event.event_type, event.round_id) for event in reversed(self.world.store.events(limit=1_000_000))]
+        lake, cluster = self.world.lake.table, self.world.cluster
+        rows = [(number, [held for *held, _ in ranges]) for number, ranges in sorted(lake.rows.items())]  # files have names by chance
+        whole = (events, rows, cluster.registered, sorted(cluster.files), sorted(self.chance.injected.items()))
+        return hashlib.sha256(repr((*whole, sorted(self.outcomes.items()), sorted(self.happened.items()))).encode()).hexdigest()
+
     def heal(self, turns: int = 60) -> None:
         """No more faults, and Flink's rounds end: within `turns` all is whole, and nobody sees an error any more."""
-        self.faulty = False
+        self.chance.faulty = False
         while self.world.lake.late:
             self.world.lake.deliver_late()
-        while self.flinks:
-            self.flink()
+        while self.flinks.living:
+            self.flinks.advance()
+        while self.sleeping:
+            self.wake()
+        while self.round is not None:  # it looked at the table while things went wrong
+            self.advance()
         for _ in range(turns):
             self.run_ours()
             self.mend()
             if self.ended_empty and self.world.record.error is None and self.is_whole():
                 break
         else:
-            raise AssertionError(f"not whole: {self.world.record.error}, {self.happened}, {self.outcomes}")
+            raise AssertionError(f"not whole: {self.world.record.error}, {self.happened}, {self.outcomes}, {self.chance.injected}")
         self.world.cluster.write(0, *self.records(4))
         self.world.flink().whole()
         self.quiet_round()
@@ -114,11 +178,15 @@ class RandomStory:
         assert outcome.error is None, f"{outcome.error}"
 
     def is_whole(self) -> bool:
+        if self.keyed and self.happened["accepted"]:
+            return True  # keys whose changes were left out on a user's word say nothing any more
         held, truth = self.world.lake.held(), self.world.lake.truth()
         once = max(self.world.lake.row_counts().values(), default=1) == 1
         return once and (held == truth or (bool(self.happened["accepted"]) and held.items() <= truth.items()))
 
     def assert_once(self) -> None:
+        if self.keyed:
+            return
         assert max(self.world.lake.row_counts().values(), default=1) == 1
         assert self.world.lake.held().items() <= self.world.lake.truth().items()
 
@@ -146,31 +214,17 @@ class RandomStory:
         self.world.cluster.write(0, *self.records(self.random.randint(1, 6)))
 
     def flink(self) -> None:
-        """A new incarnation, if the table is not ours, or the next step of one; a step that fails ends it."""
-        if self.faulty and not self.is_ours and len(self.flinks) < INCARNATIONS and self.random.random() < 0.3:
-            compacts = ["compact"] if self.random.random() < 0.2 else []
-            self.flinks.append(
-                (FlinkCommitter(self.world.cluster, self.world.lake), ["plan", "check", "prepare", "append", *compacts, "tell"])
-            )
-        if not self.flinks:
-            return
-        index = self.random.randrange(len(self.flinks))
-        committer, steps = self.flinks[index]
-        try:
-            getattr(committer, steps.pop(0))()
-            self.outcomes["flink"] += not steps
-        except FlinkFailed:
-            self.outcomes["flink failed"] += 1
-            steps.clear()
-        if not steps or (self.faulty and self.random.random() < 0.02):
-            del self.flinks[index]
+        """A new incarnation, if the table is not ours, or the next step of one."""
+        if not self.is_ours and self.random.random() < 0.3:
+            self.flinks.begin()
+        self.flinks.advance()
 
     def ours(self) -> None:
         """A step of our round; it begins if Fluss assigns the table, and it is kept while a request of ours is unresolved."""
         if self.round is not None:
             self.advance()
             return
-        if not self.is_ours and self.flinks and self.random.random() < 0.8:
+        if not self.is_ours and self.flinks.living and self.random.random() < 0.8:
             return  # theirs, unless Fluss has given it up on them
         self.world.clock.ms += self.random.choice((FRESHNESS_MS, FRESHNESS_MS, 6 * FRESHNESS_MS))
         tick(self.world.coordinator)
@@ -197,9 +251,39 @@ class RandomStory:
         self.round = None
         self.outcomes[outcome.state.value] += 1
         self.ended_empty = outcome.state is RoundState.EMPTY
+        self.report(assignment, outcome)
+        self.is_ours = self.world.record.unresolved_commit
+
+    def report(self, assignment: Assignment, outcome: RoundOutcome) -> None:
         report = RoundReport(assignment, outcome)
         self.world._beat(**{"finished_tables" if report.finished else "failed_tables": [report_to_pb(report)]})
+
+    def sleep(self) -> None:
+        """The tierer of our round is silent for longer than the service time-out."""
+        if self.round is None:
+            return
+        self.sleeping.append(self.round)
+        self.round = None
+        self.chance.note("tierer-asleep")
+        self.world.clock.ms += ASLEEP_MS
+        tick(self.world.coordinator)
         self.is_ours = self.world.record.unresolved_commit
+
+    def wake(self) -> None:
+        """A step of one that slept. What it says in the end is of a round that is over."""
+        if not self.sleeping:
+            return
+        assignment, runner = self.sleeping[0]
+        outcome = runner.advance()
+        if outcome is not None:
+            self.sleeping.pop(0)
+            self.outcomes[f"slept: {outcome.state.value}"] += 1
+            self.report(assignment, outcome)
+
+    def restart(self) -> None:
+        """Our coordinator dies with its memory, and the next one goes on from its store."""
+        self.world.restart()
+        self.chance.note("coordinator-restarted")
 
     def check_error(self, outcome: RoundOutcome) -> None:
         """A permanent error names what has happened: none is false."""
@@ -212,7 +296,9 @@ class RandomStory:
             "ForeignTieringOverlap": doubled,
             "ForeignTieringGap": bool(self.happened["rolled back"] or self.happened["cut"]),
             "LakeRolledBack": bool(self.happened["rolled back"] or self.happened["went back"]),
-            "RecordAheadOfLake": bool(self.happened["rolled back"] or self.happened["went back"]),
+            "RecordAheadOfLake": bool(
+                self.happened["rolled back"] or self.happened["went back"] or (self.happened["left open"] and self.happened["expired"])
+            ),
             "HistoryExpired": bool(self.happened["expired"]),
             "LogTruncated": bool(self.happened["cut"]),
             "UntrackedLakeTable": bool(self.happened["expired"]),
@@ -252,9 +338,10 @@ class RandomStory:
             if not actions:  # the log was cut while a round read it
                 retry_tiering(self.world.coordinator.call_parts, RetryTiering(self.world.info.path, caller="alice"))
                 return
-            action = "deduplicate" if "deduplicate" in actions else actions[0]
+            action = min(actions, key=lambda action: action != ("retier" if self.keyed else "deduplicate"))
             try:
-                self.world.reconcile(action)
+                with self.calling():
+                    self.world.reconcile(action)
                 self.happened["accepted" if action == "accept" else action] += 1
                 return
             except CannotReconcile as refusal:
@@ -263,10 +350,23 @@ class RandomStory:
                 hint = refusal.hint
             except CommitOutcomeUnknown:
                 return
+            except ClusterUnavailable:
+                self.happened["left open"] += 1  # its commit may have landed: it is to be called again
+                return
         raise AssertionError(f"no way out of {record.error.error_class}: {record.error.message}; {hint}")
 
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        self.is_called = True
+        try:
+            yield
+        finally:
+            self.is_called = False
+
     def compact(self) -> None:
-        self.world.lake.foreign_commit(self.world.info.path)
+        if self.world.lake.table.head is not None:
+            self.world.lake.foreign_commit(self.world.info.path)
+            self.chance.note("lake-compacted")
 
     def roll_back(self) -> None:
         table = self.world.lake.table
@@ -276,6 +376,7 @@ class RandomStory:
         if parent is not None and parent in table.snapshots:
             self.world.lake.roll_back(parent)
             self.happened["rolled back"] += 1
+            self.chance.note("lake-rolled-back")
 
     def cut(self) -> None:
         """Retention follows what Fluss was told; here of rows that the lake holds."""
@@ -288,18 +389,32 @@ class RandomStory:
         if stop > start:
             self.world.cluster.cut(0, self.random.randint(start, stop))
             self.happened["cut"] += 1
+            self.chance.note("log-cut")
 
     def expire(self) -> None:
-        if self.world.lake.table.head is not None:
+        """Keeps the snapshots that references name, of which one at least tells who tiered a log table: else only dropping it helps."""
+        lake, head = self.world.lake, self.world.lake.table.head
+        if head is None:
+            return
+        if self.random.random() < 0.5:
+            self.compact()
+        is_told = lake.tiered(lake.table) is not None or lake.table.snapshots[lake.table.head or head].commit_user is not None
+        if is_told or self.keyed:
             self.world.lake.expire_all_but_head()
             self.happened["expired"] += 1
+            self.chance.note("lake-expired")
+            if not self.is_ours:
+                self.flinks.begin()
 
     def kill(self) -> None:
         """Our tierer's process is gone; the table stays with us while its request is unresolved."""
         if self.round is not None:
             self.round = None
             self.outcomes["killed"] += 1
+            self.chance.note("tierer-killed")
 
     def lapse(self) -> None:
-        """Our coordinator was away for longer than Fluss waits."""
-        self.is_ours = False
+        """Our coordinator was away for longer than Fluss waits, which assigns the table to Flink."""
+        if self.is_ours:
+            self.is_ours = False
+            self.chance.note("turn-lost")

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -35,10 +36,11 @@ def wait_for(subject: str, probe: Callable[[], T | None], seconds: float = 60) -
 def heeding_interrupts() -> Iterator[None]:
     """Processes started within are ended by SIGINT, as those that a person starts.
 
-    A shell script's background job ignores it and hands that on; the command line keeps to it, tests of Ctrl-C cannot.
+    A shell script's background job ignores it and hands that on; the command line keeps to it, tests of Ctrl-C cannot. Only the main
+    thread can change that; what another one starts goes on ignoring it.
     """
     before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:
+    if before is not signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
         yield
         return
     signal.signal(signal.SIGINT, signal.SIG_DFL)

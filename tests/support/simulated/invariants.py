@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable
 
 from support.lakes.memory_lake import Range, Request
 from support.simulated.cluster import CYCLE, SimulatedCluster
+from support.simulated.granted_rounds import GrantedRounds
 from support.simulated.lake import SimulatedLake
 from support.simulated.processes import HandLeaseKeeper
-from support.worlds.granted_rounds import GrantedRounds
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.store import Writes
 from tiering.errors import LakewardError

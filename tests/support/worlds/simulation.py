@@ -19,7 +19,7 @@ from support.clusters.memory_cluster import MemoryCluster, log_table
 from support.lake_kinds.simulated_lake import SimulatedLake
 from support.lakes.memory_lake import MemoryTable
 from support.lakes.swept_lake import SweptMemoryLake
-from support.worlds.granted_rounds import GrantedRounds
+from support.simulated.granted_rounds import GrantedRounds
 from support.worlds.leases import keeper
 from support.worlds.memory_store import MemoryStore
 from support.worlds.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport

@@ -12,9 +12,18 @@ ICEBERG, PAIMON = frozenset({"iceberg"}), frozenset({"paimon"})
 HERE = "tests/faults/stories/test_weakened_parts.py::test_a_part_that_is_taken_out_is_missed"
 
 
-def fault(name: str, description: str, inject: Inject, handled_by: str, held_by: str, formats: frozenset[str] = EVERY) -> StoryFault:
-    """A fault of the stories."""
-    return StoryFault(name, description, "stories", handled_by, held_by, inject, formats)
+def fault(
+    name: str,
+    description: str,
+    inject: Inject,
+    handled_by: str,
+    held_by: str,
+    formats: frozenset[str] = EVERY,
+    *,
+    variant_of: str | None = None,
+) -> StoryFault:
+    """A fault of the stories. What it is a variant of may be a fault of the simulator."""
+    return StoryFault(name, description, "stories", handled_by, held_by, inject, formats, variant_of=variant_of)
 
 
 FAULTS = (
@@ -46,6 +55,7 @@ FAULTS = (
         "lake_errors",
         HERE,
         PAIMON,
+        variant_of="lake-read-fails",
     ),
     fault(
         "lake-link-fails",
@@ -54,6 +64,7 @@ FAULTS = (
         "any error of a request means unknown",
         "tests/lake/paimon/test_failing_links.py::test_a_snapshot_whose_link_failed_is_looked_for_and_made_once",
         PAIMON,
+        variant_of="commit-request-lost",
     ),
     fault(
         "lake-link-answer-lost",
@@ -62,6 +73,7 @@ FAULTS = (
         "resolve_commit",
         "tests/lake/paimon/test_failing_links.py::test_a_snapshot_whose_link_failed_is_looked_for_and_made_once",
         PAIMON,
+        variant_of="commit-answer-lost",
     ),
     fault(
         "lake-fsync-fails",
@@ -76,6 +88,7 @@ FAULTS = (
         lambda s: s.fail_files("fsync", after=True),
         "any error of a request means unknown",
         "tests/lake/iceberg/commit/test_committer.py::test_a_commit_that_landed_but_was_reported_failed_is_ours",
+        variant_of="lake-write-answer-lost",
     ),
     fault(
         "lake-out-of-space",
@@ -83,6 +96,7 @@ FAULTS = (
         lambda s: s.fail_files("write", code=errno.ENOSPC),
         "lake_errors",
         "tests/lake/iceberg/commit/test_committer.py::test_staging_that_fails_sends_nothing_and_can_be_aborted",
+        variant_of="lake-write-fails",
     ),
     fault(
         "disk-full",
@@ -90,6 +104,7 @@ FAULTS = (
         Story.fill_disk,
         "lake_errors; as_lakeward_error",
         "tests/faults/test_file_too_large.py::test_data_files_that_the_storage_refuses_fail_the_round_and_the_next_one_is_exact",
+        variant_of="lake-disk-full",
     ),
     fault(
         "catalog-unavailable",
@@ -97,13 +112,15 @@ FAULTS = (
         lambda s: s.answer_unavailable(lands=False),
         "COMMIT_ATTEMPTS",
         "tests/round/test_runner.py::test_a_commit_that_never_arrived_is_sent_again",
+        variant_of="commit-request-lost",
     ),
     fault(
         "catalog-unavailable-after-commit",
         "The catalog answers 503 after it committed.",
         lambda s: s.answer_unavailable(lands=True),
-        "resolve_commit",
+        "any error of a request means unknown; nothing is deleted",
         HERE,
+        variant_of="commit-answer-lost",
     ),
     fault(
         "catalog-hangs",
@@ -111,6 +128,7 @@ FAULTS = (
         Story.hang_catalog,
         "compare-and-set on the head",
         "tests/lake/paimon/test_commits.py::test_a_commit_that_wakes_up_after_its_successors_expired_is_no_part_of_the_table",
+        variant_of="commit-request-late",
     ),
     fault(
         "panic-in-task",
@@ -118,6 +136,7 @@ FAULTS = (
         Story.panic_in_task,
         "run_split",
         HERE,
+        variant_of="library-panic",
     ),
     fault(
         "panic-in-commit",
@@ -125,6 +144,7 @@ FAULTS = (
         Story.panic_in_commit,
         "any error of a request means unknown",
         "tests/lake/iceberg/commit/test_committer.py::test_a_panic_while_the_request_was_under_way_leaves_its_outcome_unknown",
+        variant_of="library-panic",
     ),
     fault(
         "tierer-asleep-in-round",
@@ -132,6 +152,7 @@ FAULTS = (
         Story.sleep_in_round,
         "is_current: epoch and round id",
         "tests/coordinator/tierers/test_heartbeats.py::test_a_report_of_an_older_round_is_harmless_after_newer_ones",
+        variant_of="tierer-asleep",
     ),
     fault(
         "coordinator-restarted-in-round",
@@ -139,6 +160,7 @@ FAULTS = (
         Story.restart_coordinator_in_round,
         "a record is stored before it is shown",
         "tests/coordinator/tierers/test_tierer_identity.py::test_after_a_restart_of_the_coordinator_a_tierer_keeps_its_rounds",
+        variant_of="coordinator-killed",
     ),
     fault(
         "cluster-restarted-in-round",
@@ -168,6 +190,7 @@ FAULTS = (
         Story.compact_in_round,
         "check_same_base",
         "tests/round/test_runner.py::test_a_compaction_between_base_and_commit_is_built_upon",
+        variant_of="lake-compacted",
     ),
     fault(
         "files-rewritten-under-deletes",
@@ -187,14 +210,14 @@ FAULTS = (
         "lake-table-dropped",
         "Somebody drops the lake table.",
         Story.drop_lake_table,
-        "check_base: the table is there",
+        "base_check._check_absent",
         "tests/lake/rules/test_base_check.py::test_a_lake_table_that_vanished_is_refused",
     ),
     fault(
         "lake-table-renamed",
         "Somebody renames the lake table.",
         Story.rename_lake_table,
-        "check_base: the table is there",
+        "base_check._check_absent",
         "tests/lake/rules/test_base_check.py::test_a_lake_table_that_vanished_is_refused",
     ),
     fault(
@@ -210,6 +233,7 @@ FAULTS = (
         Story.replace_with_another_schema,
         "check_base: the uuid",
         "tests/lake/rules/test_base_check.py::test_another_lake_table_in_that_place_is_refused",
+        variant_of="lake-table-recreated",
     ),
     fault(
         "lake-rolled-back",
@@ -225,6 +249,7 @@ FAULTS = (
         "check_base",
         HERE,
         ICEBERG,
+        variant_of="lake-untagged",
     ),
     fault(
         "snapshots-expired",
@@ -232,6 +257,7 @@ FAULTS = (
         Story.expire,
         "check_history: HistoryExpired",
         "tests/lake/rules/test_history.py::test_expired_history_between_head_and_tag_is_undecided_never_rolled_back",
+        variant_of="lake-expired",
     ),
     fault(
         "parents-expired",
@@ -239,6 +265,7 @@ FAULTS = (
         Story.expire_behind_a_compaction,
         "check_history: the head that passed before",
         "tests/lake/rules/test_history.py::test_the_walk_need_only_reach_the_head_that_passed_before",
+        variant_of="lake-expired",
     ),
     fault(
         "lake-compacted",
@@ -260,6 +287,7 @@ FAULTS = (
         Story.rename_lake_column,
         "check_drift",
         HERE,
+        variant_of="lake-column-dropped",
     ),
     fault(
         "data-file-removed",
@@ -288,6 +316,7 @@ FAULTS = (
         Story.remove_manifest,
         "lake_errors",
         HERE,
+        variant_of="metadata-missing",
     ),
     fault(
         "metadata-missing",
@@ -302,6 +331,7 @@ FAULTS = (
         lambda s: s.damage_metadata(s.cut),
         "lake_errors",
         HERE,
+        variant_of="metadata-missing",
     ),
     fault(
         "column-added-in-round",
@@ -309,6 +339,7 @@ FAULTS = (
         Story.add_column_in_round,
         "SourceChanged",
         "tests/cluster/embedded/metadata/test_added_columns.py::test_a_round_that_looked_before_the_column_came_never_drops_its_values",
+        variant_of="column-added",
     ),
     fault(
         "partition-made-anew-in-round",
@@ -316,6 +347,7 @@ FAULTS = (
         Story.drop_partition_in_round,
         "tombstones of partitions",
         "tests/cluster/embedded/metadata/test_partitions.py::test_a_partition_dropped_under_a_round_is_an_error_that_trying_again_helps",
+        variant_of="partition-remade",
     ),
     fault(
         "table-made-anew-in-round",
@@ -323,6 +355,7 @@ FAULTS = (
         Story.recreate_in_round,
         "table ids",
         HERE,
+        variant_of="table-recreated",
     ),
     fault(
         "lake-switched-off-in-round",
@@ -330,6 +363,7 @@ FAULTS = (
         Story.switch_off_in_round,
         "records outlive a disabled lake",
         "tests/coordinator/observing/test_discovery.py::test_epochs_go_on_when_the_lake_is_disabled_and_enabled_again",
+        variant_of="lake-switched",
     ),
     fault(
         "segment-torn",
@@ -359,6 +393,7 @@ FAULTS = (
         "KvSnapshotGone",
         "tests/behaviours/test_primary_key_rounds.py::"
         "test_a_snapshot_that_goes_while_it_is_read_fails_the_round_and_the_next_one_plans_afresh",
+        variant_of="lease-expired",
     ),
     fault(
         "store-restored",

@@ -9,7 +9,7 @@ from faults.model.shared.flink import KEEP_ALL, Step
 from faults.model.shared.lake_table import LakeTable, OffsetsFile
 from faults.model.shared.looks import Own, Refusal, stand_of, telling_of
 from faults.model.shared.rounds import fail, finish, given_back, look, read_log
-from faults.model.shared.rules import SharedRule
+from faults.model.shared.rules import CoveredPart, SharedRule
 from faults.model.shared.world import Ack, Size, World
 
 from tiering.cluster.fluss.offsets_files.clean_up import superseded
@@ -28,6 +28,8 @@ def steps(size: Size, world: World) -> Iterator[Step]:
 def advance(size: Size, world: World, ack: Ack) -> Step:
     """The next step of `Commits.acknowledge`."""
     match ack.step:
+        case "begun" if not size.has(SharedRule.CLUSTER_FIRST):
+            return "the coordinator reads the lake", world._replace(ack=ack._replace(step="read", lake=world.lake))
         case "begun":
             read = ack._replace(step="read", cluster=world.recorded())
             return "the coordinator reads the cluster's record", world._replace(ack=read)
@@ -41,7 +43,8 @@ def advance(size: Size, world: World, ack: Ack) -> Step:
 
 def record(size: Size, world: World, ack: Ack) -> Step:
     """`Commits._contents` and `lake_acks.record_contents`: what the lake holds by its own base check."""
-    stand = stand_of(look(size, world, world.known(), ack.cluster))
+    cluster = ack.cluster if size.has(SharedRule.CLUSTER_FIRST) else world.recorded()
+    stand = stand_of(look(size, world, world.known(), cluster, ack.lake))
     if isinstance(stand, Refusal):
         return f"the coordinator refuses the lake: {stand.error}", answered(size, world._replace(ack=None), ack, stand)
     if stand.mark is None or stand.newest is None:
@@ -51,7 +54,7 @@ def record(size: Size, world: World, ack: Ack) -> Step:
     known = world.changing(own=own, passed_head=stand.head, unresolved=None if settled >= (unresolved or 0) else unresolved)
     if world.record.running == settled:
         known = known.changing(granted=False)
-    recorded = ack._replace(step="recorded", stand=stand, lake=world.lake.trimmed())
+    recorded = ack._replace(step="recorded", stand=stand, lake=(ack.lake or world.lake).trimmed())
     return f"the coordinator records snapshot {stand.newest} with the end {stand.end}", known._replace(ack=recorded)
 
 
@@ -74,7 +77,9 @@ def telling_file(size: Size, world: World, snapshot_id: int, end: int | None, la
     """The file that is registered for a snapshot of ours, and from which snapshot on the cluster keeps the others'."""
     has, named = world.recorded()[0], lake.snapshot(snapshot_id)
     if not size.has(SharedRule.TWO_FILES) and named is not None and named.file is not None:
-        return named.file, None
+        return named.file, KEEP_ALL
+    if not size.has(CoveredPart.EXPLICIT_KEEP):
+        return OffsetsFile("registered", snapshot_id, end), None
     return OffsetsFile("registered", snapshot_id, end), KEEP_ALL if has is None or has.snapshot_id == snapshot_id else has.snapshot_id
 
 

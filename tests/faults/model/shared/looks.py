@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 from faults.model.shared.lake_table import LakeTable, Log, Mark, OffsetsFile
-from faults.model.shared.rules import SharedRule
+from faults.model.shared.rules import CoveredPart, Part, SharedRule
 
 from tiering.errors import LakewardError, PermanentTieringError
 from tiering.lake.base import FLUSS_COMMIT_USER, LakeSnapshot, LakeView
@@ -33,7 +33,7 @@ PATH = TablePath("sales", "orders")
 BUCKET = BucketKey(None, 0)
 CLUSTER, UUID = "cluster-1", "lake-1"
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
-Rules = frozenset[SharedRule]
+Rules = frozenset[Part]
 _NAMED_ACTION = re.compile(r"sys\.reconcile_lake\('[^']*', '(\w+)'\)")
 
 
@@ -106,7 +106,7 @@ def stand_of(look: Look) -> Stand | Refusal:
         stand = _stand(check_base(walked_view(look), known_lake(known, look[2])), lake)
     except LakewardError as error:
         return Refusal.of(error)
-    if SharedRule.CLUSTER_FIRST not in rules and cluster is not None and (cluster.end or 0) > (stand.end or 0):
+    if SharedRule.AHEAD_OF_NEWEST not in rules and cluster is not None and (cluster.end or 0) > (stand.end or 0):
         return Refusal("RecordAheadOfLake", ("retier",))
     if SharedRule.LIVE_ROWS not in rules and not log.keyed and set(log.truth(stand.end or 0)) - set(lake.rows):
         return Refusal("ForeignTieringGap", ("retier",))
@@ -165,8 +165,13 @@ def walked_view(look: Look) -> LakeView:
 
     readers = ForeignReaders(snapshot, lambda ids: (), lambda bucket, start, stop: log.holds_rows(start, stop), lambda *_: None)
     table_type = TableType.PRIMARY_KEY if log.keyed else TableType.LOG
-    with patch.object(shared_base, "RunningEnds", _running_ends(rules)):
+    check_passed_head = _no_check if CoveredPart.PASSED_HEAD not in rules else shared_base._check_passed_head
+    with patch.multiple(shared_base, RunningEnds=_running_ends(rules), _check_passed_head=check_passed_head):
         return walked(view_of(lake), records, known.passed_head, table_type, readers)
+
+
+def _no_check(*_: object) -> None:
+    """In the place of a check that is taken out."""
 
 
 def _running_ends(rules: Rules) -> type[RunningEnds]:

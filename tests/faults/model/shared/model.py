@@ -8,7 +8,8 @@ from faults.model.search import Result, Search, WaysOut
 from faults.model.shared import coordinator, flink, invariants, rounds, users
 from faults.model.shared.flink import Step
 from faults.model.shared.looks import Refusal, stand_of
-from faults.model.shared.world import Size, World, initial
+from faults.model.shared.starts import start
+from faults.model.shared.world import Size, World
 
 QUIET, PEACE = 0, 1
 """Of a continuation: everything comes to rest, and then a healthy round of Flink's and one of ours follow each other."""
@@ -22,7 +23,7 @@ class SharedModel:
 
     def search(self, depth: int, states: int | None = None, seconds: float | None = None) -> Result:
         """Every story of so many steps; of each of its states, whether the table can be healed."""
-        return Search(initial(self.size), self.steps, WaysOut(self.is_at_peace, self.next_step)).run(depth, states, seconds)
+        return Search(start(self.size), self.steps, WaysOut(self.is_at_peace, self.next_step)).run(depth, states, seconds)
 
     def steps(self, world: World) -> Iterator[Step]:
         """Everything that may happen next."""
@@ -62,7 +63,7 @@ class SharedModel:
 
     def _continued(self, world: World) -> Step | None:
         if world.requests:
-            return rounds.deliver(world, world.requests[0])
+            return rounds.deliver(self.size, world, world.requests[0])
         if world.ack is not None:
             return coordinator.advance(self.size, world, world.ack)
         if world.flinks:

@@ -27,7 +27,7 @@ def steps(size: Size, world: World) -> Iterator[Step]:
     if world.round is not None:
         yield from round_steps(size, world, world.round)
     for request in world.requests:
-        yield deliver(world, request)
+        yield deliver(size, world, request)
 
 
 def look(size: Size, world: World, known: Known, cluster: tuple[Own | None, bool], lake: LakeTable | None = None) -> Look:
@@ -158,7 +158,7 @@ def look_again(size: Size, world: World, current: Round) -> Step:
     return f"{who}, and sends its commit again", _sent(world, current._replace(stand=stand))
 
 
-def deliver(world: World, request: Request) -> Step:
+def deliver(size: Size, world: World, request: Request) -> Step:
     """A commit request reaches the catalog: the compare-and-set."""
     who = f"the commit of {request.kind} {request.mark.round_id} arrives"
     after, lake = world._replace(requests=tuple(other for other in world.requests if other is not request)), world.lake
@@ -173,7 +173,8 @@ def deliver(world: World, request: Request) -> Step:
         ceiling = request.ceiling
         kept = sorted(set(rows)) if not world.log.keyed else []
         rows = tuple(row for row in kept if ceiling is None or row[1] < ceiling)
-    landed = lake.with_snapshot(Snapshot(0, None, "ours", rows, request.file, request.mark))
+    author = "ours" if request.kind == "round" or size.has(SharedRule.COMMIT_USER) else "user"
+    landed = lake.with_snapshot(Snapshot(0, None, author, rows, request.file, request.mark))
     after = invariants.certified(after._replace(lake=landed), request)
     return f"{who} and lands as snapshot {landed.head}", after
 

@@ -115,13 +115,22 @@ def begin_reconcile(size: Size, world: World, action: str) -> Iterator[Step]:
     claimed = world.changing(epoch=number, running=None, granted=False)
     if action == "accept" and decision.left_out != 0:
         claimed = claimed.changing(marker_tells=False)
-    file = OffsetsFile("summary", number, decision.end)
+    file = statement_file(size, world, number, decision.end)
     wanted = Mark(number, None if mark is None else mark.round_id, decision.start, decision.end)
     request = Request(action, world.lake.head, world.lake.tag, wanted, file, removes=decision.removes, ceiling=decision.ceiling)
-    sent = claimed._replace(requests=(*world.requests, request), call=request, cluster=world.cluster.with_file(file))
+    cluster = world.cluster.with_file(file) if file.number == number else world.cluster
+    sent = claimed._replace(requests=(*world.requests, request), call=request, cluster=cluster)
     if action in ("accept", "adopt"):
         sent = sent._replace(broken=invariants.counted(world, decision.end, decision.left_out))
     yield f"a user calls {action}, which sends a marker at {decision.end}", sent
+
+
+def statement_file(size: Size, world: World, number: int, end: int | None) -> OffsetsFile:
+    """The offsets file that the commit of a statement names."""
+    head = world.lake.snapshot(world.lake.head)
+    if size.has(SharedRule.FRESH_FILE) or head is None or head.file is None:
+        return OffsetsFile("summary", number, end)
+    return head.file
 
 
 def end_reconcile(size: Size, world: World, call: Request) -> Step:

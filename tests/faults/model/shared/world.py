@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from faults.model.shared.lake_table import ClusterRecord, LakeTable, Log, Mark, OffsetsFile, Record, Snapshot
 from faults.model.shared.looks import Known, Own, Stand
-from faults.model.shared.rules import ALL_SHARED_RULES, SharedRule
+from faults.model.shared.rules import ALL_SHARED_RULES, Part
 
 LOG_RECORDS: tuple[Record, ...] = (("I", 0), ("I", 1), ("I", 2), ("I", 3))
 KEYED_RECORDS: tuple[Record, ...] = (("I", 0), ("U", 0), ("I", 1), ("U", 0))
@@ -36,10 +36,11 @@ class Size:
     compacts: bool = False
     """Whether Flink's rounds may compact behind their append."""
     kv_snapshots: bool = False
-    begins_tiered: bool = True
-    rules: frozenset[SharedRule] = field(default=ALL_SHARED_RULES)
+    begins: str = "tiered"
+    """`untiered`, `tiered`, `doubled` or `deduplicated` (`starts`)."""
+    rules: frozenset[Part] = field(default=ALL_SHARED_RULES)
 
-    def has(self, rule: SharedRule) -> bool:
+    def has(self, rule: Part) -> bool:
         """Whether the rule holds."""
         return rule in self.rules
 
@@ -167,7 +168,7 @@ class World(NamedTuple):
 def initial(size: Size) -> World:
     """A healthy table of which the lake has the first record, by a round of ours, or none."""
     log = Log(size.records, 0, len(size.records) - 1 - size.writes, size.keyed)
-    if not size.begins_tiered:
+    if size.begins == "untiered":
         return World(log, LakeTable(), ClusterRecord(), Coordinator(), size.flinks, size.rounds, size.users, size.faults)
     ours, registered = OffsetsFile("summary", 1, 1), OffsetsFile("registered", 1, 1)
     lake = LakeTable().with_snapshot(Snapshot(0, None, "ours", log.truth(1), ours, Mark(1, None, 0, 1)))
