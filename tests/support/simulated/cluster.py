@@ -163,7 +163,7 @@ class SimulatedCluster(MemoryCluster):
         self.ever_leased: set[tuple[TableBucket, int]] = set()
         """Snapshots, by bucket and number."""
         self.dropped_leases: set[str] = set()
-        """Of which their holder does not know it yet."""
+        """Of which all or something was released, and their holder does not know it yet."""
         self._numbers = itertools.count(1)
 
     # --- what its users do
@@ -380,7 +380,8 @@ class SimulatedCluster(MemoryCluster):
         if lease is not None:
             lease.renewed_ms, lease.ttl_ms = self.clock.ms, ttl_ms
             lease.snapshots |= here
-            self.dropped_leases.discard(lease_id)
+            if snapshots:
+                self.dropped_leases.discard(lease_id)
         return [bucket for bucket in snapshots if bucket not in here]
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:

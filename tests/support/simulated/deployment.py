@@ -65,7 +65,7 @@ class Deployment:
         """Tables with which a user, or a loss of the cluster's, did what may stop them for good."""
         self.wire = Wire(self.chance, self._coordinator_of_a_message, self.coordinator_died)
         self.wire.on_grant = lambda assignment: self.invariants.granted(assignment, self.store.load())
-        self.wire.excuse = self.invariants.excuse
+        self.wire.excuse, self.wire.on_late_release = self.invariants.excuse, self.cluster.dropped_leases.add
         self.late_beats: list[pb.LakeTieringHeartbeatRequest] = []
         self.meanwhile: Callable[[], None] = lambda: None
         self._depth = 0

@@ -217,7 +217,7 @@ class Invariants:
         self._require(type(error) is not LakewardError, f"nothing explains {error!r}")
 
     def leases_kept(self, keeper: HandLeaseKeeper) -> None:
-        """What a tierer holds is leased and not old, once it had its turn; but for a lease that somebody dropped just now."""
+        """What a tierer holds is leased and not old, once it had its turn; but where something was released behind its back."""
         held, lease = keeper._all_held(), self._cluster.held_leases.get(keeper._lease_id)
         if not held or keeper._lease_id in self._cluster.dropped_leases:
             return

@@ -90,7 +90,8 @@ class TiererProcess:
 class Wire:
     """The network between tierers and coordinators. `coordinator` picks the one that a message reaches; `died` is told when one dies.
 
-    `on_grant` gets each grant, also one whose answer gets lost; `excuse` each error that nobody waits for.
+    `on_grant` gets each grant, also one whose answer gets lost; `excuse` each error that nobody waits for; `on_late_release` the id of a
+    lease of which something is released when its tierer has gone on.
     """
 
     def __init__(self, chance: Chance, coordinator: Callable[[], Coordinator], died: Callable[[], None]) -> None:
@@ -98,6 +99,7 @@ class Wire:
         self._coordinator, self._died = coordinator, died
         self.on_grant: Callable[[Assignment], None] = lambda assignment: None
         self.excuse: Callable[[LakewardError], None] = lambda error: None
+        self.on_late_release: Callable[[str], None] = lambda lease_id: None
         self.late: list[Callable[[Coordinator], object]] = []
 
     def call(self, send: Callable[[Coordinator], Any]) -> Any:
@@ -176,7 +178,18 @@ class WireTransport(DirectLeaseCalls):
         return unavailable
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> None:
-        self._wire.call(lambda coordinator: _Leases(coordinator).release_lease(lease_id, buckets))
+        """One that arrives late also releases what was leased again meanwhile: it names no snapshots, only buckets."""
+        is_late = False
+
+        def send(coordinator: Coordinator) -> None:
+            if is_late:
+                self._wire.on_late_release(lease_id)
+            _Leases(coordinator).release_lease(lease_id, buckets)
+
+        try:
+            self._wire.call(send)
+        finally:
+            is_late = True
 
     def drop_lease(self, lease_id: str) -> None:
         self._wire.call(lambda coordinator: _Leases(coordinator).drop_lease(lease_id))
