@@ -57,8 +57,7 @@ def test_a_round_of_an_older_tierer_and_its_successor_is_committed_by_one_of_the
     assert run_story(seed, short_leases=False).world.outcomes["RoundRepeated"]
 
 
-@pytest.mark.parametrize("seed", [161, 231])
-def test_a_lease_is_renewed_while_the_wall_clock_is_set_back(seed: int) -> None:
-    """Its keeper waited until that clock was where it had been."""
-    injected = run_story(seed).world.chance.injected
+def test_a_lease_is_renewed_while_the_wall_clock_is_set_back() -> None:
+    """Seed 587: its keeper waited until that clock was where it had been."""
+    injected = run_story(587).world.chance.injected
     assert injected["clock-ahead"] or injected["clock-back"]

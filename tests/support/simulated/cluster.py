@@ -55,6 +55,8 @@ USERS_LEASE = "ann"
 """No tierer's."""
 UNAVAILABLE = 0.004
 STALE = 0.02
+SUPERSEDED = 0.1
+"""Of lease requests: just before them the next KV snapshot is taken."""
 
 
 def source_table(table_id: int, path: TablePath, *, primary_key: bool, partitioned: bool, since: datetime = WHEN) -> TableInfo:
@@ -158,6 +160,8 @@ class SimulatedCluster(MemoryCluster):
         self.during_reads: Callable[[], None] = lambda: None
         self.on_record: Callable[[TableInfo, RecordedLakeSnapshot], None] = lambda table, snapshot: None
         self.read_at_once = True
+        self.supersedes = False
+        """Whether snapshots go just before they are leased."""
         self.snapshot_parts = 1
         """In which a KV snapshot is read."""
         self.ever_leased: set[tuple[TableBucket, int]] = set()
@@ -368,6 +372,8 @@ class SimulatedCluster(MemoryCluster):
         self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
     ) -> Collection[TableBucket]:
         self.answer("leases")
+        if snapshots and self.supersedes and self.chance.faulty and self.chance.may("kv-snapshot-superseded"):
+            self._supersede(snapshots)
         lease = self.held_leases.get(lease_id)
         here = {bucket: number for bucket, number in snapshots.items() if number in self.stored_snapshots.get(bucket, {})}
         if not (snapshots.items() <= here.items() | self.ever_leased):
@@ -383,6 +389,17 @@ class SimulatedCluster(MemoryCluster):
             if snapshots:
                 self.dropped_leases.discard(lease_id)
         return [bucket for bucket in snapshots if bucket not in here]
+
+    def _supersede(self, buckets: Collection[TableBucket]) -> None:
+        """At times their tables have grown, and have other snapshots now."""
+        if self.chance.random.random() >= SUPERSEDED:
+            return
+        ids = {bucket.table_id for bucket in buckets}
+        for table in [table for table in self.tables() if table.table_id in ids]:
+            for bucket in self.buckets(table):
+                self.append_to(table, bucket, 1)
+            self.take_kv_snapshots(table.path)
+        self.collect_garbage()
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
         lease = self.held_leases.get(lease_id)

@@ -57,7 +57,7 @@ class Deployment:
         self.lake.tag_moves_in_the_commit = seed % 4 != 3
         self.lake.now = self.clock.now
         self.store = SimulatedStore(self.chance)
-        self.cluster.snapshot_parts = 2 if short_leases else 1
+        self.cluster.snapshot_parts, self.cluster.supersedes = (2, True) if short_leases else (1, False)
         self.invariants = Invariants(self.cluster, self.lake)
         self.invariants.may_still_commit = self._may_still_commit
         self.store.on_write = self.invariants.written
