@@ -15,7 +15,6 @@ from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
-from tiering.model.tables import TablePath
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +56,10 @@ def test_copies_that_spark_compacted_into_one_file_are_deduplicated(world: LakeW
     assert tuple(counted) == (100, 100)
     assert world.tier(table).error is None
     world.assert_exact(table)
+    world.storage.drop_table(table.path)
 
 
 def test_equality_deletes_and_doubled_keys_of_a_stale_round_are_replayed(world: LakeWorld, spark: SparkSession) -> None:
-    world.storage.drop_table(TablePath("sales", "orders"))
     table = world.primary_key_table("planes", buckets=1)
     writer = LogWriter(world.storage, table.path, "writer")
     writer.upsert(keyed(list(range(50)), "first"))
