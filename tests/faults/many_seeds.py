@@ -1,10 +1,13 @@
-"""Programs that tell the stories of many seeds on two processes, and print what was injected and lost."""
+"""Programs that tell the stories of many seeds on two processes and print what was injected and lost, and what tests read of that."""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
 import logging
+import os
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,6 +17,7 @@ from typing import Protocol
 
 import structlog
 
+from support.repository import ROOT
 from support.worlds.faults import Fault
 
 PROCESSES = 2
@@ -71,3 +75,11 @@ def _result_of(run_seed: Run, seed: int) -> tuple[int, Counter[str], str, str | 
     except BaseException as error:  # any end but a good one is a defect, a simulated death that comes through, too
         return seed, Counter(), "", f"{type(error).__name__}: {error}"
     return seed, result.injected, result.trace, None
+
+
+def printed_trace(module: str, *arguments: str, hash_seed: int) -> str:
+    """The line of the digest. `hash_seed`: the order of sets in that process."""
+    environment = os.environ | {"PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+    command = [sys.executable, "-m", module, *arguments]
+    lines = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=240).stdout.splitlines()
+    return next(line for line in lines if line.startswith("trace "))

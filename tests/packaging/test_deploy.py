@@ -77,13 +77,11 @@ case "$1 $package" in
 esac
 """
 MAVEN = """#!/bin/sh
-for word; do
-  case "$word" in
-    -Dartifact=*) artifact=${{word#*:}} ;;
-    -DoutputDirectory=*) folder=${{word#*=}} ;;
-  esac
+# Copies what the project in this folder asks for, from the jars of this machine.
+folder=$(/bin/sed -n 's/.*<outputDirectory>\\([^<]*\\)<.*/\\1/p' pom.xml)
+/bin/grep -o '<artifactId>[^<]*</artifactId><version>[^<]*' pom.xml | /bin/sed 's/<artifactId>//; s/<.*>/-/' | while read -r name; do
+  if [ -f "{jars}/$name.jar" ]; then /bin/cp "{jars}/$name.jar" "$folder"; fi
 done
-exec /bin/cp "{jars}/$(echo "$artifact" | /usr/bin/tr : -).jar" "$folder"
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from faults.beside_flink.faults import FAULTS, KINDS, run_seed
-from faults.printed_traces import printed_trace
+from faults.many_seeds import printed_trace
 
 from support.flink.random_story import RandomStory
 from support.flink.reused_ids_lake import ReusedIdsLake

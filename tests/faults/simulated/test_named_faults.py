@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 
 import pytest
-from faults.printed_traces import printed_trace
+from faults.many_seeds import printed_trace
 from faults.simulated.faults import FAULTS, run_seed
 
 SEEDS = range(1_000, 1_200)

@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from faults.printed_traces import printed_trace
+from faults.many_seeds import printed_trace
 from faults.reliability.soak import ENOUGH, HARNESSES
 
 from support.lake_kinds.kinds import LAKE_KINDS

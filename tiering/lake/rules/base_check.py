@@ -131,7 +131,7 @@ def check_base(view: LakeView | None, known: KnownLake) -> Base:
     if view.foreign is not None and known.shared is not None:
         return _shared_base(view, view.tiered, marker, view.foreign, known.shared)
     for record in known.recorded:
-        _check_not_ahead(view, view.tiered, marker, record, known.living, _newer_foreign(view, view.tiered))
+        _check_not_ahead(view, view.tiered, marker, record, known.living)
     check_history(view, view.tiered, known.passed_head)
     ahead = not known.recorded or any(_is_behind(record, view.tiered, marker) for record in known.recorded)
     return Base(view, marker, ahead)
@@ -143,7 +143,7 @@ def _shared_base(view: LakeView, newest: int, marker: Marker, walk: ForeignWalk,
     if walk.problem is not None:
         raise walk.problem
     if own is not None and records.own_round != marker.round_id and not _is_still_there(view, own, records.own_round):
-        _check_not_ahead(view, newest, marker, own, None, foreign=None)
+        _check_not_ahead(view, newest, marker, own, None, is_shared=True)
     moved_back = walk.moved_back != records.moved_back
     ahead = own is None or (own.lake_snapshot_id, dict(own.offsets)) != (walk.newest, walk.ends) or moved_back
     return Base(view, marker, ahead or walk.needs_telling)
@@ -339,9 +339,10 @@ def _check_not_ahead(
     marker: Marker,
     record: RecordedLakeSnapshot,
     living: Collection[int] | None,
-    foreign: LakeSnapshot | None,
+    *,
+    is_shared: bool = False,
 ) -> None:
-    """Whether a record says more than the newest marker. `foreign`: the snapshot of another service that may have told it, unexpectedly."""
+    """Raises if a record says more than the newest marker. Where no other service may be, one that came after it told the cluster."""
     tiered = tiered_offsets(marker)
     partitions = {bucket.partition_id for bucket in marker.buckets}
     for bucket in sorted(record.offsets, key=BucketKey.sort_key):
@@ -350,9 +351,11 @@ def _check_not_ahead(
         gone = living is None or bucket.partition_id not in living
         vanished = bucket.partition_id is not None and bucket.partition_id not in partitions and gone
         if offset > tiered.get(bucket, 0) and not vanished:
-            if foreign is not None:
+            foreign = _newer_foreign(view, newest)
+            if foreign is not None and not is_shared:
                 raise foreign_tiering(view, foreign)
-            raise _ahead(view, marker, record, f"bucket {bucket} up to offset {offset}, which the lake has up to {tiered.get(bucket, 0)}")
+            surplus = f"bucket {bucket} up to offset {offset}, which the lake has up to {tiered.get(bucket, 0)}"
+            raise _ahead(view, marker, record, surplus, foreign)
     recorded = view.snapshots.get(record.lake_snapshot_id)
     if recorded is not None and recorded.sequence_number > view.snapshots[newest].sequence_number:
         raise _ahead(view, marker, record, f"the newer lake snapshot {record.lake_snapshot_id}")
@@ -375,11 +378,15 @@ def _capital(*sentences: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _ahead(view: LakeView, marker: Marker, record: RecordedLakeSnapshot, surplus: str) -> RecordAheadOfLake:
+def _ahead(
+    view: LakeView, marker: Marker, record: RecordedLakeSnapshot, surplus: str, foreign: LakeSnapshot | None = None
+) -> RecordAheadOfLake:
+    """`foreign`: a newer snapshot of the service that tiers the table, too. A commit of its can replace one of ours (docs/fluss.md)."""
     moved = "" if view.reference is None else f", or its {view.reference} moved back"
+    replaced = "" if foreign is None else f", or did snapshot {foreign.snapshot_id} of the other service replace one of Lakeward's"
     return RecordAheadOfLake(
         f"the lake table {view.path} is at round {marker.round_id} (snapshot {view.tiered}), but recorded as tiered is {surplus}",
-        hint=f"Was the lake restored from a backup{moved}? Put its newest state back, then "
+        hint=f"Was the lake rolled back or restored from a backup{moved}{replaced}? Put its newest state back, then "
         f"{tier_call(view.path)}. Or tier the missing rows again: {reconcile_call(view.path, 'retier')}.",
         table_path=view.path,
         lake_snapshot_id=record.lake_snapshot_id,

@@ -159,6 +159,7 @@ def test_a_commit_of_ours_that_a_rename_replaced_is_named(world: PaimonLakeWorld
     assert late.append().snapshot_id == 2
     outcome = world.tier(table)
     assert outcome.error is not None
-    assert (outcome.error.error_class, outcome.error.retryable) == ("ForeignTiering", False)
+    assert (outcome.error.error_class, outcome.error.retryable) == ("RecordAheadOfLake", False)
+    assert "did snapshot 2 of the other service replace one of Lakeward's?" in outcome.error.hint
     assert reconcile(world, table, "retier").outcome == "reconciled"
     assert_quiet(world, table, 100)
