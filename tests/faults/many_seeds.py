@@ -12,8 +12,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import structlog
 
@@ -24,14 +24,12 @@ PROCESSES = 2
 CHUNK = 20
 
 
-class SeedResult(Protocol):
+@dataclass(frozen=True)
+class SeedResult:
     """How often each fault was injected in a story, and what tells whether two tellings of it are alike."""
 
-    @property
-    def injected(self) -> Counter[str]: ...
-
-    @property
-    def trace(self) -> str: ...
+    injected: Counter[str]
+    trace: str
 
 
 Run = Callable[[int], SeedResult]

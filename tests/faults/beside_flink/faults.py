@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from faults.many_seeds import SeedResult
 
 from support.flink.random_story import RandomStory
 from support.flink.reused_ids_lake import ReusedIdsLake
@@ -167,19 +166,11 @@ FAULTS = (
 """All that `run_seed` injects."""
 
 
-@dataclass(frozen=True)
-class StoryResult:
-    """What a seed's story was."""
-
-    injected: Counter[str]
-    trace: str
-
-
-def run_seed(seed: int) -> StoryResult:
+def run_seed(seed: int) -> SeedResult:
     """A whole story, healed at its end; seeds take the kinds of tables in turn. Raises AssertionError if it breaks a promise."""
     lake, keyed = KINDS[seed % len(KINDS)]
     story = RandomStory(seed, keyed=keyed, lake=lake)
     for _ in range(STEPS):
         story.step()
     story.heal()
-    return StoryResult(story.chance.injected, story.trace())
+    return SeedResult(story.chance.injected, story.trace())

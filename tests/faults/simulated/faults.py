@@ -6,11 +6,10 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from unittest.mock import patch
 
+from faults.many_seeds import SeedResult
 from faults.simulated.deployment_faults import DEPLOYMENT_FAULTS, SIMULATED, run_story
-from faults.simulated.deployment_faults import STEPS as DEPLOYMENT_STEPS
 
 from support.worlds.faults import Fault
 from support.worlds.simulation import SERVICE_TIMEOUT_MS, SimulatedDeath, SimulatedTierer, Simulation
@@ -110,24 +109,15 @@ class CountedSimulation(Simulation):
         self._count(self.outcomes[outcome] > before, name)
 
 
-@dataclass(frozen=True)
-class StoryResult:
-    """What a seed's story was."""
-
-    injected: Counter[str]
-    trace: str
-    steps: int
-
-
-def run_seed(seed: int) -> StoryResult:
+def run_seed(seed: int) -> SeedResult:
     """A whole story, healed at its end: of one table and its files, or of several tables. Raises AssertionError if it breaks a promise."""
     if seed % 2:
         story = run_story(seed)
-        return StoryResult(story.world.chance.injected, story.world.trace(), DEPLOYMENT_STEPS)
+        return SeedResult(story.world.chance.injected, story.world.trace())
     with patch("tiering.planning.plan_splits.SPLIT_BYTES", 24):
         simulation = CountedSimulation(seed)
         with patch("tiering.round.tasks.split_work.RandomIds", lambda: simulation.ids):
             for _ in range(STEPS):
                 simulation.step()
             simulation.heal()
-    return StoryResult(simulation.injected, simulation.trace(), STEPS)
+    return SeedResult(simulation.injected, simulation.trace())

@@ -43,8 +43,14 @@ SMALL = {
     "spark.sql.hive.thriftServer.singleSession": "true",
 }
 SUBMIT = "exec spark-submit --properties-file spark.conf --class org.apache.spark.sql"
-THRIFT = f"{SUBMIT}.hive.thriftserver.HiveThriftServer2 spark-internal --hiveconf hive.server2.thrift.bind.host=127.0.0.1"
-CONNECT = f"{SUBMIT}.connect.service.SparkConnectServer --conf spark.connect.grpc.binding.address=127.0.0.1"
+THRIFT = (
+    f"{SUBMIT}.hive.thriftserver.HiveThriftServer2 spark-internal"
+    " --hiveconf hive.server2.thrift.bind.host=127.0.0.1 --hiveconf hive.server2.thrift.port={port}"
+)
+CONNECT = (
+    f"{SUBMIT}.connect.service.SparkConnectServer"
+    " --conf spark.connect.grpc.binding.address=127.0.0.1 --conf spark.connect.grpc.binding.port={port} spark-internal"
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,29 +74,26 @@ def properties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, s
 
 @pytest.fixture(scope="module")
 def thrift_port(properties: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    port = _free_port()
-    command = f"{THRIFT} --hiveconf hive.server2.thrift.port={port}"
-    with _server(command, "HiveThriftServer2 started", properties, tmp_path_factory.mktemp("thrift")):
+    with _server(THRIFT, "HiveThriftServer2 started", properties, tmp_path_factory.mktemp("thrift")) as port:
         yield port
 
 
 @pytest.fixture(scope="module")
 def connect_port(properties: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    port = _free_port()
-    command = f"{CONNECT} --conf spark.connect.grpc.binding.port={port} spark-internal"
-    with _server(command, "Spark Connect server started", properties, tmp_path_factory.mktemp("connect")):
+    with _server(CONNECT, "Spark Connect server started", properties, tmp_path_factory.mktemp("connect")) as port:
         yield port
 
 
 @contextmanager
-def _server(command: str, ready_message: str, properties: dict[str, str], folder: Path) -> Iterator[None]:
-    """From the time that it is ready."""
+def _server(command: str, ready_message: str, properties: dict[str, str], folder: Path) -> Iterator[int]:
+    """Its port, from the time that it is ready."""
+    port = _free_port()
     (folder / "spark.conf").write_text(as_properties_file(properties))
     env = {"PATH": COMMANDS, USER_FOLDER: str(folder)}
-    process = Process("-c", command, log=folder / "log", env=env, program=("bash",), cwd=folder)
+    process = Process("-c", command.format(port=port), log=folder / "log", env=env, program=("bash",), cwd=folder)
     try:
         wait_for(ready_message, lambda: _is_ready(process, ready_message), SERVER_SECONDS)
-        yield
+        yield port
     finally:
         process.close()
 
