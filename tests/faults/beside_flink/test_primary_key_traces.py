@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from support.flink.beside_flink import AFTER, BEFORE, DELETE, INSERT, KEY_TABLE, BesideFlink
 from support.piecewise_reader import PiecewiseReader
+from tiering.errors import CannotReconcile
 from tiering.model.rounds import RoundState
 from tiering.round.steps import actions as act
 
@@ -112,6 +115,24 @@ def test_a_primary_key_table_that_was_rolled_back_under_foreign_rows_begins_anew
     assert world.refuse() == "LakeRolledBack"
     world.reconcile("retier")
     world.flink().whole()
+    world.quiet()
+
+
+def test_keys_that_a_round_may_have_doubled_before_history_expired_are_not_accepted() -> None:
+    """What it added is gone, so nothing tells from where on to replay: only a bucket that begins anew is right."""
+    world = keys_at_fifty()
+    stale = world.flink().plan(80).check().prepare()
+    world.succeed()
+    stale.append().tell()
+    world.lake.foreign_commit(world.info.path)
+    world.lake.expire_all_but_head()
+    assert max(world.lake.row_counts().values()) == 2
+    assert world.refuse() == "HistoryExpired"
+    assert "'accept'" not in world.record.error.hint
+    with pytest.raises(CannotReconcile, match="may have doubled keys") as refusal:
+        world.reconcile("accept")
+    assert "'retier'" in refusal.value.hint
+    world.reconcile("retier")
     world.quiet()
 
 

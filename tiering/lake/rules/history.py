@@ -90,15 +90,16 @@ def rolled_back(view: LakeView, tiered: int, why: str) -> LakeRolledBack:
     )
 
 
-def expired(view: LakeView, tiered: int) -> HistoryExpired:
-    """The error for a chain of snapshots that was cut."""
+def expired(view: LakeView, tiered: int, *, may_accept: bool = True) -> HistoryExpired:
+    """The error for a chain of snapshots that was cut. `may_accept` False: another service may have doubled keys or set them back."""
+    as_it_is = go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets")
     newest = "its newest tiering commit" if view.reference is None else f"which the {view.reference} names"
     return HistoryExpired(
         f"cannot tell whether the lake table {view.path} was rolled back: snapshots between its head {view.head} and snapshot {tiered}, "
         f"{newest}, are gone; they expired, or the table was replaced",
         hint=f"{set_head_back(view, f'snapshot {tiered}')}, then "
-        f"{tier_call(view.path)}; what was written to the lake table by hand since is then left out. Or go on with it as it is: "
-        + go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
+        f"{tier_call(view.path)}; what was written to the lake table by hand since is then left out. Or "
+        + (f"go on with it as it is: {as_it_is}" if may_accept else f"{reconcile_call(view.path, 'retier')} (keys are written anew)."),
         table_path=view.path,
         lake_snapshot_id=tiered,
     )

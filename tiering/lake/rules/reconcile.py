@@ -2,7 +2,8 @@
 
     accept   the lake as it is now is right. Per bucket: the highest of what coordinator, cluster and the newest readable
              marker recorded; of a log table at least the log's start, and behind the rows that stand there. Never doubles a
-             row; rows that somebody took out of the lake stay out, and `records_left_out` counts them.
+             row; rows that somebody took out of the lake stay out, and `records_left_out` counts them. Refused for a primary-key
+             table to which another service may have written unseen: keys that it doubled or set back would stay so.
     retier   go on from what the lake holds now. A bucket of which the lake holds nothing is left out: planning begins it with its
              KV snapshot or at its log's start. Any other bucket of a log table goes on behind its rows, if they have every offset
              from the first one ever tiered on, each once; of a primary-key table where the marker says that the head builds on, or
@@ -140,6 +141,12 @@ def accepted(situation: Situation, held: RowOffsets | None = None) -> Ranges:
     if newest_foreign(view) is not None and held is None and (walk is None or walk.problem is not None):
         raise CannotReconcile(
             f"another tiering service wrote to {view.path}: going on from the recorded offsets would double its rows",
+            table_path=view.path,
+        )
+    if situation.table_type is TableType.PRIMARY_KEY and walk is not None and walk.problem is not None and _has_foreign_rows(view):
+        raise CannotReconcile(
+            f"another tiering service may have doubled keys of {view.path}, or set them back, in snapshots that are gone or that no round "
+            "looked at: they would stay so",
             table_path=view.path,
         )
     reached = dict(walk.ends) if walk is not None and walk.problem is None else situation.recorded

@@ -54,14 +54,14 @@ def walked(view: LakeView, records: SharedRecords, passed_head: int | None, tabl
     if not marked and (view.tiered is not None or ours or not foreign):
         return view  # what is wrong with it, if anything is, the base check says
     try:
-        stretch = _stretch(view, records, passed_head)
+        stretch = _stretch(view, records, passed_head, table_type)
         walk = _walk(view, records, table_type, stretch, readers)
     except PermanentTieringError as problem:
         return replace(view, foreign=ForeignWalk({}, problem=problem))
     return replace(view, foreign=walk)
 
 
-def _stretch(view: LakeView, records: SharedRecords, passed_head: int | None) -> _Stretch:
+def _stretch(view: LakeView, records: SharedRecords, passed_head: int | None, table_type: TableType) -> _Stretch:
     """What came since the passed head or the newest tiering commit, whichever the branch meets first."""
     marker, tiered = view.marker, view.tiered
     remembered = records.own if marker is not None and records.own_round == marker.round_id else None
@@ -90,7 +90,7 @@ def _stretch(view: LakeView, records: SharedRecords, passed_head: int | None) ->
         since.append(snapshot)
         current = snapshot.parent_id
     if tiered is not None:
-        raise expired(view, tiered)
+        raise expired(view, tiered, may_accept=table_type is TableType.LOG)
     whole = current is None and bool(since) and since[-1].sequence_number == _FIRST_SEQUENCE_NUMBER
     return _Stretch(tuple(reversed(since)), ranges, frozenset(), is_whole=whole)
 
@@ -174,7 +174,8 @@ def _never_seen(view: LakeView, foreign: list[LakeSnapshot]) -> ForeignTiering:
         f"another tiering service tiered the lake table {view.path} up to snapshot {newest.snapshot_id}; older snapshots expired before "
         "Lakeward looked at them, so what they added cannot be told from them",
         hint=f"{reconcile_call(view.path, 'deduplicate')} looks at the rows of a log table and takes it over. A primary-key table: "
-        f"{reconcile_call(view.path, 'retier')} (from its log or KV snapshots), or {reconcile_call(view.path, 'adopt')} (as it is).",
+        f"{reconcile_call(view.path, 'retier')} (from its log or KV snapshots), or {reconcile_call(view.path, 'adopt')} (as it is, "
+        "with keys that the other service may have doubled or set back).",
         table_path=view.path,
         lake_snapshot_id=newest.snapshot_id,
     )
