@@ -1,4 +1,4 @@
-"""Messages of tierers to the coordinator, and what it does with them: requests for the grant, acks, and reports of how rounds ended.
+"""Messages of tierers to the coordinator, and what it does with them: plans, requests for the grant, acks, and reports of how rounds ended.
 
 A tierer repeats a message until it is answered, so one that is lost is no step of its own. A copy of it may arrive at any later time: its
 tierer may have gone on, given up or died, and nobody waits for the answer.
@@ -37,6 +37,10 @@ def deliver_late_copy(size: Size, world: World, message: Message) -> Iterator[St
     late.remove(message)
     after = world._replace(late=tuple(late))
     match message.kind:
+        case "plan":
+            yield check_plan(size, after, message)
+        case "checked plan":
+            yield f"{message} is recorded", record_plan(after, message)
         case "request for the grant":
             granted = grant(size, after, message)
             if granted is None:
@@ -56,6 +60,26 @@ def deliver_late_copy(size: Size, world: World, message: Message) -> Iterator[St
 def owns(record: Record, ref: Ref) -> bool:
     """`round_lifecycle.is_current`."""
     return (record.running, record.epoch, record.table_id) == (ref.round_id, ref.epoch, ref.table_id)
+
+
+def check_plan(size: Size, world: World, message: Message) -> Step:
+    """`Commits._check_lake_table`: a plan for a lake table that is not on record is checked against the lake, without the table's lock."""
+    record, who = world.record, f"a late copy of {message} arrives"
+    assert message.grant is not None
+    if not owns(record, message.ref):
+        return f"{who}, and is fenced", world
+    if message.grant.uuid == record.uuid:
+        return f"{who}, and says what is on record", world
+    checked = base_check(world.lake, world.known(), size.rules)
+    if isinstance(checked, str) or checked.lake is None or checked.lake.uuid != message.grant.uuid:
+        return f"{who}, and names no lake table that is right", world
+    return f"{who}, and passes its check", world.with_late_copy(message._replace(kind="checked plan"))
+
+
+def record_plan(world: World, message: Message) -> World:
+    """`round_lifecycle.plan`: the lake table's uuid is on record from here on. Nothing of a round that does not own the table."""
+    assert message.grant is not None
+    return world._replace(record=world.record._replace(uuid=message.grant.uuid)) if owns(world.record, message.ref) else world
 
 
 def grant(size: Size, world: World, message: Message) -> World | None:

@@ -89,6 +89,9 @@ def round_steps(size: Size, world: World, current: Round) -> Iterator[Step]:
                     lost = world._replace(record=after.record, faults=world.faults - 1)
                     yield f"round {current.id} is granted its commit, and the answer is lost", lost
             yield from calls_that_fail(size, world, current, grant_request_of(current))
+            if world.faults and size.has_late_messages:
+                plan = grant_request_of(current)._replace(kind="plan")
+                yield f"a copy of {plan} is late", world._replace(faults=world.faults - 1).with_late_copy(plan)
         case "granted":
             yield send(size, world, current)
         case "sent":

@@ -12,6 +12,9 @@ from faults.model.search import Result
 ROLLED_BACK = frozenset(("roll back", "reconcile"))
 """What users do where the lake goes back behind what a late message says of it."""
 
+REPLACED = frozenset(("rename", "recreate", "reconcile"))
+"""What users do where another lake table stands in place of the one that a late message names."""
+
 SMALLEST_SIZES: dict[Rule, dict[str, Any]] = {
     Rule.FENCE: {"users": 1, "faults": 1},
     Rule.HEAD: {"users": 1, "faults": 0},
@@ -33,6 +36,9 @@ WHOLE_SIZES: dict[str, Size] = {
     "tiered before": Size(rounds=2, users=1, faults=2),
     "nothing tiered yet": Size(rounds=2, users=1, faults=1, begins_tiered=False, rows=2),
     "late messages": Size(rounds=2, users=2, faults=2, user_actions=ROLLED_BACK, fault_actions=LATE_MESSAGES | {"crash", "time-out"}),
+    "late messages, no lake table yet": Size(
+        rounds=2, users=2, faults=1, user_actions=REPLACED, fault_actions=LATE_MESSAGES | {"crash", "time-out"}, begins_tiered=False
+    ),
 }
 """Searched completely, in seconds."""
 

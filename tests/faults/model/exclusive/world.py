@@ -79,10 +79,11 @@ class Ref(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What a tierer tells or asks the coordinator about a round. `kind` is `request for the grant`, `ack` or `report`.
+    """What a tierer tells or asks the coordinator about a round.
 
-    `grant` is what a request asks for, `claim` what an ack says of the lake; `error` and `passed` are a report's: how the round failed, and
-    whether it names the head that its base check passed.
+    `kind` is `plan`, `checked plan`, `request for the grant`, `ack` or `report`. `grant` is what a request asks for, and a plan announces;
+    `claim` is what an ack says of the lake; `error` and `passed` are a report's: how the round failed, and whether it names the head that
+    its base check passed.
     """
 
     kind: str
