@@ -1,7 +1,8 @@
-"""Breadth-first search through the states of a model: every interleaving, shortest stories first."""
+"""Search through the states of a model: every interleaving, shortest stories first; and long stories drawn at random."""
 
 from __future__ import annotations
 
+import random
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
@@ -74,6 +75,24 @@ class Search(Generic[S]):
                     return Result(Violation(after.broken, self._story(after)), len(self._before), at + 1, False)
                 queue.append((after, at + 1))
         return Result(None, len(self._before), deepest, complete)
+
+    def walk(self, depth: int, seconds: float, seed: int = 0) -> Result:
+        """Stories of up to `depth` steps drawn at random, one after the other, for so many `seconds`: deeper than a search comes in a
+        large model, and not complete. Whether the table can be healed is asked where a story ends. `states` counts steps.
+        """
+        chance, stops = random.Random(seed), time.monotonic() + seconds
+        walked = deepest = 0
+        while time.monotonic() < stops:
+            state, story = self._initial, list[str]()
+            while len(story) < depth and (following := list(self._steps(state))):
+                step, state = chance.choice(following)
+                story.append(step)
+                if state.broken:
+                    return Result(Violation(state.broken, tuple(story)), walked + len(story), len(story), False)
+            walked, deepest = walked + len(story), max(deepest, len(story))
+            if (problem := self._way_out(state)) is not None:
+                return Result(Violation(problem.invariant, (*story, *problem.steps)), walked, len(story), False)
+        return Result(None, walked, deepest, False)
 
     def _story(self, state: S) -> tuple[str, ...]:
         steps: list[str] = []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from faults.model.exclusive.model import ExclusiveModel
-from faults.model.exclusive.rules import Rule
-from faults.model.exclusive.sizes import CAUGHT_AT_THE_LAST_GATE, WHOLE_SIZES, without
+from faults.model.exclusive.rules import ALL_RULES, Rule
+from faults.model.exclusive.sizes import CAUGHT_AT_THE_LAST_GATE, SMALLEST_SIZES, WHOLE_SIZES, without
+from faults.model.exclusive.world import Size
 
 
 @pytest.mark.parametrize("rule", Rule, ids=lambda rule: rule.name.lower())
@@ -24,6 +25,13 @@ def test_the_last_gate_catches_what_lacks_a_rule(rule: Rule) -> None:
     result = without(rule, last_gate=True)
     assert result.violation is None, f"\n{result.violation}"
     assert result.complete
+
+
+@pytest.mark.parametrize("rule", [Rule.UUID, Rule.KEEP_FILES, Rule.ADOPT], ids=lambda rule: rule.name.lower())
+def test_a_story_that_is_drawn_shows_a_rule_that_is_missing(rule: Rule) -> None:
+    """An invariant that a step violates, and a state at a story's end that nothing heals."""
+    model = ExclusiveModel(Size(rules=ALL_RULES - {rule}, **SMALLEST_SIZES[rule]))
+    assert model.walk(60, 60).violation is not None
 
 
 @pytest.mark.parametrize("name", WHOLE_SIZES)

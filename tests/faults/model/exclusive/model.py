@@ -19,7 +19,14 @@ class ExclusiveModel:
         """Every story of so many steps; with `ways_out` also whether the table can be healed at every step."""
         if not ways_out:
             return Search(initial(self.size), self.steps).run(depth, states, seconds)
-        return Search(initial(self.size), self.steps, WaysOut(self.is_tiered, self.next_step)).run(depth, states, seconds)
+        return self._search().run(depth, states, seconds)
+
+    def walk(self, depth: int, seconds: float) -> Result:
+        """Stories of up to so many steps, drawn at random for so many seconds; whether the table can be healed at their ends."""
+        return self._search().walk(depth, seconds)
+
+    def _search(self) -> Search[World]:
+        return Search(initial(self.size), self.steps, WaysOut(self.is_tiered, self.next_step))
 
     def steps(self, world: World) -> Iterator[Step]:
         """Everything that may happen next."""

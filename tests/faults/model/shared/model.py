@@ -23,7 +23,14 @@ class SharedModel:
 
     def search(self, depth: int, states: int | None = None, seconds: float | None = None) -> Result:
         """Every story of so many steps; of each of its states, whether the table can be healed."""
-        return Search(start(self.size), self.steps, WaysOut(self.is_at_peace, self.next_step)).run(depth, states, seconds)
+        return self._search().run(depth, states, seconds)
+
+    def walk(self, depth: int, seconds: float) -> Result:
+        """Stories of up to so many steps, drawn at random for so many seconds; whether the table can be healed at their ends."""
+        return self._search().walk(depth, seconds)
+
+    def _search(self) -> Search[World]:
+        return Search(start(self.size), self.steps, WaysOut(self.is_at_peace, self.next_step))
 
     def steps(self, world: World) -> Iterator[Step]:
         """Everything that may happen next."""
