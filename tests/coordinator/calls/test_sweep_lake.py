@@ -121,13 +121,15 @@ def test_a_committer_that_wakes_up_after_the_sweep_finds_its_files(world: LakeWo
     world.assert_exact(table)
 
 
-def test_once_another_round_tiered_its_files_go_and_its_commit_is_refused(world: LakeWorld) -> None:
+def test_once_what_it_was_built_on_expired_its_files_go_and_its_commit_is_refused(world: LakeWorld) -> None:
     table = tiered(world)
     world.due()
     asleep = world.begin(table).advance_to(act.CommitLake)
     silence(world)
     world.due()
     assert world.begin(table).end().state is RoundState.SUCCEEDED
+    assert sweep(world, table).removed == 0
+    world.by_hand.expire(table.path)
     assert sweep(world, table).removed == 2
     assert asleep.end().state is not RoundState.SUCCEEDED
     world.assert_exact(table)
@@ -149,6 +151,8 @@ def test_metadata_of_a_commit_that_was_refused_goes(world: LakeWorld) -> None:
     stepped = world.begin(table).advance_to(act.CommitLake)
     world.iceberg(table).delete("id = 0")
     assert stepped.end().state is RoundState.SUCCEEDED
+    assert sweep(world, table).kept["MAY_STILL_LAND"] == 2
+    world.by_hand.expire(table.path)
     result = sweep(world, table)
     assert result.removed == 2  # a manifest and a manifest list
     world.iceberg(table).scan().to_arrow()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,9 +25,17 @@ FILE = stored(f"lakeward-{UUID}-nonce-0-00000.parquet")
 DEAD = RoundFate(ended=True)
 
 
-def verdict(file: StoredFile = FILE, fate: RoundFate | None = DEAD, tag: int | None = 5, **lake: object) -> Verdict:
-    now = SweptTable("here", lake.get("snapshots", ()), tag, lake.get("live", ()), lake.get("rounds", ()))  # type: ignore[arg-type]
-    [(_, verdict_of_file)] = sweep_verdicts([file], {} if fate is None else {UUID: fate}, now, NOW, DAY)
+def verdict(
+    file: StoredFile = FILE,
+    fate: RoundFate | None = DEAD,
+    tag: int | None = 5,
+    others: dict[str, RoundFate] | None = None,
+    **lake: Any,
+) -> Verdict:
+    now = SweptTable(
+        "here", lake.get("snapshots", ()), tag, lake.get("live", ()), lake.get("rounds", ()), lake.get("begins_untiered", False)
+    )
+    [(_, verdict_of_file)] = sweep_verdicts([file], {**(others or {}), **({} if fate is None else {UUID: fate})}, now, NOW, DAY)
     return verdict_of_file
 
 
@@ -76,12 +85,30 @@ def test_a_grant_on_the_present_tag_may_still_land(tag: int | None) -> None:
     assert verdict(fate=RoundFate(True, (tag,), granted_for="here"), tag=tag) is Verdict.MAY_STILL_LAND
 
 
-def test_a_grant_on_a_former_tag_cannot_land() -> None:
-    assert verdict(fate=RoundFate(True, (4,), granted_for="here"), tag=5) is Verdict.REMOVE
+def test_a_grant_on_a_former_tag_lands_only_if_somebody_rolls_back_to_it() -> None:
+    former = RoundFate(True, (4,), granted_for="here")
+    assert verdict(fate=former, tag=5, snapshots={4, 5}) is Verdict.MAY_STILL_LAND
+    assert verdict(fate=former, tag=5, snapshots={5}) is Verdict.REMOVE
+
+
+def test_a_grant_where_nothing_was_tiered_lands_only_if_somebody_rolls_back_to_that() -> None:
+    first = RoundFate(True, (None,), granted_for="here")
+    assert verdict(fate=first, tag=5, snapshots={3, 5}, begins_untiered=True) is Verdict.MAY_STILL_LAND
+    assert verdict(fate=first, tag=5, snapshots={5}) is Verdict.REMOVE
+
+
+def test_a_round_whose_grant_may_be_lost_lands_on_any_commit_before_it() -> None:
+    lost = RoundFate(True, epoch=7, may_be_granted=True)
+    assert verdict(fate=lost, tag=None) is Verdict.MAY_STILL_LAND
+    assert verdict(fate=lost, begins_untiered=True) is Verdict.MAY_STILL_LAND
+    assert verdict(fate=lost, rounds={"before"}, others={"before": RoundFate(True, epoch=6)}) is Verdict.MAY_STILL_LAND
+    assert verdict(fate=lost, rounds={"unknown"}) is Verdict.MAY_STILL_LAND
+    assert verdict(fate=lost, rounds={"after"}, others={"after": RoundFate(True, epoch=8)}) is Verdict.REMOVE
 
 
 def test_leftovers_of_a_round_that_landed_go_while_its_snapshot_is_seen_and_stay_after() -> None:
     landed = RoundFate(True, (4,), landed=True, granted_for="here")
+    assert verdict(fate=landed, rounds={UUID}, snapshots={4, 5}) is Verdict.MAY_STILL_LAND  # another attempt's
     assert verdict(fate=landed, rounds={UUID}) is Verdict.REMOVE
     assert verdict(fate=landed) is Verdict.OF_ANOTHER_COPY
 
@@ -97,7 +124,8 @@ def test_what_was_granted_for_another_lake_table_stays(landed: bool) -> None:
 def test_a_grant_of_an_older_version_goes_by_what_it_was_built_on() -> None:
     unknown = RoundFate(True, (4,))
     assert verdict(fate=unknown) is Verdict.OF_ANOTHER_TABLE
-    assert verdict(fate=unknown, snapshots={4, 5}) is Verdict.REMOVE
+    assert verdict(fate=unknown, snapshots={4, 5}) is Verdict.MAY_STILL_LAND
+    assert verdict(fate=unknown, rounds={UUID}, snapshots={5}) is Verdict.REMOVE
     assert verdict(fate=RoundFate(True, (None,))) is Verdict.OF_ANOTHER_TABLE
     assert verdict(fate=RoundFate(True, (None,), landed=True), rounds={UUID}) is Verdict.REMOVE
 
@@ -107,19 +135,22 @@ def test_a_name_that_could_be_of_two_rounds_is_nobodys() -> None:
     assert round_of("lakeward-r1-x-n-0.parquet", {"r1"}) == "r1"
 
 
-STEPS = st.lists(st.tuples(st.sampled_from(["begin", "grant", "land", "die", "rename", "sweep"]), st.integers(0, 5)), max_size=40)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["begin", "grant", "land", "die", "rename", "roll back", "expire", "sweep"]), st.integers(0, 5)), max_size=40
+)
 
 
 @given(STEPS)
 def test_no_history_of_rounds_loses_a_file_that_was_or_could_be_committed(steps: list[tuple[str, int]]) -> None:
     """Rounds begin, are granted, die at any moment, and send their commit at any later one; the lake checks uuid and tag alone.
 
-    A renamed table leaves its folder, and everything in it, to the one that is made in its place.
+    A renamed table leaves its folder, and everything in it, to the one that is made in its place. A table is rolled back to any commit that
+    did not expire.
     """
     rounds: dict[str, RoundFate] = {}
     files: dict[str, StoredFile] = {}
     live: dict[str, set[str]] = {"table-0": set()}
-    table, tag = "table-0", 0
+    table, tag, newest, tags = "table-0", 0, 0, {0}
     for step, number in steps:
         name = f"r{number}"
         fate = rounds.get(name)
@@ -132,13 +163,19 @@ def test_no_history_of_rounds_loses_a_file_that_was_or_could_be_committed(steps:
         elif step == "land" and fate is not None and (fate.granted_for, fate.granted_on) == (table, (tag,)):
             assert name in files, "a commit landed whose file the sweep had taken"
             live[table].add(files[name].location)
-            tag += 1
+            tag = newest = newest + 1
+            tags.add(tag)
         elif step == "rename":
-            table, tag = f"table-{len(live)}", tag + 1
+            tag = newest = newest + 1
+            table, tags = f"table-{len(live)}", {tag}
             live[table] = set()
+        elif step == "roll back":
+            tag = sorted(tags)[number % len(tags)]
+        elif step == "expire":
+            tags = {tag}
         elif step == "sweep":
             for file, verdict_of_file in sweep_verdicts(
-                list(files.values()), rounds, SweptTable(table, range(tag + 1), tag, live[table], ()), NOW, DAY
+                list(files.values()), rounds, SweptTable(table, tags, tag, live[table], ()), NOW, DAY
             ):
                 if verdict_of_file is Verdict.REMOVE:
                     files = {round_id: kept_file for round_id, kept_file in files.items() if kept_file is not file}

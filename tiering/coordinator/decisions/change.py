@@ -190,7 +190,10 @@ def end_round(
     current = change.record.round
     assert current is not None
     began = change.record.checked_since if current.started_time is not None else None
-    ended = change.update_round(state=state, finished_time=ctx.now.wall, stats=stats or current.stats, error=error)
+    outlived = outlives_coordinator(ctx, current)
+    ended = change.update_round(
+        state=state, finished_time=ctx.now.wall, stats=stats or current.stats, error=error, outlived_coordinator=outlived
+    )
     ended = ended.update(
         last_round_duration_ms=milliseconds(ctx.now.steady - (began or ctx.now.steady)),
         heartbeat_time=None,
@@ -202,6 +205,11 @@ def end_round(
         ended = ended.update_commit(replace(commit, state=CommitState.UNKNOWN))
         ended = ended.update(lake=replace(ended.record.lake, unresolved_epoch=commit.tiering_epoch))
     return ended
+
+
+def outlives_coordinator(ctx: Context, row: RoundRecord) -> bool:
+    """Whether a coordinator before this one queued the open round, or assigned it."""
+    return row.outlived_coordinator or row.coordinator_epoch != ctx.coordinator_epoch
 
 
 def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool = False) -> Change:

@@ -12,7 +12,16 @@ from datetime import datetime, timedelta
 from tiering import errors
 from tiering.coordinator.decisions import backlog, error_kinds, waits
 from tiering.coordinator.decisions.backoff import backoff_ms
-from tiering.coordinator.decisions.change import Change, Context, cancel_text, clear_error, end_round, enter_pending, rest
+from tiering.coordinator.decisions.change import (
+    Change,
+    Context,
+    cancel_text,
+    clear_error,
+    end_round,
+    enter_pending,
+    outlives_coordinator,
+    rest,
+)
 from tiering.coordinator.decisions.records import (
     AssignmentEnd,
     CommitState,
@@ -143,6 +152,7 @@ def assign(
         started_time=ctx.now.wall,
         definition=record.definition,
         coordinator_epoch=ctx.coordinator_epoch,
+        outlived_coordinator=record.round is not None and outlives_coordinator(ctx, record.round),
         completion_target=ctx.now.wall + timedelta(milliseconds=_longest_ms(ctx, record, leaves_slots=leaves_slots)),
         waited_for_slot_ms=waited_ms,
         paused_ms=record.paused_ms,

@@ -2,10 +2,12 @@
 
 A file goes only if all of this holds: its name is one of ours and names a round that the coordinator knows; no snapshot of the
 table names it, those that only tags and branches keep included; it is older than the guard; its round has ended; and its round was
-either never granted a commit, or granted one for this very lake table on a tiering commit that is not the newest any more, so that
-the compare-and-set refuses it however late it arrives. What a grant for another lake table came to is not known here: that one may
-stand renamed in the same folder, with the files alive. A round that landed must still be seen in the lake: if its snapshot is gone,
-its files may belong to a copy of the table that somebody means to put back.
+either never granted a commit, or granted one for this very lake table on a tiering commit that is gone, so that the compare-and-set
+refuses it however late it arrives. While that commit is there, somebody may roll the table back to it, and the late one lands. What a
+grant for another lake table came to is not known here: that one may stand renamed in the same folder, with the files alive. A round
+that landed must still be seen in the lake: if its snapshot is gone, its files may belong to a copy of the table that somebody means to
+put back. Of a round that was open when a coordinator started the grant may be lost, with a store that was set back: it may have been
+granted on any commit of a round before it.
 
 For this to hold the caller reads in this order: rounds and ledger, then the files, then the lake table. So a round that lands
 meanwhile is either still open in what was read first, or in the lake that was read last.
@@ -45,6 +47,8 @@ class RoundFate:
 
     `granted_on`: of each grant that it got, the newest tiering commit then (None in it: there was none); empty = never granted.
 
+    `may_be_granted`: a grant of it may be lost; then it was on a commit of a round with a lower `epoch`.
+
     `granted_for`: the uuid of the lake table of its grants; None = an older version that did not keep it granted them.
     """
 
@@ -52,17 +56,23 @@ class RoundFate:
     granted_on: tuple[int | None, ...] = ()
     landed: bool = False
     granted_for: str | None = None
+    epoch: int = 0
+    may_be_granted: bool = False
 
 
 @dataclass(frozen=True)
 class SweptTable:
-    """The lake table, read last. `live`: locations that any snapshot names; `rounds`: round ids that its snapshots carry."""
+    """The lake table, read last. `live`: locations that any snapshot names; `rounds`: round ids that its snapshots carry.
+
+    `begins_untiered`: a snapshot is there that is older than those of all rounds.
+    """
 
     table_uuid: str
     snapshots: Collection[int]
     tiered: int | None
     live: Collection[str]
     rounds: Collection[str]
+    begins_untiered: bool = False
 
 
 def sweep_verdicts(
@@ -97,11 +107,23 @@ def _verdict(file: StoredFile, fates: Mapping[str, RoundFate], lake: SweptTable,
         return Verdict.OPEN_ROUND
     if fate.granted_on and not is_granted_for(lake, fate, round_id):
         return Verdict.OF_ANOTHER_TABLE
-    if lake.tiered in fate.granted_on:
+    if _may_land(fate, fates, lake):
         return Verdict.MAY_STILL_LAND
     if fate.landed and round_id not in lake.rounds:
         return Verdict.OF_ANOTHER_COPY
     return Verdict.REMOVE
+
+
+def _may_land(fate: RoundFate, fates: Mapping[str, RoundFate], lake: SweptTable) -> bool:
+    """Whether the compare-and-set lets a late commit of the round through: now, or once the table was rolled back."""
+    may_be_untiered = lake.tiered is None or lake.begins_untiered
+    if fate.granted_on:
+        return any(may_be_untiered if base is None else base == lake.tiered or base in lake.snapshots for base in fate.granted_on)
+    return fate.may_be_granted and (may_be_untiered or any(_is_before(fates.get(round_id), fate) for round_id in lake.rounds))
+
+
+def _is_before(other: RoundFate | None, fate: RoundFate) -> bool:
+    return other is None or other.epoch < fate.epoch
 
 
 def is_granted_for(lake: SweptTable, fate: RoundFate, round_id: str) -> bool:

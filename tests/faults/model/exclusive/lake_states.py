@@ -63,13 +63,17 @@ class Snapshot(NamedTuple):
 
 
 class LakeTable(NamedTuple):
-    """Ids of snapshots grow with every commit, and are their sequence numbers. `tag` names the newest tiering commit."""
+    """Ids of snapshots grow with every commit, and are their sequence numbers. `tag` names the newest tiering commit.
+
+    `was_set_back`: a user made a former tiering commit the newest one again.
+    """
 
     uuid: int
     head: int | None = None
     tag: int | None = None
     snapshots: tuple[Snapshot, ...] = ()
     next_id: int = 1
+    was_set_back: bool = False
 
     def snapshot(self, snapshot_id: int | None) -> Snapshot | None:
         """The snapshot of this id, if it is still there."""
@@ -106,7 +110,7 @@ class LakeTable(NamedTuple):
         """After a commit on the head; one with a marker moves the tag."""
         added = Snapshot(self.next_id, self.head, rows, files, mark)
         tag = self.tag if mark is None else added.id
-        return LakeTable(self.uuid, added.id, tag, (*self.snapshots, added), self.next_id + 1)
+        return LakeTable(self.uuid, added.id, tag, (*self.snapshots, added), self.next_id + 1, self.was_set_back)
 
     def trimmed(self) -> LakeTable:
         """What a round keeps of its base."""

@@ -283,7 +283,8 @@ def tell(size: Size, world: World, telling: Telling) -> Step:
     after = after._replace(cluster=telling.copy)
     lake = after.lake
     tiered = 0 if lake is None or lake.marker is None else lake.marker.tiered
-    if lake is not None and lake.uuid == after.record.uuid and telling.copy.tiered > tiered:
+    is_as_it_was = lake is not None and lake.uuid == after.record.uuid and not lake.was_set_back
+    if is_as_it_was and telling.copy.tiered > tiered:
         after = after._replace(broken=f"the cluster is told of {telling.copy.tiered} offsets, and the lake's marker says {tiered}")
     if current is not None and current.phase == "adopting":
         checked = current._replace(known=current.known._replace(own=telling.copy, cluster=telling.copy))

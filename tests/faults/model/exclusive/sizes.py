@@ -15,6 +15,9 @@ ROLLED_BACK = frozenset(("roll back", "reconcile"))
 REPLACED = frozenset(("rename", "recreate", "reconcile"))
 """What users do where another lake table stands in place of the one that a late message names."""
 
+SET_BACK = frozenset(("set back", "sweep", "reconcile"))
+"""What users do where a late commit finds its base again."""
+
 SMALLEST_SIZES: dict[Rule, dict[str, Any]] = {
     Rule.FENCE: {"users": 1, "faults": 1},
     Rule.HEAD: {"users": 1, "faults": 0},
@@ -27,6 +30,7 @@ SMALLEST_SIZES: dict[Rule, dict[str, Any]] = {
     Rule.ADOPT: {},
     Rule.ACKS: {"users": 2, "user_actions": ROLLED_BACK, "fault_actions": LATE_MESSAGES},
     Rule.SWEEP_TAG: {},
+    Rule.SWEEP_BASE: {"users": 2, "faults": 1, "user_actions": SET_BACK},
     Rule.SWEEP_UUID: {"rounds": 2, "users": 3, "faults": 1},
 }
 
@@ -36,6 +40,7 @@ WHOLE_SIZES: dict[str, Size] = {
     "tiered before": Size(rounds=2, users=1, faults=2),
     "nothing tiered yet": Size(rounds=2, users=1, faults=1, begins_tiered=False, rows=2),
     "late messages": Size(rounds=2, users=2, faults=2, user_actions=ROLLED_BACK, fault_actions=LATE_MESSAGES | {"crash", "time-out"}),
+    "rolled back to a former tiering commit": Size(rounds=2, users=2, faults=1, user_actions=SET_BACK),
     "late messages, no lake table yet": Size(
         rounds=2, users=2, faults=1, user_actions=REPLACED, fault_actions=LATE_MESSAGES | {"crash", "time-out"}, begins_tiered=False
     ),
@@ -43,6 +48,7 @@ WHOLE_SIZES: dict[str, Size] = {
 """Searched completely, in seconds."""
 
 LARGE_SIZES: dict[str, Size] = {
+    "rolled back to a former tiering commit, expired": Size(rounds=3, users=4, faults=2, user_actions=SET_BACK | {"expire", "roll back"}),
     "late messages, all actions": Size(rounds=2, users=1, faults=2, fault_actions=FAULTS | LATE_MESSAGES),
     "late messages, nothing tiered yet": Size(
         rounds=2, users=1, faults=2, fault_actions=FAULTS | LATE_MESSAGES, begins_tiered=False, rows=2

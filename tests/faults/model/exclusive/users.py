@@ -81,6 +81,15 @@ def roll_back(world: World) -> Iterator[Step]:
         yield "a user rolls the lake table back", world._replace(lake=lake._replace(head=head.parent))
 
 
+def set_back(world: World) -> Iterator[Step]:
+    """A user sets head and tag on a former tiering commit: it is the newest again. Snapshots that came after it are still there."""
+    lake = world.lake
+    for snapshot in () if lake is None else lake.snapshots:
+        if lake is not None and snapshot.mark is not None and snapshot.id < (lake.tag or 0):
+            after = lake._replace(head=snapshot.id, tag=snapshot.id, was_set_back=True)
+            yield f"a user sets head and tag of the lake table on its former tiering commit {snapshot.id}", world._replace(lake=after)
+
+
 def rename(world: World) -> Iterator[Step]:
     """A user renames the lake table away, or back."""
     if world.lake is not None:
@@ -106,14 +115,29 @@ def cut(world: World) -> Iterator[Step]:
     """Retention, no user: it follows what the cluster was told. What a user took out of the lake before is no loss."""
     start = 0 if world.cluster is None else world.cluster.tiered
     if start > world.log_start:
-        disturbed = world.lake is None or world.lake.is_rolled_back or world.lake.uuid != world.record.uuid or bool(world.record.error)
+        disturbed = (
+            world.lake is None
+            or world.lake.is_rolled_back
+            or world.lake.was_set_back
+            or world.lake.uuid != world.record.uuid
+            or bool(world.record.error)
+        )
         cut_off = frozenset((world.table_id, offset) for offset in range(start))
         broken = "" if disturbed else invariants.log_kept(world.lake, start)
         removed = world.removed | cut_off if disturbed else world.removed
         yield f"retention cuts the log to {start}", world._replace(log_start=start, removed=removed, broken=broken)
 
 
-ACTIONS = {"compact": compact, "expire": expire, "roll back": roll_back, "rename": rename, "drop": drop, "recreate": recreate, "cut": cut}
+ACTIONS = {
+    "compact": compact,
+    "expire": expire,
+    "roll back": roll_back,
+    "set back": set_back,
+    "rename": rename,
+    "drop": drop,
+    "recreate": recreate,
+    "cut": cut,
+}
 
 
 def begin_sweep(world: World) -> Step:
@@ -147,7 +171,7 @@ def _doomed(sweep: Sweep, uuid: int, tag: int | None, snapshots: tuple[Snapshot,
         fates[str(grant.round_id)] = RoundFate(fate.ended, granted_on, fate.landed or grant.landed, f"lake-{granted_for}")
     files = [StoredFile(name, name, 1, WHEN) for name in sorted(sweep.files)]
     rounds = {str(snapshot.mark.round_id) for snapshot in lake.snapshots if snapshot.mark is not None}
-    ids = {_global(uuid, snapshot.id) for snapshot in lake.snapshots}
+    ids = {_global(uuid, snapshot.id) for snapshot in lake.snapshots if Rule.SWEEP_BASE in rules}
     swept = SweptTable(f"lake-{uuid}", ids, None if tag is None else _global(uuid, tag), lake.files, rounds)
     verdicts = sweep_verdicts(files, fates, swept, WHEN + timedelta(days=2), timedelta(days=1))
     return frozenset(file.location for file, verdict in verdicts if verdict is Verdict.REMOVE)

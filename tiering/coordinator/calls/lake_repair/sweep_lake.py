@@ -96,7 +96,8 @@ class Sweeper:
             )
         view = survey.view
         rounds = {snapshot.round_id for snapshot in view.snapshots.values() if snapshot.round_id is not None}
-        now = SweptTable(view.table_uuid, view.snapshots.keys(), view.tiered, lake.live_files(view), rounds)
+        live = lake.live_files(view)
+        now = SweptTable(view.table_uuid, view.snapshots.keys(), view.tiered, live, rounds, begins_untiered(view))
         verdicts = sweep_verdicts(files, fates, now, self._table_records.now().wall, timedelta(milliseconds=request.older_than_ms))
         doomed = [file for file, verdict in verdicts if verdict is Verdict.REMOVE]
         kept = Counter(verdict.value for _, verdict in verdicts if verdict is not Verdict.REMOVE)
@@ -120,15 +121,16 @@ class Sweeper:
     def fates(self, record: TableRecord) -> Mapping[str, RoundFate]:
         """Every round of the table that the store knows. Read before anything in the lake is looked at.
 
-        Grants are forgotten only once they are resolved, not before their round, and with so many newer ones that what
-        they were granted on is not the newest tiering commit any more; a round that is not known at all keeps its files.
+        Grants are forgotten only once they are resolved, and not before their round; a round that is not known at all keeps its files.
         """
         with self._table_records.changing():
             rounds = self._table_records.store.rounds(record.table_id, ALL_ROWS)
             commits = self._table_records.store.commits(record.table_id, ALL_ROWS)
-        fates = {round_record.round_id: RoundFate(round_record.state.is_final) for round_record in rounds}
+        fates = {
+            row.round_id: RoundFate(row.state.is_final, epoch=row.tiering_epoch, may_be_granted=row.outlived_coordinator) for row in rounds
+        }
         for row in commits:
-            fate = fates.get(row.round_id, RoundFate(ended=True))
+            fate = fates.get(row.round_id, RoundFate(ended=True, epoch=row.tiering_epoch))
             grants = (*fate.granted_on, row.base_tag)
             fates[row.round_id] = replace(fate, granted_on=grants, landed=row.state in LANDED, granted_for=row.lake_table_uuid)
         return fates
@@ -141,3 +143,9 @@ class Sweeper:
                 ctx = self._table_records.context(request.caller)
                 self._table_records.put(Change(latest).note(ctx, "LAKE_SWEPT", f"{counted(len(doomed), 'file')} deleted", files=names))
         _log.info("swept a lake table", table=str(record.path), files=len(doomed))
+
+
+def begins_untiered(view: LakeView) -> bool:
+    """Whether the lake table has a snapshot that is older than those of all rounds: it may be rolled back to where nothing was tiered."""
+    oldest = min((snapshot.sequence_number for snapshot in view.snapshots.values() if snapshot.round_id is not None), default=None)
+    return any(oldest is None or snapshot.sequence_number < oldest for snapshot in view.snapshots.values())

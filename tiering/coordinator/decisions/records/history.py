@@ -73,6 +73,8 @@ class RoundRecord:
     """The part of all waits in which no row had to wait so long."""
     definition: str | None = None
     """Fingerprint of the source table when a tierer got the round."""
+    outlived_coordinator: bool = False
+    """A coordinator started while it was open: its store may be one that was set back, and lack the grant."""
 
     @property
     def fraction_completed(self) -> float | None:
