@@ -23,8 +23,8 @@ def render() -> str:
         "For a table that failed for good the coordinator looks at its lake table, its log and what is recorded, every five seconds. It"
         " names a reconciliation that goes through and leaves nothing out, or else a new lake table where KV snapshots and log still hold"
         " all that was ever written. So another statement than the one below may stand there, or none; what leaves rows out stands in the"
-        " hint, with the number of rows. `retry_tiering` stands there where nothing is wrong any more. Once a lake table that was broken is"
-        " whole again, by a statement or by hand, tiering goes on by itself.",
+        " hint, with the number of rows. Once the lake table is whole, by a statement, by hand or since a fault is over, tiering goes on by"
+        " itself. `retry_tiering` stands there where it failed again with the same error, though nothing is wrong with the lake table.",
         "The last column is what to type first where no statement stands, or before one is run: it shows more, or does what the message"
         " asks for. Statements go to Spark, or to `lakeward sql`; put your table, the service's address or its data folder in the place of"
         " `db.t`, `host:7707` and `./lakeward-data`. A command that is refused names what it lacks, such as `--token-file` or `--tls-ca`.",

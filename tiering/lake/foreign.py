@@ -39,8 +39,8 @@ class AddedRows:
 class ForeignSnapshot:
     """A tiering snapshot of the other service. `is_rewrite`: it replaced files and added no row that was not there.
 
-    `offsets` are those that it says (`fluss-offsets`); empty if they cannot be read any more. `has_clean_rows`: it added rows that tell
-    no offsets, so that `added` is empty.
+    `offsets` are those that it says (`fluss-offsets`); empty if they cannot be read any more, or, with `unread` telling why, cannot be read
+    now. `has_clean_rows`: it added rows that tell no offsets, so that `added` is empty.
     """
 
     snapshot_id: int
@@ -48,6 +48,7 @@ class ForeignSnapshot:
     offsets: Mapping[BucketKey, int] = field(default_factory=dict)
     is_rewrite: bool = False
     has_clean_rows: bool = False
+    unread: str = ""
 
     @property
     def adds_rows(self) -> bool:

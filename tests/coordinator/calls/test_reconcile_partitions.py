@@ -11,10 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from support.lake_kinds.ways_out import RETIER
+from support.on_call import next_action
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
+from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RoundState
@@ -215,6 +218,54 @@ def test_accept_goes_on_behind_rows_that_no_record_tells_of(world: LakeWorld) ->
     assert (dict(done.offsets), done.records_left_out) == ({"0": 20}, 0)
     run_due(world, table)
     assert ids(world, table) == list(range(25))
+
+
+def test_accept_waits_for_a_lake_that_does_not_show_its_rows(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows beyond what is recorded would be doubled."""
+    table = world.table("orders", 1, (), SCHEMA)
+    append(world, table, "eu", 0, 10)
+    tier(world, table)
+    append(world, table, "eu", 10, 15)
+    land_unheard(world, table, 10)
+    lose_markers(world, table)
+    parked(world, table, errors.MarkerLost)
+    with monkeypatch.context() as patched:
+        patched.setattr(IcebergLake, "row_offsets", unavailable)
+        with pytest.raises(errors.LakeUnavailable):
+            reconcile(world, table, "accept")
+    assert world.record(table).state == "Failed"
+    assert dict(reconcile(world, table, "accept").offsets) == {"0": 20}
+    run_due(world, table)
+    assert ids(world, table) == list(range(25))
+
+
+def unavailable(*_: object) -> None:
+    raise errors.LakeUnavailable("503 slow down")
+
+
+def test_a_look_at_rows_that_cannot_be_read_now_names_no_lesser_way_for_good(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = world.table("orders", 1, (), SCHEMA)
+    append(world, table, "eu", 0, 10)
+    tier(world, table)
+    append(world, table, "eu", 10, 15)
+    lose_markers(world, table)
+    parked(world, table, errors.MarkerLost)
+    with monkeypatch.context() as patched:
+        patched.setattr(IcebergLake, "row_offsets", unavailable)
+        assert next_action(world.coordinator, table) != RETIER
+        with pytest.raises(errors.CannotReconcile) as refused:
+            reconcile(world, table, "adopt")
+        assert "The lake does not answer: call again" in refused.value.hint
+    assert next_action(world.coordinator, table) == RETIER
+    monkeypatch.setattr(IcebergLake, "row_offsets", unavailable)
+    append_by_hand(world, table)
+    assert next_action(world.coordinator, table) == RETIER, "what an earlier look saw stands until another sees as much"
+
+
+def append_by_hand(world: LakeWorld, table: TableInfo) -> None:
+    """A new head, without a row: what was seen before has to be looked at anew."""
+    loaded = world.iceberg(table)
+    loaded.append(loaded.scan().to_arrow().slice(0, 0))
 
 
 def test_accept_refuses_rows_beyond_the_record_that_may_be_a_former_partition_s(world: LakeWorld, table: TableInfo) -> None:

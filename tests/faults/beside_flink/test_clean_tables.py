@@ -19,7 +19,9 @@ from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.worlds.validated import check, faults
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
-from tiering.errors import CannotReconcile
+from tiering.errors import CannotReconcile, LakeUnavailable
+from tiering.lake.iceberg.reading import added_rows as iceberg_rows
+from tiering.lake.paimon.reading import added_rows as paimon_rows
 from tiering.lake.paimon.reading.clean_rows import OUT_OF_ORDER
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, TableInfo
@@ -69,6 +71,26 @@ def set_back(world: LakeWorld, table: TableInfo) -> None:
     assert hint is not None, status.error_hint
     world.by_hand.roll_back(table.path, int(hint[1]))
     call(world.coordinator, "CALL fluss.sys.retry_tiering('sales.orders')")
+
+
+def test_offsets_that_cannot_be_read_now_refuse_nothing_for_good(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may prove what its rows do not: the next attempt reads them again."""
+    table = tiered(world)
+    world.append(table, 50, 30)
+    flink = flink_on(world, table).plan().append()  # it has not told Fluss yet
+    reader = iceberg_rows if world.lake_format == "iceberg" else paimon_rows
+    with monkeypatch.context() as patched:
+        patched.setattr(reader, "foreign_offsets", unavailable)
+        error = world.tier(table).error
+    assert error is not None
+    assert (error.error_class, error.retryable) == ("LakeUnavailable", True)
+    assert "503" in error.message
+    flink.tell()
+    assert_quiet(world, table, 80)
+
+
+def unavailable(*_: object) -> None:
+    raise LakeUnavailable("503 slow down")
 
 
 def assert_quiet(world: LakeWorld, table: TableInfo, rows: int) -> None:

@@ -136,6 +136,21 @@ def test_keys_that_a_round_may_have_doubled_before_history_expired_are_not_accep
     world.quiet()
 
 
+def test_keys_are_not_accepted_where_no_tiering_snapshot_is_left() -> None:
+    world = keys_at_fifty()
+    stale = world.flink().plan(80).check().prepare()
+    world.succeed()
+    stale.append().tell()
+    world.lake.foreign_commit(world.info.path)
+    world.lake.table.tag = None
+    world.lake.expire_all_but_head()
+    assert world.refuse() == "MarkerLost"
+    with pytest.raises(CannotReconcile, match="may have doubled keys"):
+        world.reconcile("accept")
+    world.reconcile("retier")
+    world.quiet()
+
+
 def test_8d_a_replay_goes_to_the_end_however_long_it_takes() -> None:
     """One that stopped early would leave keys ahead of the marker, and the other's next round doubles them with rows that fit exactly."""
     world = keys_at_fifty()

@@ -25,6 +25,8 @@ from support.worlds.story_faults import FAULTS as STORY_FAULTS
 PAGE = ROOT / "docs" / "reliability.md"
 _ROW = re.compile(r"^\| `(?P<fault>[a-z0-9-]+)` \| (?P<where>[\w, ]+) \| (?P<count>[0-9,]+) \|", re.MULTILINE)
 
+LATE_COMMITS = "tests/coordinator/calls/lake_repair/test_sweeps_before_late_commits.py"
+
 PROMISES = (
     (
         "Each row of the log is in the lake once, whatever dies, hangs or repeats; nothing is lost.",
@@ -46,8 +48,8 @@ PROMISES = (
         *dict.fromkeys(test.partition("::")[0] for fault in KILLS for test in fault.tests),
     ),
     ("The state store's database may be gone under load; what goes on is what was there.", "tests/faults/database/test_database_outage.py"),
-    ("A state store that is lost, or set back, takes history along and no row.", "tests/faults/processes/test_lost_state.py"),
-    ("Nothing that a snapshot names, or a commit may still name, is deleted.", "tests/faults/simulated/test_simulated_rounds.py"),
+    ("A state store that is lost, or set back, takes history along and no row.", "tests/faults/processes/test_lost_state.py", LATE_COMMITS),
+    ("Nothing that a snapshot names, or a commit may still name, is deleted.", "tests/faults/simulated/test_simulated_rounds.py", LATE_COMMITS),
     (
         "Once a fault is over, every healthy table is tiered by itself, in bounded time.",
         "tests/faults/simulated/test_simulated_deployments.py",

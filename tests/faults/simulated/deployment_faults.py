@@ -32,7 +32,12 @@ DEPLOYMENT_FAULTS = (
     fault("answer-lost", "A request has its effect, and its answer gets lost.", "round_lifecycle.grant: a repeat is granted again"),
     fault("commit-request-lost", "A commit request never reaches the lake.", "resolve_commit: it is sent again"),
     fault("commit-answer-lost", "A commit lands in the lake and its answer gets lost.", "any error means unknown; nothing is deleted"),
-    fault("commit-request-late", "A commit request arrives after whatever else happened meanwhile.", "the compare-and-set"),
+    fault(
+        "commit-request-late",
+        "A commit request arrives after whatever else happened meanwhile.",
+        "the compare-and-set",
+        "tests/lake/paimon/test_commits.py::test_a_commit_that_wakes_up_after_its_successors_expired_is_no_part_of_the_table",
+    ),
     fault("tierer-killed", "A tierer dies, and another takes its place, at times under its name.", "round_lifecycle.expire"),
     fault("tierer-fenced", "An operator takes a tierer out of service that lives on.", "Heartbeats._is_fenced"),
     fault(
@@ -53,7 +58,12 @@ DEPLOYMENT_FAULTS = (
     fault("tierer-doubled", "A second process is started under a name that is in use.", "incarnations: one process a round"),
     fault("tierer-older", "A tierer of a version without incarnations works beside others.", "incarnations that are None fit any"),
     fault("coordinator-killed", "The coordinator dies before or after a write, without a word.", "every change is in the store first"),
-    fault("coordinator-doubled", "A second coordinator takes the store over, and the former goes on answering.", "the coordinator epoch"),
+    fault(
+        "coordinator-doubled",
+        "A second coordinator takes the store over, and the former goes on answering.",
+        "the coordinator epoch",
+        "tests/coordinator/memory/test_stores.py::test_every_take_over_makes_a_greater_epoch_and_fences_the_former",
+    ),
     fault("store-write-failed", "A write to the store fails before its effect: its disk is full.", "nothing is shown that is not stored"),
     fault("store-answer-lost", "The store fails after it wrote (fsync), or its answer gets lost.", "records are loaded again"),
     fault("cluster-unreachable", "The cluster does not answer.", "ClusterUnavailable is retried with a back-off"),

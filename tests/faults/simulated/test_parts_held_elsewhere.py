@@ -46,6 +46,12 @@ def goes_on_without_snapshots(state: Round, _: act.SnapshotsLeased) -> Step:
 _snapshots_leased = steps_to_write.snapshots_leased
 
 WEAKENINGS = (
+    Weakening(
+        "coordinator-doubled",
+        without("tiering.coordinator.memory.sql_store.SqlStore._touched", by=lambda *_: True),
+        variant="[sqlite]",
+    ),
+    Weakening("commit-request-late", without("tiering.lake.paimon.commit.publishing._check_head"), fails_with=Exception),
     Weakening("request-late", without("tiering.coordinator.tierers.known_tierers.KnownTierers.meet", by=takes_overtaken_heartbeats)),
     Weakening("kv-snapshot-superseded", without("tiering.round.steps.steps_to_write.snapshots_leased", by=goes_on_without_snapshots)),
     Weakening("lease-expired", without("tiering.round.runner.RoundRunner.lose_snapshots")),

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 from faults.simulated.deployment_faults import run_story
 from faults.simulated.faults import FAULTS, SIMULATED
-from faults.simulated.weakenings import WEAKENINGS, Weakening
+from faults.simulated.weakenings import OF_THE_SIMULATION, WEAKENINGS, Weakening
 
 HELD_HERE = "tests/faults/simulated/test_weakened_deployments.py::test_a_fault_that_nothing_handles_is_seen["
 
@@ -26,7 +26,7 @@ def breaks(weakening: Weakening, seed: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("weakening", WEAKENINGS, ids=lambda weakening: weakening.fault)
+@pytest.mark.parametrize("weakening", [*WEAKENINGS, *OF_THE_SIMULATION], ids=lambda weakening: weakening.fault)
 def test_a_fault_that_nothing_handles_is_seen(weakening: Weakening) -> None:
     for seed in range(weakening.seeds):
         with patch(weakening.target, weakening.replacement):

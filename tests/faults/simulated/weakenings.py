@@ -169,7 +169,6 @@ WEAKENINGS = (
     Weakening("round-cancelled", ROUNDS + "grant", grants_cancelled_rounds),
     Weakening("coordinator-killed", STORED, stores_nothing),
     Weakening("coordinator-restarted", STORED, stores_nothing),
-    Weakening("coordinator-doubled", "support.worlds.memory_store.MemoryStore._check", nothing),
     Weakening("store-write-failed", STORED, takes_failed_writes_for_done, also=("coordinator-restarted",)),
     Weakening("store-answer-lost", STORED, does_not_doubt),
     Weakening("cluster-unreachable", "tiering.errors.ClusterUnavailable.retryable", False),
@@ -198,8 +197,13 @@ WEAKENINGS = (
     Weakening("call-repeated", "tiering.coordinator.memory.idempotency.IdempotentOperations.answer", nothing),
     Weakening("commit-request-lost", "tiering.round.steps.steps_to_commit.COMMIT_ATTEMPTS", 1, unexpected=("CommitOutcomeUnknown",)),
     Weakening("commit-answer-lost", "tiering.round.steps.machine._action_failed", takes_an_error_for_a_refusal),
-    Weakening("commit-request-late", "support.simulated.lake.SimulatedLake.receive", lands_anyhow),
     Weakening("clock-ahead", "tiering.coordinator.decisions.moment.Timebase.now", by_the_wall_clock),
     Weakening("clock-back", "tiering.coordinator.decisions.moment.Timebase.now", by_the_wall_clock),
     Weakening("tierer-doubled", "tiering.coordinator.tierers.heartbeats.incarnation_from_pb", nothing, knows_processes=True),
 )
+
+OF_THE_SIMULATION = (
+    Weakening("coordinator-doubled", "support.worlds.memory_store.MemoryStore._check", nothing),
+    Weakening("commit-request-late", "support.simulated.lake.SimulatedLake.receive", lands_anyhow),
+)
+"""Guards of the simulated store and lake: those of the real ones are taken out in `test_parts_held_elsewhere`."""

@@ -145,8 +145,8 @@ def go_on(ctx: Context, change: Change, why: str) -> Change:
 
 
 def mended(ctx: Context, record: TableRecord) -> Change:
-    """Failed for good -> Pending: a look found that nothing is wrong with the lake table any more. A paused one when its pause ends."""
-    why = "what was wrong with its lake table is mended"
+    """Failed for good -> Pending: a look found nothing wrong with the lake table (any more). A paused one when its pause ends."""
+    why = "nothing is wrong with its lake table any more"
     change = Change(record).update(consecutive_failures=0, retry_deadline=ctx.now.steady).note(ctx, "LAKE_MENDED", why, Level.INFO)
     return change if record.pause is not None else enter_pending(change, ctx, Trigger.RETRY, why)
 

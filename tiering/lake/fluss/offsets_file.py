@@ -1,14 +1,17 @@
-"""The file in which Fluss's tiering says how far it wrote, which a snapshot names by `fluss-offsets` (FLUSS.md): version 1. Pure."""
+"""The file in which Fluss's tiering says how far it wrote, which a snapshot names by `fluss-offsets` (FLUSS.md): version 1."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import cast
 
-from tiering.errors import CannotReconcile
+from tiering.errors import CannotReconcile, LakewardError, TransientTieringError
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import ForeignOffsets
+from tiering.model.tables import BucketKey, TableInfo
 
 OFFSETS_LIMIT_BYTES = 64 << 20
 _OFFSETS_FILE = re.compile(r"[A-Za-z0-9_-]+\.offsets")
@@ -47,3 +50,24 @@ def _parse(document: dict[str, object]) -> ForeignOffsets:
     groups += [(int(cast(int, partition["partition_id"])), cast("list[int]", partition["bucket_offsets"])) for partition in partitions]
     offsets = {(partition, bucket): int(offset) for partition, row in groups for bucket, offset in enumerate(row) if offset >= 0}
     return ForeignOffsets(int(cast(int, document["table_id"])), offsets)
+
+
+@dataclass(frozen=True)
+class StatedOffsets:
+    """What a snapshot of the other service says of itself. `unread`: why it cannot be read now, though it may be later."""
+
+    offsets: Mapping[BucketKey, int] = field(default_factory=dict)
+    unread: str = ""
+
+
+def stated_offsets(table: TableInfo, read: Callable[[], ForeignOffsets]) -> StatedOffsets:
+    """What `read` tells; nothing if that is of another table or cannot be read, for Fluss deletes the files of older snapshots."""
+    try:
+        stated = read()
+    except TransientTieringError as error:
+        return StatedOffsets(unread=error.message)
+    except LakewardError:
+        return StatedOffsets()
+    if stated.table_id != table.table_id:
+        return StatedOffsets()
+    return StatedOffsets({BucketKey(partition, bucket): offset for (partition, bucket), offset in stated.offsets.items()})

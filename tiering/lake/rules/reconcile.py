@@ -143,7 +143,8 @@ def accepted(situation: Situation, held: RowOffsets | None = None) -> Ranges:
             f"another tiering service wrote to {view.path}: going on from the recorded offsets would double its rows",
             table_path=view.path,
         )
-    if situation.table_type is TableType.PRIMARY_KEY and walk is not None and walk.problem is not None and _has_foreign_rows(view):
+    is_told = situation.known.shared is None or (walk is not None and walk.problem is None)
+    if situation.table_type is TableType.PRIMARY_KEY and not is_told and _has_foreign_rows(view):
         raise CannotReconcile(
             f"another tiering service may have doubled keys of {view.path}, or set them back, in snapshots that are gone or that no round "
             "looked at: they would stay so",

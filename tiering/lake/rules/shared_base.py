@@ -16,9 +16,18 @@ what all of the snapshots added is compared with the log at once (`clean_compari
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from tiering.errors import ForeignTiering, LakeRolledBack, PermanentTieringError, RecordAheadOfLake
+from tiering.errors import (
+    ForeignTiering,
+    ForeignTieringUnproved,
+    LakeRolledBack,
+    LakeUnavailable,
+    PermanentTieringError,
+    RecordAheadOfLake,
+)
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignReaders, ForeignWalk, SharedRecords
 from tiering.lake.marker import TieredRange
@@ -145,7 +154,9 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
         record = certain if looks[-1].offsets else recorded
         stated = highest([*(contents.offsets for contents in looks), record])
         clean = CleanStretch(view, table_type, stretch.begins_at, ends.ranges, stated)
-        ends.ranges.update(compared_ends(clean, readers.clean_rows(untold), readers.log_sums))
+        unread = next((contents.unread for contents in looks if contents.unread), "")
+        with _doubted(view, unread):
+            ends.ranges.update(compared_ends(clean, readers.clean_rows(untold), readers.log_sums))
         ends.pass_row_less(stated)
     beyond = ends.pass_row_less(recorded)
     # Of a snapshot of ours its marker tells: a record that may be of a former one of this id is no sign that its rows are gone.
@@ -154,6 +165,17 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
         return ForeignWalk(dict(ends.ranges), newest, problem=_record_ahead(view, newest, beyond, ends.ranges))
     walk = ForeignWalk(dict(ends.ranges), newest, newest_added, frozenset(ends.moved_back | ends.left_out))
     return _with_telling(view, records, walk)
+
+
+@contextmanager
+def _doubted(view: LakeView, unread: str) -> Iterator[None]:
+    """What is stated somewhere but cannot be read now may prove what cannot be proved without it. Raises LakeUnavailable then."""
+    try:
+        yield
+    except ForeignTieringUnproved as unproved:
+        if unread:
+            raise LakeUnavailable(unread, hint="The next attempt reads it again.", table_path=view.path) from unproved
+        raise
 
 
 def _newest_before(view: LakeView, stretch: _Stretch) -> int | None:

@@ -107,7 +107,7 @@ class Decider:
         match action:
             case ReconcileAction.ACCEPT:
                 ranges = accepted(situation, rows)
-                if is_log and not is_shared and (held := self._rows_if_readable(inspection)) is not None:
+                if is_log and not is_shared and (held := self._rows_that_tell(inspection)) is not None:
                     ranges = behind_rows(situation, ranges, held)
             case ReconcileAction.RETIER if is_shared and is_log:
                 return self._retiered_rows(inspection)
@@ -187,15 +187,20 @@ class Decider:
         return self.maintenance(inspection.record).row_offsets(inspection.info, inspection.survey.view, partitions)
 
     def _held_if_readable(self, inspection: Inspection) -> RowOffsets | None:
-        """With the offsets that are known to be without rows."""
-        held = self._rows_if_readable(inspection)
+        """With the offsets that are known to be without rows. None for an action that need not count them; see `_rows_that_tell`."""
+        try:
+            held = self._rows_that_tell(inspection)
+        except errors.DataCorrupt as error:
+            _log.warning("the rows of a lake table could not be counted", table=str(inspection.info.path), error=error.message)
+            return None
         return None if held is None else with_marked_ranges(inspection.situation, held)
 
-    def _rows_if_readable(self, inspection: Inspection) -> RowOffsets | None:
-        """For an action that does not go by the rows: those that cannot be read stop it not."""
+    def _rows_that_tell(self, inspection: Inspection) -> RowOffsets | None:
+        """None for rows that tell no offsets. Raises LakeUnavailable or DataCorrupt for rows that cannot be read: what stands there is not
+        known, and would be doubled."""
         try:
             return self._held(inspection)
-        except errors.LakewardError as error:
+        except errors.SchemaDrift as error:
             _log.warning("the rows of a lake table could not be counted", table=str(inspection.info.path), error=error.message)
             return None
 

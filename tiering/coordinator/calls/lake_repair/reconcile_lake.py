@@ -193,22 +193,28 @@ class Reconciler:
             return self._decider.decide(action, inspection)
         except (errors.CannotReconcile, errors.SchemaDrift) as refusal:
             path = inspection.info.path
-            others = [other for other in ReconcileAction if other is not action and self._is_way_out(other, inspection)]
+            looks = {other: self._is_way_out(other, inspection) for other in ReconcileAction if other is not action}
+            others = [other for other, is_way_out in looks.items() if is_way_out]
             ways = " or ".join(reconcile_call(path, other) for other in others)
             ways = f"{ways} would go through; dry_run => true shows what it does." if ways else new_table_hint(path)
+            if None in looks.values():
+                ways = f"The lake does not answer: call again to see all that would go through. As far as is known: {ways}"
             if isinstance(refusal, errors.CannotReconcile):
                 ways = f"{refusal.hint} {ways}".strip()
             elif others:  # rows tell no offsets: how many of them what goes through leaves out, nobody can tell
                 ways = f"{new_table_hint(path)} Or: {ways}"
             raise errors.CannotReconcile(refusal.message, hint=ways, **refusal.ids) from refusal
 
-    def _is_way_out(self, action: ReconcileAction, inspection: Inspection) -> bool:
+    def _is_way_out(self, action: ReconcileAction, inspection: Inspection) -> bool | None:
+        """None: it cannot be told now."""
         if action is ReconcileAction.ACCEPT and is_empty(inspection.view):
             return False  # it would leave out everything
         if inspection.passes and action not in LOOK_AT_ROWS:
             return False  # it would answer that it is not needed
         try:
             decision = self._decider.decide(action, inspection)
+        except errors.TransientTieringError:
+            return None
         except errors.LakewardError:
             return False
         return not (inspection.passes and _changes_nothing(inspection, decision))

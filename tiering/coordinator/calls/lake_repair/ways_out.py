@@ -1,8 +1,8 @@
 """Looks at the lake tables of tables that failed for good: which statement helps, and whether somebody mended what was wrong.
 
 What it finds stands with the table's error (`WayOut`), for `decisions.next_action`. A reconciliation is named only if, as lake and log
-are now, it leaves no record out; the others stand in the hint with their number. A table whose lake table was broken at one look and is
-whole at a later one is tried again, as after a change of the source table.
+are now, it leaves no record out; the others stand in the hint with their number. A table whose lake table is whole, at the first look or
+at a later one, is tried again, as after a change of the source table; if it fails again with such an error, a statement is named.
 
 Looks take no lock: a call that comes between meets the record as it is, and a look at what is over by then is dropped. A pass waits for
 each only so long (`lake_looks`): one that goes on behind a catalog that hangs notes what it finds by itself.
@@ -10,6 +10,7 @@ each only so long (`lake_looks`): one that goes on behind a catalog that hangs n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -61,14 +62,19 @@ class WaysOut:
         self._reconciler = Reconciler(parts)
         self._threads = LakeLooks(THREADS, "way-out")
         self._sights: dict[int, tuple[Sight, WayOut]] = {}
+        self._tried_again: dict[int, set[str]] = {}
+        """By table, the classes of errors after which it was tried again since it succeeded last."""
         self._late: set[int] = set()
         self._closed = False
 
     def look(self, rest: Rest = no_rest, patience_ms: int = PATIENCE_MS) -> None:
         """Looks at every table that failed for good, with a `rest` after each. Those that were late before come last."""
-        failed = {record.table_id: record for record in self._parts.table_records.all().values() if _looked_at(record) is not None}
+        records = self._parts.table_records.all().values()
+        failed = {record.table_id: record for record in records if _looked_at(record) is not None}
         for table_id in self._sights.keys() - failed.keys():
             self._sights.pop(table_id, None)
+        for table_id in self._tried_again.keys() - {record.table_id for record in records if record.error is not None}:
+            self._tried_again.pop(table_id, None)
         self._late.intersection_update(failed)
         for record in sorted(failed.values(), key=lambda record: record.table_id in self._late):
             late = record.table_id in self._late
@@ -116,11 +122,25 @@ class WaysOut:
             return
         sight = (str(problem), str(drift), _seen_of(inspection.view), {key: log.log_start for key, log in inspection.situation.log.items()})
         before = self._sights.get(record.table_id)
-        way_out = before[1] if before is not None and before[0] == sight else self._way_out(inspection, drift)
-        self._sights[record.table_id] = sight, way_out
+        if before is not None and before[0] == sight:
+            self._record(record, before[1])
+            return
+        choices = self._choices(inspection, drift)
+        way_out = self._way_out(inspection, drift, choices)
+        if _UNREADABLE not in choices.values():
+            self._sights[record.table_id] = sight, way_out
+        elif record.error is not None and record.error.way_out is not None:
+            return  # an earlier look saw more
         self._record(record, way_out)
 
-    def _way_out(self, inspection: Inspection, drift: errors.SchemaDrift | None) -> WayOut:
+    def _choices(self, inspection: Inspection, drift: errors.SchemaDrift | None) -> dict[ReconcileAction, int | None]:
+        """What each action that may be named leaves out, in the order in which they are preferred."""
+        if inspection.problem is None and drift is not None:
+            return {}
+        actions = _AFTER_SERVICES if isinstance(inspection.problem, _SERVICES) else _ELSE
+        return {action: self._left_out(action, inspection) for action in (*actions, ReconcileAction.ACCEPT)}
+
+    def _way_out(self, inspection: Inspection, drift: errors.SchemaDrift | None, choices: Mapping[ReconcileAction, int | None]) -> WayOut:
         problem = inspection.problem
         if _is_of_another_cluster(inspection):
             return _NOTHING_HELPS
@@ -130,10 +150,9 @@ class WaysOut:
             return _NOTHING_HELPS
         if problem is None and drift is not None:
             return self._mending(inspection, drift, "")
-        actions = _AFTER_SERVICES if isinstance(problem, _SERVICES) else _ELSE
-        choices = {action: self._left_out(action, inspection) for action in (*actions, ReconcileAction.ACCEPT)}
-        text = " ".join(_choice(inspection, action, left_out) for action, left_out in choices.items() if left_out not in (0, _REFUSED))
-        lossless = next((action for action in actions if choices[action] == 0), None)
+        lossy = {action: left_out for action, left_out in choices.items() if left_out not in (0, _REFUSED, _UNREADABLE)}
+        text = " ".join(_choice(inspection, action, left_out) for action, left_out in lossy.items())
+        lossless = next((action for action, left_out in choices.items() if left_out == 0 and action is not ReconcileAction.ACCEPT), None)
         if lossless is not None and drift is not None:
             return self._mending(inspection, drift, text)  # until then it is refused
         if lossless is not None:
@@ -146,6 +165,8 @@ class WaysOut:
             return _REFUSED  # it would leave out everything: never named
         try:
             return self._reconciler.records_left_out(action, inspection)
+        except errors.TransientTieringError:
+            return _UNREADABLE
         except errors.LakewardError:
             return _REFUSED
 
@@ -192,7 +213,9 @@ class WaysOut:
             error = None if record is None else _looked_at(record)
             if self._closed or record is None or error is None or error != looked_at.error:
                 return
-            if way_out == _MENDED and error.way_out not in (None, _MENDED):
+            tried_again = self._tried_again.setdefault(record.table_id, set())
+            if way_out == _MENDED and (error.way_out not in (None, _MENDED) or error.error_class not in tried_again):
+                tried_again.add(error.error_class)
                 records.put(reconciliation.mended(records.context(), record))
             elif way_out != error.way_out:
                 records.put(Change(record).update(error=replace(error, way_out=way_out)))
@@ -200,6 +223,9 @@ class WaysOut:
 
 _REFUSED = -1
 """Of an action that is refused."""
+
+_UNREADABLE = -2
+"""Of one of which a lake or a cluster that does not answer keeps us from telling: the next look asks again."""
 
 
 def _looked_at(record: TableRecord) -> ErrorInfo | None:

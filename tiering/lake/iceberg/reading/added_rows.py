@@ -18,8 +18,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.types import IntegerType, LongType, PrimitiveType
 
-from tiering.errors import LakewardError
 from tiering.lake.base import LakeView
+from tiering.lake.fluss.offsets_file import stated_offsets
 from tiering.lake.foreign import AddedRows, ForeignSnapshot
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.parquet_files import column_name
@@ -49,9 +49,10 @@ def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partiti
     with lake_errors(f"read what snapshot {snapshot_id} added to {view.path}", table_path=view.path):
         added, removed = changed_files(loaded, snapshot_id)
         is_rewrite = _is_rewrite(table, loaded, snapshot_id, added, removed)
-        stated = _stated_offsets(table, view, snapshot_id)
+        stated = stated_offsets(table, lambda: foreign_offsets(view, snapshot_id))
         if not layout_of_schema(loaded.schema()).has_row_offsets:
-            return ForeignSnapshot(snapshot_id, {}, stated, is_rewrite, has_clean_rows=bool(added or removed))
+            has_rows = bool(added or removed)
+            return ForeignSnapshot(snapshot_id, {}, stated.offsets, is_rewrite, has_clean_rows=has_rows, unread=stated.unread)
         ids = partition_ids(table, loaded, partitions)
         rows: dict[BucketKey, AddedRows] = {}
         for file in added:
@@ -63,7 +64,7 @@ def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partiti
             for piece in _pieces(table, loaded, file):
                 key = BucketKey(ids[values] if table.partition_keys else None, piece.bucket_id)
                 rows[key] = _together(rows.get(key), piece)
-    return ForeignSnapshot(snapshot_id, rows, stated, is_rewrite)
+    return ForeignSnapshot(snapshot_id, rows, stated.offsets, is_rewrite)
 
 
 def _is_rewrite(table: TableInfo, loaded: Table, snapshot_id: int, added: Sequence[DataFile], removed: Sequence[DataFile]) -> bool:
@@ -132,14 +133,3 @@ def _together(rows: AddedRows | None, piece: _Piece) -> AddedRows:
     if rows is None:
         return AddedRows(piece.begin, piece.end, piece.records)
     return AddedRows(min(rows.begin, piece.begin), max(rows.end, piece.end), rows.records + piece.records)
-
-
-def _stated_offsets(table: TableInfo, view: LakeView, snapshot_id: int) -> dict[BucketKey, int]:
-    """What the snapshot says of itself; nothing if that cannot be read, for Fluss deletes the files of older ones."""
-    try:
-        stated = foreign_offsets(view, snapshot_id)
-    except LakewardError:
-        return {}
-    if stated.table_id != table.table_id:
-        return {}
-    return {BucketKey(partition, bucket): offset for (partition, bucket), offset in stated.offsets.items()}

@@ -16,9 +16,8 @@ from typing import Any, cast
 import numpy as np
 import pyarrow.parquet as pq
 
-from tiering.errors import LakewardError
 from tiering.lake.base import FLUSS_OFFSETS_KEY, LakeView
-from tiering.lake.fluss.offsets_file import OFFSETS_LIMIT_BYTES, is_offsets_path, parse_offsets, unreadable
+from tiering.lake.fluss.offsets_file import OFFSETS_LIMIT_BYTES, is_offsets_path, parse_offsets, stated_offsets, unreadable
 from tiering.lake.foreign import AddedRows, ForeignSnapshot
 from tiering.lake.maintenance import ForeignOffsets
 from tiering.lake.paimon.commit.manifests import Changes, Manifests
@@ -56,13 +55,14 @@ def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partiti
     with lake_errors(f"read what snapshot {snapshot_id} added to {view.path}", table_path=view.path):
         manifests = Manifests(loaded)
         changes = manifests.changes(snapshot)
-        is_rewrite, stated = _is_rewrite(table, snapshot, changes), _stated_offsets(table, view, snapshot_id)
+        is_rewrite = _is_rewrite(table, snapshot, changes)
+        stated = stated_offsets(table, lambda: foreign_offsets(view, snapshot_id))
         if not loaded.schema.layout.has_row_offsets:
             has_rows = bool(changes.added or changes.removed or changes.changelog)
-            return ForeignSnapshot(snapshot_id, {}, stated, is_rewrite, has_clean_rows=has_rows)
+            return ForeignSnapshot(snapshot_id, {}, stated.offsets, is_rewrite, has_clean_rows=has_rows, unread=stated.unread)
         _check_kind(table, snapshot, changes)
         rows = {} if is_rewrite else _added(table, loaded, manifests, changes, partitions)
-    return ForeignSnapshot(snapshot_id, rows, stated, is_rewrite)
+    return ForeignSnapshot(snapshot_id, rows, stated.offsets, is_rewrite)
 
 
 def _is_rewrite(table: TableInfo, snapshot: StoredSnapshot, changes: Changes) -> bool:
@@ -174,14 +174,3 @@ def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:
     if len(text) > OFFSETS_LIMIT_BYTES:
         raise unreadable(view, snapshot_id, f"its file {name} has more than {OFFSETS_LIMIT_BYTES} bytes")
     return parse_offsets(view, snapshot_id, text)
-
-
-def _stated_offsets(table: TableInfo, view: LakeView, snapshot_id: int) -> dict[BucketKey, int]:
-    """What the snapshot says of itself; nothing if that cannot be read, for Fluss deletes the files of older ones."""
-    try:
-        stated = foreign_offsets(view, snapshot_id)
-    except LakewardError:
-        return {}
-    if stated.table_id != table.table_id:
-        return {}
-    return {BucketKey(partition, bucket): offset for (partition, bucket), offset in stated.offsets.items()}
