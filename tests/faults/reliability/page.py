@@ -49,7 +49,11 @@ PROMISES = (
     ),
     ("The state store's database may be gone under load; what goes on is what was there.", "tests/faults/database/test_database_outage.py"),
     ("A state store that is lost, or set back, takes history along and no row.", "tests/faults/processes/test_lost_state.py", LATE_COMMITS),
-    ("Nothing that a snapshot names, or a commit may still name, is deleted.", "tests/faults/simulated/test_simulated_rounds.py", LATE_COMMITS),
+    (
+        "Nothing that a snapshot names, or a commit may still name, is deleted.",
+        "tests/faults/simulated/test_simulated_rounds.py",
+        LATE_COMMITS,
+    ),
     (
         "Once a fault is over, every healthy table is tiered by itself, in bounded time.",
         "tests/faults/simulated/test_simulated_deployments.py",

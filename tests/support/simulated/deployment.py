@@ -58,6 +58,7 @@ class Deployment:
         self.lake.now = self.clock.now
         self.store = SimulatedStore(self.chance)
         self.cluster.snapshot_parts, self.cluster.supersedes = (2, True) if short_leases else (1, False)
+        self.lake.fails_in_repairs = short_leases
         self.invariants = Invariants(self.cluster, self.lake)
         self.invariants.may_still_commit = self._may_still_commit
         self.store.on_write = self.invariants.written

@@ -181,7 +181,8 @@ class Invariants:
                 self._require(name not in table.named[snapshot], f"{name} is deleted, which snapshot {snapshot} of {path} names")
         for request in self._lake.late:
             table = self._lake.tables.get(request.path)
-            if table is not None and (table.uuid, self._lake.tiered(table)) == (request.uuid, request.tiered):
+            bases = set() if table is None else {self._lake.tiered(table), *table.snapshots}  # somebody may roll back to any of them
+            if table is not None and table.uuid == request.uuid and request.tiered in bases:
                 names = {request.manifest, *(file for *_, file in request.ranges)}
                 self._require(name not in names, f"{name} is deleted, which a late commit of {request.path} names")
         self._require(name not in self.may_still_commit(), f"{name} is deleted, which a round under way needs")

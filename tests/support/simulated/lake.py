@@ -57,6 +57,8 @@ class SimulatedLake(SweptMemoryLake):
         self.on_landing: Callable[[Request, Marker | None], None] = lambda request, base: None
         self.on_delete: Callable[[str], None] = lambda name: None
         self.during_commits: Callable[[], None] = lambda: None
+        self.fails_in_repairs = True
+        """Whether it may fail to answer where reconciliations and sweeps read it."""
         self._partition_names = partition_names
         self.faults = self._fault_of_request
 
@@ -156,6 +158,24 @@ class SimulatedLake(SweptMemoryLake):
         table.head = parent
         return True
 
+    def set_back(self, path: TablePath) -> bool:
+        """Somebody makes the tiering commit before the newest one the newest again: with its tag, or as Paimon's `rollback_to` does, which
+        takes what came after it away."""
+        table = self.tables.get(path)
+        newest = None if table is None else self.tiered(table)
+        current = None if table is None or newest not in table.snapshots else table.snapshots[newest].parent_id
+        while table is not None and current in table.snapshots and current not in table.markers:
+            current = table.snapshots[current].parent_id
+        if table is None or current is None or current not in table.snapshots:
+            return False
+        table.head = current
+        if self.tag_moves_in_the_commit:
+            table.tag = current
+        else:
+            sequence = table.snapshots[current].sequence_number
+            table.snapshots = {number: row for number, row in table.snapshots.items() if row.sequence_number <= sequence}
+        return True
+
     def untag(self, path: TablePath) -> bool:
         table = self.tables.get(path)
         if table is None or table.tag is None:
@@ -197,23 +217,31 @@ class SimulatedLake(SweptMemoryLake):
             at = table.snapshots[at].parent_id
         return None
 
+    def _answer_repair(self, question: str) -> None:
+        if self.fails_in_repairs:
+            self.answer(question)
+
     def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
+        self._answer_repair("the files")
         self.meanwhile()
         folder = self.folders[view.table_uuid]
         return [StoredFile(name, name, 1, written) for name, written in sorted(self.files.items()) if self.folder_of_file[name] == folder]
 
     def live_files(self, view: LakeView) -> Collection[str]:
+        self._answer_repair("the files of all snapshots")
         self.meanwhile()
         named = self.named_by[view.table_uuid]  # metadata in hand, also of a table that was dropped since
         return frozenset().union(*(named[snapshot] for snapshot in view.snapshots))
 
     def delete_file(self, view: LakeView, location: str) -> None:
+        self._answer_repair("a deletion")
         self.meanwhile()
         if location in self.files:
             self.remove(location)
             self.swept.append(location)
 
     def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+        self._answer_repair("the rows' offsets")
         held = RowOffsets()
         current = self.tables.get(view.path)
         if view.head is None or current is None or current.uuid != view.table_uuid:

@@ -9,6 +9,7 @@ from support.simulated.calls import Callers
 from support.simulated.chance import FOCUS
 from support.simulated.cluster import FRESHNESS_MS
 from support.simulated.deployment import Deployment
+from support.simulated.on_call import OnCall
 from support.simulated.users import Users
 from support.worlds.memory_store import ALL_ROWS
 from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
@@ -21,6 +22,10 @@ HEALING_TURNS = 80
 """Of a second of simulated time or two each: back-offs are 5 s at most, leases 20 s."""
 QUIET_TURNS = 3
 """Turns after the lake has everything, until all records say so, too."""
+
+
+NEXT_ACTIONS = 0.5
+"""Share of users who read `next_action`; the others read the hint."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Thing:
 
 class SimulatedStory:
     """`run` is all of it. For seeds of a time before: `has_every_call` False, without the CALLs that came later; `short_leases` False, and
-    every story ends with a restart of the coordinator.
+    every story ends with a restart of the coordinator, hints alone are read, and repairs read a lake that answers.
     """
 
     def __init__(self, seed: int, only: Collection[str] | None = None, *, has_every_call: bool = True, short_leases: bool = True) -> None:
@@ -46,6 +51,10 @@ class SimulatedStory:
         self.world = Deployment(seed, only, short_leases=short_leases)
         self.users = Users(self.world)
         self.callers = Callers(self.world, self.users)
+        if short_leases:
+            self.users.sets_back = True
+            on_call = OnCall(self.world, self.users)
+            self.users.is_next_action_run = lambda record: self.world.random.random() < NEXT_ACTIONS and on_call.follow(record)
         self.world.meanwhile = self._someone_goes_on
         possible = [thing for thing in self._all_things() if only is None or not thing.faults or not set(only).isdisjoint(thing.faults)]
         self._things = possible

@@ -37,6 +37,8 @@ _RECONCILE = re.compile(r"CALL sys\.reconcile_lake\('(?P<table>[^']+)', '(?P<act
 _SKIP = re.compile(
     r"CALL sys\.skip_record\('(?P<table>[^']+)', (?P<bucket>\d+), (?P<offset>\d+)(?:, partition => '(?P<partition>[^']+)')?, reason"
 )
+SET_BACK = 0.5
+"""Of roll-backs."""
 MOST_HINTS = 4
 """Refusals in a row, each with a hint of its own; more are a circle."""
 REGIONS = ("eu", "us")
@@ -54,6 +56,9 @@ class Users:
         self._world, self._chance, self._random = deployment, deployment.chance, deployment.random
         self._former = 0
         self._keys = 0
+        self.sets_back = False
+        self.is_next_action_run: Callable[[TableRecord], bool] = lambda record: False
+        """Whether somebody ran what `sys` names for a table, so that its hint need not be read."""
 
     # --- source tables
 
@@ -196,10 +201,10 @@ class Users:
         actions: dict[str, Callable[[TablePath], bool]] = {
             "lake-compacted": lake.compact,
             "lake-expired": lake.expire_parents,
-            "lake-rolled-back": lake.roll_back,
+            "lake-rolled-back": self._roll_back,
             "lake-untagged": lake.untag,
             "lake-table-dropped": lake.drop,
-            "lake-table-renamed": self._rename_lake_table,
+            "lake-table-renamed": self.rename_lake_table,
         }
         weights = dict(zip(actions, (6, 2, 1, 1, 1, 1), strict=True))
         possible = [fault for fault in actions if self._chance.may(fault)]
@@ -209,7 +214,13 @@ class Users:
             if fault != "lake-compacted":
                 self._damage(path)
 
-    def _rename_lake_table(self, path: TablePath) -> bool:
+    def _roll_back(self, path: TablePath) -> bool:
+        """The main branch alone, or with it what tells which commit is the newest tiering commit."""
+        lake = self._world.lake
+        return lake.set_back(path) if self.sets_back and self._random.random() < SET_BACK else lake.roll_back(path)
+
+    def rename_lake_table(self, path: TablePath) -> bool:
+        """Under a name of its own; False if there is none."""
         if path not in self._world.lake.tables:
             return False
         self._former += 1
@@ -384,6 +395,8 @@ class Users:
         info = self._world.cluster.by_path.get(path)
         if info is None or info.table_id != record.table_id:
             return  # dropped just now: discovery removes it
+        if error.error_class != "UnsupportedType" and self.is_next_action_run(record):
+            return
         if error.error_class == "UnsupportedType":
             if info.refusal is not None:
                 self.change_columns(info, None)
@@ -412,7 +425,7 @@ class Users:
         assert chosen["table"] == str(path), f"{path} is told of another table: {hint}"
         rename = _RENAME.search(hint)
         if rename is not None and rename.start() < chosen.start():
-            self._rename_lake_table(path)
+            self.rename_lake_table(path)
         try:
             self.reconcile(path, chosen["action"])
         except SimulatedDeath:

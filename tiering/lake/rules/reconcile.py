@@ -9,7 +9,7 @@
              from the first one ever tiered on, each once; of a primary-key table where the marker says that the head builds on, or
              at the log's start, for changes may be applied again. Refused when a record would be skipped or doubled, when rows
              may be those of a former partition or table of the name, and when keys deleted meanwhile would stay.
-    adopt    take over what another tiering service wrote: the offsets that it left with its newest snapshot.
+    adopt    take over what another tiering service wrote: the offsets that it left with its newest snapshot. The same refusal.
     deduplicate, and retier of a log table where another service works on the same tables: see `row_repair`.
 
 A bucket that vanished from the source is left out. All raise CannotReconcile, and never give offsets outside of the log.
@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tiering.errors import CannotReconcile, ForeignTieringUnproved, RecordAheadOfLake
+from tiering.errors import CannotReconcile, ForeignTiering, ForeignTieringUnproved, RecordAheadOfLake
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
@@ -143,13 +143,8 @@ def accepted(situation: Situation, held: RowOffsets | None = None) -> Ranges:
             f"another tiering service wrote to {view.path}: going on from the recorded offsets would double its rows",
             table_path=view.path,
         )
-    is_told = situation.known.shared is None or (walk is not None and walk.problem is None)
-    if situation.table_type is TableType.PRIMARY_KEY and not is_told and _has_foreign_rows(view):
-        raise CannotReconcile(
-            f"another tiering service may have doubled keys of {view.path}, or set them back, in snapshots that are gone or that no round "
-            "looked at: they would stay so",
-            table_path=view.path,
-        )
+    if (walk is None or walk.problem is not None) and _has_foreign_rows(view):
+        _check_keys_told(situation)
     reached = dict(walk.ends) if walk is not None and walk.problem is None else situation.recorded
     for bucket, place in situation.places.items():
         if held is not None and (runs := held.runs(place)):
@@ -161,6 +156,17 @@ def accepted(situation: Situation, held: RowOffsets | None = None) -> Ranges:
         reached = {bucket: max(at, log[bucket].log_start) for bucket, at in reached.items() if bucket in log}
     starts = situation.starts
     return _in_log(situation, {bucket: TieredRange(min(starts.get(bucket, 0), at), at) for bucket, at in reached.items()})
+
+
+def _check_keys_told(situation: Situation) -> None:
+    """Raises CannotReconcile for keys of which nothing tells what another service did to them."""
+    path = situation.survey.view.path
+    if situation.table_type is TableType.PRIMARY_KEY and situation.known.shared is not None:
+        raise CannotReconcile(
+            f"another tiering service may have doubled keys of {path}, or set them back, in snapshots that are gone or that no round "
+            "looked at: they would stay so",
+            table_path=path,
+        )
 
 
 def behind_rows(situation: Situation, ranges: Ranges, held: RowOffsets) -> Ranges:
@@ -357,6 +363,8 @@ def adopted(situation: Situation, foreign: ForeignOffsets) -> Ranges:
     path, table_id = situation.survey.view.path, situation.known.table_id
     if foreign.table_id != table_id:
         raise CannotReconcile(f"the other service tiered table {foreign.table_id}; this is table {table_id}", table_path=path)
+    if situation.walk is None or not isinstance(situation.walk.problem, ForeignTiering | ForeignTieringUnproved | None):
+        _check_keys_told(situation)  # the hints of these two say that keys are taken over as they are
     for bucket in sorted(set() if situation.walk is None else situation.walk.moved_back, key=BucketKey.sort_key):
         raise CannotReconcile(
             f"the other service set keys of bucket {bucket} of {path} back, or doubled them, and their changes have to be replayed",
