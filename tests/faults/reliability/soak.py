@@ -11,7 +11,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from faults.beside_flink.faults import FAULTS as FLINK_FAULTS
 from faults.simulated.faults import FAULTS as SIMULATED_FAULTS
 
 from support.dealt_out import folders_in_memory
+from support.worlds.faults import Fault
 from support.worlds.story_faults import FAULTS as STORY_FAULTS
 
 TABLE_LINE = re.compile(r"^ *(?P<count>[0-9]+)  (?P<fault>[a-z0-9-]+) +\S", re.MULTILINE)
@@ -41,7 +43,18 @@ class Harness:
         share = [] if self.seeds is None else [self.seeds_option, str(max(2, self.seeds * seeds // ALL_SEEDS))]
         return [sys.executable, "-m", self.module, *self.arguments, *share]
 
+    @property
+    def part(self) -> str:
+        """One of PARTS, if it injects faults of these lists."""
+        return next((part for part in PARTS if self.module.startswith(part)), self.module)
 
+
+PARTS: Mapping[str, Sequence[Fault]] = {
+    "faults.simulated": SIMULATED_FAULTS,
+    "faults.stories": STORY_FAULTS,
+    "faults.beside_flink": FLINK_FAULTS,
+}
+"""What is injected, by the module of which each harness is a part."""
 ENOUGH = 100
 """Times that a soak of ALL_SEEDS injects each fault of simulator and stories, those beside Flink too."""
 
@@ -72,10 +85,13 @@ def counts_of(output: str) -> dict[str, int]:
     return {line["fault"]: int(line["count"]) for line in TABLE_LINE.finditer(output)}
 
 
-def seldom(counts: Mapping[str, int]) -> dict[str, int]:
-    """The faults with counts that were injected less than ENOUGH times, with how often they were."""
-    every = {fault.name: counts.get(fault.name, 0) for fault in (*SIMULATED_FAULTS, *STORY_FAULTS, *FLINK_FAULTS)}
-    return {name: count for name, count in every.items() if count < ENOUGH}
+def seldom(struck: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """The faults that the harnesses of their list injected less than ENOUGH times, with how often they did. `struck`: by part of PARTS."""
+    few = {}
+    for part, faults in PARTS.items():
+        counts = {fault.name: struck.get(part, {}).get(fault.name, 0) for fault in faults}
+        few |= {f"{name} ({part})": count for name, count in counts.items() if count < ENOUGH}
+    return few
 
 
 def main() -> int:
@@ -86,7 +102,7 @@ def main() -> int:
     parser.add_argument("--counts", type=Path, help="leaves the counts in this file, a line a fault")
     options = parser.parse_args()
     folders_in_memory()
-    lines, counts, failed = [], dict[str, int](), False
+    lines, struck, failed = [], defaultdict[str, Counter[str]](Counter), False
     for harness in HARNESSES:
         if options.only not in (None, harness.module):
             continue
@@ -94,15 +110,15 @@ def main() -> int:
         print(f"--- {harness.name}", flush=True)
         run = subprocess.run(harness.command(options.seeds), stdout=subprocess.PIPE, text=True, check=False)
         print(run.stdout, flush=True)
-        for fault, count in counts_of(run.stdout).items():
-            counts[fault] = counts.get(fault, 0) + count
+        struck[harness.part].update(counts_of(run.stdout))
         failed |= run.returncode != 0
         last = run.stdout.strip().splitlines()[-1:] or ["nothing was printed"]
         lines.append(f"{(time.monotonic() - started) / 60:6.1f} min  {'FAILED' if run.returncode else 'passed'}  {harness.name}: {last[0]}")
     if options.counts is not None:
+        counts = sum(struck.values(), Counter[str]())
         options.counts.write_text("".join(f"{count:>9}  {fault} .\n" for fault, count in sorted(counts.items())))
     print("\n".join(lines))
-    too_seldom = seldom(counts) if options.seeds >= ALL_SEEDS and options.only is None else {}
+    too_seldom = seldom(struck) if options.seeds >= ALL_SEEDS and options.only is None else {}
     if too_seldom:
         print(f"FAILED: injected less than {ENOUGH} times: {too_seldom}")
     return 1 if failed or too_seldom else 0
