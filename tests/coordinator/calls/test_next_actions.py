@@ -414,47 +414,6 @@ def test_a_place_that_is_allowed_at_the_next_start_lets_it_go_on(tmp_path: Path)
     world.close()
 
 
-def test_what_was_mended_before_anybody_looked_is_tried_again_by_itself(tmp_path: Path) -> None:
-    world = LakeWorld(tmp_path)
-    source = tiered(world, LOG, False)
-    broken.renamed(source)
-    source.tier()
-    world.iceberg_catalog().rename_table("sales.former", "sales.orders")
-    assert next_action(world.coordinator, source.info) is None
-    assert world.begin(source.info).end().error is None
-    prove_healthy(source)
-    world.close()
-
-
-def test_a_table_that_fails_again_though_a_look_sees_nothing_waits_for_a_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else it would be tried for ever; after a round that succeeds the next such error is tried again by itself."""
-    world = LakeWorld(tmp_path)
-    source = tiered(world, LOG, False)
-    view = world.lake.view
-
-    def fails_in_rounds(succeeds: bool = False) -> None:
-        """The catalog forgets the table for the time of a round."""
-        with monkeypatch.context() as patched:
-            patched.setattr(world.lake, "view", view if succeeds else lambda path: None)
-            assert (world.begin(source.info).end().error is None) == succeeds
-
-    broken.renamed(source)
-    source.tier()
-    world.iceberg_catalog().rename_table("sales.former", "sales.orders")
-    assert next_action(world.coordinator, source.info) is None
-    fails_in_rounds()
-    assert next_action(world.coordinator, source.info) == RETRY
-    assert next_action(world.coordinator, source.info) == RETRY
-    call(world.coordinator, RETRY)
-    fails_in_rounds(succeeds=True)
-    world.coordinator.ways_out.look()
-    world.due()
-    fails_in_rounds()
-    assert next_action(world.coordinator, source.info) is None
-    fails_in_rounds(succeeds=True)
-    world.close()
-
-
 def test_a_pause_without_an_end_is_ended_after_the_error(tmp_path: Path) -> None:
     world = LakeWorld(tmp_path)
     source = tiered(world, LOG, False)
