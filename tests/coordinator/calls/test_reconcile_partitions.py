@@ -206,14 +206,21 @@ def land_unheard(world: LakeWorld, table: TableInfo, first: int) -> None:
     loaded.append(rows)
 
 
-def test_accept_goes_on_behind_rows_that_no_record_tells_of(world: LakeWorld) -> None:
+def without_markers(world: LakeWorld, *, unheard: bool) -> TableInfo:
+    """A table of 25 rows, 10 of them tiered, and with `unheard` 10 more of which no record tells; it waits for a person."""
     table = world.table("orders", 1, (), SCHEMA)
     append(world, table, "eu", 0, 10)
     tier(world, table)
     append(world, table, "eu", 10, 15)
-    land_unheard(world, table, 10)
+    if unheard:
+        land_unheard(world, table, 10)
     lose_markers(world, table)
     parked(world, table, errors.MarkerLost)
+    return table
+
+
+def test_accept_goes_on_behind_rows_that_no_record_tells_of(world: LakeWorld) -> None:
+    table = without_markers(world, unheard=True)
     done = reconcile(world, table, "accept")
     assert (dict(done.offsets), done.records_left_out) == ({"0": 20}, 0)
     run_due(world, table)
@@ -222,13 +229,7 @@ def test_accept_goes_on_behind_rows_that_no_record_tells_of(world: LakeWorld) ->
 
 def test_accept_waits_for_a_lake_that_does_not_show_its_rows(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows beyond what is recorded would be doubled."""
-    table = world.table("orders", 1, (), SCHEMA)
-    append(world, table, "eu", 0, 10)
-    tier(world, table)
-    append(world, table, "eu", 10, 15)
-    land_unheard(world, table, 10)
-    lose_markers(world, table)
-    parked(world, table, errors.MarkerLost)
+    table = without_markers(world, unheard=True)
     with monkeypatch.context() as patched:
         patched.setattr(IcebergLake, "row_offsets", unavailable)
         with pytest.raises(errors.LakeUnavailable):
@@ -244,12 +245,7 @@ def unavailable(*_: object) -> None:
 
 
 def test_a_look_at_rows_that_cannot_be_read_now_names_no_lesser_way_for_good(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = world.table("orders", 1, (), SCHEMA)
-    append(world, table, "eu", 0, 10)
-    tier(world, table)
-    append(world, table, "eu", 10, 15)
-    lose_markers(world, table)
-    parked(world, table, errors.MarkerLost)
+    table = without_markers(world, unheard=False)
     with monkeypatch.context() as patched:
         patched.setattr(IcebergLake, "row_offsets", unavailable)
         assert next_action(world.coordinator, table) != RETIER

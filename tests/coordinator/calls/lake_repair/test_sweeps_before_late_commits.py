@@ -83,19 +83,25 @@ def roll_back(world: LakeWorld, path: TablePath, snapshot_id: int) -> None:
     world.by_hand.roll_back(path, snapshot_id)
 
 
-def test_a_late_commit_finds_its_files_after_a_roll_back(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def overtaken(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[TableInfo, int, Late]:
+    """A table, the snapshot on which a commit of ten rows was sent that is on its way, and that one; another round tiered since."""
     table = world.table("orders")
     world.append(table, 0, 10)
     world.tier(table)
     base = world.by_hand.head(table.path)
     world.append(table, 10, 10)
     world.due()
-    arrive = send_and_die(world, table, monkeypatch)
+    late = send_and_die(world, table, monkeypatch)
     world.clock.advance(600)
     tick(world.coordinator)
     world.append(table, 20, 5)
     assert world.tier(table).state is RoundState.SUCCEEDED
     world.clock.advance(86_400)
+    return table, base, late
+
+
+def test_a_late_commit_finds_its_files_after_a_roll_back(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, base, arrive = overtaken(world, monkeypatch)
     swept = sweep(world, table)
     assert swept.removed == 0
     assert swept.kept["MAY_STILL_LAND"] > 0
@@ -110,18 +116,8 @@ def test_a_late_commit_finds_its_files_after_a_roll_back(world: LakeWorld, monke
 
 
 def test_when_its_base_expired_a_late_commit_is_refused_and_its_files_go(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = world.table("orders")
-    world.append(table, 0, 10)
-    world.tier(table)
-    world.append(table, 10, 10)
-    world.due()
-    arrive = send_and_die(world, table, monkeypatch)
-    world.clock.advance(600)
-    tick(world.coordinator)
-    world.append(table, 20, 5)
-    assert world.tier(table).state is RoundState.SUCCEEDED
+    table, _, arrive = overtaken(world, monkeypatch)
     world.by_hand.expire(table.path)
-    world.clock.advance(86_400)
     assert sweep(world, table).removed > 0
     with pytest.raises(Exception, match=r"snapshot|branch|ref|exists"):
         arrive()
