@@ -105,9 +105,7 @@ def _alteration(record: TableRecord, way_out: WayOut) -> str | None:
     match way_out.kind:
         case Way.RENAME_TABLE:
             # Without a database it stays where it is (Spark's RenameTableExec).
-            # Epochs begin anew with a source table that is made anew, and ids never come again: no two former tables share a name.
-            former = f"{record.table_name[:_NAME_LENGTH]}_former_{record.table_id}_{record.tiering_epoch}"
-            return f"RENAME TO {quote_identifier(former)}"
+            return f"RENAME TO {quote_identifier(value or former_name(record))}"
         case Way.RENAME_COLUMN:
             return f"RENAME COLUMN {column} TO {quote_identifier(value)}"
         case Way.DROP_COLUMN:
@@ -117,6 +115,15 @@ def _alteration(record: TableRecord, way_out: WayOut) -> str | None:
         case Way.CHANGE_TYPE:
             return f"ALTER COLUMN {column} TYPE {value}"
     return None
+
+
+def former_name(record: TableRecord, number: int = 1) -> str:
+    """A name for a lake table that makes room for another: the `number`th of its epoch.
+
+    Epochs begin anew with a source table that is made anew, and ids never come again; an epoch comes again with a store that is set back.
+    """
+    suffix = "" if number == 1 else f"_{number}"
+    return f"{record.table_name[:_NAME_LENGTH]}_former_{record.table_id}_{record.tiering_epoch}{suffix}"
 
 
 def _quoted_path(path: TablePath) -> str:

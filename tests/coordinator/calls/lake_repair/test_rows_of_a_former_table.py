@@ -12,14 +12,16 @@ import pyarrow as pa
 import pytest
 
 from support.background import tick
+from support.lakes import broken_lakes as broken
 from support.lakes.broken_lakes import history_expired, tag_removed, tiered
+from support.on_call import follow, in_lake
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.lake.base import FLUSS_COMMIT_USER
 from tiering.lake.rules.hints import new_table_hint
 from tiering.model.call_results import ReconcileResult
-from tiering.model.tables import TableInfo
+from tiering.model.tables import TableInfo, TablePath
 
 
 @pytest.fixture
@@ -40,6 +42,18 @@ def made_anew(world: LakeWorld, table: TableInfo) -> TableInfo:
     world.append(table, 0, 40)
     tick(world.coordinator)
     return table
+
+
+def test_a_former_lake_table_gets_a_name_that_is_free(world: LakeWorld) -> None:
+    """Epochs come again with a store that is set back, and with them the first name. Seed 30001 of the stories on clean Iceberg tables."""
+    source = tiered(world, False, False)
+    broken.source_made_anew(source)
+    source.tier()
+    first = f"orders_former_{source.info.table_id}_1"
+    world.by_hand.create(TablePath("sales", first), pa.schema([pa.field("id", pa.int64())]))
+    (ran,) = follow(world.coordinator, source.info, in_lake(world))
+    assert ran == f"ALTER TABLE lake.sales.orders RENAME TO {first}_2"
+    assert source.tier().error is None
 
 
 @pytest.mark.parametrize("is_readable", [True, False], ids=["which says so", "of which that is gone"])

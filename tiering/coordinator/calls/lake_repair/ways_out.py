@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import count
 
 import structlog
 
@@ -22,15 +23,16 @@ from tiering.coordinator.calls.lake_repair.decision import Inspection
 from tiering.coordinator.calls.lake_repair.reconcile_lake import LAKE_CATALOG, Reconciler
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change
-from tiering.coordinator.decisions.next_action import CatalogNames, failed_for_good, is_looked_at, mend_of, statement_of
+from tiering.coordinator.decisions.next_action import CatalogNames, failed_for_good, former_name, is_looked_at, mend_of, statement_of
 from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, Way, WayOut
 from tiering.coordinator.observing.lake_looks import Asking, LakeLook, LakeLooks, Side
 from tiering.counts import counted
 from tiering.lake.base import LakeView
-from tiering.lake.maintenance import ColumnValues, DriftCheck, LakeSurvey
+from tiering.lake.maintenance import ColumnValues, DriftCheck, LakeMaintenance, LakeSurvey
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import is_empty, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import ReconcileAction, records_left_out, retiered
+from tiering.model.tables import TablePath
 from tiering.pace import Rest, no_rest
 
 _log = structlog.get_logger(__name__)
@@ -200,8 +202,8 @@ class WaysOut:
     def _renaming(self, inspection: Inspection, choices: str) -> WayOut:
         """The lake table gets another name: by a statement, or where Spark has none for it, by hand, as the hint says."""
         lake, path = self._parts.lakes.of(inspection.record.lake_format), inspection.info.path
-        if isinstance(lake, DriftCheck) and lake.renames_tables:
-            return WayOut(Way.RENAME_TABLE, choices=choices)
+        if isinstance(lake, DriftCheck) and isinstance(lake, LakeMaintenance) and lake.renames_tables:
+            return WayOut(Way.RENAME_TABLE, value=_free_name(inspection.record, lake), choices=choices)
         error, advice = inspection.record.error, new_table_hint(path)
         is_said = error is not None and advice in error.hint
         return WayOut(Way.NONE, choices=choices if is_said else f"Or: {advice} {choices}".strip())
@@ -231,6 +233,19 @@ _UNREADABLE = -2
 def _looked_at(record: TableRecord) -> ErrorInfo | None:
     error = failed_for_good(record)
     return error if error is not None and is_looked_at(error) else None
+
+
+def _free_name(record: TableRecord, lake: LakeMaintenance) -> str:
+    """A name that no table of the lake has."""
+    names = (former_name(record, number) for number in count(1))
+    return next(name for name in names if not _is_taken(lake, TablePath(record.database_name, name)))
+
+
+def _is_taken(lake: LakeMaintenance, path: TablePath) -> bool:
+    try:
+        return lake.survey(path) is not None
+    except errors.PermanentTieringError:  # something stands there
+        return True
 
 
 def _seen_of(view: LakeView | None) -> Sight | None:

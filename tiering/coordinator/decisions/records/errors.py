@@ -28,8 +28,8 @@ class Way(StrEnum):
 class WayOut:
     """A way that leaves no acknowledged row out of the lake; NONE = there is none, and what is wrong is not mended yet.
 
-    `column` is the lake's, `value` its new name or type, or a snapshot's id. `choices` tells of the ways that leave rows out, and how
-    many, for the hint.
+    `column` is the lake's, `value` its new name or type, the table's new name, or a snapshot's id. `choices` tells of the ways that leave
+    rows out, and how many, for the hint.
     """
 
     kind: Way
