@@ -92,8 +92,9 @@ class LakeUsers:
         table.removed += [row for row in table.former if row["id"] == identity]
 
     def _empty(self, table: Table) -> None:
+        rows = self.rows(table)  # a round that commits meanwhile makes the table one that is unsure
         self.by_hand(table).empty(table.path)
-        table.removed += table.former
+        table.removed += rows
 
     def _former_name(self, table: Table) -> str:
         self._number += 1
