@@ -168,8 +168,9 @@ class Story:
         syncs.end()
 
     def sweep_killed(self) -> None:
-        self._replace_tierer(crash_points.AFTER_FILES)
-        assert self.tierer.wait_ended(90) == -signal.SIGKILL
+        self.tierer.close()
+        self.scene.write()
+        self.scene.leave_dead_files()
         self._replace_tierer()
         self.scene.settle()
         self._call_to_a_dying(self.random.choice(crash_points.IN_SWEEP), lambda: self._sweep())
