@@ -61,3 +61,9 @@ def test_a_lease_is_renewed_while_the_wall_clock_is_set_back() -> None:
     """Seed 587: its keeper waited until that clock was where it had been."""
     injected = run_story(587).world.chance.injected
     assert injected["clock-ahead"] or injected["clock-back"]
+
+
+@pytest.mark.parametrize("seed", [2_095, 3_537])
+def test_a_request_of_a_round_that_was_rolled_back_may_land_once_more(seed: int) -> None:
+    """With the newest tiering commit the base came back on which it was sent: the lake has its rows once then, too."""
+    assert run_story(seed).world.chance.injected["lake-rolled-back"]

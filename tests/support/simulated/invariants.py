@@ -71,6 +71,7 @@ class Invariants:
         """Files that rounds under way will name in their commits, if the lake takes these."""
         cluster.on_record = self.recorded
         lake.on_landing, lake.on_delete = self.commit_landed, self.file_deleted
+        lake.on_set_back = self.landed_rounds.difference_update  # a request of them that is repeated lands on their base again
 
     def commit_landed(self, request: Request, base: Marker | None) -> None:
         """Each offset once, markers in a chain, nothing beyond the log, a round once. `base`: the newest marker before."""

@@ -55,6 +55,8 @@ class SimulatedLake(SweptMemoryLake):
         self.named_by: dict[str, dict[int, frozenset[str]]] = {}
         """By lake table and snapshot, the files that it needs."""
         self.on_landing: Callable[[Request, Marker | None], None] = lambda request, base: None
+        self.on_set_back: Callable[[Collection[str]], None] = lambda round_ids: None
+        """Gets the rounds that a roll-back took out of the table."""
         self.on_delete: Callable[[str], None] = lambda name: None
         self.during_commits: Callable[[], None] = lambda: None
         self.fails_in_repairs = True
@@ -168,11 +170,12 @@ class SimulatedLake(SweptMemoryLake):
             current = table.snapshots[current].parent_id
         if table is None or current is None or current not in table.snapshots:
             return False
-        table.head = current
+        table.head, sequence = current, table.snapshots[current].sequence_number
+        newer = {number for number, row in table.snapshots.items() if row.sequence_number > sequence}
+        self.on_set_back({marker.round_id for number, marker in table.markers.items() if number in newer})
         if self.tag_moves_in_the_commit:
             table.tag = current
         else:
-            sequence = table.snapshots[current].sequence_number
             table.snapshots = {number: row for number, row in table.snapshots.items() if row.sequence_number <= sequence}
         return True
 
