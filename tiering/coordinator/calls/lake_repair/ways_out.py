@@ -10,6 +10,7 @@ each only so long (`lake_looks`): one that goes on behind a catalog that hangs n
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -64,7 +65,7 @@ class WaysOut:
         self._reconciler = Reconciler(parts)
         self._threads = LakeLooks(THREADS, "way-out")
         self._sights: dict[int, tuple[Sight, WayOut]] = {}
-        self._tried_again: dict[int, set[str]] = {}
+        self._tried_again = defaultdict[int, set[str]](set)
         """By table, the classes of errors after which it was tried again since it succeeded last."""
         self._late: set[int] = set()
         self._closed = False
@@ -127,22 +128,23 @@ class WaysOut:
         if before is not None and before[0] == sight:
             self._record(record, before[1])
             return
-        choices = self._choices(inspection, drift)
-        way_out = self._way_out(inspection, drift, choices)
+        way_out, choices = self._way_out_without_rows(inspection, drift), dict[ReconcileAction, int | None]()
+        if way_out is None:
+            choices = self._choices(inspection)
+            way_out = self._way_out_among(inspection, drift, choices)
         if _UNREADABLE not in choices.values():
             self._sights[record.table_id] = sight, way_out
         elif record.error is not None and record.error.way_out is not None:
             return  # an earlier look saw more
         self._record(record, way_out)
 
-    def _choices(self, inspection: Inspection, drift: errors.SchemaDrift | None) -> dict[ReconcileAction, int | None]:
-        """What each action that may be named leaves out, in the order in which they are preferred."""
-        if inspection.problem is None and drift is not None:
-            return {}
+    def _choices(self, inspection: Inspection) -> dict[ReconcileAction, int | None]:
+        """What each action that may be named leaves out, in the order in which they are preferred. Reads rows."""
         actions = _AFTER_SERVICES if isinstance(inspection.problem, _SERVICES) else _ELSE
         return {action: self._left_out(action, inspection) for action in (*actions, ReconcileAction.ACCEPT)}
 
-    def _way_out(self, inspection: Inspection, drift: errors.SchemaDrift | None, choices: Mapping[ReconcileAction, int | None]) -> WayOut:
+    def _way_out_without_rows(self, inspection: Inspection, drift: errors.SchemaDrift | None) -> WayOut | None:
+        """None where it depends on what the actions leave out."""
         problem = inspection.problem
         if _is_of_another_cluster(inspection):
             return _NOTHING_HELPS
@@ -150,8 +152,11 @@ class WaysOut:
             return self._renaming(inspection, "")  # none of its rows are this table's
         if _lost_by_cluster(inspection):
             return _NOTHING_HELPS
-        if problem is None and drift is not None:
-            return self._mending(inspection, drift, "")
+        return self._mending(inspection, drift, "") if problem is None and drift is not None else None
+
+    def _way_out_among(
+        self, inspection: Inspection, drift: errors.SchemaDrift | None, choices: Mapping[ReconcileAction, int | None]
+    ) -> WayOut:
         lossy = {action: left_out for action, left_out in choices.items() if left_out not in (0, _REFUSED, _UNREADABLE)}
         text = " ".join(_choice(inspection, action, left_out) for action, left_out in lossy.items())
         lossless = next((action for action, left_out in choices.items() if left_out == 0 and action is not ReconcileAction.ACCEPT), None)
@@ -159,7 +164,7 @@ class WaysOut:
             return self._mending(inspection, drift, text)  # until then it is refused
         if lossless is not None:
             return WayOut(Way(lossless.value), choices=text)
-        snapshot = _former_head(inspection.view, problem)
+        snapshot = _former_head(inspection.view, inspection.problem)
         return self._with_new_table(inspection, text) if snapshot is None else WayOut(Way.SET_SNAPSHOT, value=snapshot, choices=text)
 
     def _left_out(self, action: ReconcileAction, inspection: Inspection) -> int | None:
@@ -215,7 +220,7 @@ class WaysOut:
             error = None if record is None else _looked_at(record)
             if self._closed or record is None or error is None or error != looked_at.error:
                 return
-            tried_again = self._tried_again.setdefault(record.table_id, set())
+            tried_again = self._tried_again[record.table_id]
             if way_out == _MENDED and (error.way_out not in (None, _MENDED) or error.error_class not in tried_again):
                 tried_again.add(error.error_class)
                 records.put(reconciliation.mended(records.context(), record))
