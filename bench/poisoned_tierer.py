@@ -103,7 +103,7 @@ class PoisonedLake:
         view: LakeView | None = self.call("View", path)
         return view
 
-    def ensure_table(self, table: TableInfo) -> LakeView:
+    def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
         kind = self.cluster.poisons.get(table.table_id)
         if kind == DRIFT:
             raise SchemaDrift(f"the lake table {table.path} has another column")

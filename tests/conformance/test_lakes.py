@@ -170,6 +170,15 @@ def test_a_table_is_made_once_and_empty(world: LakeUnderTest) -> None:
     assert check_base(first, known()).marker is None
 
 
+def test_no_table_is_made_where_none_may_be(world: LakeUnderTest) -> None:
+    with pytest.raises(LakeTableReplaced, match="there is no lake table"):
+        world.lake.ensure_table(TABLE, may_create=False)
+    assert world.lake.view(TABLE.path) is None
+
+    first = world.lake.ensure_table(TABLE)
+    assert world.lake.ensure_table(TABLE, may_create=False).table_uuid == first.table_uuid
+
+
 def test_a_column_that_is_new_is_added_and_leaves_the_newest_tiering_commit_where_it_is(world: LakeUnderTest) -> None:
     before = tier(world, "r1", {B0: 3})
     wider = replace(TABLE, schema=TABLE.schema.append(pa.field("note", pa.string())))

@@ -14,9 +14,11 @@ from support.clusters.memory_cluster import MemoryReader
 from support.round_scene import B0, B1, TABLE, Scene, new_scene
 from tiering.errors import Fenced, LogTruncated, SourceChanged
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState
+from tiering.model.tables import TablePath
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.progress import RoundMeter
 from tiering.round.runner import RoundRunner
+from tiering.round.steps import actions as act
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 
@@ -197,7 +199,8 @@ def test_a_table_that_somebody_tiered_while_its_first_round_was_planned_is_left_
     slow = scene.runner()
     ensure = scene.lake.ensure_table
 
-    def tiered_meanwhile(table: object) -> object:
+    def tiered_meanwhile(table: object, *, may_create: bool) -> object:
+        assert may_create
         scene.lake.ensure_table = ensure  # type: ignore[method-assign]
         scene.run()
         return ensure(TABLE)
@@ -205,6 +208,25 @@ def test_a_table_that_somebody_tiered_while_its_first_round_was_planned_is_left_
     scene.lake.ensure_table = tiered_meanwhile  # type: ignore[method-assign, assignment]
     assert slow.run().state is RoundState.FENCED
     assert scene.offsets_in_lake() == WHOLE
+
+
+def test_no_lake_table_is_made_in_the_place_of_one_that_vanishes_while_a_round_plans(scene: Scene) -> None:
+    """Whoever renamed it, and wants it back, as the hint says, finds its name free."""
+    scene.run()
+    scene.cluster.append(TABLE, 1, 3)
+    late = scene.runner()
+    while not isinstance(late.next_action, act.EnsureLakeTable):
+        assert late.advance() is None
+    scene.lake.rename(TABLE.path, TablePath("sales", "elsewhere"))
+
+    outcome = late.run()
+
+    assert outcome.error is not None
+    assert (outcome.state, outcome.error.error_class) == (RoundState.FAILED, "LakeTableReplaced")
+    assert scene.lake.view(TABLE.path) is None
+    scene.lake.rename(TablePath("sales", "elsewhere"), TABLE.path)
+    assert scene.run().state is RoundState.SUCCEEDED
+    assert len(scene.offsets_in_lake()) == 12
 
 
 def test_several_splits_of_one_bucket_are_committed_together(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

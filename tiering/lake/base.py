@@ -237,9 +237,10 @@ class Lake(Protocol):
         """A fresh read; None if there is no such lake table. Raises MarkerCorrupt."""
         ...
 
-    def ensure_table(self, table: TableInfo) -> LakeView:
+    def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
         """Creates the lake table if need be, once, whoever else creates it; checks that its columns fit.
 
+        Without `may_create` it raises LakeTableReplaced where there is none: in the place of one that was there no round makes another.
         A column that is new at the source is added, by a commit of its own that leaves head and newest tiering commit where they are.
         Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt.
         """

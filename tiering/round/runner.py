@@ -202,8 +202,8 @@ class RoundRunner:
                 return act.TracesRead(traces_at(world.cluster, table, reached, witnesses))
             case act.LeaseSnapshots(snapshots):
                 return act.SnapshotsLeased(world.leases.acquire(snapshots, self))
-            case act.EnsureLakeTable(table):
-                return act.LakeEnsured(self._ensured(table))
+            case act.EnsureLakeTable(table, may_create):
+                return act.LakeEnsured(self._ensured(table, may_create=may_create))
             case act.RecordPlan(plan, uuid, passed_head):
                 world.transport.record_plan(assignment, uuid, plan.stops, len(plan.splits) + len(plan.snapshots), passed_head)
                 return act.PlanRecorded()
@@ -252,12 +252,12 @@ class RoundRunner:
         view = self._world.lake(table.lake_format).view(table.path)
         return None if view is None else self._walked(table, view, recorded, is_readable)
 
-    def _ensured(self, table: TableInfo) -> LakeView:
+    def _ensured(self, table: TableInfo, *, may_create: bool) -> LakeView:
         lake = self._world.lake(table.lake_format)
         if service_mode_of(self._world.cluster) is ServiceMode.EXCLUSIVE:
-            return lake.ensure_table(table)  # only a walk of another service's commits looks at what the cluster recorded
-        recorded = recorded_by_cluster(self._world.cluster, table)
-        return self._walked(table, lake.ensure_table(table), *recorded)
+            return lake.ensure_table(table, may_create=may_create)
+        recorded = recorded_by_cluster(self._world.cluster, table)  # before the lake; only a walk of another service's commits needs it
+        return self._walked(table, lake.ensure_table(table, may_create=may_create), *recorded)
 
     def _walked(self, table: TableInfo, view: LakeView, recorded: RecordedLakeSnapshot | None, is_readable: bool) -> LakeView:
         """`view` with what another tiering service did since the last look."""

@@ -67,3 +67,9 @@ def test_a_lease_is_renewed_while_the_wall_clock_is_set_back() -> None:
 def test_a_request_of_a_round_that_was_rolled_back_may_land_once_more(seed: int) -> None:
     """With the newest tiering commit the base came back on which it was sent: the lake has its rows once then, too."""
     assert run_story(seed).world.chance.injected["lake-rolled-back"]
+
+
+@pytest.mark.parametrize("seed", [51, 177])
+def test_no_round_makes_a_lake_table_in_the_place_of_one_that_was_dropped(seed: int) -> None:
+    """A round that had found it made an empty one under its name."""
+    assert run_story(seed).world.chance.injected["lake-table-dropped"]

@@ -109,8 +109,9 @@ class InS3UnderTest(IcebergUnderTest):
 class CleanLake(IcebergLake):
     """Makes tables with the layout clean."""
 
-    def ensure_table(self, table: TableInfo) -> LakeView:
-        return super().ensure_table(replace(table, properties={LAYOUT_OPTION: Layout.CLEAN, **table.properties}))
+    def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
+        clean = replace(table, properties={LAYOUT_OPTION: Layout.CLEAN, **table.properties})
+        return super().ensure_table(clean, may_create=may_create)
 
 
 class CleanUnderTest(IcebergUnderTest):
@@ -194,8 +195,9 @@ class PaimonInS3UnderTest(PaimonUnderTest):
 class CleanPaimonLake(PaimonLake):
     """Makes tables with the layout clean."""
 
-    def ensure_table(self, table: TableInfo) -> LakeView:
-        return super().ensure_table(replace(table, properties={LAYOUT_OPTION: Layout.CLEAN, **table.properties}))
+    def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
+        clean = replace(table, properties={LAYOUT_OPTION: Layout.CLEAN, **table.properties})
+        return super().ensure_table(clean, may_create=may_create)
 
 
 class CleanPaimonUnderTest(PaimonUnderTest):

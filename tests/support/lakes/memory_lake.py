@@ -29,7 +29,7 @@ from tiering.lake.layouts import Layout
 from tiering.lake.marker import Marker
 from tiering.lake.proof.row_checksum import MODULUS
 from tiering.lake.rules.commit_check import check_committable
-from tiering.lake.rules.hints import replaced_hint
+from tiering.lake.rules.hints import absent_table, replaced_hint
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 Range = tuple[BucketKey, int, int, str]
@@ -111,7 +111,9 @@ class MemoryLake:
         """The tag follows the newest tiering commit."""
         table.tag = self.tiered(table)
 
-    def ensure_table(self, table: TableInfo) -> LakeView:
+    def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
+        if table.path not in self.tables and not may_create:
+            raise absent_table(table.path)
         self.tables.setdefault(table.path, MemoryTable(f"lake-{next(self._ids)}"))
         view = self.view(table.path)
         assert view is not None

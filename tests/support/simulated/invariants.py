@@ -67,10 +67,12 @@ class Invariants:
         """By round, the process that has it."""
         self.infos: dict[int, TableInfo] = {}
         self._granted = GrantedRounds()
+        self.repairs = 0
+        """How many reconciliations run just now: they may make a lake table anew."""
         self.may_still_commit: Callable[[], Collection[str]] = frozenset
         """Files that rounds under way will name in their commits, if the lake takes these."""
         cluster.on_record = self.recorded
-        lake.on_landing, lake.on_delete = self.commit_landed, self.file_deleted
+        lake.on_landing, lake.on_delete, lake.on_making = self.commit_landed, self.file_deleted, self.lake_table_made
         lake.on_set_back = self.landed_rounds.difference_update  # a request of them that is repeated lands on their base again
 
     def commit_landed(self, request: Request, base: Marker | None) -> None:
@@ -138,6 +140,11 @@ class Invariants:
         """Retention removed the records below `start`; of a last tiered record among them nobody can tell any more which it was."""
         if start >= self.marked.get(table.table_id, {}).get(bucket, 0):
             self.rewritten.pop((table.table_id, bucket), None)
+
+    def lake_table_made(self, table: TableInfo) -> None:
+        """No round makes a lake table in the place of one that is recorded: whoever wants to bring that back finds its name free."""
+        is_recorded = table.table_id in self._cluster.recorded
+        self._require(not is_recorded or self.repairs > 0, f"a lake table is made anew in the place of that of {table.path}")
 
     def _check_owner(self, request: Request, rows: Iterable[Range]) -> None:
         owners = {self._lake.contents[file].table_id for *_, file in rows}

@@ -58,6 +58,7 @@ class SimulatedLake(SweptMemoryLake):
         self.on_set_back: Callable[[Collection[str]], None] = lambda round_ids: None
         """Gets the rounds that a roll-back took out of the table."""
         self.on_delete: Callable[[str], None] = lambda name: None
+        self.on_making: Callable[[TableInfo], None] = lambda table: None
         self.during_commits: Callable[[], None] = lambda: None
         self.fails_in_repairs = True
         """Whether it may fail to answer where reconciliations and sweeps read it."""
@@ -75,15 +76,16 @@ class SimulatedLake(SweptMemoryLake):
         self.answer("view")
         return super().view(path)
 
-    def ensure_table(self, table: TableInfo) -> LakeView:
+    def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
         self.answer("making a table")
-        if table.path not in self.tables:
+        if table.path not in self.tables and may_create:
+            self.on_making(table)
             self.tables[table.path] = MemoryTable(f"lake-{self.new_id()}")
             self.folders[self.tables[table.path].uuid] = table.path
             self.named_by[self.tables[table.path].uuid] = self.tables[table.path].named
         if self.chance.strikes("lake-unreachable", 0.03):
             raise LakeUnavailable("the answer of the catalog got lost after it made the table")
-        return super().ensure_table(table)
+        return super().ensure_table(table, may_create=may_create)
 
     def tiering_factory(self, table: TableInfo) -> MemoryFactory:
         uuid = self._ensured.get(table.path)

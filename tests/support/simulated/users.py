@@ -361,7 +361,11 @@ class Users:
     def reconcile(self, path: TablePath, action: str, **options: Any) -> Any:
         """What it leaves out of the lake it says."""
         world = self._world
-        result = reconcile_lake(self._parts, ReconcileLake(path, action, **{"caller": "ann", **options}))
+        world.invariants.repairs += 1
+        try:
+            result = reconcile_lake(self._parts, ReconcileLake(path, action, **{"caller": "ann", **options}))
+        finally:
+            world.invariants.repairs -= 1
         world.outcomes[f"{action} {result.outcome}"] += 1
         table = world.lake.tables.get(path)
         info = world.cluster.by_path.get(path)

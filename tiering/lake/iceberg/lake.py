@@ -45,7 +45,7 @@ from tiering.lake.iceberg.user_settings import own_settings
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.lake.rules.hints import absent_hint
+from tiering.lake.rules.hints import absent_hint, absent_table
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.library_guards.answer_deadlines import AnswerDeadlines
 from tiering.model.tables import BucketKey, TableInfo, TablePath
@@ -141,13 +141,16 @@ class IcebergLake:
         """See `LakeMaintenance.delete_file`."""
         delete_file(view, location)
 
-    def ensure_table(self, table: TableInfo) -> LakeView:
-        """Creates the lake table if need be; of two processes that create it at once, both get the first one's.
+    def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
+        """Creates the lake table if need be, and if it may be; of two processes that create it at once, both get the first one's.
 
         Adds columns that are new at the source, nullable, before the system columns; head and tag stay where they are.
         Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt, LakeUnavailable.
         """
-        loaded = self._with_new_columns(table, self._load(table.path) or self._create(table))
+        there = self._load(table.path)
+        if there is None and not may_create:
+            raise absent_table(table.path)
+        loaded = self._with_new_columns(table, there or self._create(table))
         self._states[table.path] = TableState.of(loaded)
         return view_of(table.path, loaded)
 
@@ -209,7 +212,7 @@ class IcebergLake:
         if state is None:
             loaded = self._load(table.path)
             if loaded is None:
-                raise LakeTableReplaced(f"there is no lake table {table.path}", hint=absent_hint(table.path), table_path=table.path)
+                raise absent_table(table.path)
             state = TableState.of(loaded)
         with self._errors("open the lake's catalog"):
             return IcebergTieringFactory(state, self._open(), self._sent)

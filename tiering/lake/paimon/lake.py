@@ -38,7 +38,7 @@ from tiering.lake.paimon.schema.types import written_type
 from tiering.lake.paimon.storage.base import MANIFEST, SCHEMA, SNAPSHOT, Storage
 from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.lake.rules.hints import absent_hint
+from tiering.lake.rules.hints import absent_hint, absent_table
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import BUCKET_COLUMN, BucketKey, TableInfo, TablePath
 
@@ -143,15 +143,18 @@ class PaimonLake:
         """Raises UnsupportedType, InvalidArgument or InvalidName, naming column and type. No I/O."""
         table_layout(table)
 
-    def ensure_table(self, table: TableInfo) -> LakeView:
-        """Creates the lake table if need be; of two processes that create it at once, both get the first one's.
+    def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
+        """Creates the lake table if need be, and if it may be; of two processes that create it at once, both get the first one's.
 
         Adds columns that are new at the source, nullable, before the system columns if there are any; the snapshots stay as they are.
         Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt, LakeUnavailable.
         """
         with lake_errors(f"look whether commits to {self._place} can be made", table_path=table.path):
             self._storage.check_commits(self._warehouse)
-        loaded = self._with_new_columns(table, self._load(table.path) or self._create(table))
+        there = self._load(table.path)
+        if there is None and not may_create:
+            raise absent_table(table.path)
+        loaded = self._with_new_columns(table, there or self._create(table))
         self._states[table.path] = _state(loaded)
         return _view(loaded)
 
@@ -172,7 +175,7 @@ class PaimonLake:
         if state is None:
             loaded = self._load(table.path)
             if loaded is None:
-                raise LakeTableReplaced(f"there is no lake table {table.path}", hint=absent_hint(table.path), table_path=table.path)
+                raise absent_table(table.path)
             state = _state(loaded)
         return PaimonTieringFactory(state, partial(PaimonCommitter, sent=self._sent, storage=self._storage))
 

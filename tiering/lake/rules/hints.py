@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tiering.errors import LakeTableReplaced
 from tiering.lake.base import LakeView
 from tiering.model.tables import TablePath
 
@@ -35,6 +36,11 @@ def absent_hint(path: TablePath | None) -> str:
         f"Bring it back into the lake's catalog, then {tier_call(path)}. Or have a new one made, filled from what KV snapshots and log "
         f"still hold: {reconcile_call(path, 'retier')}."
     )
+
+
+def absent_table(path: TablePath) -> LakeTableReplaced:
+    """The error of whoever needs the lake table that was tiered to, and finds none."""
+    return LakeTableReplaced(f"there is no lake table {path}", hint=absent_hint(path), table_path=path)
 
 
 def replaced_hint(path: TablePath | None) -> str:

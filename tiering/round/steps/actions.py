@@ -73,9 +73,10 @@ class LeaseSnapshots:
 
 @dataclass(frozen=True)
 class EnsureLakeTable:
-    """Creates the lake table if need be -> LakeEnsured."""
+    """Creates the lake table if need be, and adds columns to it -> LakeEnsured. Where the base had one, none is created."""
 
     table: TableInfo
+    may_create: bool
 
 
 @dataclass(frozen=True)

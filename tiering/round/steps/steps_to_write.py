@@ -106,7 +106,7 @@ def log_read(state: Round, event: act.LogRead) -> Step:
     if plan.snapshots:
         wanted = {TableBucket(state.assignment.table_id, split.bucket): split.snapshot_id for split in plan.snapshots}
         return replace(state, phase=Phase.LEASE, leased=state.leased + 1), act.LeaseSnapshots(wanted)
-    return state, act.EnsureLakeTable(table_of(state))
+    return state, _ensure_lake_table(state)
 
 
 def _has_to_commit(state: Round) -> bool:
@@ -117,10 +117,15 @@ def _has_to_commit(state: Round) -> bool:
     return base.needs_commit or state.assignment.unresolved
 
 
+def _ensure_lake_table(state: Round) -> act.EnsureLakeTable:
+    """One that vanished since the base was read is missed, as by `check_base`: an empty one under its name would be in the way of it."""
+    return act.EnsureLakeTable(table_of(state), may_create=base_of(state).view is None)
+
+
 def snapshots_leased(state: Round, event: act.SnapshotsLeased) -> Step:
     """Goes on with the leased snapshots; if one was superseded since the plan, reads the log again for a plan with the newer one."""
     if not event.unavailable:
-        return replace(state, phase=Phase.PLAN), act.EnsureLakeTable(table_of(state))
+        return replace(state, phase=Phase.PLAN), _ensure_lake_table(state)
     if state.leased < LEASE_ATTEMPTS:
         return state, _read_log(state)
     buckets = ", ".join(sorted(str(bucket.bucket) for bucket in event.unavailable))

@@ -141,10 +141,12 @@ def read_log(size: Size, world: World, before: Round, current: Round) -> Step:
 
 def write(size: Size, world: World, current: Round, stopped: int | None = None) -> Step:
     """`lake_ensured`, `Commits.record_plan` and the splits, a record a split; the one at the offset `stopped` did not end."""
-    lake = world.lake or LakeTable(world.next_uuid)
+    makes = world.lake is None and current.base is None
+    lake = LakeTable(world.next_uuid) if makes else world.lake
     checked = same_base(current.base, lake, current.known, size.rules)
-    made_sure = world._replace(lake=lake, next_uuid=world.next_uuid + (world.lake is None))
-    if isinstance(checked, str):
+    made_sure = world._replace(lake=lake, next_uuid=world.next_uuid + makes)
+    if lake is None or isinstance(checked, str):
+        assert isinstance(checked, str), "one that had a lake table misses it"
         return f"round {current.id} meets another base before it writes: {checked}", fail(size, made_sure, current, checked)
     if not messages.owns(made_sure.record, current.ref):
         return f"round {current.id} is fenced before it writes", end(size, made_sure, current)
