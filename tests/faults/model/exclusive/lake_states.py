@@ -22,7 +22,7 @@ from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.base_check import Base, CommitOutcome, KnownLake, check_base, check_same_base, resolve_commit
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.lake.rules.reconcile import ReconcileAction, Situation, accepted, check_own, retiered
+from tiering.lake.rules.reconcile import ReconcileAction, Situation, accepted, behind_rows, check_own, retiered
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath, TableType
 from tiering.planning.check_log import check_reachable
@@ -119,7 +119,7 @@ class LakeTable(NamedTuple):
             for snapshot in self.snapshots
             if snapshot.id in (self.head, self.tag)
         )
-        return LakeTable(self.uuid, self.head, self.tag, kept, 0)
+        return LakeTable(self.uuid, self.head, self.tag, kept, self.next_id)
 
 
 class Copy(NamedTuple):
@@ -209,7 +209,8 @@ def reconciled(action: str, lake: LakeTable | None, known: Known, log: Split, ru
         held.add((None, 0), np.array([offset for _, offset in lake.rows], dtype=np.int64))
     try:
         check_own(survey, _known(known))
-        ranges = retiered(situation, held) if action == ReconcileAction.RETIER else accepted(situation)
+        is_retier = action == ReconcileAction.RETIER
+        ranges = retiered(situation, held) if is_retier else behind_rows(situation, accepted(situation), held)
     except CannotReconcile as error:
         return error.error_class
     return ranges.get(BUCKET)

@@ -182,12 +182,15 @@ def begin_commit(size: Size, world: World, current: Round) -> Step:
 
 
 def send(size: Size, world: World, current: Round) -> Step:
-    """`steps_to_commit.send_commit`, behind the last gate (`commit_check`)."""
+    """`steps_to_commit.send_commit`, behind the last gate (`commit_check`) and the committer's look at its files."""
     assert current.base is not None
     assert current.mark is not None
     if size.last_gate and refused_at_last_gate(current.splits, current.base, current.mark):
         return f"round {current.id} is refused at the last gate", fail(size, world, current, "", deletes=not current.sent)
-    request = Request("round", current.base.uuid, current.base.head, current.base.tag, current.splits, current.mark)
+    if size.has(Rule.FILES_THERE) and current.splits and file_of(current.id) not in world.files:
+        return f"round {current.id} misses its file before it sends its commit", fail(size, world, current, "", deletes=not current.sent)
+    sequence = current.base.next_id if size.numbered else 0
+    request = Request("round", current.base.uuid, current.base.head, current.base.tag, current.splits, current.mark, sequence)
     requests = world.requests if request in world.requests else (*world.requests, request)
     sent = current._replace(phase="sent", sent=current.sent + 1)
     return f"round {current.id} sends its commit", world._replace(requests=requests).with_round(current, sent)
@@ -200,7 +203,8 @@ def deliver(size: Size, world: World, request: Request, *, stays: bool = False) 
     requests = tuple(other for other in world.requests if stays or other is not request)
     after, lake = world._replace(requests=requests), world.lake
     conditions = ((Rule.UUID, "uuid"), (Rule.HEAD, "head"), (Rule.TAG, "tag"))
-    if lake is None or any(size.has(rule) and getattr(lake, name) != getattr(request, name) for rule, name in conditions):
+    is_old = size.numbered and lake is not None and request.head is not None and lake.next_id > request.sequence
+    if lake is None or is_old or any(size.has(rule) and getattr(lake, name) != getattr(request, name) for rule, name in conditions):
         return f"{who} and is refused", after
     rows = tuple((request.mark.table_id, offset) for start, stop in request.splits for offset in range(start, stop))
     head = lake.snapshot(lake.head)

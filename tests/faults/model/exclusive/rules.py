@@ -15,6 +15,7 @@ class Rule(Enum):
     IDENTITY = "the marker names cluster, table and lake table"
     UNKNOWN = "after any error of a commit request its outcome is unknown"
     KEEP_FILES = "nothing is deleted after a commit request was sent"
+    FILES_THERE = "a commit request is sent, or sent again, only while the files that it names are there"
     PREFIX = "only the contiguous prefix of a round is committed"
     ADOPT = "what the lake has and the records lack is adopted"
     ACKS = "an ack records the marker that the coordinator reads in the lake, whatever the round and its epoch say"

@@ -26,6 +26,7 @@ SMALLEST_SIZES: dict[Rule, dict[str, Any]] = {
     Rule.IDENTITY: {},
     Rule.UNKNOWN: {},
     Rule.KEEP_FILES: {},
+    Rule.FILES_THERE: {"users": 2, "faults": 0, "user_actions": SET_BACK | {"expire"}},
     Rule.PREFIX: {"begins_tiered": False, "rows": 2, "last_gate": False},
     Rule.ADOPT: {},
     Rule.ACKS: {"users": 2, "user_actions": ROLLED_BACK, "fault_actions": LATE_MESSAGES},
@@ -48,7 +49,9 @@ WHOLE_SIZES: dict[str, Size] = {
 """Searched completely, in seconds."""
 
 LARGE_SIZES: dict[str, Size] = {
-    "rolled back to a former tiering commit, expired": Size(rounds=3, users=4, faults=2, user_actions=SET_BACK | {"expire", "roll back"}),
+    "rolled back to a former tiering commit, expired": Size(
+        rounds=3, users=4, faults=2, user_actions=SET_BACK | {"expire", "roll back"}, numbered=True
+    ),
     "late messages, all actions": Size(rounds=2, users=1, faults=2, fault_actions=FAULTS | LATE_MESSAGES),
     "late messages, nothing tiered yet": Size(
         rounds=2, users=1, faults=2, fault_actions=FAULTS | LATE_MESSAGES, begins_tiered=False, rows=2

@@ -205,7 +205,7 @@ def begin_reconcile(size: Size, world: World, action: str) -> Iterator[Step]:
     ended = record.ended if record.running is None else record.ended | {record.running}
     ledger = (*record.ledger, Grant(number, lake.tag, lake.uuid))
     claimed = record._replace(epoch=epoch, running=None, granted=False, ended=ended, ledger=ledger)
-    requests = (*world.requests, Request(action, lake.uuid, lake.head, lake.tag, (), mark))
+    requests = (*world.requests, Request(action, lake.uuid, lake.head, lake.tag, (), mark, lake.next_id if size.numbered else 0))
     after = world._replace(lake=lake, next_uuid=world.next_uuid + (world.lake is None), record=claimed, next_round=number + 1)
     yield f"a user calls {action}, which sends a marker at {tiered}", after._replace(requests=requests, call=(action, number))
 

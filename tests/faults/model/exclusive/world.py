@@ -34,6 +34,9 @@ class Size:
     """Whether two rounds were there before: the lake holds a row of each, and `rows` more are in the log."""
     last_gate: bool = True
     """Whether `commit_check` looks at what is about to be sent: it stops what lacks the contiguous prefix a second time."""
+    numbered: bool = False
+    """Whether the catalog refuses a snapshot whose sequence number is not beyond the table's last, as Iceberg's do: it stops a second time
+    what the head would, and alone a copy of a request that landed, once somebody set the table back on its base and expired it."""
     rules: frozenset[Rule] = field(default=ALL_RULES)
 
     def has(self, rule: Rule) -> bool:
@@ -130,6 +133,8 @@ class Request(NamedTuple):
     tag: int | None
     splits: tuple[Split, ...]
     mark: Mark
+    sequence: int
+    """Sequence number of its snapshot; only looked at where the catalog does (`Size.numbered`)."""
 
 
 class Telling(NamedTuple):

@@ -179,6 +179,29 @@ def test_files_that_a_clean_up_deleted_stop_the_commit(kit: Any) -> None:
     assert kit.view(table).head is None
 
 
+def test_files_that_an_expiry_took_after_a_roll_back_are_not_named_again(kit: Any, observed: Any) -> None:
+    """The answer of a commit was lost, somebody set the table back and expired it, and its files went. A search of the model found it."""
+    table = kit.table()
+    base = check_base(kit.tier(table, "r1", {B0: 10}), kit.known(table))
+    prepared = kit.prepare(table, "r2", {B0: 20}, view=base.view)
+    answer_lost = prepared.with_catalog(lambda catalog: observed(catalog, TimeoutError()))
+    with pytest.raises(CommitOutcomeUnknown):
+        answer_lost.commit()
+    landed, former = kit.view(table).head, base.newest
+    kit.catalog().load_table(str(table.path)).manage_snapshots().rollback_to_snapshot(former).create_tag(former, TAG).commit()
+    kit.catalog().load_table(str(table.path)).maintenance.expire_snapshots().by_id(landed).commit()
+    Path(decode_files(prepared.committable.results[0].payload).files[0].file_path.removeprefix("file://")).unlink()
+    assert resolve_commit(kit.view(table), "r2", base).outcome is CommitOutcome.NOT_FOUND
+
+    again = check_same_base(base, kit.view(table), kit.known(table))
+    with pytest.raises(RoundFailed, match="gone or changed"):
+        prepared.commit(again.view)
+    with pytest.raises(ValueError, match="older than last sequence number"):  # a copy of the request that landed
+        kit.catalog().commit_table(*answer_lost.factory.catalog.requests[0])
+
+    assert kit.offsets_in_lake(table) == dense({B0: 10})
+
+
 def test_a_round_that_was_not_built_on_the_lakes_marker_is_fenced(kit: Any) -> None:
     """Who planned before a table existed must not commit on what another round made of it meanwhile."""
     table = kit.table()
