@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from support.lake_kinds.without_pypaimon import without_pypaimon
 from support.running.cluster_of_processes import Deployment
 from support.running.commands import Lakeward
 from support.services.certificates import Authority
@@ -232,10 +232,7 @@ def test_every_format_that_tables_have_is_opened_and_a_missing_package_is_named(
     assert service.formats_in_use("iceberg", statuses) == ["iceberg", "paimon"]
     assert service.formats_in_use("paimon", []) == ["paimon"]
     assert service.opened("paimon", {"warehouse": str(tmp_path)}).verdict is Verdict.OK
-    for name in [name for name in sys.modules if name.startswith("tiering.lake.paimon.")]:
-        monkeypatch.delitem(sys.modules, name)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pypaimon"] or ["pypaimon"]:
-        monkeypatch.setitem(sys.modules, name, None)
+    without_pypaimon(monkeypatch)
     finding = service.opened("paimon", {"warehouse": str(tmp_path)})
     assert finding.verdict is Verdict.FAIL
     assert "the package pypaimon" in finding.result

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from support.lake_kinds.without_pypaimon import without_pypaimon
 from support.lakes.paimon_kit import COLUMNS, CREATED, PaimonKit
 from tiering.errors import DataCorrupt, InvalidArgument, InvalidName, SchemaDrift, UnsupportedType
 from tiering.lake.paimon.opening import open_paimon
@@ -178,12 +179,7 @@ def test_a_warehouse_that_is_no_folder_of_this_machine_is_refused(properties: di
 
 
 def test_without_pypaimon_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    for name in [name for name in sys.modules if name.startswith("tiering.lake.paimon") and not name.endswith(("opening", "paimon"))]:
-        monkeypatch.delitem(sys.modules, name)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pypaimon"]:
-        monkeypatch.setitem(sys.modules, name, None)
+    without_pypaimon(monkeypatch)
     with pytest.raises(InvalidArgument, match="package pypaimon") as refusal:
         open_paimon({"warehouse": "/tmp"})
     assert "pip install 'lakeward[paimon]'" in refusal.value.hint

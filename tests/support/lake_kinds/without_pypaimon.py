@@ -1,0 +1,24 @@
+"""As if the package pypaimon were not installed."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+OURS = "tiering.lake.paimon"
+STAYS = ("opening", "paimon")
+"""Modules that do without it."""
+
+
+def without_pypaimon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules that import it are imported anew. A package that stays has its modules as attributes, which an import replaces: they come
+    back with `monkeypatch`, too, or others would find a package there that nobody finished importing.
+    """
+    for name in [name for name in sys.modules if name.startswith(OURS) and not name.endswith(STAYS)]:
+        parent, _, child = name.rpartition(".")
+        if hasattr(sys.modules.get(parent), child):
+            monkeypatch.setattr(sys.modules[parent], child, sys.modules[name])
+        monkeypatch.delitem(sys.modules, name)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pypaimon"] or ["pypaimon"]:
+        monkeypatch.setitem(sys.modules, name, None)
