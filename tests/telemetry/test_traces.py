@@ -7,14 +7,21 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from structlog.testing import capture_logs
 
 from support.round_scene import new_scene
 from support.telemetry.otlp_receiver import attributes_of, otlp_receiver
 from tiering.clock import SystemClock
 from tiering.errors import Fenced
+from tiering.instants import from_microseconds
 from tiering.model.rounds import RoundState
 from tiering.round.runner import RoundRunner
 from tiering.round.steps.actions import RoundOutcome
@@ -60,6 +67,53 @@ def test_a_round_is_a_trace_with_a_span_for_each_of_its_parts(monkeypatch: pytes
         assert root.start_time_unix_nano <= span.start_time_unix_nano <= span.end_time_unix_nano <= root.end_time_unix_nano
     assert attributes_of(root)["records_written"] == 9
     assert receiver.services == {"lakeward-in-a-test"}
+
+
+class DrawnClock:
+    """A clock whose wall time a test sets."""
+
+    def __init__(self, wall_us: int) -> None:
+        self.wall_us = wall_us
+
+    def now(self) -> datetime:
+        return from_microseconds(self.wall_us)
+
+    def monotonic_ms(self) -> int:
+        raise AssertionError("traces take durations from the round")
+
+
+YEAR_US = 366 * 86_400 * 1_000_000
+LAST_US = 2**64 // 1_000 - 1
+"""The latest microsecond that OTLP's unsigned nanoseconds can hold: in the year 2554."""
+WALL_US = st.integers(0, LAST_US)
+STEPS_US = st.one_of(st.integers(0, 2_000), st.integers(-2_000, 2_000), st.integers(-YEAR_US, YEAR_US), st.integers(-LAST_US, LAST_US))
+"""How far the wall clock moves between two events of a round: most of them less than the millisecond that durations are rounded to."""
+ELAPSED_MS = st.one_of(st.integers(0, 3), st.integers(0, 10**6), st.integers(0, LAST_US // 1_000))
+PIECES = st.lists(st.tuples(STEPS_US, st.sampled_from(["plan", "lease", "read", "write", "commit", "ack"]), ELAPSED_MS), max_size=8)
+
+
+@given(WALL_US, PIECES, STEPS_US)
+@example(1_000_400, [(0, "plan", 1)], 0)
+@example(1_000_400, [(1_000, "plan", 1)], -900)
+def test_a_part_never_begins_before_its_round_nor_ends_after_it(
+    began_us: int, pieces: list[tuple[int, str, int]], last_step_us: int
+) -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    clock = DrawnClock(began_us)
+    traces, assignment = RoundTraces(provider, clock), new_scene().assignment()
+    traces.round_started(assignment)
+    for step_us, phase, elapsed_ms in pieces:
+        clock.wall_us = min(LAST_US, max(0, clock.wall_us + step_us))
+        traces.phase_done(assignment, phase, elapsed_ms, elapsed_ms)
+    clock.wall_us = min(LAST_US, max(0, clock.wall_us + last_step_us))
+    traces.round_ended(assignment, RoundOutcome(RoundState.EMPTY), 0)
+    *parts, root = [(span.start_time, span.end_time) for span in exporter.get_finished_spans()]
+    assert len(parts) == len({phase for _, phase, _ in pieces})
+    assert root[0] == began_us * 1_000
+    for start_ns, end_ns in parts:
+        assert root[0] <= start_ns <= end_ns <= root[1] < 2**64
 
 
 def test_a_failed_round_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ interceptor, and a call without the header costs a look at its few headers.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,8 @@ class CallTraces(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
         attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": name}
 
         async def answer(request: Any, context: Any) -> Any:
-            span = self._tracer.start_span(f"{service}/{name}", parent, SpanKind.SERVER, attributes)
+            started_ns, steady_ns = time.time_ns(), time.monotonic_ns()
+            span = self._tracer.start_span(f"{service}/{name}", parent, SpanKind.SERVER, attributes, start_time=started_ns)
             try:
                 return await behaviour(request, context)
             except BaseException:
@@ -62,7 +64,8 @@ class CallTraces(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
             finally:
                 bound = get_contextvars()
                 span.set_attributes({key: bound[key] for key in _ROUND if key in bound})
-                span.end()
+                # The wall clock may be set back while the call runs.
+                span.end(started_ns + time.monotonic_ns() - steady_ns)
 
         return answer
 

@@ -1,6 +1,8 @@
 """Traces of rounds for OpenTelemetry: a span for the round, and below it its plan, lease, read, write, commit and ack.
 
 The round's calls of the coordinator carry its trace on, as W3C's `traceparent`, so that a coordinator with an endpoint adds its part.
+A part's span never begins before the round's span and never ends after it, although durations are whole milliseconds and a wall clock may
+be set back.
 """
 
 from __future__ import annotations
@@ -34,9 +36,26 @@ class _Part:
 
 @dataclass
 class _RunningTrace:
+    """A round's span and its parts so far, in microseconds since the epoch."""
+
     root: Span
     metadata: CallMetadata
+    start_us: int
+    latest_us: int
     parts: dict[str, _Part] = field(default_factory=dict)
+
+    def advance(self, wall_us: int) -> int:
+        """The time of an event of this trace: the wall clock's, or the latest event's if the wall clock was set back since."""
+        self.latest_us = max(self.latest_us, wall_us)
+        return self.latest_us
+
+    def add(self, phase: str, spent_ms: int, elapsed_ms: int, wall_us: int) -> None:
+        """Counts a piece of a part that ends now. `elapsed_ms` is rounded, so the piece may seem to begin before the round: it does not."""
+        now_us = self.advance(wall_us)
+        begin_us = max(self.start_us, now_us - elapsed_ms * 1_000)
+        part = self.parts.setdefault(phase, _Part(begin_us, now_us, 0))
+        part.end_us = now_us
+        part.spent_ms += spent_ms
 
 
 class RoundTraces(TiererWatch):
@@ -53,10 +72,11 @@ class RoundTraces(TiererWatch):
         from opentelemetry.context import Context
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        root = self._tracer.start_span("tiering round", Context(), attributes=_about(assignment), start_time=self._now_us() * 1_000)
+        now_us = self._now_us()
+        root = self._tracer.start_span("tiering round", Context(), attributes=_about(assignment), start_time=now_us * 1_000)
         carrier: dict[str, str] = {}
         TraceContextTextMapPropagator().inject(carrier, api.set_span_in_context(root, Context()))
-        self._running[assignment.round_id] = _RunningTrace(root, tuple(carrier.items()))
+        self._running[assignment.round_id] = _RunningTrace(root, tuple(carrier.items()), now_us, now_us)
 
     def metadata(self, round_id: str) -> CallMetadata:
         """What a call of this round carries; nothing if the round is not known."""
@@ -65,12 +85,8 @@ class RoundTraces(TiererWatch):
 
     def phase_done(self, assignment: Assignment, phase: str, spent_ms: int, elapsed_ms: int) -> None:
         trace = self._running.get(assignment.round_id)
-        if trace is None:
-            return
-        now_us = self._now_us()
-        part = trace.parts.setdefault(phase, _Part(now_us - elapsed_ms * 1_000, now_us, 0))
-        part.end_us = now_us
-        part.spent_ms += spent_ms
+        if trace is not None:
+            trace.add(phase, spent_ms, elapsed_ms, self._now_us())
 
     def round_ended(self, assignment: Assignment, outcome: RoundOutcome, duration_ms: int) -> None:
         from opentelemetry import trace as api
@@ -91,7 +107,7 @@ class RoundTraces(TiererWatch):
         if outcome.error is not None:
             root.set_attribute("error_class", outcome.error.error_class)
             root.set_status(api.Status(api.StatusCode.ERROR, outcome.error.message))
-        root.end(self._now_us() * 1_000)
+        root.end(trace.advance(self._now_us()) * 1_000)
 
     def close(self) -> None:
         """Sends what is left, for a moment at most."""
