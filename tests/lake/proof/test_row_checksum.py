@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from support.values.any_values import columns
 from support.values.every_type import CASES
 from support.values.plain_checksum import plain_checksum
-from tiering.lake.proof.row_checksum import BLOCK_ROWS, FEW_TEXTS, FEW_WORDS, LONG_TEXT, MODULUS, TEXTS_AT_ONCE, row_checksum
+from tiering.lake.proof.row_checksum import BLOCK_ROWS, FEW_TEXTS, FEW_WORDS, LONG_TEXT, MODULUS, MOST_PLACES, TEXTS_AT_ONCE, row_checksum
 
 
 def every_type() -> pa.Table:
@@ -172,3 +172,15 @@ def test_long_texts_that_repeat_are_hashed_once_each_with_the_same_checksum(kind
     assert row_checksum(rows) == plain_checksum(rows.cast(pa.schema([("t", pa.binary()), ("id", pa.int64())])))
     parts = (row_checksum(rows.slice(first, 1)) for first in range(rows.num_rows))
     assert sum(parts) % MODULUS == row_checksum(rows)
+
+
+@pytest.mark.parametrize("words", [MOST_PLACES - 1, MOST_PLACES, MOST_PLACES + 1, 0xFFFF - 1, 0xFFFF, 0xFFFF + 3])
+def test_many_texts_of_any_length_have_the_checksum_of_each_of_them(words: int) -> None:
+    """More long texts than are hashed by themselves, up to 0.5 MB: a text hashed alone takes another path."""
+    draw = random.Random(words)
+    base = draw.randbytes(8 * words + 8)
+    texts = [base[number % 8 : number % 8 + 8 * words - number % 11] for number in range(FEW_TEXTS + 1)] + [b"short", None]
+    rows = pa.table({"t": pa.array(texts, pa.binary())})
+    apart = sum(row_checksum(rows.slice(row, 1)) for row in range(rows.num_rows)) % MODULUS
+    assert row_checksum(rows) == apart
+    assert row_checksum(rows.slice(0, 1)) == plain_checksum(rows.slice(0, 1))

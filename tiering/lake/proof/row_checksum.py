@@ -37,6 +37,9 @@ TEXTS_AT_ONCE = 1 << 14
 """There are more intermediate values of texts."""
 FEW_TEXTS, FEW_WORDS = 1 << 6, 1 << 4
 """So many texts that are longer than the others of their block, and longer than that, are hashed to their end each by itself."""
+MOST_PLACES = 1 << 12
+"""Words of a text that are hashed together with those of other texts. The words behind them are hashed text by text, which is as fast
+for texts of that length. The number is below 2^16 - 1, the highest number of words by which texts are sorted."""
 
 SAMPLE_ROWS, REPEATING, LONG_TEXT = 1 << 8, 0.25, 32
 """Texts of this length, in bytes on average, with up to this share of distinct values in a sample, are hashed once each: to find
@@ -241,7 +244,7 @@ def _words_of_texts(windows: Words, starts: Integers, lengths: Integers, seed: n
     order = np.argsort(counts, kind="stable")
     counts, begins, left, sums = counts[order], starts[order], lengths[order], np.zeros(len(order), np.uint64)
     few = int(counts[-FEW_TEXTS - 1]) if len(counts) > FEW_TEXTS else 0
-    places = min(max(FEW_WORDS, few), int(counts[-1]))
+    places = min(max(FEW_WORDS, few), int(counts[-1]), MOST_PLACES)
     ends = np.searchsorted(counts, np.arange(places + 1), side="right")
     for place, (first, last) in enumerate(pairwise(ends)):
         words = windows[begins[first:]]
