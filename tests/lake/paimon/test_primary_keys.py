@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pypaimon.table.row.generic_row import GenericRowSerializer
 
 from support.lakes.paimon_kit import Change, KeyedRounds, PaimonKit
+from support.values.any_values import build
 from tiering.errors import BaseMoved, InvalidArgument, UnsupportedType
 from tiering.lake.paimon.commit import manifests
+from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.writing import primary_key_writer
 from tiering.lake.writing import keys as folding
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
@@ -90,6 +94,41 @@ def test_keys_of_every_type(kit: PaimonKit, name: str) -> None:
     rows = kit.read(table).to_pylist()
     assert {(row["k"], row["n"]): row["v"] for row in rows} == truth
     assert len(rows) == len(truth)
+
+
+FAR = {
+    "day": (pa.date32(), [-(2**31), -719_163, 0, 2_932_897, 2**31 - 1]),
+    "time": (pa.timestamp("us"), [-(2**63), -62_135_596_800_000_001, -1, 253_402_300_800_000_000, 2**63 - 1]),
+    "instant": (pa.timestamp("us", "UTC"), [-(2**63), -62_135_596_800_000_001, -1, 253_402_300_800_000_000, 2**63 - 1]),
+}
+"""Keys at the ends of their types, and around the years 1 and 9999."""
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_keys_outside_of_the_years_that_python_has_are_tiered(kit: PaimonKit, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's dates end at 9999. Manifests say the keys exactly, for Paimon's readers merge files by them, and are merged themselves."""
+    monkeypatch.setattr(manifests, "MERGE_COUNT", 2)
+    kind, values = FAR[name]
+    table = keyed_table(pa.schema([pa.field("k", kind, nullable=False), pa.field("n", pa.int32(), nullable=False)]), ("k", "n"))
+    rounds = KeyedRounds(kit, table)
+    for number, half in enumerate((values[:3], values[2:], values[:1])):
+        keys = build(kind, half)
+        rounds.tier(f"r{number}", [(INSERT, {"k": key, "n": number}) for key in keys])
+    loaded = cast(LoadedTable, kit.view(table).handle)
+    assert loaded.head is not None
+    entries = {entry.file.max_sequence_number: entry.file for entry in manifests.Manifests(loaded).live_entries(loaded.head)}
+    assert [_stored_key(entries[place].min_key) for place in sorted(entries)] == [values[0], values[2], values[0]]
+    assert [_stored_key(entries[place].max_key) for place in sorted(entries)] == [values[2], values[-1], values[0]]
+
+
+def _stored_key(row: Any) -> int:
+    """The first field of a key in a manifest, by the layout of Paimon's `BinaryRow`: a date, or a timestamp of 6 digits in microseconds."""
+    content = GenericRowSerializer.to_bytes(row)[4:]
+    if row.fields[0].type.type.upper() == "DATE":
+        return cast(int, struct.unpack_from("<i", content, 8)[0])
+    (halves,) = struct.unpack_from("<Q", content, 8)
+    (milliseconds,) = struct.unpack_from("<q", content, halves >> 32)
+    return cast(int, milliseconds * 1_000 + (halves & 0xFFFFFFFF) // 1_000)
 
 
 def test_a_table_looks_as_fluss_makes_it_and_files_are_sorted_runs_beside_all_changes(kit: PaimonKit) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tiering.errors import InvalidData
+from tiering.lake.base import WriterInitContext
 from tiering.lake.outside_errors import describe
-from tiering.model.tables import SYSTEM_COLUMN_FIELDS
+from tiering.lake.writing.required_values import with_required_values
+from tiering.model.refused_records import UnwritableRow, first_failing, refusal_of
+from tiering.model.tables import CHANGE_TYPE_COLUMN, SYSTEM_COLUMN_FIELDS, ChangeType
 
 
 def watched_schema(schema: pa.Schema) -> pa.Schema:
@@ -17,15 +22,55 @@ def watched_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`batch` with the lake's columns in the lake's order and types; copies nothing that fits already."""
+    """`batch` with the lake's columns in the lake's order and types; copies nothing that fits already. Raises InvalidData."""
+    try:
+        return _fitted(batch, schema, None)
+    except UnwritableRow as error:
+        raise InvalidData(f"the column {error.column!r} of the rows {error.reason}", column=error.column) from error
+
+
+def fit_records(batch: pa.RecordBatch, schema: pa.Schema, context: WriterInitContext) -> pa.RecordBatch:
+    """As `fit`, of records of a log or a KV snapshot. Raises BucketStopped for a record that the lake table cannot hold."""
+    try:
+        return _fitted(batch, schema, _unread(batch))
+    except UnwritableRow as error:
+        raise refusal_of(error, batch, context.table.path, context.bucket, context.partition_name) from error
+
+
+def _fitted(batch: pa.RecordBatch, schema: pa.Schema, unread: npt.NDArray[np.bool_] | None) -> pa.RecordBatch:
+    """`unread`: rows that take other rows away; readers of the lake see their keys alone."""
     columns: list[pa.Array[Any]] = []
     for field in schema:
         index = batch.schema.get_field_index(field.name)
         if index < 0:
             raise InvalidData(f"the rows lack the column {field.name!r}", column=field.name)
         column = batch.column(index)
-        try:
-            columns.append(column if column.type == field.type else column.cast(field.type))
-        except pa.ArrowException as error:
-            raise InvalidData(f"column {field.name!r} of the rows does not fit: {describe(error)}", column=field.name) from error
+        if column.type != field.type:
+            column = _cast(column, field)
+        columns.append(with_required_values(column, field, unread))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: Any, field: pa.Field[Any]) -> Any:
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid as error:
+        row = first_failing(len(column), lambda start, stop: _can_cast(column.slice(start, stop - start), field.type))
+        raise UnwritableRow(row, field.name, f"does not fit: {describe(error)}") from error
+    except pa.ArrowException as error:
+        raise InvalidData(f"column {field.name!r} of the rows does not fit: {describe(error)}", column=field.name) from error
+
+
+def _can_cast(column: Any, kind: pa.DataType) -> bool:
+    try:
+        column.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _unread(batch: pa.RecordBatch) -> npt.NDArray[np.bool_] | None:
+    index = batch.schema.get_field_index(CHANGE_TYPE_COLUMN)
+    if index < 0:
+        return None
+    return np.isin(batch.column(index).to_numpy(zero_copy_only=False), (ChangeType.UPDATE_BEFORE, ChangeType.DELETE))

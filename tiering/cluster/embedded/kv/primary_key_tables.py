@@ -33,7 +33,7 @@ from tiering.cluster.embedded.kv.primary_keys import (
     key_schema,
     last_of_each_key,
 )
-from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, standing_at, stopped, text_of
+from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, standing_at, stopped
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, files_exist, remove_files, write_snapshot_files
 from tiering.cluster.embedded.kv.state import KvState, remove_state, state_file
 from tiering.cluster.embedded.log.appends import WriteKey
@@ -54,6 +54,7 @@ from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, Lak
 from tiering.instants import to_microseconds
 from tiering.library_guards.arrow_ipc import rows_bytes
 from tiering.model.leases import KvSnapshot
+from tiering.model.refused_records import text_of
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath
 from tiering.redaction.redact import redact
 

@@ -23,10 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tiering.errors import BucketStopped
+from tiering.model.refused_records import bucket_stopped
 from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, ChangeType, TableInfo
-
-MAX_VALUE_CHARACTERS = 500
-"""Of a record's text in errors, events and answers."""
 
 
 @dataclass(frozen=True)
@@ -46,35 +44,12 @@ def standing_at(records: Iterable[RefusedRecord]) -> RefusedRecord | None:
 
 def stopped(table: TableInfo, bucket: BucketKey, partition_name: str | None, record: RefusedRecord) -> BucketStopped:
     """Returns the error for every use of a bucket that stands."""
-    partition = "" if partition_name is None else f", partition => '{partition_name}'"
-    place = f"bucket {bucket.bucket_id}" + ("" if partition_name is None else f" of partition {partition_name}")
-    return BucketStopped(
-        f"{place} of {table.path} stands at offset {record.offset}: {reason(record)}",
-        hint=f"CALL sys.skip_record('{table.path}', {bucket.bucket_id}, {record.offset}{partition}, reason => '...') leaves that one "
-        "record out for good; write its row again afterwards as it should be.",
-        table_id=table.table_id,
-        bucket=bucket,
-        offset=record.offset,
-    )
+    return bucket_stopped(table.path, bucket, partition_name, record.offset, reason(record), table_id=table.table_id)
 
 
 def reason(record: RefusedRecord) -> str:
     """Returns why a bucket stands at it."""
     return f"its rows cannot take the record there, {record.value} ({record.error})"
-
-
-def text_of(row: pa.RecordBatch) -> str:
-    """Returns a batch of one row as text for people, cut: `id=3, tags=[('a', 1)]`."""
-    texts = (f"{name}={_text(row.column(index)[0])}" for index, name in enumerate(row.schema.names) if name != CHANGE_TYPE_COLUMN)
-    text = ", ".join(texts)
-    return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[: MAX_VALUE_CHARACTERS - 1]}…"
-
-
-def _text(value: pa.Scalar[Any]) -> str:
-    try:
-        return repr(value.as_py())
-    except (ValueError, OverflowError):  # a date or time that Python does not have
-        return "(a value beyond the years 1 to 9999)"
 
 
 def changes_of_nothing(batch: pa.RecordBatch, positions: Sequence[int]) -> pa.RecordBatch:

@@ -36,7 +36,7 @@ from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilde
 from tiering.lake.iceberg.writing.writer import RowFiles
 from tiering.lake.proof.file_footer import sum_of
 from tiering.lake.proof.row_checksum import row_checksum
-from tiering.lake.writing.fitting import fit, watched_schema
+from tiering.lake.writing.fitting import fit, fit_records, watched_schema
 from tiering.lake.writing.keys import ChangedKeys, KeyRows, Mask, last_of_each_key, rows_with
 from tiering.lake.writing.row_guard import ChangeGuard
 from tiering.lake.writing.spool import Spool
@@ -78,10 +78,10 @@ class PrimaryKeyWriter:
         """Change types of the spooled rows."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Takes changes with the columns of `TableInfo.read_schema`. Raises InvalidData, DataCorrupt, LakeUnavailable."""
+        """Takes changes with the columns of `TableInfo.read_schema`. Raises BucketStopped, InvalidData, DataCorrupt, LakeUnavailable."""
         if batch.num_rows == 0:
             return
-        watched, kinds = fit(batch, self._watched), _change_types(batch)
+        watched, kinds = fit_records(batch, self._watched, self._context), _change_types(batch)
         self._guard.check_changes(watched, kinds, [key.name for key in self._keys])
         rows = watched.select(self._files.schema.names)
         before = kinds.to_numpy() == ChangeType.UPDATE_BEFORE  # its +U comes in the same round: it is never the last

@@ -26,7 +26,7 @@ from tiering.lake.iceberg.writing.data_files import DataFileBuilder, FilesPayloa
 from tiering.lake.outside_errors import describe
 from tiering.lake.proof.file_footer import encode_footer
 from tiering.lake.writing.encodings import choose_encodings
-from tiering.lake.writing.fitting import fit, watched_schema
+from tiering.lake.writing.fitting import fit_records, watched_schema
 from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import RowGuard
 from tiering.model.tables import OFFSET_COLUMN
@@ -61,10 +61,10 @@ class IcebergWriter:
         self._watched = watched_schema(files.schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Takes a batch in the table's lake schema. Raises InvalidData, DataCorrupt, LakeUnavailable."""
+        """Takes a batch in the table's lake schema. Raises BucketStopped, InvalidData, DataCorrupt, LakeUnavailable."""
         if batch.num_rows == 0:
             return
-        rows = fit(batch, self._watched)
+        rows = fit_records(batch, self._watched, self._context)
         self._guard.check(rows)
         if self._files.provenance is not None:
             self._files.provenance.take_offsets(rows.column(OFFSET_COLUMN).to_numpy())

@@ -22,15 +22,19 @@ from pypaimon.manifest.schema.manifest_file_meta import ManifestFileMeta
 from pypaimon.manifest.schema.simple_stats import SimpleStats
 from pypaimon.snapshot.snapshot import Snapshot
 from pypaimon.table.file_store_table import FileStoreTable
+from pypaimon.table.row.binary_row import BinaryRow
 from pypaimon.table.row.generic_row import GenericRow
 
 from tiering.errors import BaseMoved
+from tiering.lake.paimon.commit.key_rows import keep_unreadable_keys, key_row
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.snapshots import StoredSnapshot
 from tiering.lake.paimon.schema.partitions import PartitionValue, bucket_folder, partition_values
 from tiering.lake.paimon.schema.stored_schema import StoredSchema
 from tiering.lake.paimon.storage.base import MANIFEST
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, unpack_keys
+
+keep_unreadable_keys()
 
 Place = tuple[tuple[PartitionValue, ...], int]
 """Values of the partition columns, and the bucket."""
@@ -260,7 +264,7 @@ def _file_meta(file: WrittenFile, payload: FilesPayload, schema: StoredSchema, k
         row_count=file.records,
         min_key=first,
         max_key=last,
-        key_stats=SimpleStats(low, high, [0] * len(low.values)),
+        key_stats=SimpleStats(low, high, [0] * len(low.fields)),
         value_stats=stats,
         min_sequence_number=file.min_sequence,
         max_sequence_number=file.max_sequence,
@@ -273,8 +277,9 @@ def _file_meta(file: WrittenFile, payload: FilesPayload, schema: StoredSchema, k
     )
 
 
-def _key_rows(file: WrittenFile, fields: list[Any]) -> list[GenericRow]:
+def _key_rows(file: WrittenFile, fields: list[Any]) -> list[GenericRow | BinaryRow]:
     """First and last key, lowest and highest values; empty rows for a file of a log table."""
     if not file.keys:
         return [GenericRow([], [])] * 4
-    return [GenericRow([row[field.name] for field in fields], fields) for row in unpack_keys(file.keys)]
+    keys = unpack_keys(file.keys).select([field.name for field in fields])
+    return [key_row(keys.slice(row, 1), fields) for row in range(keys.num_rows)]

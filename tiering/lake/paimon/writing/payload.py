@@ -87,10 +87,9 @@ def pack_keys(keys: pa.Table) -> str:
     return base64.b64encode(sink.getvalue()).decode("ascii")
 
 
-def unpack_keys(text: str) -> list[dict[str, Any]]:
-    """The inverse, as Python's values."""
-    rows: list[dict[str, Any]] = pa.ipc.open_stream(base64.b64decode(text)).read_all().to_pylist()
-    return rows
+def unpack_keys(text: str) -> pa.Table:
+    """The inverse."""
+    return pa.ipc.open_stream(base64.b64decode(text)).read_all()
 
 
 def _file(entry: dict[str, Any]) -> WrittenFile:

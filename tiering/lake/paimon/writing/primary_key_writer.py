@@ -17,7 +17,7 @@ from tiering.errors import InvalidData
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.writing.payload import FilesPayload, encode_files
-from tiering.lake.paimon.writing.rows import paimon_rows
+from tiering.lake.paimon.writing.rows import paimon_records
 from tiering.lake.paimon.writing.sorted_files import ROW_KINDS, SortedFiles
 from tiering.lake.paimon.writing.writer import WriterTarget
 from tiering.lake.writing.fitting import watched_schema
@@ -55,13 +55,13 @@ class PaimonPrimaryKeyWriter:
         self._kinds: list[npt.NDArray[np.int8]] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Takes changes with the columns of `TableInfo.read_schema`. Raises InvalidData, DataCorrupt, LakeUnavailable."""
+        """Takes changes with the columns of `TableInfo.read_schema`. Raises BucketStopped, InvalidData, DataCorrupt, LakeUnavailable."""
         if batch.num_rows == 0:
             return
         index = batch.schema.get_field_index(CHANGE_TYPE_COLUMN)
         if index < 0 or batch.column(index).type != CHANGE_TYPE_FIELD.type:
             raise InvalidData(f"the rows lack the column {CHANGE_TYPE_COLUMN!r}", column=CHANGE_TYPE_COLUMN)
-        watched, kinds = paimon_rows(batch, self._watched), batch.column(index)
+        watched, kinds = paimon_records(batch, self._watched, self._context), batch.column(index)
         self._guard.check_changes(watched, kinds, self._context.table.primary_key)
         rows = watched.select(self._files.columns.names)
         with lake_errors("keep changes in a temporary file", table_path=self._context.table.path):

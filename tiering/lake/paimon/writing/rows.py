@@ -5,8 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tiering.lake.writing.fitting import fit
+from tiering.lake.base import WriterInitContext
+from tiering.lake.writing.fitting import fit, fit_records
 from tiering.model.tables import TIMESTAMP_COLUMN
+
+
+def paimon_records(batch: pa.RecordBatch, columns: pa.Schema, context: WriterInitContext) -> pa.RecordBatch:
+    """As `paimon_rows`, of records of a log or a KV snapshot. Raises BucketStopped for a record that the table cannot hold."""
+    return fit_records(_with_milliseconds(batch, columns), columns, context)
 
 
 def paimon_rows(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
@@ -14,9 +20,13 @@ def paimon_rows(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
 
     `__timestamp` has milliseconds, as Fluss makes it; microseconds of a log are left out.
     """
+    return fit(_with_milliseconds(batch, columns), columns)
+
+
+def _with_milliseconds(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
     index = batch.schema.get_field_index(TIMESTAMP_COLUMN)
     if index >= 0 and TIMESTAMP_COLUMN in columns.names:
         field = columns.field(TIMESTAMP_COLUMN)
         if batch.column(index).type != field.type:
             batch = batch.set_column(index, field, pc.cast(batch.column(index), field.type, safe=False))
-    return fit(batch, columns)
+    return batch

@@ -113,9 +113,13 @@ class SortedFiles:
     def _key_bounds(self, table: pa.Table) -> str:
         keys = table.select([KEY_PREFIX + name for name in self._keys]).rename_columns(list(self._keys))
         ends = pa.concat_tables([keys.slice(0, 1), keys.slice(table.num_rows - 1, 1)])
-        extremes: list[Any] = [pc.min_max(column) for column in keys.columns]
-        rows = [
-            pa.array([extreme[end].as_py() for end in ("min", "max")], column.type)
-            for extreme, column in zip(extremes, keys.columns, strict=True)
-        ]
-        return pack_keys(pa.concat_tables([ends, pa.Table.from_arrays(rows, schema=keys.schema)]))
+        lowest_and_highest = [_extremes(column.combine_chunks()) for column in keys.columns]
+        return pack_keys(pa.concat_tables([ends, pa.Table.from_arrays(lowest_and_highest, schema=keys.schema)]))
+
+
+def _extremes(column: Any) -> pa.Array[Any]:
+    """The lowest and the highest value. They stay in Arrow: Python has no dates and times outside of the years 1 to 9999."""
+    extremes: Any = pc.min_max(column)
+    places = [column.index(extremes[end]).as_py() for end in ("min", "max")]
+    values: pa.Array[Any] = column.take(pa.array(places))
+    return values

@@ -9,7 +9,7 @@ import pyarrow as pa
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.paimon.writing.parquet_files import ParquetFiles
 from tiering.lake.paimon.writing.payload import FilesPayload, encode_files
-from tiering.lake.paimon.writing.rows import paimon_rows
+from tiering.lake.paimon.writing.rows import paimon_records
 from tiering.lake.writing.fitting import watched_schema
 from tiering.lake.writing.row_guard import RowGuard
 from tiering.model.tables import OFFSET_COLUMN
@@ -37,10 +37,10 @@ class PaimonLogWriter:
         self._watched = watched_schema(files.schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Takes a batch in the table's lake schema. Raises InvalidData, DataCorrupt, LakeUnavailable."""
+        """Takes a batch in the table's lake schema. Raises BucketStopped, InvalidData, DataCorrupt, LakeUnavailable."""
         if batch.num_rows == 0:
             return
-        rows = paimon_rows(batch, self._watched)
+        rows = paimon_records(batch, self._watched, self._context)
         self._guard.check(rows)
         if self._files.provenance is not None:
             self._files.provenance.take_offsets(rows.column(OFFSET_COLUMN).to_numpy())

@@ -1,0 +1,91 @@
+"""A record that cannot be written: its value as text, its place in a batch, and the error of the bucket that stops before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from tiering.errors import BucketStopped
+from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS, BucketKey, TablePath
+
+MAX_VALUE_CHARACTERS = 500
+"""Of a record's text in errors, events and answers."""
+_NOT_OF_THE_ROW = {CHANGE_TYPE_COLUMN, *(field.name for field in SYSTEM_COLUMN_FIELDS)}
+
+
+class UnwritableRow(Exception):
+    """A row of a batch that a table cannot hold. `column` is its full path, such as `tags.element`."""
+
+    def __init__(self, row: int, column: str, reason: str) -> None:
+        super().__init__(reason)
+        self.row = row
+        self.column = column
+        self.reason = reason
+
+
+def bucket_stopped(path: TablePath, bucket: BucketKey, partition_name: str | None, offset: int, why: str, **ids: object) -> BucketStopped:
+    """The error of a bucket that stops before the record at `offset`, with the statement that leaves the record out."""
+    partition = "" if partition_name is None else f", partition => '{partition_name}'"
+    return BucketStopped(
+        f"{place_of(path, bucket, partition_name)} stands at offset {offset}: {why}",
+        hint=f"CALL sys.skip_record('{path}', {bucket.bucket_id}, {offset}{partition}, reason => '...') leaves that one "
+        "record out for good; write its row again afterwards as it should be.",
+        table_path=path,
+        bucket=bucket,
+        partition_name=partition_name,
+        offset=offset,
+        **ids,
+    )
+
+
+def snapshot_stopped(path: TablePath, bucket: BucketKey, partition_name: str | None, reason: str, **ids: object) -> BucketStopped:
+    """The error of a bucket whose KV snapshot holds a row that cannot be written. No record of the log can be skipped for it."""
+    return BucketStopped(
+        f"{place_of(path, bucket, partition_name)} stands at its KV snapshot: {reason}",
+        hint="Write the row of that key again as it should be, or delete it. The first round after the cluster's next KV snapshot goes on.",
+        table_path=path,
+        bucket=bucket,
+        partition_name=partition_name,
+        **ids,
+    )
+
+
+def place_of(path: TablePath, bucket: BucketKey, partition_name: str | None) -> str:
+    """A bucket in words: `bucket 3 of partition eu of db.t`."""
+    return f"bucket {bucket.bucket_id}" + ("" if partition_name is None else f" of partition {partition_name}") + f" of {path}"
+
+
+def refusal_of(
+    error: UnwritableRow, batch: pa.RecordBatch, path: TablePath, bucket: BucketKey, partition_name: str | None
+) -> BucketStopped:
+    """The error of a bucket for a row of `batch`, which has the columns of `TableInfo.read_schema`."""
+    offset = int(batch.column(OFFSET_COLUMN)[error.row].as_py())
+    reason = f"its column {error.column!r} {error.reason}, in the row {text_of(batch.slice(error.row, 1))}"
+    if offset < 0:
+        return snapshot_stopped(path, bucket, partition_name, reason, column=error.column)
+    return bucket_stopped(path, bucket, partition_name, offset, reason, column=error.column)
+
+
+def text_of(row: pa.RecordBatch) -> str:
+    """A batch of one row as text for people, cut: `id=3, tags=[('a', 1)]`."""
+    texts = (f"{name}={_text(row.column(index)[0])}" for index, name in enumerate(row.schema.names) if name not in _NOT_OF_THE_ROW)
+    text = ", ".join(texts)
+    return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[: MAX_VALUE_CHARACTERS - 1]}…"
+
+
+def _text(value: pa.Scalar[Any]) -> str:
+    try:
+        return repr(value.as_py())
+    except (ValueError, OverflowError):  # a date or time that Python does not have
+        return "(a value beyond the years 1 to 9999)"
+
+
+def first_failing(count: int, is_good: Callable[[int, int], bool]) -> int:
+    """The first of `count` rows for which `is_good(start, stop)` is false; one of them is known to be bad. Takes log2(count) calls."""
+    low, high = 0, count
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_good(low, middle) else (low, middle)
+    return low
