@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Protocol
 
 from tiering.cluster.base import SplitReader
-from tiering.errors import LakewardError
+from tiering.errors import BucketStopped, LakewardError
 from tiering.lake.base import LakeTieringFactory, WriteResult, WriterInitContext
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RoundProgress, RoundStats
@@ -157,7 +157,9 @@ class TaskOutcome:
     """How one task ended: with a write result, or with an error and the phase it happened in."""
 
     result: WriteResult | None
+    """Of the whole split, or of the part of it before an early stop or before the record of `stopped`."""
     error: LakewardError | None = None
+    """Fails the whole round."""
     phase: Phase = Phase.WRITE
     read_ms: float = 0.0
     """How long it waited for batches."""
@@ -165,6 +167,8 @@ class TaskOutcome:
     """How long it took in all."""
     bytes_read: int = 0
     """Of log and snapshot files, where the cluster's readers count them."""
+    stopped: BucketStopped | None = None
+    """A record of the split that cannot be written. Only its bucket stops there."""
 
 
 @dataclass(frozen=True)
@@ -206,3 +210,5 @@ class WorkDone:
     phase: Phase = Phase.WRITE
     read_share: float = 0.0
     """The part of the tasks' time that went into reading; the rest is writing."""
+    stopped: tuple[BucketStopped, ...] = ()
+    """Records at which buckets stop, in the order of their buckets. `phase` is that of the first one if there is no `error`."""

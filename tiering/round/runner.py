@@ -32,6 +32,7 @@ from tiering.round.progress_reports import ProgressReports
 from tiering.round.steps import actions as act
 from tiering.round.steps import machine, steps_to_write
 from tiering.round.steps.round_state import outcome as outcome_of
+from tiering.round.tasks.refused_records import offset_of
 from tiering.round.tasks.split_work import as_lakeward_error
 from tiering.round.watch import TiererWatch
 
@@ -351,7 +352,15 @@ def combined(outcomes: Sequence[TaskOutcome]) -> WorkDone:
         deletes_written=sum(result.deletes for result in results),
     )
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
+    stopped = sorted((outcome for outcome in outcomes if outcome.stopped is not None), key=_bucket_and_offset)
     work_ms = sum(outcome.work_ms for outcome in outcomes)
     read_share = sum(outcome.read_ms for outcome in outcomes) / work_ms if work_ms else 0.0
-    done = WorkDone(results, stats, read_share=read_share)
-    return done if failed is None else replace(done, error=failed.error, phase=failed.phase)
+    done = WorkDone(results, stats, stopped=tuple(filter(None, (outcome.stopped for outcome in stopped))), read_share=read_share)
+    if failed is not None:
+        return replace(done, error=failed.error, phase=failed.phase)
+    return replace(done, phase=stopped[0].phase) if stopped else done
+
+
+def _bucket_and_offset(outcome: TaskOutcome) -> tuple[str, int]:
+    assert outcome.stopped is not None
+    return outcome.stopped.ids.get("bucket", ""), offset_of(outcome.stopped) or 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 
 from tiering.errors import KvSnapshotGone
 from tiering.lake.base import WriteResult, WriterInitContext
+from tiering.model.refused_records import bucket_stopped
 from tiering.model.rounds import Phase
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
@@ -181,3 +182,89 @@ def test_a_cancelled_round_begins_no_task_inline() -> None:
         == []
     )
     assert lake.offsets == []
+
+
+class PickyLake(Lake):
+    """Refuses the records at some offsets, and says which record it refuses only if `names_it`."""
+
+    def __init__(self, refused: Collection[int], *, names_it: bool) -> None:
+        super().__init__()
+        self.refused = refused
+        self.names_it = names_it
+
+    def create_writer(self, context: WriterInitContext) -> Lake:
+        return PickyLake(self.refused, names_it=self.names_it)
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        super().write(rows)
+        for offset in self.offsets:
+            if offset in self.refused:
+                raise bucket_stopped(PATH, BUCKET, None, offset, "no") if self.names_it else OverflowError("date value out of range")
+
+
+def offsets_of(batches: Sequence[pa.RecordBatch]) -> list[int]:
+    return [offset for rows in batches for offset in rows.column("__offset").to_pylist()]
+
+
+LOG = [batch(*((at, INSERT) for at in range(start, start + 4))) for start in (0, 4, 8)]
+
+
+@pytest.mark.parametrize("names_it", [True, False], ids=["named", "found"])
+@pytest.mark.parametrize("refused", [0, 1, 3, 4, 6, 11])
+def test_a_record_that_cannot_be_written_ends_the_work_before_it(refused: int, names_it: bool) -> None:
+    outcome = run_split(task(PickyLake({refused}, names_it=names_it), 0, LOG), lambda: False)
+    assert outcome.error is None
+    assert outcome.stopped is not None
+    assert outcome.stopped.ids["offset"] == str(refused)
+    assert f"CALL sys.skip_record('sales.planes', 0, {refused}, reason => '...')" in outcome.stopped.hint
+    if not names_it:
+        assert "OverflowError: date value out of range" in outcome.stopped.message
+    if refused:
+        assert outcome.result is not None
+        assert (outcome.result.reached_offset, outcome.result.records) == (refused, refused)
+    else:
+        assert outcome.result is None
+
+
+def test_of_several_records_that_cannot_be_written_the_first_one_counts() -> None:
+    outcome = run_split(task(PickyLake({2, 6, 7}, names_it=False), 0, LOG), lambda: False)
+    assert (outcome.result.reached_offset, outcome.stopped.ids["offset"]) == (2, "2")  # type: ignore[union-attr]
+
+
+def test_work_never_ends_between_the_two_records_of_an_update() -> None:
+    changes = [batch((0, INSERT), (1, BEFORE)), batch((2, AFTER), (3, INSERT))]
+    outcome = run_split(task(PickyLake({2}, names_it=True), 0, changes), lambda: False)
+    assert (outcome.result.reached_offset, outcome.stopped.ids["offset"]) == (1, "2")  # type: ignore[union-attr]
+
+
+def test_a_reader_that_cannot_decode_a_record_gave_all_records_before_it() -> None:
+    class Undecodable(Reader):
+        def read(self) -> Iterator[pa.RecordBatch]:
+            yield from self.batches
+            raise bucket_stopped(PATH, BUCKET, None, 9, "no such time")
+
+    log = task(Lake(), 0, LOG[:2], stop=12)
+    outcome = run_split(replace(log, reader=Undecodable(log.split, LOG[:2])), lambda: False)
+    assert (outcome.result.reached_offset, outcome.stopped.ids["offset"]) == (8, "9")  # type: ignore[union-attr]
+
+
+def test_a_kv_snapshot_is_written_without_the_record_behind_it_that_cannot_be() -> None:
+    snapshot = Reader(SNAPSHOT, [batch((-1, INSERT))])
+    behind = [batch((10, INSERT), (11, INSERT))]
+    outcome = run_split(task(PickyLake({10}, names_it=True), 10, behind, snapshot), lambda: False)
+    assert (outcome.result.reached_offset, outcome.result.records) == (10, 1)  # type: ignore[union-attr]
+    outcome = run_split(task(PickyLake({-1}, names_it=False), 10, behind, snapshot), lambda: False)
+    assert (outcome.result, outcome.stopped) == (None, None), "no record of the log is to blame"
+    assert outcome.error is not None
+
+
+def test_a_failure_that_no_value_causes_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> None:
+        raise ValueError("no such option")
+
+    lake = Lake()
+    monkeypatch.setattr(lake, "write", failing)
+    outcome = run_split(task(lake, 0, LOG), lambda: False)
+    assert outcome.stopped is None
+    assert outcome.error is not None
+    assert outcome.error.error_class == "ValueError"

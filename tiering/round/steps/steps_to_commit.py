@@ -25,7 +25,11 @@ COMMIT_ATTEMPTS = 5
 
 
 def splits_run(state: Round, event: act.SplitsRun) -> Step:
-    """Takes the contiguous prefix of the work, and requests the grant for it."""
+    """Takes the contiguous prefix of the work, and requests the grant for it.
+
+    A bucket that stops at a record which cannot be written has a shorter prefix; the other buckets are committed. Once such buckets are
+    all that is left, the round fails with the record: the table shows it, and is tried again for the other buckets.
+    """
     work = event.work
     if state.marker is not None:
         return _splits_run_again(state, event)
@@ -34,6 +38,8 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
         return failed(state, error_of_reading(work.error))
     plan, base = plan_of(state), base_of(state)
     prefix = contiguous_prefix(work.results, plan.bases)
+    if work.stopped and (base.moved_back or not _is_progress(plan, prefix)):
+        return failed(state, work.stopped[0])  # a replay is committed whole, as `steps_to_write.plan_recorded` says
     if not _is_progress(plan, prefix):
         return failed(state, Cancelled("the round was stopped before any record was read"))
     buckets, round_id = next_buckets(plan, prefix), state.assignment.round_id

@@ -26,11 +26,12 @@ class EncodedTask:
 
 @dataclass(frozen=True)
 class EncodedOutcome:
-    """How that work ended, as it travels back: a serialized write result, or a PbError and the phase it happened in."""
+    """How that work ended, as it travels back: a serialized write result, or PbErrors and the phase it happened in."""
 
     index: int
     result: bytes | None
     error: bytes | None
+    stopped: bytes | None
     phase: str
     read_ms: float
     work_ms: float
@@ -69,7 +70,8 @@ def executor_work(budget_ms: int, max_failures: int, address: ProgressAddress | 
 def _encoded(index: int, task: SplitTask, outcome: TaskOutcome) -> EncodedOutcome:
     result = None if outcome.result is None else task.factory.serialize_write_result(outcome.result)
     error = None if outcome.error is None else error_to_pb(outcome.error).SerializeToString()
-    return EncodedOutcome(index, result, error, outcome.phase.value, outcome.read_ms, outcome.work_ms, outcome.bytes_read)
+    stopped = None if outcome.stopped is None else error_to_pb(outcome.stopped).SerializeToString()
+    return EncodedOutcome(index, result, error, stopped, outcome.phase.value, outcome.read_ms, outcome.work_ms, outcome.bytes_read)
 
 
 def _attempt() -> int:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tiering.errors import Cancelled, LakewardError, RoundFailed
+from tiering.errors import BucketStopped, Cancelled, LakewardError, RoundFailed
 from tiering.model.rounds import Phase
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
@@ -145,7 +145,9 @@ def _ended_tasks(spark: SparkSession, round_id: str) -> int:
 def _decoded(task: SplitTask, outcome: EncodedOutcome) -> TaskOutcome:
     result = None if outcome.result is None else task.factory.deserialize_write_result(outcome.result)
     error: LakewardError | None = None if outcome.error is None else error_from_pb(PbError.FromString(outcome.error))
-    return TaskOutcome(result, error, Phase(outcome.phase), outcome.read_ms, outcome.work_ms, outcome.bytes_read)
+    stopped = None if outcome.stopped is None else error_from_pb(PbError.FromString(outcome.stopped))
+    assert stopped is None or isinstance(stopped, BucketStopped)
+    return TaskOutcome(result, error, Phase(outcome.phase), outcome.read_ms, outcome.work_ms, outcome.bytes_read, stopped)
 
 
 def _first_lines(error: Exception, limit: int = 12) -> str:

@@ -6,17 +6,19 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from tiering import crash_points
 from tiering.clock import RandomIds
 from tiering.cluster.base import SplitReader
 from tiering.cluster.capabilities import CountingReader
-from tiering.errors import LakeUnavailable, LakewardError, RoundFailed
+from tiering.errors import BucketStopped, LakeUnavailable, LakewardError, RoundFailed
 from tiering.lake.base import LakeWriter, WriteResult
 from tiering.model.rounds import Phase
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType
 from tiering.round.ports import SplitTask, TaskOutcome
+from tiering.round.tasks.refused_records import offset_of, refusal_of_record
 
 Advance = Callable[[int, int | None], None]
 """Gets the records read so far, and the next offset of the log to be read; None within a KV snapshot."""
@@ -32,26 +34,81 @@ def run_split(task: SplitTask, stop: Callable[[], bool], advance: Advance = lamb
     first task is always read: a bucket that begins with one makes no progress before.
 
     The result's reached offset is the end of the split or, after an early stop, that of the last record written plus one: a prefix.
-    Never raises: the error and its phase are in the outcome, and the files of a failed split are deleted.
+    Before a record that cannot be written, the split is run again to end there: the outcome has the prefix, if there is one, and the
+    record. Never raises: the error and its phase are in the outcome, and the files of a failed split are deleted.
     """
     if task.snapshot is not None and not task.is_first and stop():
         return TaskOutcome(None)
-    work, started = _SplitWork(task, advance), time.monotonic()
-    try:
-        outcome = TaskOutcome(work.run(stop))
-    except BaseException as error:  # an executor's failure has to reach the driver as data, a library's panic too
-        work.abort()
-        outcome = TaskOutcome(None, as_lakeward_error(error), work.phase)
+    started, attempts = time.monotonic(), _Attempts(task, stop, advance)
+    outcome = attempts.outcome()
     work_ms = (time.monotonic() - started) * 1_000
-    return replace(outcome, read_ms=work.read_seconds * 1_000, work_ms=work_ms, bytes_read=work.bytes_read)
+    return replace(outcome, read_ms=attempts.read_seconds * 1_000, work_ms=work_ms, bytes_read=attempts.bytes_read)
+
+
+class _EndsWithinUpdate(Exception):
+    """The records before a limit end with a `-U`. Its `+U` comes behind the limit, and a round never stops between the two."""
+
+
+class _Attempts:
+    """Attempts at one split. After an attempt that met a record which cannot be written, the next one ends before that record."""
+
+    def __init__(self, task: SplitTask, stop: Callable[[], bool], advance: Advance) -> None:
+        self._task = task
+        self._stop = stop
+        self._advance = advance
+        self._limit = task.split.stopping_offset
+        self._stopped: BucketStopped | None = None
+        self._phase = Phase.WRITE
+        self.read_seconds = 0.0
+        self.bytes_read = 0
+
+    def outcome(self) -> TaskOutcome:
+        """The outcome of the attempt that met no such record; each attempt ends earlier than the one before it."""
+        while self._is_anything_left:
+            outcome = self._attempt()
+            if outcome is not None:
+                return replace(outcome, stopped=self._stopped, phase=outcome.phase if outcome.error is not None else self._phase)
+        return TaskOutcome(None, stopped=self._stopped, phase=self._phase)
+
+    @property
+    def _is_anything_left(self) -> bool:
+        """A KV snapshot is written also if no record of the log follows it; a split without records is only ever one of a snapshot."""
+        start = self._task.split.starting_offset
+        return self._stopped is None or self._limit > start or (self._task.snapshot is not None and self._limit == start)
+
+    def _attempt(self) -> TaskOutcome | None:
+        """None: the limit is lower now."""
+        work = _SplitWork(self._task, self._advance, self._limit)
+        try:
+            return TaskOutcome(work.run(self._stop))
+        except _EndsWithinUpdate:
+            work.abort()
+            self._limit -= 1
+            return None
+        except BaseException as error:  # an executor's failure has to reach the driver as data, a library's panic too
+            work.abort()
+            return self._failed(error, work.phase)
+        finally:
+            self.read_seconds += work.read_seconds
+            self.bytes_read += work.bytes_read
+
+    def _failed(self, error: BaseException, phase: Phase) -> TaskOutcome | None:
+        refusal = refusal_of_record(self._task, self._limit, error)
+        if refusal is None:
+            return TaskOutcome(None, as_lakeward_error(error), phase=phase)
+        self._stopped, self._phase = refusal.error, phase
+        self._limit = refusal.offset
+        return None
 
 
 class _SplitWork:
     """One attempt at one split."""
 
-    def __init__(self, task: SplitTask, advance: Advance) -> None:
+    def __init__(self, task: SplitTask, advance: Advance, limit: int) -> None:
         self._task = task
         self._advance = advance
+        self._limit = limit
+        """Records from this offset on are not read."""
         self._records = 0
         self._writer: LakeWriter | None = None
         self.phase = Phase.WRITE
@@ -71,15 +128,30 @@ class _SplitWork:
     def _read_log(self, writer: LakeWriter, stop: Callable[[], bool]) -> int:
         split, batches = self._task.split, self._batches(self._task.reader)
         reached, may_stop = split.starting_offset, self._task.rank > 0 or self._task.snapshot is not None
-        while reached < split.stopping_offset and not (may_stop and stop()):
-            batch = self._next(batches)
+        while reached < self._limit and not (may_stop and stop()):
+            try:
+                batch = self._next(batches)
+            except BucketStopped as error:
+                if self._limit == split.stopping_offset or (offset_of(error) or 0) < self._limit:
+                    raise
+                return reached  # no record lies between what was read and the record that cannot be
             if batch is None:
-                return split.stopping_offset  # a reader that ends without an error has read the whole range
-            reached = _last_offset(batch, reached - 1) + 1
+                return self._limit  # a reader that ends without an error has read the whole range
+            batch, reached = self._before_limit(batch, reached)
             self._write(writer, batch, reached)
             may_stop = not _ends_within_update(batch)
+            if not may_stop and reached == self._limit < split.stopping_offset:
+                raise _EndsWithinUpdate
             crash_points.reach(crash_points.IN_SPLIT)
         return reached
+
+    def _before_limit(self, batch: pa.RecordBatch, before: int) -> tuple[pa.RecordBatch, int]:
+        """The records of the batch before the limit, and the offset that is reached with them. Offsets may have gaps."""
+        reached = _last_offset(batch, before - 1) + 1
+        if reached <= self._limit:
+            return batch, reached
+        count = int(np.searchsorted(batch.column(OFFSET_COLUMN).to_numpy(), self._limit))
+        return batch.slice(0, count), self._limit
 
     def _batches(self, reader: SplitReader) -> Iterator[pa.RecordBatch]:
         return reader.read_counted(self._count) if isinstance(reader, CountingReader) else reader.read()
