@@ -21,13 +21,13 @@ import typer.main
 from sys_tables import reference
 from sys_tables.reference import markdown_table
 from sys_tables.registry import default_registry
+from tiering.attribute_docs import attribute_docs
 from tiering.cli import error_page, grants_page
 from tiering.cli.main import app
 from tiering.cli.spark.properties import CATALOG
 from tiering.cluster.embedded.metadata import options as table_options
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
-from tiering.model.attribute_docs import attribute_docs
 from tiering.public_properties import ALLOWED_LOCATIONS, CATALOG_PROPERTIES
 
 CATALOG_OPTIONS = Path("catalog/src/main/java/io/lakeward/spark/service/CatalogOptions.java")

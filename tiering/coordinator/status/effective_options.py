@@ -6,11 +6,11 @@ import dataclasses
 import inspect
 from collections.abc import Iterator
 
+from tiering.attribute_docs import attribute_docs
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.durations import format_duration
 from tiering.lake.catalog_timeouts import TIMEOUTS
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
-from tiering.model.attribute_docs import attribute_docs
 from tiering.model.effective_options import EffectiveOption
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT
 from tiering.redaction.redact import outside_text
