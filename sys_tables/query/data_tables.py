@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -40,11 +40,22 @@ class DataTable:
 def describe_data_table(view: NamesView, path: TablePath) -> DataTable:
     """The table that `path` names, in any case, with the user's columns. May ask the cluster.
 
-    Values of the table's own options are shown if the option means something here; any other may be a secret.
     Raises UnknownDatabase, UnknownTable, InvalidArgument for an ambiguous name.
     """
     table = resolve_table(view, path)
-    status = status_of(view, table)
+    return _described(table, status_of(view, table))
+
+
+def describe_data_tables(view: NamesView, tables: Sequence[TableInfo]) -> Iterator[DataTable]:
+    """Yields the descriptions of tables of one database, in their order, with one look-up for all of them."""
+    statuses = {status.table_name: status for status in view.table_statuses(tables[0].path.database_name)} if tables else {}
+    return (_described(table, statuses.get(table.path.table_name) if table.lake_enabled else None) for table in tables)
+
+
+def _described(table: TableInfo, status: TableStatus | None) -> DataTable:
+    """The description of `table`. Values of the table's own options are shown if the option means something here; any other may be a
+    secret.
+    """
     options = {name: redact(value) for name, value in shown_options(table.properties).items()}
     described = _shape(table) | _lake(table, status)
     return DataTable(

@@ -21,8 +21,8 @@ from tiering.coordinator.interface import CatalogNames
 from tiering.errors import InvalidArgument
 from tiering.model.names import SYSTEM_DATABASE, check_length
 
-CAPABILITIES = ("conditions", "order", "aggregates")
-"""What ReadTable understands beyond its first version (proto `DescribeResponse.capabilities`)."""
+CAPABILITIES = ("conditions", "order", "aggregates", "described_tables")
+"""What ReadTable and ListTables understand beyond their first version (proto `DescribeResponse.capabilities`)."""
 
 _DEEPEST = 50
 """Conditions nested deeper are refused: what a person writes never is, and Python's stack is finite."""

@@ -7,7 +7,7 @@ raised: `tiering.wire.server_guard` ends the call with them.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ from sys_tables.declare.procedure import Call, Procedure
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.query.arrow_stream import arrow_pieces
-from sys_tables.query.data_tables import describe_data_table
+from sys_tables.query.data_tables import describe_data_table, describe_data_tables
 from sys_tables.query.lookup import resolve_database
 from sys_tables.query.reading import read_table
 from sys_tables.registry import Registry, default_registry
@@ -44,6 +44,7 @@ from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
 from tiering.errors import InvalidArgument, UnknownProcedure, UnknownTable
 from tiering.model.call_results import Progress
 from tiering.model.names import SYSTEM_DATABASE, check_length, table_path
+from tiering.model.tables import TableInfo
 from tiering.redaction.redact import outside_text
 from tiering.wire.errors import error_to_pb
 from tiering.wire.request_bounds import caller_name
@@ -51,6 +52,9 @@ from tiering.wire.server_guard import log_failure
 
 MAX_PAGE_SIZE = 1_000
 """Names of one page; a page of the longest names stays far below gRPC's 4 MiB."""
+
+MAX_PAGE_BYTES = 1 << 20
+"""Bytes after which a page of described tables ends: one more description, which a table's own limits bound, stays below gRPC's 4 MiB."""
 
 KEEP_ALIVE_S = 15.0
 """A waiting CALL says something at least this often, below the idle time-outs of usual proxies (60 s)."""
@@ -143,14 +147,18 @@ class SysCatalogService(SysCatalogServicer):
         if request.page_size < 0:
             raise InvalidArgument(f"a page of {request.page_size} tables is not possible")
         if _is_system(request.namespace):
-            namespace, names = SYSTEM_DATABASE, [table.name for table in self._registry.tables]
+            namespace = SYSTEM_DATABASE
+            tables: dict[str, SystemTable | TableInfo] = {table.name: table for table in self._registry.tables}
         else:
             namespace = resolve_database(view, check_length(request.namespace, "namespace"))
-            names = sorted(table.path.table_name for table in view.tables(namespace))
+            tables = {table.path.table_name: table for table in view.tables(namespace)}
+        names = sorted(tables)
         start = bisect_right(names, last_name(request.page_token, namespace))
         page = names[start : start + min(request.page_size or MAX_PAGE_SIZE, MAX_PAGE_SIZE)]
+        described = _first_bytes(_descriptions(view, [tables[name] for name in page])) if request.described else []
+        page = page[: len(described)] if described else page
         more = bool(page) and page[-1] != names[-1]
-        return pb.ListTablesResponse(table_names=page, next_page_token=page_token(namespace, page[-1]) if more else "")
+        return pb.ListTablesResponse(table_names=page, tables=described, next_page_token=page_token(namespace, page[-1]) if more else "")
 
     def _system_table(self, request: pb.ReadTableRequest) -> SystemTable:
         if not _is_system(request.namespace):
@@ -176,6 +184,23 @@ def add_to_server(server: grpc.aio.Server, handle: CoordinatorHandle, registry: 
     service = SysCatalogService(handle, default_registry() if registry is None else registry)
     add_SysCatalogServicer_to_server(service, server)
     return service
+
+
+def _descriptions(view: CoordinatorView, tables: list[SystemTable | TableInfo]) -> Iterator[pb.DescribeTableResponse]:
+    """The tables of one namespace as DescribeTable answers them, in their order."""
+    yield from (system_table_to_pb(table) for table in tables if isinstance(table, SystemTable))
+    yield from map(data_table_to_pb, describe_data_tables(view, [table for table in tables if isinstance(table, TableInfo)]))
+
+
+def _first_bytes(tables: Iterator[pb.DescribeTableResponse]) -> list[pb.DescribeTableResponse]:
+    """The first tables, up to the one with which they reach MAX_PAGE_BYTES."""
+    page, size = list[pb.DescribeTableResponse](), 0
+    for table in tables:
+        page.append(table)
+        size += table.ByteSize()
+        if size >= MAX_PAGE_BYTES:
+            break
+    return page
 
 
 def _progress_to_pb(step: object) -> pb.CallProcedureResponse:

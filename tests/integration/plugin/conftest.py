@@ -39,8 +39,16 @@ class GrowingRegistry(Registry):
 class WatchedService(SysCatalogService):
     """Remembers what the plugin asked."""
 
-    def watch(self, reads: list[pb.ReadTableRequest], calls: list[pb.CallProcedureRequest]) -> None:
-        self._reads_seen, self._calls_seen = reads, calls
+    def watch(self, reads: list[pb.ReadTableRequest], calls: list[pb.CallProcedureRequest], lookups: list[Any]) -> None:
+        self._reads_seen, self._calls_seen, self._lookups_seen = reads, calls, lookups
+
+    async def ListTables(self, request: pb.ListTablesRequest, context: Any) -> pb.ListTablesResponse:
+        self._lookups_seen.append(request)
+        return await super().ListTables(request, context)
+
+    async def DescribeTable(self, request: pb.DescribeTableRequest, context: Any) -> pb.DescribeTableResponse:
+        self._lookups_seen.append(request)
+        return await super().DescribeTable(request, context)
 
     async def ReadTable(self, request: pb.ReadTableRequest, context: Any) -> AsyncGenerator[pb.ReadTableResponse, None]:
         self._reads_seen.append(request)
@@ -62,6 +70,7 @@ class Server:
         self.registry = registry
         self.reads: list[pb.ReadTableRequest] = []
         self.calls: list[pb.CallProcedureRequest] = []
+        self.lookups: list[pb.ListTablesRequest | pb.DescribeTableRequest] = []
         self.port = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sys-catalog", daemon=True)
@@ -88,7 +97,7 @@ class Server:
     async def _start(self) -> None:
         self._server = open_server()
         self._service = WatchedService(self.handle, self.registry)
-        self._service.watch(self.reads, self.calls)
+        self._service.watch(self.reads, self.calls, self.lookups)
         add_SysCatalogServicer_to_server(self._service, self._server)
         self.port = self._server.add_insecure_port(self.uri)
         await self._server.start()

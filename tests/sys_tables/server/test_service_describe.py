@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,12 @@ from tiering.errors import ClusterUnavailable, InvalidArgument, InvalidName, Unk
 from tiering.model.tables import TableType
 
 Run = Callable[[Any], None]
+
+_SHAPES: list[dict[str, Any]] = [
+    {},
+    {"lake_enabled": False, "properties": {"comment": "Not tiered.", "secret": "x"}},
+    {"table_type": TableType.PRIMARY_KEY, "primary_key": ("id",), "bucket_keys": ("id",)},
+]
 
 
 @dataclass(frozen=True)
@@ -251,3 +257,42 @@ def test_names_outside_the_rule_are_refused_before_anything_is_asked(run: Run) -
                 assert isinstance(await error_of(describe(client, namespace, name)), InvalidName)
 
     run(scenario())
+
+
+def test_a_listing_describes_its_tables_as_the_look_up_of_one_does(run: Run) -> None:
+    tables = [table_info(f"d.t{number:02}", table_id=number, **_SHAPES[number % len(_SHAPES)]) for number in range(7)]
+
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(tables, statuses=[table_status("d.t00", table_id=0)])) as client:
+            for namespace in ("d", "sys"):
+                listed = [table async for page in described_pages(client, namespace, page_size=3) for table in page.tables]
+                plain, _ = await names(client, namespace)
+                assert [table.name for table in listed] == plain
+                assert listed == [await describe(client, namespace, name) for name in plain]
+
+    run(scenario())
+
+
+def test_a_page_of_descriptions_ends_long_before_grpc_refuses_it(run: Run) -> None:
+    wide = pa.schema([pa.field(f"{'c' * 190}{number}", pa.string()) for number in range(1_000)])
+    tables = [table_info(f"d.t{number:02}", table_id=number, schema=wide) for number in range(20)]
+
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(tables)) as client:
+            pages = [page async for page in described_pages(client, "d")]
+        assert len(pages) > 1
+        assert max(page.ByteSize() for page in pages) < 2 << 20
+        assert [name for page in pages for name in page.table_names] == [table.path.table_name for table in tables]
+        assert all([table.name for table in page.tables] == list(page.table_names) for page in pages)
+
+    run(scenario())
+
+
+async def described_pages(client: Any, namespace: str, page_size: int = 0) -> AsyncIterator[pb.ListTablesResponse]:
+    request = pb.ListTablesRequest(namespace=namespace, page_size=page_size, described=True)
+    while True:
+        page = await client.stub.ListTables(request)
+        yield page
+        if not page.next_page_token:
+            return
+        request.page_token = page.next_page_token

@@ -27,6 +27,12 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
   /** Property with the name of the lake's table. */
   private static final String LAKE_TABLE = "lake.table";
 
+  /** Property of the service with the format of the lake copy. */
+  private static final String LAKE_FORMAT = "lake.format";
+
+  /** Why the rows of a table of a listing cannot be read. */
+  private static final String LISTED = "it was loaded for a listing of tables. Load it again";
+
   /** Property with the reason why there are no rows to read. */
   private static final String LAKE_UNREADABLE = "lake.unreadable";
 
@@ -37,6 +43,7 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
   private final StructType source;
   private final Optional<LakeCopy> copy;
   private final String unreadable;
+  private final Map<String, String> lakeProperties;
 
   private DataTable(
       String name,
@@ -44,38 +51,50 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
       StructType schema,
       StructType source,
       Optional<LakeCopy> copy,
-      String unreadable) {
+      String unreadable,
+      Map<String, String> lakeProperties) {
     super(name, described.getComment(), schema);
     this.described = described;
     this.source = source;
     this.copy = copy;
     this.unreadable = unreadable;
+    this.lakeProperties = lakeProperties;
   }
 
   /** A table whose rows are read from {@code copy}; {@code source} are the columns described. */
   static DataTable readable(
       String name, DescribeTableResponse described, StructType source, LakeCopy copy) {
-    return new DataTable(name, described, copy.schema(source), source, Optional.of(copy), "");
+    Map<String, String> lake = copy.table().properties();
+    Map<String, String> properties =
+        Map.of(
+            LAKE_TABLE, copy.table().name(),
+            LAKE_LACKS, copy.missing(source),
+            TableCatalog.PROP_LOCATION, lake.getOrDefault(TableCatalog.PROP_LOCATION, ""),
+            TableCatalog.PROP_PROVIDER, lake.getOrDefault(TableCatalog.PROP_PROVIDER, ""));
+    return new DataTable(
+        name, described, copy.schema(source), source, Optional.of(copy), "", properties);
   }
 
   /** A table without readable rows; {@code why} is the error for a query of them. */
   static DataTable unreadable(
       String name, DescribeTableResponse described, StructType source, String why) {
-    return new DataTable(name, described, source, source, Optional.empty(), why);
+    Map<String, String> properties = Map.of(LAKE_UNREADABLE, why);
+    return new DataTable(name, described, source, source, Optional.empty(), why, properties);
+  }
+
+  /** A table of a listing, whose copy {@code lakeTable} was not opened; empty if it has none. */
+  static DataTable listed(
+      String name, DescribeTableResponse described, StructType source, String lakeTable) {
+    String format = lakeTable.isEmpty() ? "" : described.getPropertiesOrDefault(LAKE_FORMAT, "");
+    Map<String, String> properties =
+        Map.of(LAKE_TABLE, lakeTable, TableCatalog.PROP_PROVIDER, format);
+    return new DataTable(name, described, source, source, Optional.empty(), LISTED, properties);
   }
 
   @Override
   public Map<String, String> properties() {
     Map<String, String> all = new HashMap<>(described.getPropertiesMap());
-    if (copy.isPresent()) {
-      all.put(LAKE_TABLE, copy.get().table().name());
-      all.put(LAKE_LACKS, copy.get().missing(source));
-      Map<String, String> lake = copy.get().table().properties();
-      all.put(TableCatalog.PROP_LOCATION, lake.getOrDefault(TableCatalog.PROP_LOCATION, ""));
-      all.put(TableCatalog.PROP_PROVIDER, lake.getOrDefault(TableCatalog.PROP_PROVIDER, ""));
-    } else {
-      all.put(LAKE_UNREADABLE, unreadable);
-    }
+    all.putAll(lakeProperties);
     all.putAll(super.properties());
     all.values().removeIf(String::isEmpty);
     return all;

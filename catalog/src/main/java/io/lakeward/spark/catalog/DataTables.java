@@ -4,19 +4,29 @@ import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.service.ArrowRows;
 import io.lakeward.spark.service.ServiceClient;
 import io.lakeward.sys.rpc.v1.DescribeTableResponse;
+import java.lang.ref.SoftReference;
+import java.util.Collection;
+import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The data tables of a catalog: the service describes them, the lake's own catalog has the rows.
- * Thread-safe.
+ * The data tables of a catalog: the service describes them, the lake's own catalog has the rows. A
+ * table that is loaded for a listing is described only: the service describes all tables of the
+ * listing at once, and no lake table is opened. Thread-safe.
  */
 final class DataTables {
 
   private final String catalog;
   private final ServiceClient service;
   private final LakeCatalog lake;
+
+  /** The listing that a thread executes; Spark lists the names and loads the tables in one thread. */
+  private final ThreadLocal<SoftReference<Listing>> listings = new ThreadLocal<>();
+
+  private record Listing(
+      String user, String namespace, Map<String, DescribeTableResponse> tables) {}
 
   /** {@code catalog}: its name. */
   DataTables(String catalog, ServiceClient service, LakeCatalog lake) {
@@ -25,12 +35,48 @@ final class DataTables {
     this.lake = lake;
   }
 
+  /** The names of all tables of a namespace, which is written as it is spelled. */
+  Collection<String> names(String user, String namespace) throws LakewardException {
+    if (!ListingCallers.areOnTheStack()) {
+      return service.listTables(user, namespace);
+    }
+    Map<String, DescribeTableResponse> tables = service.describeTables(user, namespace);
+    listings.set(new SoftReference<>(new Listing(user, namespace, tables)));
+    return tables.isEmpty() ? service.listTables(user, namespace) : tables.keySet();
+  }
+
+  /** The table as a statement needs it: described for a listing, else {@link #newest}. */
+  Table load(String user, String namespace, String name) throws LakewardException {
+    Optional<DescribeTableResponse> described = listed(user, namespace, name);
+    if (described.isEmpty()) {
+      return newest(user, namespace, name);
+    }
+    String fullName = fullName(namespace, described.get());
+    return DataTable.listed(
+        fullName,
+        described.get(),
+        source(fullName, described.get()),
+        lake.tableName(described.get().getLakePathList()));
+  }
+
+  private Optional<DescribeTableResponse> listed(String user, String namespace, String name) {
+    SoftReference<Listing> kept = listings.get();
+    Listing listing = kept == null ? null : kept.get();
+    if (listing == null || !ListingCallers.areOnTheStack()) {
+      listings.remove();
+      return Optional.empty();
+    }
+    return listing.user().equals(user) && listing.namespace().equals(namespace)
+        ? Optional.ofNullable(listing.tables().get(name))
+        : Optional.empty();
+  }
+
   /**
    * The table with the newest version of its lake copy, as {@code user} may know of it. A table
    * whose rows cannot be read is described all the same. An unknown table is the error
    * TABLE_OR_VIEW_NOT_FOUND. {@code namespace} is written as it is spelled.
    */
-  Table newest(String user, String namespace, String name) throws LakewardException {
+  private Table newest(String user, String namespace, String name) throws LakewardException {
     DescribeTableResponse described = service.describeTable(user, namespace, name);
     String fullName = fullName(namespace, described);
     StructType source = source(fullName, described);

@@ -79,6 +79,11 @@ final class LakeCatalog {
     }
   }
 
+  /** The full name of the table at {@code path}, unopened; empty if no catalog is configured. */
+  String tableName(List<String> path) {
+    return name.isEmpty() || path.isEmpty() ? "" : name.get() + "." + String.join(".", path);
+  }
+
   private String snapshotsHint(Identifier ident) {
     return ". What can be read: SELECT * FROM %s.%s.snapshots".formatted(name.get(), ident);
   }

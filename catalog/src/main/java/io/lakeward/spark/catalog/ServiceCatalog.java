@@ -57,8 +57,12 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
     }
   }
 
-  /** As {@link #initialize}; throws LakewardException for a wrong option. Does not connect. */
+  /**
+   * As {@link #initialize}; throws LakewardException for an unsupported Spark and for a wrong
+   * option. Does not connect.
+   */
   void start(String name, CaseInsensitiveStringMap options) throws LakewardException {
+    SparkVersion.check(org.apache.spark.package$.MODULE$.SPARK_VERSION());
     this.name = name;
     CatalogOptions parsed = CatalogOptions.parse(name, options);
     this.lakeName = parsed.lake().orElse("");
@@ -141,7 +145,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
             return new Identifier[0];
           }
           String database = resolver.namespace(namespace);
-          return service.listTables(SparkUser.served(), database).stream()
+          return dataTables.names(SparkUser.served(), database).stream()
               .map(table -> Identifier.of(new String[] {database}, table))
               .toArray(Identifier[]::new);
         });
@@ -161,7 +165,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
           String namespace = tableNamespace(ident);
           return resolver.isSystem(namespace)
               ? virtualTable(resolver.table(namespace, ident.name()))
-              : dataTables.newest(SparkUser.served(), namespace, ident.name());
+              : dataTables.load(SparkUser.served(), namespace, ident.name());
         });
   }
 

@@ -40,18 +40,19 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Proced
   private static final String SYSTEM = "sys";
 
   private final ServiceCatalog lakeward = new ServiceCatalog();
-  private LakewardException wrongOptions;
+  private LakewardException notStarted;
 
   /**
-   * Keeps the error about wrong options for the first statement about {@code sys}: if this method
-   * threw, Spark would go on without this catalog and report it in its log only.
+   * Keeps an error about wrong options, or an unsupported Spark, for the first statement about
+   * {@code sys}: if this method threw, Spark would go on without this catalog and report it in its
+   * log only.
    */
   @Override
   public void initialize(String name, CaseInsensitiveStringMap options) {
     try {
       lakeward.start(name, options);
     } catch (LakewardException error) {
-      wrongOptions = error;
+      notStarted = error;
     }
   }
 
@@ -229,8 +230,8 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Proced
   }
 
   private ServiceCatalog lakeward() {
-    if (wrongOptions != null) {
-      throw wrongOptions.unchecked();
+    if (notStarted != null) {
+      throw notStarted.unchecked();
     }
     return lakeward;
   }

@@ -24,6 +24,7 @@ import io.lakeward.sys.rpc.v1.SysCatalogGrpc.SysCatalogBlockingStub;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -87,15 +88,31 @@ public final class ServiceClient {
 
   /** Names of all tables of a namespace. */
   public List<String> listTables(String user, String namespace) throws LakewardException {
-    TableListing names = new TableListing(options.limits());
     ListTablesRequest request = ListTablesRequest.newBuilder().setNamespace(namespace).build();
+    return listing(user, request).names();
+  }
+
+  /**
+   * All tables of a namespace, described, by their names. Empty if the service lists names alone,
+   * as one without the capability {@code described_tables} does.
+   */
+  public Map<String, DescribeTableResponse> describeTables(String user, String namespace)
+      throws LakewardException {
+    ListTablesRequest request =
+        ListTablesRequest.newBuilder().setNamespace(namespace).setDescribed(true).build();
+    return listing(user, request).tables();
+  }
+
+  private TableListing listing(String user, ListTablesRequest first) throws LakewardException {
+    TableListing listing = new TableListing(options.limits());
+    ListTablesRequest request = first;
     do {
       ListTablesRequest page = request;
       ListTablesResponse response = read(user, stub -> stub.listTables(page));
-      names.add(response.getTableNamesList(), response.getNextPageToken());
+      listing.add(response);
       request = page.toBuilder().setPageToken(response.getNextPageToken()).build();
     } while (!request.getPageToken().isEmpty());
-    return names.all();
+    return listing;
   }
 
   /** One data table; an unknown one is TABLE_OR_VIEW_NOT_FOUND. */

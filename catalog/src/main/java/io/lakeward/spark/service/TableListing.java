@@ -1,16 +1,21 @@
 package io.lakeward.spark.service;
 
 import io.lakeward.spark.error.LakewardException;
+import io.lakeward.sys.rpc.v1.DescribeTableResponse;
+import io.lakeward.sys.rpc.v1.ListTablesResponse;
 import java.util.ArrayList;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 
-/** Collects the pages of a namespace's table names; a listing that never ends is an error. */
+/** Collects the pages of a namespace's tables; a listing that never ends is an error. */
 final class TableListing {
 
   private final ReadLimits limits;
   private final List<String> names = new ArrayList<>();
+  private final Map<String, DescribeTableResponse> tables = new LinkedHashMap<>();
   private final Set<String> tokens = new HashSet<>();
   private long bytes;
 
@@ -18,21 +23,29 @@ final class TableListing {
     this.limits = limits;
   }
 
-  /** A page, and the token of the next one: empty for the last. */
-  void add(List<String> page, String nextToken) throws LakewardException {
-    names.addAll(page);
+  void add(ListTablesResponse page) throws LakewardException {
+    names.addAll(page.getTableNamesList());
+    page.getTablesList().forEach(table -> tables.put(table.getName(), table));
     limits.checkRows(names.size());
-    bytes += page.stream().mapToLong(String::length).sum() + nextToken.length();
+    bytes += page.getSerializedSize();
     limits.checkBytes(bytes);
-    if (!nextToken.isEmpty() && (page.isEmpty() || !tokens.add(nextToken))) {
+    String next = page.getNextPageToken();
+    if (!next.isEmpty() && (page.getTableNamesCount() == 0 || !tokens.add(next))) {
       throw new LakewardException(
           "the service's list of tables never ends: a page "
-              + (page.isEmpty() ? "without names is followed by another" : "comes again")
+              + (page.getTableNamesCount() == 0
+                  ? "without names is followed by another"
+                  : "comes again")
               + ". Check %suri, and which version the service has.".formatted(limits.option()));
     }
   }
 
-  List<String> all() {
+  List<String> names() {
     return names;
+  }
+
+  /** The descriptions that the pages carry, by the names of their tables. */
+  Map<String, DescribeTableResponse> tables() {
+    return tables;
   }
 }

@@ -1,0 +1,37 @@
+package io.lakeward.spark.catalog;
+
+import io.lakeward.spark.error.LakewardException;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** The versions of Spark with which this plugin works. */
+final class SparkVersion {
+
+  /** CALL and ORDER BY use classes that Spark has since this version. */
+  private static final int MAJOR = 4;
+
+  private static final int MINOR = 1;
+
+  private static final Pattern NUMBERS = Pattern.compile("(\\d+)\\.(\\d+).*");
+
+  private SparkVersion() {}
+
+  /**
+   * Throws LakewardException for an older Spark, where statements would end in errors about missing
+   * classes. A version without numbers is a build of somebody's own: it passes.
+   */
+  static void check(String version) throws LakewardException {
+    Matcher numbers = NUMBERS.matcher(version);
+    if (!numbers.matches()) {
+      return;
+    }
+    int major = Integer.parseInt(numbers.group(1));
+    int minor = Integer.parseInt(numbers.group(2));
+    if (major < MAJOR || (major == MAJOR && minor < MINOR)) {
+      throw new LakewardException(
+          ("Lakeward's plugin does not work with Spark %s: it needs Spark %d.%d or newer. Start"
+                  + " this session with Spark %d.%d (pip install 'pyspark==%d.%d.*').")
+              .formatted(version, MAJOR, MINOR, MAJOR, MINOR, MAJOR, MINOR));
+    }
+  }
+}
