@@ -291,8 +291,7 @@ class LogBehindLake(
 class LogRewritten(
     PermanentTieringError,
     phases=("PLAN",),
-    no_statement="The lake alone holds rows that the cluster lost, and the log others at their offsets: "
-    "a person decides which of them to leave out.",
+    next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7",
     look=_VALIDATE,
 ):
     """The cluster lost records that were tiered, and wrote others at their offsets."""

@@ -104,6 +104,7 @@ _OF_SERVICES: Mapping[str, Mapping[str, Requirement]] = {
         "GetKvSnapshot": _READ_ROWS,
         "ListOffsets": _LOOK,
         "ListOldestTimestamps": _LOOK,
+        "ListRecordTraces": _LOOK,
         "ListSegments": _READ_ROWS,
         "GetLakeSnapshot": _LOOK,
     },

@@ -6,7 +6,7 @@ compares it with the record that stands there now: a log that was cut and has gr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from tiering.errors import LogBehindLake, LogRewritten, LogTruncated, SourceChanged
 from tiering.lake.marker import Marker, TieredRange
@@ -68,6 +68,15 @@ def check_same_log(table: TableInfo, tiered: Mapping[BucketKey, TieredRange], ma
         )
 
 
+def kept_ends(tiered: Mapping[BucketKey, TieredRange], log: Mapping[BucketKey, BucketOffsets], buckets: Container[BucketKey]) -> Offsets:
+    """Where the lake's buckets go on, of those whose log still holds the record before."""
+    return {
+        bucket: reached.tiered
+        for bucket, reached in tiered.items()
+        if bucket in buckets and bucket in log and log[bucket].log_start < reached.tiered <= log[bucket].log_end
+    }
+
+
 def begins_late(tiered: Mapping[BucketKey, TieredRange], ends: Mapping[BucketKey, BucketOffsets]) -> bool:
     """Whether a bucket that was never tiered begins above offset 0: what a log lacks at its start is never tiered."""
     return any(bucket not in tiered and log.log_start > 0 for bucket, log in ends.items())
@@ -108,10 +117,11 @@ def confirmed_traces(table: TableInfo, witnesses: Offsets, before: Traces, now: 
 
 def _over_the_rewritten(table: TableInfo, reached: int) -> str:
     """Says how a table goes on whose lake has records that the log lost, and lacks those in their place."""
-    if table.table_type is TableType.PRIMARY_KEY:
-        return new_table_hint(table.path)
-    accept = reconcile_call(table.path, "accept")
-    return (
-        f"To keep the lake's rows and go on at offset {reached}, without what was written below it since: {accept}. To have what the log "
-        f"holds now instead: {new_table_hint(table.path)}"
+    new_table = (
+        f"No row is lost with a new lake table beside this one: {new_table_hint(table.path)} Rows that only the former one has can be "
+        "written to the source table again (docs/deploy.md)."
     )
+    if table.table_type is TableType.PRIMARY_KEY:
+        return new_table
+    accept = reconcile_call(table.path, "accept")
+    return f"{new_table} To keep the present one and go on at offset {reached}, without what was written below it since: {accept}."

@@ -96,6 +96,7 @@ _LARGE = (
     "/tiering.rpc.v1.EmbeddedCluster/Upsert",
     "/tiering.rpc.v1.EmbeddedCluster/Delete",
     "/tiering.rpc.v1.EmbeddedCluster/ListOldestTimestamps",
+    "/tiering.rpc.v1.EmbeddedCluster/ListRecordTraces",
 )
 
 

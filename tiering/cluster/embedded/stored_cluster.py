@@ -25,7 +25,7 @@ from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, T
 
 
 class StoredCluster:
-    """A `SplitSource` and `LeaseListing` but for `tables`, `table` and `close`. Each answer is one moment of the metadata."""
+    """A `SplitSource`, `RewritableLogs` and `LeaseListing` but for `tables`, `table` and `close`. Each answer is one moment of the metadata."""
 
     def __init__(self, root: Path, metadata: Metadata, log_index: LogIndex) -> None:
         self.root = root
@@ -73,6 +73,13 @@ class StoredCluster:
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         """As `LogOffsets.oldest_timestamps`."""
         return self.log_index.oldest_timestamps(table.table_id, offsets)
+
+    def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
+        """As `RewritableLogs.record_traces`. The log is rewritten where the folder is an older copy, and writers go on in it."""
+        return self.log_index.record_traces(table.table_id, offsets)
+
+    def settle(self, table: TableInfo) -> None:
+        """As `RewritableLogs.settle`: nothing, for the folder is read anew by each look."""
 
     def reader(self, table: TableInfo, split: TieringSplit) -> EmbeddedSplitReader | EmbeddedSnapshotReader:
         """As `SplitSource.reader`."""

@@ -370,7 +370,11 @@ class _Steps:
             raise self._gone(goal)
         base = self._lakes.base(record, info, asking)
         living = {partition.partition_id for partition in self._cluster.partitions(info)} if info.partition_keys else ()
-        return base if reaches(base.ranges, from_text(goal.targets), from_text(goal.log_starts), living) else None
+        if not reaches(base.ranges, from_text(goal.targets), from_text(goal.log_starts), living):
+            return None
+        asking(Side.CLUSTER)
+        self._lakes.check_log(info, base)
+        return base
 
     def _lag_ms(self, record: TableRecord) -> int | None:
         lag = self._observer.observe(record)

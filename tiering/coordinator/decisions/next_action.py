@@ -58,9 +58,9 @@ def failed_for_good(record: TableRecord) -> ErrorInfo | None:
 
 
 def is_looked_at(error: ErrorInfo) -> bool:
-    """Whether a look at lake and log tells what helps. A log that was rewritten looks like any other."""
+    """Whether a look at lake and log tells what helps."""
     kind = error_kind(error)
-    return kind is not None and issubclass(kind, errors.PermanentTieringError) and kind is not errors.LogRewritten
+    return kind is not None and issubclass(kind, errors.PermanentTieringError)
 
 
 def error_kind(error: ErrorInfo) -> type[errors.LakewardError] | None:

@@ -6,15 +6,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tiering.cluster.base import SplitSource
-from tiering.cluster.capabilities import service_mode_of
+from tiering.cluster.capabilities import RewritableLogs, service_mode_of
+from tiering.cluster.log_look import traces_at
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
 from tiering.coordinator.decisions.records import TableRecord, from_text
 from tiering.coordinator.observing.lake_looks import Asking, Side, unnoted
+from tiering.errors import LogRewritten
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.foreign import SharedRecords
 from tiering.lake.rules.base_check import Base, KnownLake, check_base, needs_living
 from tiering.model.service_mode import ServiceMode
-from tiering.model.tables import TableInfo
+from tiering.model.tables import BucketKey, TableInfo
+from tiering.planning.check_log import check_same_log, kept_ends
 
 LakeOpener = Callable[[str], Lake]
 """Opens the lake of a format, such as `iceberg`."""
@@ -75,3 +78,31 @@ class Lakes:
             view = self.walked(known, info, view)
         asking(Side.CLUSTER)
         return check_base(view, self.with_living(known, info, view))
+
+    def check_log(self, info: TableInfo, base: Base) -> None:
+        """Checks that the log is still the one from which the lake table was tiered, as far as the marker has traces.
+
+        Raises LogRewritten; UnknownTable, ClusterUnavailable.
+        """
+        marker, cluster = base.marker, self._cluster
+        if marker is None or not marker.traces or not isinstance(cluster, RewritableLogs):
+            return
+        held = kept_ends(base.ranges, cluster.offsets(info), marker.traces)
+        check_same_log(info, base.ranges, marker, traces_at(cluster, info, held))
+
+    def lost_by_log(self, info: TableInfo, base: Base) -> BucketKey | None:
+        """A bucket of which the lake has records that the log does not hold: it ends before them, or has others at their offsets.
+
+        None if there is no such bucket. Raises UnknownTable, ClusterUnavailable.
+        """
+        if isinstance(self._cluster, RewritableLogs):
+            self._cluster.settle(info)
+        ends = self._cluster.offsets(info)
+        behind = (bucket for bucket, reached in base.ranges.items() if bucket in ends and reached.tiered > ends[bucket].log_end)
+        if (bucket := next(behind, None)) is not None:
+            return bucket
+        try:
+            self.check_log(info, base)
+        except LogRewritten as error:
+            return BucketKey.parse(error.ids["bucket"])
+        return None

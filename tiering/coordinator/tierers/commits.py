@@ -274,6 +274,8 @@ class Commits:
         """Records the contents before it tells the cluster: a process that dies in between tells it when the ack is repeated."""
         self._table_records.change(lambda: self._record_contents(info, contents))
         crash_points.reach(crash_points.ACK_STORED)
+        if contents.marker_round_id != contents.acker and self._is_lost_by_log(info, base):
+            return
         if base.view is not None and base.view.foreign is not None:
             with self._tellings.turn(info.table_id) as in_turn:
                 if not self._tell_shared_cluster(info, base.view, base.view.foreign, in_turn):
@@ -283,6 +285,17 @@ class Commits:
         self._table_records.change(lambda: self._record_cluster_has_it(info, contents))
         if base.view is not None and base.view.tiered == contents.snapshot_id:
             clean_up_after_commit(self._cluster, info, base.view)
+
+    def _is_lost_by_log(self, info: TableInfo, base: Base) -> bool:
+        """Whether the lake has records that the cluster lost: it is not told of them, for retention would remove others at their offsets.
+
+        The round that adopts this snapshot looks at the log next, and fails with what is wrong. A round's own commit is not looked at: the
+        round checked the log itself.
+        """
+        bucket = self._lakes.lost_by_log(info, base)
+        if bucket is not None:
+            _log.warning("lake_ahead_of_log", table=str(info.path), bucket=str(bucket))
+        return bucket is not None
 
     def _record_contents(self, info: TableInfo, contents: LakeContents) -> None:
         record = self._registered(info.table_id)

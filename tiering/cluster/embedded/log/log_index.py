@@ -4,14 +4,17 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from hashlib import blake2b
+from typing import Any
 
 import sqlalchemy as sa
 
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord
 from tiering.cluster.embedded.log.segments import Segment
-from tiering.cluster.embedded.metadata.database import Metadata, among, bucket_key, buckets, in_bucket, segments, tables
+from tiering.cluster.embedded.metadata.database import NO_PARTITION, Metadata, among, bucket_key, buckets, in_bucket, segments, tables
 from tiering.cluster.embedded.metadata.refused_record_rows import refused_of_table
 from tiering.cluster.embedded.metadata.table_rows import table_exists
 from tiering.errors import UnknownTable
@@ -20,6 +23,9 @@ from tiering.model.tables import BucketKey, BucketOffsets, Offsets
 
 NO_LIMIT = -1
 """As SQLite has it."""
+
+_TRACE_BYTES = 8
+"""Size of a trace's hash: a marker has a trace of each bucket."""
 
 
 class LogIndex:
@@ -77,6 +83,15 @@ class LogIndex:
                     timestamps[bucket] = from_microseconds(commit_us)
         return timestamps
 
+    def record_traces(self, table_id: int, offsets: Offsets) -> Mapping[BucketKey, str]:
+        """As `RewritableLogs.record_traces`: a hash of the metadata of the segment that holds the record. No file is read."""
+        if not offsets:
+            return {}
+        places = json.dumps([(bucket.partition_id or NO_PARTITION, bucket.bucket_id, offset) for bucket, offset in offsets.items()])
+        with self._metadata.read() as connection:
+            rows = connection.execute(_SEGMENTS_BELOW, {"table": table_id, "places": places}).all()
+        return {bucket_key(row.partition_id, row.bucket_id): _trace(row) for row in rows}
+
     def segments(
         self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int, limit: int = NO_LIMIT
     ) -> list[Segment]:
@@ -103,6 +118,32 @@ class LogIndex:
 
 
 _BOUNDS = (buckets.c.log_start, buckets.c.log_end, buckets.c.size_bytes)
+
+
+_SEGMENTS_BELOW = sa.text(
+    """
+    WITH place AS (
+        SELECT json_extract(value, '$[0]') AS partition_id, json_extract(value, '$[1]') AS bucket_id, json_extract(value, '$[2]') AS offset
+        FROM json_each(:places)
+    )
+    SELECT segments.* FROM place
+    JOIN segments ON segments.table_id = :table AND segments.partition_id = place.partition_id AND segments.bucket_id = place.bucket_id
+        AND segments.starting_offset = (
+            SELECT max(below.starting_offset) FROM segments AS below
+            WHERE below.table_id = :table AND below.partition_id = place.partition_id AND below.bucket_id = place.bucket_id
+                AND below.starting_offset < place.offset
+        )
+    WHERE segments.stopping_offset >= place.offset
+    """
+)
+"""The segments that hold the last record below an offset, for many buckets at once."""
+
+
+def _trace(segment: sa.Row[Any]) -> str:
+    """The file name is random, and never given to another file."""
+    name = segment.path.rpartition("/")[2]
+    text = f"{name} {segment.starting_offset} {segment.stopping_offset} {segment.crc32} {segment.commit_us}"
+    return blake2b(text.encode(), digest_size=_TRACE_BYTES).hexdigest()
 
 
 def _bounds(log_start: int, log_end: int, size_bytes: int) -> BucketOffsets:

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import structlog
 import tenacity
 
 from tiering.cluster.base import offsets_one_by_one
@@ -31,7 +32,7 @@ from tiering.cluster.embedded.rpc.messages import (
 )
 from tiering.cluster.embedded.rpc.writer import as_batch
 from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableSpec
-from tiering.errors import InvalidData, ServiceBusy, ServiceUnreachable
+from tiering.errors import InvalidData, PeerTooOld, ServiceBusy, ServiceUnreachable
 from tiering.library_guards.arrow_ipc import rows_bytes
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -42,6 +43,8 @@ from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.wire.channel import Connection
 from tiering.wire.common import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb, path_to_pb, time_from_pb
 from tiering.wire.pages import Pages, readable
+
+_log = structlog.get_logger(__name__)
 
 CALL_TIMEOUT_S = 30.0
 """Longer than any call takes; an append waits for the disk."""
@@ -61,6 +64,7 @@ class RemoteEmbeddedCluster:
         self._connection = Connection(uri)
         self._stub = embedded_pb2_grpc.EmbeddedClusterStub(self._connection.channel)
         self._has_answered = False
+        self._has_traces = True
         self._retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(self._may_come_back),
             wait=tenacity.wait_exponential(multiplier=0.1, max=2),
@@ -229,6 +233,22 @@ class RemoteEmbeddedCluster:
         request = pb.ListOldestTimestampsRequest(table_id=table.table_id, offsets=offsets_to_pb(offsets))
         answer = self._repeatable(partial(self._stub.ListOldestTimestamps, request, timeout=CALL_TIMEOUT_S))
         return {bucket_from_pb(item.bucket): time_from_pb(item.timestamp) for item in answer.timestamps}
+
+    def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
+        """As `RewritableLogs.record_traces`; none of an older service, which knows no traces."""
+        if not offsets or not self._has_traces:
+            return {}
+        request = pb.ListRecordTracesRequest(table_id=table.table_id, offsets=offsets_to_pb(offsets))
+        try:
+            answer = self._repeatable(partial(self._stub.ListRecordTraces, request, timeout=CALL_TIMEOUT_S))
+        except PeerTooOld as error:
+            self._has_traces = False
+            _log.warning("the service is older: whether its log was rewritten is not checked", uri=self._uri, error=error.message)
+            return {}
+        return {bucket_from_pb(item.bucket): item.trace for item in answer.traces}
+
+    def settle(self, table: TableInfo) -> None:
+        """As `RewritableLogs.settle`: nothing, for the service reads its folder anew."""
 
     def reader(self, table: TableInfo, split: TieringSplit) -> EmbeddedSplitReader | EmbeddedSnapshotReader:
         """As `SplitSource.reader`. Raises also LogTruncated, InvalidArgument."""

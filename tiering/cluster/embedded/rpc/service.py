@@ -208,6 +208,15 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             ]
         )
 
+    async def ListRecordTraces(self, request: pb.ListRecordTracesRequest, context: Context) -> pb.ListRecordTracesResponse:
+        work = partial(self._storage.log.record_traces, request.table_id, offsets_from_pb(request.offsets))
+        return pb.ListRecordTracesResponse(
+            traces=[
+                pb.ListRecordTracesResponse.RecordTrace(bucket=bucket_to_pb(bucket), trace=trace)
+                for bucket, trace in (await self._run(work)).items()
+            ]
+        )
+
     async def ListSegments(self, request: pb.ListSegmentsRequest, context: Context) -> pb.ListSegmentsResponse:
         bucket, log = bucket_from_pb(request.bucket), self._storage.log
 

@@ -183,7 +183,10 @@ def _look(parts: CallParts, request: WaitForTiering, goal: _Goal, asking: Asking
         if info.table_id != goal.table_id:
             raise _gone(request, goal)
         base = parts.lakes.base(record, info, asking)
-        return _Look(_has(parts, info, base, goal), base.newest)
+        is_reached = _has(parts, info, base, goal)
+        if is_reached:
+            parts.lakes.check_log(info, base)
+        return _Look(is_reached, base.newest)
     except errors.TransientTieringError as error:
         return _Look(False, known.lake_snapshot_id, now.after(LOOK_AGAIN_MS), error.message)
     except errors.PermanentTieringError as error:

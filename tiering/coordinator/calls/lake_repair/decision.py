@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -94,6 +94,15 @@ class Decider:
         self._lakes = parts.lakes
 
     def decide(self, action: ReconcileAction, inspection: Inspection) -> Decision:
+        """Raises CannotReconcile, SchemaDrift, LakeUnavailable, DataCorrupt."""
+        if not isinstance(inspection.problem, errors.LogRewritten):
+            return self._decided(action, inspection)
+        if action is not ReconcileAction.ACCEPT or inspection.info.table_type is TableType.PRIMARY_KEY:
+            raise errors.CannotReconcile(inspection.problem.message, table_path=inspection.info.path)
+        # How many records were written over the lost ones, nothing tells.
+        return replace(self._decided(action, inspection), records_left_out=None)
+
+    def _decided(self, action: ReconcileAction, inspection: Inspection) -> Decision:
         situation = inspection.situation
         check_own(situation.survey, situation.known)
         check_unproved(situation, action)

@@ -167,6 +167,7 @@ class Reconciler:
         situation = self._beside_others(situation, info, walked)
         try:
             base = check_base(walked, self._lakes.with_living(known, info, view))
+            self._lakes.check_log(info, base)
         except errors.PermanentTieringError as problem:
             return Inspection(record, info, survey, situation, False, {}, problem)
         return Inspection(record, info, survey, situation, in_log(base.ranges, log), base.ranges)
