@@ -23,6 +23,7 @@ from support.clusters.fluss_tables import FlussTables
 from support.clusters.memory_cluster import MemoryCluster, log_table
 from support.running.processes import wait_for
 from tiering.cluster.base import ClusterOwner, LogOffsets, SplitReader, SplitSource, TableCatalog
+from tiering.cluster.capabilities import RewritableLogs
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.writing.writer import fluss_writer
@@ -328,6 +329,21 @@ def test_a_reader_pickles_and_reads_exactly_its_range(subject: Subject, start: i
     rows = pa.Table.from_batches(copy.read(), schema=table.read_schema())
     assert rows.column("__offset").to_pylist() == list(range(start, stop))
     assert set(rows.column("__bucket").to_pylist()) <= {0}
+
+
+def test_the_trace_of_a_record_stays_while_the_log_grows(subject: Subject) -> None:
+    """For clusters that can lose the end of a log, or be put back to an older copy."""
+    cluster, table = subject.cluster, subject.table
+    if not isinstance(cluster, RewritableLogs):
+        assert subject.owner is cluster  # one that lives in memory alone
+        return
+    cluster.settle(table)
+    before = cluster.record_traces(table, {B0: RECORDS})
+    assert before.keys() == {B0}
+    assert not cluster.record_traces(table, {B0: RECORDS + 1})
+    subject.append(5)
+    assert cluster.record_traces(table, {B0: RECORDS}) == before
+    assert cluster.record_traces(table, {B0: RECORDS + 5}) != before
 
 
 def test_a_log_table_has_no_kv_snapshots(subject: Subject) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tiering import errors
-from tiering.coordinator.decisions.next_action import CatalogNames, is_looked_at, next_action, next_action_against
+from tiering.coordinator.decisions.next_action import CatalogNames, next_action, next_action_against
 from tiering.coordinator.decisions.records import ErrorInfo, ErrorRecord, Pause, TableRecord, Way, WayOut
 from tiering.model.states import TableState
 
@@ -61,13 +61,6 @@ def test_once_it_is_tried_again_nothing_is_to_be_done() -> None:
     record = failed("MarkerLost", RETIER)
     assert next_action(replace(record, state=TableState.PENDING), NAMES) is None
     assert next_action(replace(record, state=None), NAMES) is None
-
-
-def test_a_log_that_was_rewritten_is_a_choice_of_rows() -> None:
-    record = failed("LogRewritten")
-    assert record.error is not None
-    assert not is_looked_at(record.error)
-    assert next_action(record, NAMES) is None
 
 
 def test_an_error_from_outside_of_the_tree_names_nothing() -> None:

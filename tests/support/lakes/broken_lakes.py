@@ -306,6 +306,13 @@ def cluster_restored_from_a_copy(source: Source) -> None:
     source.rows = rows
 
 
+def cluster_restored_and_outgrown(source: Source) -> None:
+    """The log has other records at offsets that the lake holds."""
+    cluster_restored_from_a_copy(source)
+    for _ in range(3):
+        source.write()
+
+
 State = Callable[[Source], None]
 STATES: tuple[State, ...] = (
     lost,

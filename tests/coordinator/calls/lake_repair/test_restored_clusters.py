@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
+from support.lake_kinds.kinds import LAKE_KINDS
 from support.on_call import call, in_lake, next_action
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering import errors
+from tiering.coordinator.calls.freshness.wait_for_tiering import WaitForTiering
+from tiering.coordinator.calls.tier_table import TierTable
 from tiering.model.tables import TableInfo
 
 
-@pytest.fixture(params=LAKE_KINDS, ids=str)
+pytestmark = pytest.mark.in_turn("world")
+
+
+@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
     lake_world = LakeWorld(tmp_path, kind=request.param)
     yield lake_world
@@ -117,3 +124,34 @@ def test_retention_removes_nothing_by_a_lake_that_has_other_records(world: LakeW
     world.storage.maintenance.run()
     [log] = world.storage.offsets(table).values()
     assert log.log_start <= 10
+
+
+def test_accept_goes_on_behind_the_lakes_rows_of_a_log_table_alone(world: LakeWorld, table: TableInfo) -> None:
+    restored(world, table)
+    write(world, table, 100, 60, "after the restore")
+    assert isinstance(world.tier(table).error, errors.LogRewritten)
+    statement = "CALL fluss.sys.reconcile_lake('sales.orders', 'accept')"
+    if table.primary_key:
+        with pytest.raises(errors.CannotReconcile):
+            call(world.coordinator, statement)
+        return
+    [result] = call(world.coordinator, statement)
+    assert (result.outcome, result.records_left_out) == ("reconciled", None)  # type: ignore[attr-defined]
+    assert world.tier(table).error is None
+    assert ids(world, table) == [*range(60), *range(150, 160)]
+
+
+def test_no_call_is_done_while_the_log_has_other_records(world: LakeWorld, table: TableInfo) -> None:
+    """The lake counts as many offsets as the log has, but of other records."""
+    restored(world, table)
+    write(world, table, 100, 50, "after the restore")
+    world.restart()
+    assert perform(world, TierTable(table.path, caller="ann", wait=False)).state != "EMPTY"
+    assert not perform(world, WaitForTiering(table.path, caller="ann", timeout_ms=1)).reached
+
+
+def perform(world: LakeWorld, request: TierTable | WaitForTiering) -> Any:
+    async def last() -> object:
+        return [step async for step in world.coordinator.control.perform_with_progress(request)][-1]
+
+    return asyncio.run(last())
