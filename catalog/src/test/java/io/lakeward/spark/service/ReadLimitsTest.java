@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.lakeward.spark.error.LakewardException;
+import io.lakeward.sys.rpc.v1.ListTablesResponse;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -60,29 +61,34 @@ class ReadLimitsTest {
 
   @Test
   void aListOfTablesEnds() throws LakewardException {
-    TableListing names = new TableListing(LIMITS);
-    names.add(List.of("a"), "1");
-    names.add(List.of("b"), "2");
-    names.add(List.of(), "");
-    assertEquals(List.of("a", "b"), names.all());
+    TableListing listing = new TableListing(LIMITS);
+    listing.add(page(List.of("a"), "1"));
+    listing.add(page(List.of("b"), "2"));
+    listing.add(page(List.of(), ""));
+    assertEquals(List.of("a", "b"), listing.names());
+    assertEquals(Map.of(), listing.tables());
   }
 
   @Test
   void aListOfTablesThatNeverEndsIsAnError() throws LakewardException {
     TableListing again = new TableListing(LIMITS);
-    again.add(List.of("a"), "1");
+    again.add(page(List.of("a"), "1"));
     LakewardException repeated =
-        assertThrows(LakewardException.class, () -> again.add(List.of("b"), "1"));
+        assertThrows(LakewardException.class, () -> again.add(page(List.of("b"), "1")));
     assertTrue(repeated.getMessage().contains("never ends: a page comes again"));
     LakewardException empty =
         assertThrows(
-            LakewardException.class, () -> new TableListing(LIMITS).add(List.of(), "next"));
+            LakewardException.class, () -> new TableListing(LIMITS).add(page(List.of(), "next")));
     assertTrue(empty.getMessage().contains("a page without names"));
     LakewardException endless =
         assertThrows(
             LakewardException.class,
-            () -> new TableListing(LIMITS).add(Collections.nCopies(1_001, "t"), "next"));
+            () -> new TableListing(LIMITS).add(page(Collections.nCopies(1_001, "t"), "next")));
     assertTrue(endless.getMessage().contains("more than 1000 rows"));
+  }
+
+  private static ListTablesResponse page(List<String> names, String next) {
+    return ListTablesResponse.newBuilder().addAllTableNames(names).setNextPageToken(next).build();
   }
 
   @Test
