@@ -18,7 +18,7 @@ from support.clusters.fluss_tables import FlussTables
 from support.clusters.scripted_fluss import EVERY_CALL, ScriptedFluss
 from support.running.commands import Ended
 from support.running.fluss_deployment import LAKE, FlussDeployment
-from tiering.cli.fluss_server.configuration import free_ports
+from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cli.main import main
 from tiering.cluster.fluss import kind
@@ -67,15 +67,15 @@ def remembered(folder: Path) -> dict[str, str | None]:
 
 @pytest.mark.parametrize("command", ["coordinator", "up"])
 def test_a_wrong_port_is_named_with_what_answers_there(start: Start, fluss: LocalFlussCluster, tmp_path: Path, command: str) -> None:
-    nobody = f"127.0.0.1:{free_ports(1)[0]}"
-    for address, reason in (
-        (nobody, f"no Fluss server answers at {nobody}: Connection refused"),
-        (fluss.zookeeper_address, f"{fluss.zookeeper_address} takes connections, but does not answer as a Fluss server does"),
-    ):
-        ended = start(address, command=command)
-        assert (ended.status, ended.out) == (1, "")
-        assert reason in ended.err
-        assert "Traceback" not in ended.err
+    with HeldPort() as closed:
+        for address, reason in (
+            (closed.address, f"no Fluss server answers at {closed.address}: Connection refused"),
+            (fluss.zookeeper_address, f"{fluss.zookeeper_address} takes connections, but does not answer as a Fluss server does"),
+        ):
+            ended = start(address, command=command)
+            assert (ended.status, ended.out) == (1, "")
+            assert reason in ended.err
+            assert "Traceback" not in ended.err
     assert set(remembered(tmp_path).values()) == {None}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ import grpc
 import pytest
 import structlog
 
+from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.errors import Fenced, InvalidAnswer, LakewardError, PeerTooOld, ServiceUnreachable
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.rounds import Assignment, Phase, RoundProgress
@@ -92,10 +92,8 @@ def connect() -> Iterator[Callable[[int], GrpcTransport]]:
         transport.close()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+NOBODY = 1
+"""A port where no service listens."""
 
 
 def test_a_refused_fence_is_raised_with_its_reason(serve: Callable[..., int], connect: Callable[[int], GrpcTransport]) -> None:
@@ -162,7 +160,7 @@ def test_reports_of_progress_that_an_older_coordinator_cannot_take_are_warned_of
             assert answers_to(connect(serve(servicer)), report, report) == [answer, answer]
         assert [entry["log_level"] for entry in logs] == ["warning"]
     with structlog.testing.capture_logs() as logs:
-        assert answers_to(connect(free_port()), report) == [ReportAnswer.LOST]
+        assert answers_to(connect(NOBODY), report) == [ReportAnswer.LOST]
     assert logs == []
 
 
@@ -181,22 +179,22 @@ def test_a_coordinator_that_knows_no_leases_says_so_to_each_call(
 
 
 def test_a_coordinator_that_comes_back_is_found(serve: Callable[..., int], connect: Callable[[int], GrpcTransport]) -> None:
-    port = free_port()
-    transport = connect(port)
     granted = threading.Event()
 
     def ask() -> None:
         transport.begin_lake_commit(ASSIGNMENT, GRANT)
         granted.set()
 
-    threading.Thread(target=ask, daemon=True).start()
-    assert not granted.wait(0.3)
-    serve(OldCoordinator(), port)
-    assert granted.wait(30)
+    with HeldPort() as port:
+        transport = connect(port.number)
+        threading.Thread(target=ask, daemon=True).start()
+        assert not granted.wait(0.3)
+        serve(OldCoordinator(), port.number)
+        assert granted.wait(30)
 
 
 def test_a_stop_ends_the_waiting(connect: Callable[[int], GrpcTransport]) -> None:
-    transport = connect(free_port())
+    transport = connect(NOBODY)
     threading.Timer(0.2, transport.stop).start()
     with pytest.raises(ServiceUnreachable):
         transport.begin_lake_commit(ASSIGNMENT, GRANT)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 
 import pytest
 
 from support.services.served import OPTIONS
 from support.worlds.coordinator_world import World
+from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.client import LakewardClient
 from tiering.coordinator.server.serving import serve
 from tiering.errors import InvalidArgument
@@ -50,16 +50,14 @@ def test_a_coordinator_on_ipv6_listens_on_the_port_that_it_was_given(host: str) 
     """`::1:0` meant port 0 of nothing: gRPC took its own default, 443."""
 
     async def ask() -> tuple[str, int]:
-        with socket.socket(socket.AF_INET6) as free:
-            free.bind(("::1", 0))
-            port: int = free.getsockname()[1]
-        server = await serve(World(options=OPTIONS).coordinator, host, port)
-        try:
-            with LakewardClient(server.address) as client:
-                await asyncio.to_thread(client.list_tiering_statuses)
-            return server.address, port
-        finally:
-            await server.stop()
+        with HeldPort("::1") as held_port:
+            server = await serve(World(options=OPTIONS).coordinator, host, held_port.number)
+            try:
+                with LakewardClient(server.address) as client:
+                    await asyncio.to_thread(client.list_tiering_statuses)
+                return server.address, held_port.number
+            finally:
+                await server.stop()
 
     address, port = asyncio.run(ask())
     assert address == f"[::1]:{port}"

@@ -14,7 +14,7 @@ from support.running.fluss_deployment import LAKE
 from tiering.cli.doctor.findings import Verdict, findings
 from tiering.cli.doctor.fluss import LAKE as LAKE_CHECK
 from tiering.cli.doctor.fluss import cluster_servers, lake_of_cluster, shared_lake
-from tiering.cli.fluss_server.configuration import free_ports
+from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cli.terminal.lake_options import NamedLake
 from tiering.lake.iceberg.lake import IcebergLake
@@ -40,9 +40,9 @@ def test_each_server_is_reached(fluss: LocalFlussCluster) -> None:
 
 def test_a_tablet_server_that_does_not_answer_and_one_that_lacks_a_call_are_named() -> None:
     """As the coordinator sees them they are there."""
-    (nobody,) = free_ports(1)
-    with ScriptedFluss({key: versions for key, versions in EVERY_CALL.items() if key != 1015}) as old:
-        nodes = [("127.0.0.1", nobody), ("127.0.0.1", int(old.address.rpartition(":")[2]))]
+    without_fetch_log = {key: versions for key, versions in EVERY_CALL.items() if key != 1015}
+    with HeldPort() as nobody, ScriptedFluss(without_fetch_log) as old:
+        nodes = [("127.0.0.1", nobody.number), ("127.0.0.1", int(old.address.rpartition(":")[2]))]
 
         def metadata(request: object) -> pb.MetadataResponse:
             coordinator = pb.PbServerNode(node_id=0, host="127.0.0.1", port=int(cluster.address.rpartition(":")[2]))
@@ -52,7 +52,7 @@ def test_a_tablet_server_that_does_not_answer_and_one_that_lacks_a_call_are_name
         with ScriptedFluss(EVERY_CALL_BUT_SETTINGS, {1012: metadata, 1003: lambda request: pb.ListDatabasesResponse()}) as cluster:
             results = list(cluster_servers(cluster.address))
     assert [finding.verdict for finding in results] == [Verdict.OK, Verdict.FAIL, Verdict.FAIL, Verdict.WARN]
-    assert f"tablet server 0 at 127.0.0.1:{nobody} cannot be reached" in results[1].result
+    assert f"tablet server 0 at {nobody.address} cannot be reached" in results[1].result
     assert "does not take FetchLog (1015)" in results[2].result
     assert "it has no tables" in results[3].result
 

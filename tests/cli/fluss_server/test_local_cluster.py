@@ -37,7 +37,7 @@ def test_a_server_that_does_not_start_is_told_with_its_log(tmp_path: Path) -> No
         with pytest.raises(SetupError, match=r"coordinator of the Fluss cluster ended: (?s:.*)many") as raised:
             cluster.start()
     finally:
-        cluster.stop()
+        cluster.close()
     assert str(cluster.coordinator.log) in raised.value.hint
     assert not cluster.zookeeper.is_running
     assert not any(process.is_running for process in cluster.tablet_servers.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from support.running.cluster_of_processes import SCHEMA, Deployment
 from support.running.processes import Process, wait_for
 from support.services.client_statements import ROWS
 from support.services.sql_clients import COMMANDS, run
+from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
 
@@ -56,11 +56,11 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
 
 
 @pytest.fixture(scope="package")
-def blocks(service: Deployment) -> DocBlocks:
+def blocks(service: Deployment) -> Iterator[DocBlocks]:
     """What the page says, at this deployment's addresses."""
-    thrift, connect = _free_port(), _free_port()
-    instead = {"127.0.0.1:7707": service.uri, ":10000": f":{thrift}", "port=10000": f"port={thrift}"}
-    return DocBlocks(PAGE, {**instead, ":15002": f":{connect}", "port=15002": f"port={connect}"})
+    with HeldPort() as thrift, HeldPort() as connect:
+        instead = {"127.0.0.1:7707": service.uri, ":10000": f":{thrift.number}", "port=10000": f"port={thrift.number}"}
+        yield DocBlocks(PAGE, {**instead, ":15002": f":{connect.number}", "port=15002": f"port={connect.number}"})
 
 
 @pytest.fixture(scope="package")
@@ -129,9 +129,3 @@ def folder(home: Path, tmp_path: Path) -> Path:
     """A folder of the test's own, with the properties."""
     (tmp_path / "fluss.conf").write_text((home / "fluss.conf").read_text() + NO_METASTORE)
     return tmp_path
-
-
-def _free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])

@@ -43,7 +43,7 @@ class StandbyDeployment(FlussDeployment):
         """Starts a coordinator; does not wait."""
         self.data.root.mkdir(exist_ok=True)
         lake = [part for item in self.data.lake_properties.items() for part in ("--lake-property", "=".join(item))]
-        folder = ("--data", str(self.folder / name), "--port", str(port), "--service-timeout-ms", "3000")
+        folder = ("--data", str(self.folder / name), "--port", str(port or self.held_port()), "--service-timeout-ms", "3000")
         return self._start("coordinator", *folder, *self.fluss_options, *self.options, *lake, env={"LAKEWARD_STATE": self.state, **env})
 
     def start_both(self) -> tuple[Process, Process]:

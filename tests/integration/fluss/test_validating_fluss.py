@@ -19,7 +19,7 @@ from support.clusters.fluss_tables import FlussTables
 from support.running.fluss_deployment import LAKE, FlussDeployment
 from support.running.processes import wait_for
 from support.worlds.validated import faults, local, read, replace_column, rewrite, untold
-from tiering.cli.fluss_server.configuration import free_ports
+from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cli.main import app
 from tiering.cli.sql.offline_engine import DuckDbEngine
@@ -260,8 +260,8 @@ def test_no_service_is_needed_but_the_clusters_own_servers(tiered: Tiered) -> No
     assert "nothing names its lake" in printed
     status, printed = run(str(tiered.log.path), *named[:2], "--fluss-cluster-id", "another", "--fluss-mode", "exclusive", *lake)
     assert (status, "ClusterMismatch" in printed) == (1, True), printed
-    nobody = f"127.0.0.1:{free_ports(1)[0]}"
-    status, printed = run(str(tiered.log.path), "--fluss", nobody, *named[2:], *lake)
+    with HeldPort() as nobody:
+        status, printed = run(str(tiered.log.path), "--fluss", nobody.address, *named[2:], *lake)
     assert status != 0
-    assert f"no Fluss server answers at {nobody}" in printed
+    assert f"no Fluss server answers at {nobody.address}" in printed
     assert "a service of Lakeward does not" in printed

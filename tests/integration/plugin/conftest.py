@@ -23,6 +23,7 @@ from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_server
 from sys_tables.server.service import SysCatalogService
+from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.spark.jars import SPARK_JARS, jar_path
 from tiering.wire.server import open_server
 
@@ -66,12 +67,11 @@ class Server:
 
     def __init__(self, handle: MemoryCoordinator, registry: GrowingRegistry, host: str = "127.0.0.1") -> None:
         self.handle = handle
-        self.host = host
         self.registry = registry
         self.reads: list[pb.ReadTableRequest] = []
         self.calls: list[pb.CallProcedureRequest] = []
         self.lookups: list[pb.ListTablesRequest | pb.DescribeTableRequest] = []
-        self.port = 0
+        self._held_port = HeldPort(host.strip("[]"))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sys-catalog", daemon=True)
         self._thread.start()
@@ -79,7 +79,7 @@ class Server:
 
     @property
     def uri(self) -> str:
-        return f"{self.host}:{self.port}"
+        return self._held_port.address
 
     def start(self) -> None:
         self._run(self._start())
@@ -93,13 +93,14 @@ class Server:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_PATIENCE_S)
         self._loop.close()
+        self._held_port.close()
 
     async def _start(self) -> None:
         self._server = open_server()
         self._service = WatchedService(self.handle, self.registry)
         self._service.watch(self.reads, self.calls, self.lookups)
         add_SysCatalogServicer_to_server(self._service, self._server)
-        self.port = self._server.add_insecure_port(self.uri)
+        self._server.add_insecure_port(self.uri)
         await self._server.start()
 
     async def _stop(self) -> None:

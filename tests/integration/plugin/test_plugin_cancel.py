@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -25,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from support.running.processes import Process, wait_for
 from support.worlds.memory_coordinator import MemoryCoordinator, TierSteps, table_info, table_status
+from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.model.call_results import Progress
 
@@ -116,26 +116,22 @@ def properties(service: Any, plugin_jar: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def spark_server(properties: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """The addresses of Connect and of JDBC."""
-    connect, thrift, folder = free_port(), free_port(), tmp_path_factory.mktemp("spark-server")
+    connect, thrift, folder = HeldPort(), HeldPort(), tmp_path_factory.mktemp("spark-server")
     confs = properties | GIVE_UP | {"spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin"}
-    confs |= {"spark.connect.grpc.binding.port": str(connect), "spark.connect.grpc.binding.address": "127.0.0.1"}
+    confs |= {"spark.connect.grpc.binding.port": str(connect.number), "spark.connect.grpc.binding.address": "127.0.0.1"}
     server = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
     options = [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]
-    hive = {"long.polling.timeout": LONG_POLL_MS, "thrift.bind.host": "127.0.0.1", "thrift.port": thrift}
+    hive = {"long.polling.timeout": LONG_POLL_MS, "thrift.bind.host": "127.0.0.1", "thrift.port": thrift.number}
     hiveconfs = [part for name, value in hive.items() for part in ("--hiveconf", f"hive.server2.{name}={value}")]
     command = ["--master", "local[2]", *options, "--class", server, "spark-internal", *hiveconfs]
     process = Process(*command, log=folder / "log", program=(str(SPARK_HOME / "bin" / "spark-submit"),), cwd=folder)
     try:
         wait_for("the Thrift server", lambda: "HiveThriftServer2 started" in process.output() or None, SLOWEST_START_S)
-        yield f"sc://127.0.0.1:{connect}", f"jdbc:hive2://127.0.0.1:{thrift}/default"
+        yield f"sc://{connect.address}", f"jdbc:hive2://{thrift.address}/default"
     finally:
         process.close()
-
-
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
+        connect.close()
+        thrift.close()
 
 
 def client(script: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:

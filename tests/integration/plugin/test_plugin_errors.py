@@ -57,13 +57,6 @@ def server(serve: Serve) -> Any:
     return serve(MemoryCoordinator([table_info("demo.Flights")]), tables=[as_it_was, broken])
 
 
-@pytest.fixture
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
-
-
 def complaint(spark: SparkSession, sql: str) -> str:
     """The message of the error that the statement raises: one line, and nothing of Java's behind it."""
     with pytest.raises(AnalysisException) as raised:
@@ -75,8 +68,8 @@ def complaint(spark: SparkSession, sql: str) -> str:
     return message
 
 
-def test_a_service_that_is_not_there_is_named_with_what_to_do(session: Session, free_port: int) -> None:
-    spark = session(f"lakeward://127.0.0.1:{free_port}")
+def test_a_service_that_is_not_there_is_named_with_what_to_do(session: Session) -> None:
+    spark = session("lakeward://127.0.0.1:1")
 
     for sql in (
         "SELECT * FROM fluss.sys.tables",
@@ -85,7 +78,7 @@ def test_a_service_that_is_not_there_is_named_with_what_to_do(session: Session, 
         "SHOW NAMESPACES IN fluss",
     ):
         message = complaint(spark, sql)
-        assert f"no Lakeward service answers at 127.0.0.1:{free_port}" in message
+        assert "no Lakeward service answers at 127.0.0.1:1" in message
         assert "lakeward up" in message
         assert "spark.sql.catalog.fluss.uri" in message
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from support.services.sql_clients import COMMANDS, ask_beeline, ask_python
 from tiering.access.client_access import USER_FOLDER
 from tiering.access.tokens import add_token, new_token
 from tiering.cli.commands.token import tokens_path
+from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.spark.conf_files import as_properties_file
 from tiering.cli.spark.properties import catalog_properties, plugin_jar
 from tiering.model.tables import TablePath
@@ -87,26 +87,21 @@ def connect_port(properties: dict[str, str], tmp_path_factory: pytest.TempPathFa
 @contextmanager
 def _server(command: str, ready_message: str, properties: dict[str, str], folder: Path) -> Iterator[int]:
     """Its port, from the time that it is ready."""
-    port = _free_port()
+    held_port = HeldPort()
     (folder / "spark.conf").write_text(as_properties_file(properties))
     env = {"PATH": COMMANDS, USER_FOLDER: str(folder)}
-    process = Process("-c", command.format(port=port), log=folder / "log", env=env, program=("bash",), cwd=folder)
+    process = Process("-c", command.format(port=held_port.number), log=folder / "log", env=env, program=("bash",), cwd=folder)
     try:
         wait_for(ready_message, lambda: _is_ready(process, ready_message), SERVER_SECONDS)
-        yield port
+        yield held_port.number
     finally:
         process.close()
+        held_port.close()
 
 
 def _is_ready(process: Process, message: str) -> bool:
     assert process.popen.poll() is None, process.output()[-4_000:]
     return message in process.output()
-
-
-def _free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
 
 
 def check_each_sees_their_own(ask: Callable[[str], list[Answer]]) -> None:

@@ -18,6 +18,7 @@ from support.histories.recorded import RecordedTransport, RecordsHistory
 from support.running.processes import wait_for
 from support.services.served import at_uri
 from support.worlds.lake_world import LakeWorld
+from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.clock import RandomIds, SystemClock
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
@@ -89,7 +90,8 @@ class RecordedDeployment(LakeWorld):
         self._dead: list[RacingTierer] = []
         super().__init__(folder, SqlStore(sqlite_url(folder / "coordinator.db")))
         self._service = ExitStack()
-        self._uri = self._service.enter_context(at_uri(self))
+        self._port = HeldPort()
+        self._uri = self._serve()
 
     def _open_cluster(self, folder: Path) -> EmbeddedStorage:
         return EmbeddedStorage(folder, SystemClock(), RandomIds(), self.lake.check_schema)
@@ -119,6 +121,7 @@ class RecordedDeployment(LakeWorld):
         for tierer in (*self._living, *self._dead):
             tierer.end()
         self._service.close()
+        self._port.close()
         self.store.close()
         self.owner.close()
 
@@ -140,7 +143,10 @@ class RecordedDeployment(LakeWorld):
         self.store.close()
         self.store = SqlStore(sqlite_url(self._folder / "coordinator.db"))
         self.coordinator = self._start()
-        self._service.enter_context(at_uri(self, port=int(self._uri.rpartition(":")[2])))
+        self._serve()
+
+    def _serve(self) -> str:
+        return self._service.enter_context(at_uri(self, port=self._port.number))
 
     def _replace(self, tierer: RacingTierer) -> None:
         with self._lock:

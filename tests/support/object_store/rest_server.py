@@ -12,7 +12,7 @@ import requests
 from support.object_store.jars import class_path
 from support.object_store.s3_server import BUCKET, REGION, S3Server
 from support.running.processes import wait_for
-from tiering.cli.fluss_server.configuration import LOOPBACK, free_ports
+from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.fluss_server.java_process import JavaProcess
 
 WAREHOUSE = f"s3://{BUCKET}/warehouse"
@@ -47,9 +47,9 @@ class RestCatalog:
 @contextmanager
 def rest_catalog_server(folder: Path, store: S3Server, *, vends: bool) -> Iterator[RestCatalog]:
     """Its tables are rows of a database in `folder`; it is stopped by its process id."""
-    [port] = free_ports(1)
+    held_port = HeldPort()
     settings = {
-        "REST_PORT": str(port),
+        "REST_PORT": str(held_port.number),
         "CATALOG__IMPL": "org.apache.iceberg.jdbc.JdbcCatalog",
         "URI": f"jdbc:sqlite:{folder / 'catalog.db'}",
         "WAREHOUSE": WAREHOUSE,
@@ -64,12 +64,13 @@ def rest_catalog_server(folder: Path, store: S3Server, *, vends: bool) -> Iterat
     environment = {f"CATALOG_{name}": value for name, value in settings.items()}
     process = JavaProcess(class_path("iceberg_rest"), MAIN, (), folder / "rest-catalog.log", "320m", environment)
     process.start()
-    uri = f"http://{LOOPBACK}:{port}"
+    uri = f"http://{held_port.address}"
     try:
         wait_for("the REST catalog", lambda: _answers(process, uri))
         yield RestCatalog(uri, store, vends, process)
     finally:
         process.stop()
+        held_port.close()
 
 
 def _answers(process: JavaProcess, uri: str) -> bool:

@@ -12,7 +12,7 @@ from pyarrow import fs
 
 from support.object_store.jars import class_path
 from support.running.processes import wait_for
-from tiering.cli.fluss_server.configuration import LOOPBACK, free_ports
+from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.fluss_server.java_process import JavaProcess
 
 REGION = "us-east-1"
@@ -65,8 +65,8 @@ class S3Server:
 @contextmanager
 def s3proxy(folder: Path) -> Iterator[S3Server]:
     """It has BUCKET, keeps its files in `folder`, and is stopped by its process id."""
-    [port] = free_ports(1)
-    server = S3Server(f"http://{LOOPBACK}:{port}", f"id{token_hex(8)}", token_hex(20))
+    held_port = HeldPort()
+    server = S3Server(f"http://{held_port.address}", f"id{token_hex(8)}", token_hex(20))
     store, properties, logback = folder / "store", folder / "s3proxy.properties", folder / "logback.xml"
     store.mkdir()
     logback.write_text(_LOGBACK)
@@ -89,6 +89,7 @@ def s3proxy(folder: Path) -> Iterator[S3Server]:
         yield server
     finally:
         process.stop()
+        held_port.close()
 
 
 def _has_bucket(process: JavaProcess, server: S3Server) -> bool:

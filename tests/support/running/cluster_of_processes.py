@@ -17,6 +17,7 @@ from support.lake_kinds.kinds import ICEBERG, LakeKind
 from support.lakes.lake_proof import assert_every_offset_once
 from support.running.processes import Process, wait_for
 from tiering import crash_points
+from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.processes.data_folder import DataFolder
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
@@ -46,6 +47,8 @@ class Deployment:
     uri: str = ""
     processes: list[Process] = field(default_factory=list)
     appended_at: datetime = LONG_AGO
+    held_ports: list[HeldPort] = field(default_factory=list)
+    """Of coordinators: one that is killed finds its port again, whatever else this machine runs."""
 
     @property
     def data(self) -> DataFolder:
@@ -66,9 +69,14 @@ class Deployment:
         return process
 
     def coordinator_arguments(self, port: int) -> tuple[str, ...]:
-        """Of a coordinator on the folder."""
+        """Of a coordinator on the folder; `port` 0: one that it keeps."""
         timeout = ("--service-timeout-ms", str(SERVICE_TIMEOUT_MS))
-        return ("coordinator", "--data", str(self.data.root), "--port", str(port), *timeout)
+        return ("coordinator", "--data", str(self.data.root), "--port", str(port or self.held_port()), *timeout)
+
+    def held_port(self) -> int:
+        """A port that no other program gets until `close`."""
+        self.held_ports.append(HeldPort())
+        return self.held_ports[-1].number
 
     @property
     def coordinator(self) -> Process:
@@ -187,6 +195,8 @@ class Deployment:
         """The test has seen what it wanted: nobody waits for the end of a round, or of a Spark."""
         for process in reversed(self.processes):
             process.kill()
+        for port in self.held_ports:
+            port.close()
 
 
 def is_stopped(process: Process) -> bool:

@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 from uuid import uuid4
+
+from tiering.cli.fluss_server.held_ports import HeldPort
 
 DEBIAN = Path("/usr/lib/postgresql")
 USER, PASSWORD, DATABASE = "iceberg", "p@ss/word", "iceberg"
@@ -69,7 +70,8 @@ def postgresql_server(folder: Path) -> Iterator[PostgresqlServer]:
     (folder / "password").chmod(0o644)  # also where the process makes its files private
     data = ["-D", str(folder / "data"), "-U", USER, "-A", "scram-sha-256", "--pwfile", str(folder / "password"), "-N"]
     subprocess.run([*prefix, _program("initdb"), *data], check=True, capture_output=True, cwd=folder)
-    server = PostgresqlServer(folder, _free_port(), prefix)
+    held_port = HeldPort()
+    server = PostgresqlServer(folder, held_port.number, prefix)
     try:
         server.start()
         environment = {**os.environ, "PGPASSWORD": PASSWORD}
@@ -78,6 +80,7 @@ def postgresql_server(folder: Path) -> Iterator[PostgresqlServer]:
         yield server
     finally:
         server.stop()
+        held_port.close()
 
 
 @contextmanager
@@ -105,12 +108,6 @@ def _program(name: str) -> str:
     if program is None:
         raise RuntimeError(f"{name} was not found: install PostgreSQL (Debian: postgresql)")
     return program
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait(server: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyarrow import fs
 
 from support.running.processes import wait_for
-from tiering.cli.fluss_server.configuration import LOOPBACK, free_ports
+from tiering.cli.fluss_server.held_ports import LOOPBACK, HeldPort
 
 ACCESS_KEY, SECRET_KEY, REGION = "fluss", "Zt4-of-tests", "us-east-1"
 
@@ -19,7 +19,8 @@ ACCESS_KEY, SECRET_KEY, REGION = "fluss", "Zt4-of-tests", "us-east-1"
 @contextmanager
 def s3_server(log: Path, bucket: str) -> Iterator[str]:
     """Its endpoint, `http://HOST:PORT`; it has the bucket, and is stopped afterwards."""
-    [port] = free_ports(1)
+    held_port = HeldPort()
+    port = held_port.number
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "moto.server", "-H", LOOPBACK, "-p", str(port)],
@@ -33,6 +34,7 @@ def s3_server(log: Path, bucket: str) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(20)
+        held_port.close()
 
 
 def s3_file_system(endpoint: str) -> fs.S3FileSystem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pyspark
 from support.running.processes import Process, wait_for
 from support.running.sessions import processes_of
 from support.spark.class_archive import jvm_options
-from tiering.cli.fluss_server.configuration import LOOPBACK, free_ports
+from tiering.cli.fluss_server.held_ports import LOOPBACK
 from tiering.cli.spark.java import require_java
 
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -61,28 +62,29 @@ class StandaloneCluster:
 @contextmanager
 def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[StandaloneCluster]:
     """Each worker has one core. All processes are ended by their ids."""
-    ports = free_ports(2 + 2 * workers)
     # Nothing of this process's environment: no PYTHONPATH, no virtual environment, no keys.
     environment = {"PATH": "/usr/bin:/bin", "SPARK_HOME": str(SPARK_HOME), "JAVA_HOME": str(require_java().parent.parent)}
     environment |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1", "SPARK_LOCAL_IP": LOOPBACK}
     environment["SPARK_DAEMON_JAVA_OPTS"] = jvm_options()
     program = ("/usr/bin/env", "-i", *(f"{name}={value}" for name, value in environment.items()), str(SPARK_HOME / "bin" / "spark-class"))
-    at = ("--host", LOOPBACK, "--port", str(ports[0]), "--webui-port", str(ports[1]))
+    at = ("--host", LOOPBACK, "--port", "0", "--webui-port", "0")  # each says which port it took
     master = Process("org.apache.spark.deploy.master.Master", *at, log=folder / "master.log", program=program, cwd=folder)
-    cluster = StandaloneCluster(f"spark://{LOOPBACK}:{ports[0]}")
+    workers_started: list[Worker] = []
     try:
         wait_for("the Spark master", lambda: "New state: ALIVE" in master.output())
+        at_master = re.search(r"Starting Spark master at (spark://\S+)", master.output())
+        assert at_master is not None, master.output()
+        cluster = StandaloneCluster(at_master[1], workers_started)
         for number in range(workers):
             own = folder / f"worker-{number}"
             own.mkdir()
-            port, page = ports[2 + 2 * number : 4 + 2 * number]
-            at = ("--host", LOOPBACK, "--port", str(port), "--webui-port", str(page), "--cores", "1", "--memory", "1g")
+            at = ("--host", LOOPBACK, "--port", "0", "--webui-port", "0", "--cores", "1", "--memory", "1g")
             words = ("org.apache.spark.deploy.worker.Worker", *at, "--work-dir", str(own / "work"), cluster.uri)
-            cluster.workers.append(Worker(Process(*words, log=own / "worker.log", program=program, cwd=own), own))
-        for worker in cluster.workers:
+            workers_started.append(Worker(Process(*words, log=own / "worker.log", program=program, cwd=own), own))
+        for worker in workers_started:
             wait_for("a Spark worker", lambda worker=worker: "Successfully registered with master" in worker.process.output())  # type: ignore[misc]
         yield cluster
     finally:
-        for worker in cluster.workers:
+        for worker in workers_started:
             worker.process.close()
         master.close()

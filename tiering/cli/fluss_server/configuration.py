@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-LOOPBACK = "127.0.0.1"
+from tiering.cli.fluss_server.held_ports import LOOPBACK
+
 LOGIN_LISTENER = "LOGIN"
 """Name of the listener that asks for a password; there only with users."""
 TICK_MS = 1_000
@@ -40,15 +39,6 @@ class ServerPorts:
 
     plain: int
     login: int | None = None
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody has now."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for listening in sockets:
-            listening.bind((LOOPBACK, 0))
-        return [listening.getsockname()[1] for listening in sockets]
 
 
 def zookeeper_configuration(data: Path, port: int) -> str:

@@ -10,13 +10,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tiering.cli.fluss_server.configuration import (
-    LOOPBACK,
     ClusterSettings,
     ServerPorts,
-    free_ports,
     server_configuration,
     zookeeper_configuration,
 )
+from tiering.cli.fluss_server.held_ports import LOOPBACK, HeldPort
 from tiering.cli.fluss_server.jars import server_class_path
 from tiering.cli.fluss_server.java_process import JavaProcess
 from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
@@ -36,13 +35,14 @@ class LocalFlussCluster:
     """The processes of one cluster. Everything that it writes is in `folder`, its logs in `folder/logs`."""
 
     def __init__(self, folder: Path, settings: ClusterSettings | None = None) -> None:
-        """Writes the configuration and starts nothing. Raises SetupError: the jars or Java are missing."""
+        """Writes the configuration, holds its ports until `close`, and starts nothing. Raises SetupError: the jars or Java are missing."""
         self.folder = folder.absolute()
         self.settings = settings or ClusterSettings()
         self._class_path = server_class_path()
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         ids = range(self.settings.tablet_servers)
-        zookeeper_port, *ports = free_ports(1 + 2 * (1 + len(ids)))
+        self._held_ports = [HeldPort() for _ in range(1 + 2 * (1 + len(ids)))]
+        zookeeper_port, *ports = (port.number for port in self._held_ports)
         pairs = [ServerPorts(plain, login) for plain, login in zip(ports[::2], ports[1::2], strict=True)]
         self._zookeeper = ServerAddress(LOOPBACK, zookeeper_port)
         self._coordinator_ports, self._tablet_ports = pairs[0], dict(zip(ids, pairs[1:], strict=True))
@@ -121,6 +121,12 @@ class LocalFlussCluster:
     def logs(self) -> Path:
         return self.folder / "logs"
 
+    def close(self) -> None:
+        """Stops the cluster and gives its ports back."""
+        self.stop()
+        for port in self._held_ports:
+            port.close()
+
     def stop(self) -> None:
         """Ends every process that runs, ZooKeeper last."""
         for process in (*self.tablet_servers.values(), self.coordinator, self.zookeeper):
@@ -174,10 +180,10 @@ class LocalFlussCluster:
 
 @contextmanager
 def local_cluster(folder: Path, settings: ClusterSettings | None = None) -> Iterator[LocalFlussCluster]:
-    """A cluster that is ready, and stopped afterwards."""
+    """A cluster that is ready, and closed afterwards."""
     cluster = LocalFlussCluster(folder, settings)
     try:
         cluster.start()
         yield cluster
     finally:
-        cluster.stop()
+        cluster.close()

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from support.clusters.fluss_server import PASSWORD, USER
-from tiering.cli.fluss_server.configuration import free_ports
+from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.connection_options import PASSWORD_VARIABLE, FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.api import LEASES
@@ -34,10 +34,10 @@ def test_the_coordinator_is_found_from_a_tablet_servers_port(fluss: LocalFlussCl
 
 
 def test_a_server_that_is_down_does_not_matter_beside_another(fluss: LocalFlussCluster, opened: Opened) -> None:
-    (closed,) = free_ports(1)
-    client = opened(FlussConnection.parse(f"127.0.0.1:{closed},{fluss.bootstrap_servers}"))
+    with HeldPort() as closed:
+        client = opened(FlussConnection.parse(f"{closed.address},{fluss.bootstrap_servers}"))
 
-    assert list(client.servers().tablet_servers) == [0]
+        assert list(client.servers().tablet_servers) == [0]
 
 
 def test_a_fluss_of_this_version_has_leases(client: FlussClient) -> None:
@@ -136,7 +136,8 @@ def silent_server() -> Iterator[str]:
 
 @contextmanager
 def closed_port() -> Iterator[str]:
-    yield f"127.0.0.1:{free_ports(1)[0]}"
+    with HeldPort() as held_port:
+        yield held_port.address
 
 
 @pytest.mark.parametrize(
@@ -172,9 +173,11 @@ def test_an_http_server_at_a_wrong_port_is_said(opened: Opened) -> None:
 
 
 def test_all_servers_that_do_not_answer_are_named(opened: Opened) -> None:
-    first, second = (f"127.0.0.1:{port}" for port in free_ports(2))
-
-    with pytest.raises(ClusterUnavailable, match=f"no server of the Fluss cluster answers: .*{first}.*{second}"):
+    with (
+        closed_port() as first,
+        closed_port() as second,
+        pytest.raises(ClusterUnavailable, match=f"no server of the Fluss cluster answers: .*{first}.*{second}"),
+    ):
         opened(FlussConnection.parse(f"{first},{second}")).coordinator(pb.ListDatabasesRequest())
 
 
