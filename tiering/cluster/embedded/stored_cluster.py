@@ -25,7 +25,10 @@ from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, T
 
 
 class StoredCluster:
-    """A `SplitSource`, `RewritableLogs` and `LeaseListing`, without `tables`, `table` and `close`. Each answer is one moment of the metadata."""
+    """A `SplitSource`, `RewritableLogs` and `LeaseListing` without `tables`, `table` and `close`.
+
+    Each answer is one moment of the metadata.
+    """
 
     def __init__(self, root: Path, metadata: Metadata, log_index: LogIndex) -> None:
         self.root = root

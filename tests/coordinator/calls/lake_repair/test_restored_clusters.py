@@ -19,7 +19,6 @@ from tiering.coordinator.calls.freshness.wait_for_tiering import WaitForTiering
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.model.tables import TableInfo
 
-
 pytestmark = pytest.mark.in_turn("world")
 
 
