@@ -5,13 +5,15 @@ A round and the coordinator both look through it, so that one answer holds for b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tiering.cluster.base import ClusterOwner, SplitSource
 from tiering.cluster.capabilities import LakeCommitCleanUp, service_mode_of
 from tiering.errors import LakeRecordUnreadable, LogTruncated
+from tiering.instants import to_milliseconds
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.foreign import CleanRows, ForeignReaders, LogRows, LogSums, SharedRecords
+from tiering.lake.log_begins import LogBegin
 from tiering.lake.maintenance import CleanForeignCommits, ForeignCommits
 from tiering.lake.proof.change_sums import ChangeSums, LogFold
 from tiering.lake.rules.empty_ranges import EmptyUpTo
@@ -20,6 +22,11 @@ from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo
+
+CHANGELOG_IMAGE, WITHOUT_BEFORE_IMAGES = "table.changelog.image", "WAL"
+"""Fluss's option by which a changelog has no `-U`, and the value that says so."""
+NO_LOG = LogBegin(1 << 62, None)
+"""Of a bucket that is gone: nothing tells whose its rows are."""
 
 
 def recorded_by_cluster(source: SplitSource, table: TableInfo) -> tuple[RecordedLakeSnapshot | None, bool]:
@@ -51,18 +58,39 @@ def with_foreign_commits(
             partitions.update((partition.partition_name, partition.partition_id) for partition in source.partitions(table))
         return partitions
 
-    def clean_rows(snapshot_ids: Sequence[int]) -> Sequence[CleanRows]:
+    def clean_rows(snapshot_ids: Sequence[int], members: Collection[int]) -> Sequence[CleanRows]:
         if not isinstance(lake, CleanForeignCommits):
             raise AssertionError(f"a lake of the format {lake.format} has rows that it cannot sum")
-        return lake.clean_rows(table, view, snapshot_ids, ids())
+        partitions = {name: partition_id for name, partition_id in ids().items() if partition_id in members}
+        return lake.clean_rows(table, view, snapshot_ids, partitions)
+
+    begins: dict[BucketKey, LogBegin] = {}
+
+    def log_begin(bucket: BucketKey) -> LogBegin:
+        if not begins:
+            begins.update(log_begins(source, table))
+        return begins.get(bucket, NO_LOG)
 
     readers = ForeignReaders(
         lambda snapshot_id: lake.foreign_snapshot(table, view, snapshot_id, ids()),
         clean_rows,
         log_rows(source, table),
         log_sums(source, table),
+        lambda: frozenset(ids().values()),
+        log_begin,
+        table.properties.get(CHANGELOG_IMAGE, "").upper() != WITHOUT_BEFORE_IMAGES,
     )
     return walked(view, records, passed_head, table.table_type, readers)
+
+
+def log_begins(source: SplitSource, table: TableInfo) -> dict[BucketKey, LogBegin]:
+    """Where the logs of the buckets of living partitions begin; empty for a table without partitions. Raises ClusterUnavailable."""
+    if not table.partition_keys:
+        return {}
+    times = source.oldest_timestamps(table, {bucket: log.log_start for bucket, log in source.offsets(table).items()})
+    # The offsets last: rows below the cut of a log that is cut in between are unknown then, and not taken for a former partition's.
+    starts = {bucket: log.log_start for bucket, log in source.offsets(table).items()}
+    return {bucket: LogBegin(start, to_milliseconds(times[bucket]) if bucket in times else None) for bucket, start in starts.items()}
 
 
 def clean_up_after_commit(cluster: ClusterOwner, table: TableInfo, view: LakeView) -> None:

@@ -6,10 +6,11 @@ in a lake table of a clean layout, whose rows have none, that they are those of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tiering.errors import PermanentTieringError
+from tiering.lake.log_begins import LogBegin
 from tiering.lake.marker import TieredRange
 from tiering.lake.proof.change_sums import ChangeSums
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -27,12 +28,21 @@ class AddedRows:
     """Offsets of what one snapshot added to one bucket: `[begin, end)` from the lowest and the highest of them.
 
     Of a primary-key table rows of equality-delete files count, too: they hold whole old rows with the offset of their change. A `begin`
-    of -1: rows of a KV snapshot are among them. `records` counts the rows of data files.
+    of -1: rows of a KV snapshot are among them. `records` counts the rows of data files. `oldest_ms` and `newest_ms` are the lowest and the
+    highest commit time of the rows, in milliseconds since 1970-01-01 UTC; None = not read, as in a table without partitions.
     """
 
     begin: int
     end: int
     records: int
+    oldest_ms: int | None = None
+    newest_ms: int | None = None
+
+    def with_more(self, more: AddedRows) -> AddedRows:
+        """These rows and others of the same snapshot and bucket."""
+        oldest = None if self.oldest_ms is None or more.oldest_ms is None else min(self.oldest_ms, more.oldest_ms)
+        newest = None if self.newest_ms is None or more.newest_ms is None else max(self.newest_ms, more.newest_ms)
+        return AddedRows(min(self.begin, more.begin), max(self.end, more.end), self.records + more.records, oldest, newest)
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,9 @@ class ForeignSnapshot:
     """A tiering snapshot of the other service. `is_rewrite`: it replaced files and added no row that was not there.
 
     `offsets` are those that it says (`fluss-offsets`); empty if they cannot be read any more, or, with `unread` telling why, cannot be read
-    now. `has_clean_rows`: it added rows that tell no offsets, so that `added` is empty.
+    now. `has_clean_rows`: it added rows that tell no offsets, so that `added` is empty; `clean_partitions` are the ids of the living
+    partitions under whose names they stand. `has_dropped_rows`: it added rows of partitions that were dropped since, which no log holds
+    any more.
     """
 
     snapshot_id: int
@@ -49,6 +61,8 @@ class ForeignSnapshot:
     is_rewrite: bool = False
     has_clean_rows: bool = False
     unread: str = ""
+    has_dropped_rows: bool = False
+    clean_partitions: frozenset[int] = frozenset()
 
     @property
     def adds_rows(self) -> bool:
@@ -74,18 +88,33 @@ class CleanRows:
 
 SnapshotReader = Callable[[int], ForeignSnapshot]
 """What a foreign tiering snapshot added, by its id."""
-CleanRowsReader = Callable[[Sequence[int]], Sequence[CleanRows]]
-"""The same of several, oldest first, in a clean layout."""
+CleanRowsReader = Callable[[Sequence[int], Collection[int]], Sequence[CleanRows]]
+"""What several snapshots, by their ids, oldest first, added together to a table of a clean layout; of a partitioned table to the partitions
+with these ids."""
+LogBeginReader = Callable[[BucketKey], LogBegin]
+"""Where the log of a bucket of a living partition begins."""
+
+
+def _began_before_all(bucket: BucketKey) -> LogBegin:
+    """The begin of a log in a table without partitions: all rows are its own."""
+    return LogBegin(0, 0)
 
 
 @dataclass(frozen=True)
 class ForeignReaders:
-    """How lake and log are looked at for a walk of another service's commits."""
+    """How lake and log are looked at for a walk of another service's commits.
+
+    `living` returns the ids of the partitions that there are. `has_before_images`: the log has a `-U` before each `+U`; False with
+    `table.changelog.image` = WAL.
+    """
 
     snapshot: SnapshotReader
     clean_rows: CleanRowsReader
     log_rows: LogRows
     log_sums: LogSums
+    living: Callable[[], Collection[int]] = tuple
+    log_begin: LogBeginReader = _began_before_all
+    has_before_images: bool = True
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from tiering.lake.base import LakeView, WriteResult
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
+from tiering.lake.log_begins import NO_BEGINS, LogBegins
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.model.tables import BucketKey, Offsets, TableInfo, TablePath
@@ -49,7 +50,8 @@ class StoredFile:
 class Removal:
     """Rows to remove in one commit. `places` are the buckets to look at; of doubled rows one stays.
 
-    `ceilings`: from these offsets on all rows of a bucket go. `emptied`: buckets whose files all go.
+    `ceilings`: from these offsets on all rows of a bucket go. `emptied`: buckets whose files all go. `begins`: of these buckets only rows
+    that their logs wrote go, because rows of a former partition of the same name may stand among them.
     """
 
     places: Mapping[BucketKey, Place]
@@ -57,6 +59,7 @@ class Removal:
     emptied: frozenset[BucketKey] = frozenset()
     rows: int = 0
     """How many that are, where they were counted."""
+    begins: LogBegins = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -67,12 +70,13 @@ class LakeMaintenance(Protocol):
         """A fresh look; None if there is no such lake table. Never raises MarkerCorrupt for a marker that cannot be read."""
         ...
 
-    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> RowOffsets:
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
         """The offsets that the head's rows have, in a partitioned table those of these partitions, ids by name.
 
         Of a primary-key table only where data files stand, as the manifests say: rows in them may all be dead. Of a clean log table
-        files of former partitions of these names are left out. Raises SchemaDrift for files whose bucket is unknown, and for those of
-        another table, partition or bucket that somebody put there.
+        files of former partitions of these names are left out. `begins`: of a log table with system columns rows of former partitions
+        of these buckets are left out, and rows of unknown partitions are among `RowOffsets.unknown`, too. Raises SchemaDrift for files
+        whose bucket is unknown, and for those of another table, partition or bucket that somebody put there.
         """
         ...
 

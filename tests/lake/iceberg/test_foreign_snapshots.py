@@ -10,8 +10,9 @@ from pyiceberg.manifest import DataFileContent
 from support.lakes.foreign.tiering import appended, committed, replaced, written
 from support.lakes.lake_kit import LakeKit, bucket
 from support.worlds.validated import local
+from tiering.instants import to_milliseconds
 from tiering.lake.foreign import AddedRows, ForeignSnapshot
-from tiering.model.tables import TableInfo
+from tiering.model.tables import TIMESTAMP_COLUMN, TableInfo
 
 
 def rows(kit: LakeKit, table: TableInfo, *ranges: tuple[int, int, int]) -> pa.Table:
@@ -68,7 +69,10 @@ def test_partitions_are_told_by_their_values(kit: LakeKit) -> None:
         {"id": plain["id"], "region": ["north", "north", "gone", "north"]} | {name: plain[name] for name in plain.column_names[-3:]}
     )
     snapshot_id = appended(kit, table, data.cast(table.lake_schema()))
-    assert looked_at(kit, table, snapshot_id, north=17, south=18).added == {bucket(0, 17): AddedRows(0, 4, 3)}
+    first_ms, last_ms = (to_milliseconds(plain[TIMESTAMP_COLUMN][row].as_py()) for row in (0, 3))
+    looked = looked_at(kit, table, snapshot_id, north=17, south=18)
+    assert looked.added == {bucket(0, 17): AddedRows(0, 4, 3, first_ms, last_ms)}
+    assert looked.has_dropped_rows
 
 
 def test_an_offsets_file_that_is_gone_says_nothing(kit: LakeKit, tmp_path: Path) -> None:

@@ -71,6 +71,22 @@ def test_changes_are_folded(monkeypatch: pytest.MonkeyPatch, pending: int) -> No
     assert folded(KEYS, *(batch(KEYS, change) for change in CHANGES)) == whole
 
 
+@pytest.mark.parametrize("parts", [1, 6])
+def test_updates_without_a_before_image_are_told(parts: int) -> None:
+    changes: tuple[Change, ...] = (
+        (AFTER, 1, "a"),
+        (BEFORE, 2, "b"),
+        (AFTER, 2, "c"),
+        (BEFORE, 2, "c"),
+        (AFTER, 3, "d"),
+        (AFTER, 1, "e"),
+    )
+    size = len(changes) // parts
+    batches = [batch(KEYS, *changes[first : first + size]) for first in range(0, len(changes), size)]
+    assert folded(KEYS, *batches, batch(KEYS)).replaced == keys(1, 3, 1)
+    assert folded(KEYS, batch(KEYS, *CHANGES)).replaced == RowSum()
+
+
 def test_a_key_that_ends_with_its_before_image_does_not_live() -> None:
     sums = folded(KEYS, batch(KEYS, *CHANGES[:-1]))
     assert (sums.living, sums.gone) == (rows((3, "three")), keys(1, 2))

@@ -40,13 +40,13 @@ def refusal(stretch: CleanStretch, *scopes: CleanRows) -> ForeignTieringUnproved
 
 def test_a_bucket_moves_to_the_end_that_is_stated_if_the_rows_are_those_of_the_log() -> None:
     scope = CleanRows(None, 0, in_log(B0, 50, 60) or rows(0))
-    assert compared_ends(at({B0: TieredRange(5, 50)}, {B0: 60}), [scope], in_log) == {B0: TieredRange(5, 60)}
+    assert compared_ends(at({B0: TieredRange(5, 50)}, {B0: 60}), [scope], in_log).ranges == {B0: TieredRange(5, 60)}
 
 
 def test_buckets_that_share_files_are_compared_together() -> None:
     sums = (in_log(B0, 50, 60) or rows(0)) + (in_log(B1, 20, 25) or rows(0))
     ranges = {B0: TieredRange(0, 50), B1: TieredRange(0, 20), IN_P7: TieredRange(0, 30)}
-    moved = compared_ends(at(ranges, {B0: 60, B1: 25, IN_P7: 40}), [CleanRows(None, None, sums)], in_log)
+    moved = compared_ends(at(ranges, {B0: 60, B1: 25, IN_P7: 40}), [CleanRows(None, None, sums)], in_log).ranges
     assert moved == {B0: TieredRange(0, 60), B1: TieredRange(0, 25)}
 
 
@@ -82,7 +82,7 @@ def of_keys(**changes: RowSum | None) -> ChangeSums:
 @pytest.mark.parametrize("untold", [{"gone": None}, {"written": None, "deleted": None}], ids=["in Iceberg", "in Paimon without changelog"])
 def test_sums_that_files_do_not_tell_are_not_compared(untold: dict[str, None]) -> None:
     stretch, log = at({B0: TieredRange(0, 50)}, {B0: 60}, TableType.PRIMARY_KEY), lambda *_: of_keys()
-    assert compared_ends(stretch, [CleanRows(None, 0, of_keys(**untold))], log) == {B0: TieredRange(0, 60)}
+    assert compared_ends(stretch, [CleanRows(None, 0, of_keys(**untold))], log).ranges == {B0: TieredRange(0, 60)}
     others = {name: RowSum(9, 9) for name in ("written", "deleted", "living", "gone") if name not in untold}
     for name, other in others.items():
         with pytest.raises(ForeignTieringUnproved):
@@ -103,7 +103,7 @@ def test_a_first_round_of_keys_is_judged_by_what_lives() -> None:
     def folded(bucket: BucketKey, start: int, stop: int) -> ChangeSums | None:
         return in_log(bucket, max(start, 10), stop)
 
-    assert compared_ends(stretch, [CleanRows(None, 0, snapshot)], folded) == {B0: TieredRange(0, 100)}
+    assert compared_ends(stretch, [CleanRows(None, 0, snapshot)], folded).ranges == {B0: TieredRange(0, 100)}
 
 
 def test_rows_without_any_end_behind_ours_are_refused() -> None:
@@ -139,3 +139,33 @@ def test_without_a_former_snapshot_a_new_table_is_advised() -> None:
 
 def test_the_highest_of_what_is_stated_counts() -> None:
     assert highest([{B0: 5, B1: 9}, {B0: 7}, {}]) == {B0: 7, B1: 9}
+
+
+@pytest.mark.parametrize(
+    ("deleted", "written", "replays"),
+    [
+        (RowSum(5, 7), RowSum(7, 1), False),
+        (RowSum(3, 2), RowSum(7, 1), True),
+        (RowSum(4, 3), RowSum(7, 1), True),
+        (RowSum(2, 1), RowSum(7, 1), None),
+        (RowSum(3, 2), RowSum(8, 1), None),
+    ],
+    ids=["all are deleted", "none", "some", "too few deletes", "other rows"],
+)
+def test_updates_without_a_before_image_need_a_delete_of_their_key(deleted: RowSum, written: RowSum, replays: bool | None) -> None:
+    stretch = at({B0: TieredRange(5, 50)}, {B0: 60}, TableType.PRIMARY_KEY)
+    scope, log = CleanRows(None, 0, of_keys(gone=None, deleted=deleted, written=written)), of_keys(replaced=RowSum(2, 5))
+    if replays is None:
+        with pytest.raises(ForeignTieringUnproved):
+            compared_ends(stretch, [scope], lambda *_: log)
+        return
+    ends = compared_ends(stretch, [scope], lambda *_: log)
+    assert (ends.ranges, ends.moved_back) == (({B0: TieredRange(5, 50)}, {B0}) if replays else ({B0: TieredRange(5, 60)}, set()))
+
+
+def test_a_first_round_without_before_images_is_judged_by_what_lives() -> None:
+    stretch, log = at({}, {B0: 60}, TableType.PRIMARY_KEY), of_keys(replaced=RowSum(2, 5))
+    whole = compared_ends(stretch, [CleanRows(None, 0, of_keys(gone=None))], lambda *_: log)
+    assert (whole.ranges, whole.moved_back) == ({B0: TieredRange(0, 60)}, set())
+    doubled = compared_ends(stretch, [CleanRows(None, 0, of_keys(gone=None, living=RowSum(6, 9)))], lambda *_: log)
+    assert (doubled.ranges, doubled.moved_back) == ({B0: TieredRange(0, 0)}, {B0})

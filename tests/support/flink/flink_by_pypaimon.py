@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pyarrow as pa
 from support.flink.flink_on_iceberg import FlinkOnIceberg
 from support.lake_kinds.by_hand import PaimonByHand
 from tiering.lake.base import FLUSS_COMMIT_USER
-from tiering.model.tables import BucketKey
 
 
 class FlinkByPypaimon(FlinkOnIceberg):
@@ -19,6 +17,7 @@ class FlinkByPypaimon(FlinkOnIceberg):
 
     def append(self) -> FlinkByPypaimon:
         """On whatever the head is by now."""
+        self.stated = dict(self.ends)
         rows = pa.concat_tables([self.spoil(self._changes(bucket)) for bucket in self.ends])
         properties = {"commit-user": FLUSS_COMMIT_USER, "fluss-offsets": self._write_offsets()}
         self._world.by_hand.append(self._table.path, rows, properties)
@@ -29,6 +28,5 @@ class FlinkByPypaimon(FlinkOnIceberg):
         folder = self._world.by_hand.folder(self._table.path) / "metadata"
         folder.mkdir(parents=True, exist_ok=True)
         self.offsets_file = file = Path(folder / f"{uuid.uuid4()}.offsets")
-        offsets = [self.ends.get(BucketKey(None, number), -1) for number in range(self._table.bucket_count)]
-        file.write_text(json.dumps({"version": 1, "table_id": self._table.table_id, "bucket_offsets": offsets}))
+        self._write_stated(file)
         return f"file://{file}"

@@ -23,6 +23,7 @@ from tiering.lake.base import LakeView
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.iceberg.schema.layout import layout_of_schema
+from tiering.lake.iceberg.schema.partition_values import partition_values
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TableType
 
 GONE = (ChangeType.UPDATE_BEFORE, ChangeType.DELETE)
@@ -31,8 +32,9 @@ GONE = (ChangeType.UPDATE_BEFORE, ChangeType.DELETE)
 class FlinkFiles:
     """Commits to `loaded`, which is at the head that `view` shows."""
 
-    def __init__(self, table: TableInfo, loaded: Table, view: LakeView) -> None:
-        self._table, self._loaded, self._view = table, loaded, view
+    def __init__(self, table: TableInfo, loaded: Table, view: LakeView, names: Mapping[int, str] | None = None) -> None:
+        """`names`: of partitions, by their ids."""
+        self._table, self._loaded, self._view, self._names = table, loaded, view, names or {}
         self._layout = layout_of_schema(loaded.schema())
 
     def commit(self, changes: Mapping[BucketKey, pa.Table], properties: dict[str, str]) -> int:
@@ -75,12 +77,13 @@ class FlinkFiles:
         file = local(self._loaded.location()) / "data" / f"flink-{uuid.uuid4()}.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(rows, file)
+        name = None if bucket.partition_id is None else self._names[bucket.partition_id]
         key_ids = [self._loaded.schema().find_field(name).field_id for name in self._table.primary_key]
         described = DataFile.from_args(
             content=content,
             file_path=f"file://{file}",
             file_format=FileFormat.PARQUET,
-            partition=Record(bucket.bucket_id),
+            partition=Record(*partition_values(self._table, bucket, name, self._loaded.schema())),
             record_count=rows.num_rows,
             file_size_in_bytes=file.stat().st_size,
             equality_ids=key_ids if content is DataFileContent.EQUALITY_DELETES else None,

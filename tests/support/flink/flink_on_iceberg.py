@@ -38,32 +38,46 @@ class FlinkOnIceberg:
         self.spoil: Callable[[pa.Table], pa.Table] = lambda rows: rows
         """Is done to the changes of each bucket before they are written."""
         self.offsets_file = Path()
+        self.stated: dict[BucketKey, int] = {}
+        """Its own ends, over those that the cluster had when it appended."""
+        self._read: dict[BucketKey, pa.Table] = {}
+        """The changes of a partitioned table, which are read with the plan: the partition may be dropped before they are written."""
 
     def plan(self, stop: int | None = None) -> FlinkOnIceberg:
         recorded = self._world.storage.lake_snapshot(self._table)
         self.starts = {} if recorded is None else dict(recorded.offsets)
         logs = self._world.storage.offsets(self._table)
+        self.names = {partition.partition_id: partition.partition_name for partition in self._world.storage.partitions(self._table)}
         self.ends = {bucket: log.log_end if stop is None else min(stop, log.log_end) for bucket, log in logs.items()}
+        if self._table.partition_keys:
+            self._read = {bucket: self._read_log(bucket) for bucket in self.ends}
         return self
 
     def append(self) -> FlinkOnIceberg:
         """On whatever the head is by now."""
+        recorded = self._world.storage.lake_snapshot(self._table)
+        self.stated = {**({} if recorded is None else recorded.offsets), **self.ends}
         self._commit({bucket: self.spoil(self._changes(bucket)) for bucket in self.ends}, self._write_offsets())
         return self
 
     def _commit(self, changes: Mapping[BucketKey, pa.Table], offsets_path: str) -> None:
         properties = {"commit-user": FLUSS_COMMIT_USER, "fluss-offsets": offsets_path}
-        FlinkFiles(self._table, self._world.iceberg(self._table), self._world.view(self._table)).commit(changes, properties)
+        loaded, view = self._world.iceberg(self._table), self._world.view(self._table)
+        FlinkFiles(self._table, loaded, view, self.names).commit(changes, properties)
 
     def tell(self) -> FlinkOnIceberg:
         head = self._world.view(self._table).head
         assert head is not None
-        self._world.storage.rewind_lake_snapshot(self._table, RecordedLakeSnapshot(head, self.ends))
+        self._world.storage.rewind_lake_snapshot(self._table, RecordedLakeSnapshot(head, self.stated or self.ends))
         return self
 
     def _changes(self, bucket: BucketKey) -> pa.Table:
+        return self._read[bucket] if bucket in self._read else self._read_log(bucket)
+
+    def _read_log(self, bucket: BucketKey) -> pa.Table:
         start, stop = self.starts.get(bucket, 0), self.ends[bucket]
-        split = TieringLogSplit(self._table.path, bucket, None, start, stop, stop)
+        name = None if bucket.partition_id is None else self.names[bucket.partition_id]
+        split = TieringLogSplit(self._table.path, bucket, name, start, stop, stop)
         batches = self._world.storage.reader(self._table, split).read() if stop > start else ()
         return pa.Table.from_batches(list(batches), schema=self._table.read_schema())
 
@@ -73,9 +87,19 @@ class FlinkOnIceberg:
         folder = local(location) / "lake" / "sales" / "metadata"
         folder.mkdir(parents=True, exist_ok=True)
         self.offsets_file = file = folder / f"{uuid.uuid4()}.offsets"
-        offsets = [self.ends.get(BucketKey(None, number), -1) for number in range(self._table.bucket_count)]
-        file.write_text(json.dumps({"version": 1, "table_id": self._table.table_id, "bucket_offsets": offsets}))
+        self._write_stated(file)
         return f"file://{file}"
+
+    def _write_stated(self, file: Path) -> None:
+        count, partitions = self._table.bucket_count, sorted({bucket.partition_id or 0 for bucket in self.stated})
+        if self._table.partition_keys:
+            rows = {number: [self.stated.get(BucketKey(number, bucket), -1) for bucket in range(count)] for number in partitions}
+            stated: dict[str, object] = {
+                "partition_offsets": [{"partition_id": number, "bucket_offsets": row} for number, row in rows.items()]
+            }
+        else:
+            stated = {"bucket_offsets": [self.stated.get(BucketKey(None, bucket), -1) for bucket in range(count)]}
+        file.write_text(json.dumps({"version": 1, "table_id": self._table.table_id, **stated}))
 
 
 class FlinkOnPaimon(FlinkOnIceberg):
@@ -86,7 +110,7 @@ class FlinkOnPaimon(FlinkOnIceberg):
         return super().plan(stop)
 
     def _commit(self, changes: Mapping[BucketKey, pa.Table], offsets_path: str) -> None:
-        self._files.commit(self._world.view(self._table), changes, {"fluss-offsets": offsets_path})
+        self._files.commit(self._world.view(self._table), changes, {"fluss-offsets": offsets_path}, self.names)
 
 
 def flink_on(world: LakeWorld, table: TableInfo) -> FlinkOnIceberg:

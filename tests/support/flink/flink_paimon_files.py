@@ -21,6 +21,7 @@ from tiering.lake.base import FLUSS_COMMIT_USER, LakeView
 from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.commit.publishing import publish
 from tiering.lake.paimon.reading.loading import LoadedTable
+from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR, bucket_folder
 from tiering.lake.paimon.writing.parquet_files import FilePlace
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile
 from tiering.lake.paimon.writing.sorted_files import ROW_KINDS, SortedFiles
@@ -44,10 +45,14 @@ class FlinkPaimonFiles:
             bucket: max((entry.file.max_sequence_number for entry in standing if entry.bucket == bucket), default=-1) + 1
             for bucket in range(table.bucket_count)
         }
+        """By bucket, behind all that stands in the buckets of that number, whichever their partition."""
+        self._names: Mapping[int, str] = {}
 
-    def commit(self, view: LakeView, changes: Mapping[BucketKey, pa.Table], properties: dict[str, str]) -> int:
+    def commit(
+        self, view: LakeView, changes: Mapping[BucketKey, pa.Table], properties: dict[str, str], names: Mapping[int, str] | None = None
+    ) -> int:
         """Changes as a split reader gives them, by bucket, on the head that `view` shows; the id of the new snapshot."""
-        loaded = _loaded(view)
+        loaded, self._names = _loaded(view), names or {}
         payloads = [self._payload(loaded, bucket, rows) for bucket, rows in changes.items()]
         lists = Manifests(loaded).write(f"flink-{uuid.uuid4()}", payloads)
         before = {} if loaded.head is None else loaded.head.document
@@ -74,19 +79,22 @@ class FlinkPaimonFiles:
     def _payload(self, loaded: LoadedTable, bucket: BucketKey, changes: pa.Table) -> FilesPayload:
         place = 0 if self._is_unaware else bucket.bucket_id
         write = self._rows if self._table.table_type is TableType.LOG else self._runs
-        files = write(loaded, place, changes) if changes.num_rows else ()
-        return FilesPayload(loaded.uuid, loaded.schema.schema_id, (), place, -1 if self._is_unaware else self._table.bucket_count, files)
+        texts = () if bucket.partition_id is None else tuple(self._names[bucket.partition_id].split(VALUE_SEPARATOR))
+        folder = bucket_folder(self._table.partition_keys, texts, place)
+        files = write(loaded, place, folder, changes) if changes.num_rows else ()
+        total = -1 if self._is_unaware else self._table.bucket_count
+        return FilesPayload(loaded.uuid, loaded.schema.schema_id, texts, place, total, files)
 
-    def _rows(self, loaded: LoadedTable, place: int, changes: pa.Table) -> tuple[WrittenFile, ...]:
-        folder, name = f"bucket-{place}", f"data-{uuid.uuid4()}-0.parquet"
+    def _rows(self, loaded: LoadedTable, place: int, folder: str, changes: pa.Table) -> tuple[WrittenFile, ...]:
+        name = f"data-{uuid.uuid4()}-0.parquet"
         (loaded.root / folder).mkdir(parents=True, exist_ok=True)
         rows = changes.select(self._columns.names).cast(self._columns)
         pq.write_table(rows, loaded.root / folder / name)
         size = (loaded.root / folder / name).stat().st_size
         return (WrittenFile(folder, name, size, rows.num_rows, 0, rows.num_rows - 1),)
 
-    def _runs(self, loaded: LoadedTable, place: int, changes: pa.Table) -> tuple[WrittenFile, ...]:
-        at = FilePlace(self._table.path, loaded.root, f"bucket-{place}", f"data-{uuid.uuid4()}")
+    def _runs(self, loaded: LoadedTable, place: int, folder: str, changes: pa.Table) -> tuple[WrittenFile, ...]:
+        at = FilePlace(self._table.path, loaded.root, folder, f"data-{uuid.uuid4()}")
         files = SortedFiles(at, self._columns, self._table.primary_key)
         rows = changes.select(self._columns.names).cast(self._columns)
         kinds = np.array([ROW_KINDS[ChangeType(kind)] for kind in changes["__change_type"].to_pylist()], np.int8)

@@ -42,6 +42,7 @@ from tiering.lake.iceberg.schema.layout import TableLayout, table_layout
 from tiering.lake.iceberg.schema.partition_values import file_place
 from tiering.lake.iceberg.user_settings import CATALOG_NAME as CATALOG_NAME
 from tiering.lake.iceberg.user_settings import own_settings
+from tiering.lake.log_begins import NO_BEGINS, LogBegins
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
@@ -91,9 +92,9 @@ class IcebergLake:
         table = self._load(path)
         return None if table is None else survey_of(path, table)
 
-    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> RowOffsets:
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
         """See `LakeMaintenance.row_offsets`."""
-        return row_offsets(table, view, partitions)
+        return row_offsets(table, view, partitions, begins)
 
     def remove_rows(self, table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Sequence[WriteResult]:
         """See `RowRemoval.remove_rows`."""

@@ -15,6 +15,7 @@ from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
+from tiering.lake.log_begins import NO_BEGINS, LogBegins
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
 from tiering.lake.marker import Marker
 from tiering.lake.paimon.commit.committer import PaimonCommitter
@@ -78,9 +79,9 @@ class PaimonLake:
         loaded = self._load(path)
         return None if loaded is None else survey_of(loaded)
 
-    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> RowOffsets:
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
         """See `LakeMaintenance.row_offsets`."""
-        return row_offsets(table, view, partitions)
+        return row_offsets(table, view, partitions, begins)
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
         """See `LakeMaintenance.foreign_offsets`."""

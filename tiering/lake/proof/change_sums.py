@@ -7,11 +7,13 @@ table for it. A log has all four sums, over one round or over several:
     deleted   keys of before-images and deletes
     living    the last row of each key whose last record is no delete
     gone      each key whose last record is one
+    replaced  keys of updates without a before-image (`table.changelog.image` = WAL), which may have replaced a row
 
 In Iceberg Fluss's own tiering (its writer of 0.9.1 and 1.0, in Java) writes every row of an insert or an update, deletes by position what
 the same round wrote before, and by key what it did not. So `written` are the rows of data files, `deleted` the keys of equality deletes and
 of rows that position deletes name, `living` written rows that no delete names. These three tell that exactly the rows of before the range
-died that the log says: what is deleted and was not written has to be a row of before, and no other key is named.
+died that the log says: what is deleted and was not written has to be a row of before, and no other key is named. Of a log without
+before-images the deletes have to name the `replaced` keys, too.
 
 In Paimon its data files have the last change of each key, a delete too: the newest of them are `living` and `gone`, which together are all
 that becomes of the table. Files of all changes beside them (`changelog-producer` = `input`) tell `written` and `deleted`.
@@ -23,6 +25,7 @@ Memory: 17 bytes a key that changed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +64,7 @@ class ChangeSums:
     deleted: RowSum | None = RowSum()
     living: RowSum = RowSum()
     gone: RowSum | None = RowSum()
+    replaced: RowSum = RowSum()
 
     def __add__(self, other: ChangeSums) -> ChangeSums:
         return ChangeSums(
@@ -68,6 +72,7 @@ class ChangeSums:
             _together(self.deleted, other.deleted),
             self.living + other.living,
             _together(self.gone, other.gone),
+            self.replaced + other.replaced,
         )
 
 
@@ -89,6 +94,8 @@ class LogFold:
         self._is_log = table.table_type is TableType.LOG
         self._sums = ChangeSums()
         self._newest = NewestRows()
+        self._before_image: Words = np.zeros(0, np.uint64)
+        """Hash of the key of the last record that was taken, if that was a before-image; else empty."""
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Takes a batch with the columns of `TableInfo.read_schema`."""
@@ -97,10 +104,23 @@ class LogFold:
             written = RowSum(batch.num_rows, row_checksum(rows))
             self._sums += ChangeSums(written, living=written)
             return
-        gone = np.isin(batch.column(CHANGE_TYPE_COLUMN).to_numpy(zero_copy_only=False), _GONE)
+        kinds = batch.column(CHANGE_TYPE_COLUMN).to_numpy(zero_copy_only=False)
+        gone = np.isin(kinds, _GONE)
         keys, hashes = row_hashes(batch.select(self._key)), row_hashes(rows)
-        self._sums += ChangeSums(sum_of_hashes(hashes[~gone]), sum_of_hashes(keys[gone]))
+        replaced = sum_of_hashes(self._without_before_image(kinds, keys))
+        self._sums += ChangeSums(sum_of_hashes(hashes[~gone]), sum_of_hashes(keys[gone]), replaced=replaced)
         self._newest.add(keys, hashes, ~gone)
+
+    def _without_before_image(self, kinds: npt.NDArray[Any], keys: Words) -> Words:
+        """Hashes of the keys of after-images that do not follow the before-image of their key."""
+        if not len(keys):
+            return keys
+        follows = np.zeros(len(keys), dtype=bool)
+        follows[0] = bool((self._before_image == keys[0]).any())
+        follows[1:] = (kinds[:-1] == ChangeType.UPDATE_BEFORE) & (keys[:-1] == keys[1:])
+        self._before_image = keys[-1:] if kinds[-1] == ChangeType.UPDATE_BEFORE else keys[:0]
+        without: Words = keys[(kinds == ChangeType.UPDATE_AFTER) & ~follows]
+        return without
 
     def sums(self) -> ChangeSums:
         """Of all that was taken."""

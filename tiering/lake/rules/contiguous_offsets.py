@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiering.errors import CannotReconcile
+from tiering.lake.log_begins import LogBegin
 from tiering.lake.proof.file_footer import sum_of
 
 Place = tuple[str | None, int]
@@ -33,6 +34,7 @@ class RowOffsets:
     def __init__(self) -> None:
         self._runs: defaultdict[Place, list[tuple[int, int]]] = defaultdict(list)
         self._written: dict[Place, WrittenRows] = {}
+        self._unknown: defaultdict[Place, list[tuple[int, int]]] = defaultdict(list)
 
     def copy(self) -> RowOffsets:
         """One that can be added to."""
@@ -40,6 +42,8 @@ class RowOffsets:
         copy._written = dict(self._written)
         for place, runs in self._runs.items():
             copy._runs[place] = list(runs)
+        for place, runs in self._unknown.items():
+            copy._unknown[place] = list(runs)
         return copy
 
     def add_place(self, place: Place) -> None:
@@ -53,12 +57,27 @@ class RowOffsets:
 
     def add(self, place: Place, offsets: npt.NDArray[Any]) -> None:
         """Offsets of some rows of one place, in any order; a repeated one makes runs that overlap."""
-        if not len(offsets):
-            return
-        ordered = np.sort(offsets)
-        breaks = np.flatnonzero(np.diff(ordered) != 1) + 1
-        for run in np.split(ordered, breaks):
-            self._runs[place].append((int(run[0]), int(run[-1]) + 1))
+        if len(offsets):
+            self._runs[place].extend(_runs_of(offsets))
+
+    def add_with_times(self, place: Place, offsets: npt.NDArray[Any], times_ms: npt.NDArray[Any], begin: LogBegin) -> None:
+        """Offsets and commit times of some rows of one place, whose log begins at `begin`: rows of a former partition are left out."""
+        unknown = begin.unknown(offsets, times_ms)
+        self.add(place, offsets[begin.own(times_ms) | unknown])
+        if unknown.any():
+            self._unknown[place].extend(_runs_of(offsets[unknown]))
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether there are such rows as `unknown` returns."""
+        return bool(self._unknown)
+
+    def unknown(self, place: Place) -> RowOffsets:
+        """The rows of the place that this partition or a former one of its name wrote: nobody can tell which."""
+        rows = RowOffsets()
+        for start, stop in self._unknown.get(place, ()):
+            rows.add_run(place, start, stop)
+        return rows
 
     def add_run(self, place: Place, start: int, stop: int) -> None:
         """The offsets `[start, stop)` of a place."""
@@ -101,6 +120,12 @@ class RowOffsets:
                 count += last - first
                 start = last
         return count
+
+
+def _runs_of(offsets: npt.NDArray[Any]) -> list[tuple[int, int]]:
+    ordered = np.sort(offsets)
+    breaks = np.flatnonzero(np.diff(ordered) != 1) + 1
+    return [(int(run[0]), int(run[-1]) + 1) for run in np.split(ordered, breaks)]
 
 
 def _contiguous_range(place: Place, runs: list[tuple[int, int]]) -> tuple[int, int]:

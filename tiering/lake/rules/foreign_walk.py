@@ -10,22 +10,31 @@ is worth nothing by then. What counts is the offsets of the rows that it added.
                        before it writes the last change, so that mends keys that were set back or doubled.
 
 What a snapshot says of itself, and what the cluster recorded, move an end only over offsets without rows.
+
+A log without before-images (`table.changelog.image` = WAL) updates keys that the other service does not delete, so that they stand
+twice: what it adds behind rows that stand there is replayed, too. Rows of a former partition of a bucket's name (`former_rows`) credit
+nothing. In a primary-key table they may set keys of the living partition back, which is then replayed from its first offset on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tiering.errors import ForeignTieringGap, ForeignTieringOverlap, PermanentTieringError
+from tiering.errors import ForeignTieringGap, ForeignTieringOverlap, ForeignTieringUnproved, PermanentTieringError
 from tiering.lake.base import LakeView
-from tiering.lake.foreign import AddedRows, ForeignSnapshot, LogRows
+from tiering.lake.foreign import AddedRows, ForeignReaders, ForeignSnapshot
+from tiering.lake.log_begins import RowOwner
 from tiering.lake.marker import TieredRange
-from tiering.lake.rules.hints import new_table_hint, reconcile_call
+from tiering.lake.rules.former_rows import Partitions
+from tiering.lake.rules.hints import keeping_table_hint, new_table_hint, reconcile_call
 from tiering.model.tables import BucketKey, TableType
 
 
 class RunningEnds:
-    """The running end of every bucket. `take` raises ForeignTieringOverlap or ForeignTieringGap, of a log table only."""
+    """The running end of every bucket.
+
+    `take` raises ForeignTieringUnproved for rows of an unknown partition, and of a log table ForeignTieringOverlap or ForeignTieringGap.
+    """
 
     def __init__(
         self,
@@ -33,21 +42,26 @@ class RunningEnds:
         table_type: TableType,
         ranges: Mapping[BucketKey, TieredRange],
         moved_back: frozenset[BucketKey],
-        log_rows: LogRows,
+        readers: ForeignReaders,
+        partitions: Partitions,
     ) -> None:
         self._view = view
+        self._partitions = partitions
+        self._has_before_images = readers.has_before_images
         self._is_log = table_type is TableType.LOG
         self.ranges = dict(ranges)
         self.moved_back = set(moved_back)
         self.left_out = {bucket for bucket in moved_back if bucket not in ranges}
         """Buckets in which rows stand that tell no end: they begin anew with a KV snapshot, which replaces them."""
-        self._log_rows = log_rows
+        self._log_rows = readers.log_rows
 
     def take(self, snapshot: ForeignSnapshot, stated: Mapping[BucketKey, int]) -> None:
         """Goes on behind `snapshot`. `stated`: how far its rows go, for those of a KV snapshot, which have no offsets."""
         if not snapshot.is_rewrite:
             for bucket in sorted(snapshot.added, key=BucketKey.sort_key):
-                if self._is_log:
+                if self._is_of_former(snapshot, bucket):
+                    self._pass_former(bucket)
+                elif self._is_log:
                     self._take_rows(snapshot.snapshot_id, bucket, snapshot.added[bucket])
                 else:
                     self._take_changes(bucket, snapshot.added[bucket], {**stated, **snapshot.offsets}.get(bucket))
@@ -66,6 +80,18 @@ class RunningEnds:
             elif rows:
                 beyond[bucket] = offsets[bucket]
         return beyond
+
+    def _is_of_former(self, snapshot: ForeignSnapshot, bucket: BucketKey) -> bool:
+        """Whether a former partition wrote what the snapshot added to the bucket. Raises ForeignTieringUnproved if nobody can tell."""
+        owner = self._partitions.owner(snapshot, bucket)
+        if owner is RowOwner.UNKNOWN:
+            raise self._unknown_partition(snapshot.snapshot_id, bucket, snapshot.added[bucket])
+        return owner is RowOwner.FORMER
+
+    def _pass_former(self, bucket: BucketKey) -> None:
+        if not self._is_log and bucket in self.ranges and bucket not in self.left_out:
+            self.moved_back.add(bucket)
+            self.ranges[bucket] = TieredRange(0, 0)
 
     def _take_rows(self, snapshot_id: int, bucket: BucketKey, added: AddedRows) -> None:
         reached = self.ranges.get(bucket)
@@ -99,7 +125,8 @@ class RunningEnds:
         fits = added.begin == reached.tiered or (
             added.begin > reached.tiered and self._log_rows(bucket, reached.tiered, added.begin) is False
         )
-        if fits and bucket not in self.moved_back:
+        is_deleted = self._has_before_images or reached.tiered == 0  # nothing stood there, or the rows that it replaces are deleted
+        if fits and is_deleted and bucket not in self.moved_back:
             self.ranges[bucket] = TieredRange(reached.start, max(added.end, reached.tiered))
             return
         back = max(0, min(reached.tiered, added.begin))
@@ -112,6 +139,20 @@ class RunningEnds:
             self.left_out.add(bucket)
         else:
             self.ranges[bucket] = TieredRange(stated, stated)
+
+    def _unknown_partition(self, snapshot_id: int, bucket: BucketKey, added: AddedRows) -> ForeignTieringUnproved:
+        path, offsets = self._view.path, f"[{max(added.begin, 0)}, {added.end})"
+        anew = "" if self._is_log else f"{reconcile_call(path, 'retier')} begins anew with KV snapshots. Or: "
+        return ForeignTieringUnproved(
+            f"another tiering service committed rows with the offsets {offsets} to bucket {bucket} of {path} in snapshot {snapshot_id}, "
+            "and nothing tells whether this partition or a former one of its name wrote them: the snapshot's file of offsets is gone or "
+            "names both, and the log does not begin before these offsets any more",
+            hint=f"{anew}{reconcile_call(path, 'adopt')} goes on at the offsets that the cluster records of each partition id, and keeps "
+            f"all rows. Or: {keeping_table_hint(path)}",
+            table_path=path,
+            bucket=bucket,
+            log_lacks=f"{offsets} of bucket {bucket}",
+        )
 
     def _overlap(self, snapshot_id: int, bucket: BucketKey, start: int, stop: int) -> PermanentTieringError:
         path = self._view.path

@@ -30,6 +30,14 @@ def new_table_hint(path: TablePath | None) -> str:
     )
 
 
+def keeping_table_hint(path: TablePath | None) -> str:
+    """Advice where the lake table may hold the only copy of rows, those of a former partition: they stay under another name."""
+    return (
+        f"Rename the lake table {path or ''} in the lake's catalog, which keeps all of its rows, those of former partitions too, then "
+        f"{reconcile_call(path, 'retier')}: a new one is made and filled from what KV snapshots and log still hold."
+    )
+
+
 def absent_hint(path: TablePath | None) -> str:
     """Advice where the lake table that was tiered to is gone."""
     return (

@@ -18,12 +18,13 @@ A bucket that vanished from the source is left out. All raise CannotReconcile, a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tiering.errors import CannotReconcile, ForeignTiering, ForeignTieringUnproved, RecordAheadOfLake
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignWalk
+from tiering.lake.log_begins import LogBegins
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof
@@ -63,6 +64,8 @@ class Situation:
     """What another tiering service did, on a cluster that is shared with it."""
     replaceable: frozenset[BucketKey] = frozenset()
     """Primary-key buckets that can begin anew, with their whole log or with a KV snapshot, beside another service alone."""
+    begins: LogBegins = field(default_factory=dict)
+    """Where the logs of partitions of a log table begin, beside another service alone: rows of former partitions are told by it."""
 
     @property
     def starts(self) -> dict[BucketKey, int]:

@@ -18,7 +18,7 @@ from tiering.lake.foreign import LogRows
 from tiering.lake.maintenance import Removal
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.lake.rules.hints import new_table_hint, reconcile_call
+from tiering.lake.rules.hints import keeping_table_hint, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import Ranges, Situation, check_places, check_whose, newest_foreign
 from tiering.model.tables import BucketKey, Offsets
 
@@ -63,6 +63,27 @@ def retiered_rows(situation: Situation, held: RowOffsets, log_rows: LogRows) -> 
     return repair
 
 
+def check_owners(situation: Situation, held: RowOffsets) -> None:
+    """Raises CannotReconcile for rows that may be a former partition's, unless they can only be those that the marker counts.
+
+    Nothing tells whose rows are that are older than what the log holds. The rows of a former partition stand beside them with the same
+    offsets, or behind where the marker ends.
+    """
+    path, marker = situation.survey.view.path, situation.survey.head_marker
+    for bucket, place in situation.places.items():
+        if not (runs := (rows := held.unknown(place)).runs(place)):
+            continue
+        marked = marker.buckets[bucket].tiered if marker is not None and bucket in marker.buckets else 0
+        if rows.doubled(place) or runs[-1][1] > marked:
+            raise CannotReconcile(
+                f"bucket {bucket} of {path} has rows up to offset {runs[-1][1] - 1} that are older than its log, which begins at "
+                f"{situation.log[bucket].log_start}: some of them may be those of a former partition of that name",
+                hint=keeping_table_hint(path),
+                table_path=path,
+                bucket=bucket,
+            )
+
+
 def check_not_doubled(situation: Situation, held: RowOffsets) -> None:
     """Raises CannotReconcile if live rows of a log table stand there twice: to go on from there would keep them."""
     path = situation.survey.view.path
@@ -99,7 +120,7 @@ def _repaired(situation: Situation, held: RowOffsets, log_rows: LogRows, *, pass
                 table_path=path,
                 bucket=bucket,
             )
-        start = starts.get(bucket, runs[0][0] if runs else marked[bucket].start)
+        start = starts[bucket] if bucket in starts else _first(bucket, runs[0][0], log_rows) if runs else marked[bucket].start
         begin = start if bucket not in marked or isinstance(problem, HistoryExpired) else marked[bucket].tiered
         newest = newest_marked[bucket].tiered if bucket in newest_marked else 0
         newest = situation.log[bucket].log_end if passes_unknown else newest
@@ -112,8 +133,13 @@ def _repaired(situation: Situation, held: RowOffsets, log_rows: LogRows, *, pass
             ceilings[bucket] = end
             removed += held.count(place, end, runs[-1][1]) if runs else 0
         ranges[bucket] = TieredRange(min(start, end), end)
-    removal = Removal(dict(situation.places), ceilings, rows=removed) if removed or ceilings else None
+    removal = Removal(dict(situation.places), ceilings, rows=removed, begins=situation.begins) if removed or ceilings else None
     return Repair(ranges, removal, left_out)
+
+
+def _first(bucket: BucketKey, begin: int, log_rows: LogRows) -> int:
+    """Where a bucket began that no marker names, and whose rows begin at `begin`: at its first offset, or where its log began by then."""
+    return begin if log_rows(bucket, 0, begin) is None else 0
 
 
 def _reached(bucket: BucketKey, runs: list[tuple[int, int]], begin: int, marked: int, log_rows: LogRows) -> tuple[int, bool, int]:

@@ -16,7 +16,7 @@ what all of the snapshots added is compared with the log at once (`clean_compari
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -29,10 +29,11 @@ from tiering.errors import (
     RecordAheadOfLake,
 )
 from tiering.lake.base import LakeSnapshot, LakeView
-from tiering.lake.foreign import ForeignReaders, ForeignWalk, SharedRecords
+from tiering.lake.foreign import ForeignReaders, ForeignSnapshot, ForeignWalk, SharedRecords
 from tiering.lake.marker import TieredRange
-from tiering.lake.rules.clean_comparison import CleanStretch, compared_ends, highest
+from tiering.lake.rules.clean_comparison import CleanStretch, check_former, compared_ends, highest
 from tiering.lake.rules.foreign_walk import RunningEnds
+from tiering.lake.rules.former_rows import Partitions, in_groups
 from tiering.lake.rules.hints import reconcile_call, tier_call
 from tiering.lake.rules.history import check_newest_round, expired, is_foreign_tiering, rolled_back
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -133,6 +134,17 @@ def _former_head(view: LakeView, passed_head: int | None) -> str:
     return "the snapshot that was its head" if again else f"the snapshot {passed_head}"
 
 
+@dataclass(frozen=True)
+class CleanWalk:
+    """What another service did to a clean table: see `CleanStretch`. `record`: what the cluster says of the newest snapshot."""
+
+    view: LakeView
+    table_type: TableType
+    begins_at: int | None
+    looks: Sequence[ForeignSnapshot]
+    record: Offsets
+
+
 def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch: _Stretch, readers: ForeignReaders) -> ForeignWalk:
     foreign = [snapshot for snapshot in stretch.snapshots if is_foreign_tiering(snapshot)]
     newest = foreign[-1].snapshot_id if foreign else _newest_before(view, stretch)
@@ -142,22 +154,19 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
     newest_added: int | None = None
     if not stretch.is_whole:
         raise _never_seen(view, foreign)
-    ends = RunningEnds(view, table_type, stretch.ranges, stretch.moved_back, readers.log_rows)
     looks = [readers.snapshot(snapshot.snapshot_id) for snapshot in foreign]
+    stated = highest([*(contents.offsets for contents in looks), recorded])
+    known_of = {} if newest is None else {newest: certain}
+    partitions = Partitions(frozenset(readers.living()) if looks else (), stretch.ranges, readers.log_begin, stated, known_of)
+    ends = RunningEnds(view, table_type, stretch.ranges, stretch.moved_back, readers, partitions)
     for snapshot, contents in zip(foreign, looks, strict=True):
         if not contents.has_clean_rows:
             ends.take(contents, certain if snapshot.snapshot_id == newest else {})
         if contents.adds_rows:
             newest_added = snapshot.identity
-    if untold := [contents.snapshot_id for contents in looks if contents.adds_rows and contents.has_clean_rows]:
-        # The log tells whether ends are those of the rows, so a record that may be of another snapshot does where nothing else is left.
-        record = certain if looks[-1].offsets else recorded
-        stated = highest([*(contents.offsets for contents in looks), record])
-        clean = CleanStretch(view, table_type, stretch.begins_at, ends.ranges, stated)
-        unread = next((contents.unread for contents in looks if contents.unread), "")
-        with _doubted(view, unread):
-            ends.ranges.update(compared_ends(clean, readers.clean_rows(untold), readers.log_sums))
-        ends.pass_row_less(stated)
+    # The log tells whether ends are those of the rows, so a record that may be of another snapshot does where nothing else is left.
+    record = certain if looks and looks[-1].offsets else recorded
+    _take_clean(CleanWalk(view, table_type, stretch.begins_at, looks, record), ends, readers, partitions)
     beyond = ends.pass_row_less(recorded)
     # Of a snapshot of ours its marker tells: a record that may be of a former one of this id is no sign that its rows are gone.
     is_evidence = bool(certain) or newest != view.tiered
@@ -165,6 +174,24 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
         return ForeignWalk(dict(ends.ranges), newest, problem=_record_ahead(view, newest, beyond, ends.ranges))
     walk = ForeignWalk(dict(ends.ranges), newest, newest_added, frozenset(ends.moved_back | ends.left_out))
     return _with_telling(view, records, walk)
+
+
+def _take_clean(walk: CleanWalk, ends: RunningEnds, readers: ForeignReaders, partitions: Partitions) -> None:
+    """Goes on behind rows that tell no offsets. Raises ForeignTieringUnproved, LakeUnavailable."""
+    untold = [contents for contents in walk.looks if contents.adds_rows and contents.has_clean_rows]
+    if not untold:
+        return
+    stated = highest([*(contents.offsets for contents in walk.looks), walk.record])
+    is_lossless = not partitions.may_have_dropped_rows(walk.looks)
+    clean = CleanStretch(walk.view, walk.table_type, walk.begins_at, ends.ranges, stated, is_lossless)
+    unread = next((contents.unread for contents in walk.looks if contents.unread), "")
+    with _doubted(walk.view, unread):
+        check_former(clean, partitions, untold)
+        for snapshot_ids, members in in_groups(partitions, untold):
+            compared = compared_ends(clean, readers.clean_rows(snapshot_ids, members), readers.log_sums)
+            ends.ranges.update(compared.ranges)
+            ends.moved_back |= compared.moved_back
+    ends.pass_row_less(stated)
 
 
 @contextmanager

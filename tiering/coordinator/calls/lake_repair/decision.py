@@ -37,7 +37,7 @@ from tiering.lake.rules.reconcile import (
     unproved_problem,
     walked_ranges,
 )
-from tiering.lake.rules.row_repair import check_not_doubled, deduplicated, retiered_rows
+from tiering.lake.rules.row_repair import check_not_doubled, check_owners, deduplicated, retiered_rows
 from tiering.model.tables import BucketKey, TableInfo, TableType
 
 _log = structlog.get_logger(__name__)
@@ -110,7 +110,7 @@ class Decider:
         if action is ReconcileAction.DEDUPLICATE:
             return self._deduplicated(inspection)
         tells_offsets = unproved_problem(situation) is None
-        rows = self._held(inspection) if is_shared and is_log and tells_offsets and action is not ReconcileAction.RETIER else None
+        rows = self._own_rows(inspection) if is_shared and is_log and tells_offsets and action is not ReconcileAction.RETIER else None
         if rows is not None:
             check_not_doubled(situation, rows)
         match action:
@@ -173,13 +173,13 @@ class Decider:
                 stated_by_it = self.maintenance(inspection.record).foreign_offsets(view, foreign.snapshot_id)
                 stated = {BucketKey(*place): offset for place, offset in stated_by_it.offsets.items()}
         rows_in_log = self._empty_ranges(inspection).log_rows(log_rows(self._cluster, info))
-        repair = deduplicated(situation, self._held(inspection), stated, rows_in_log)
+        repair = deduplicated(situation, self._own_rows(inspection), stated, rows_in_log)
         return Decision(repair.ranges, repair.left_out, repair.removal)
 
     def _retiered_rows(self, inspection: Inspection) -> Decision:
         situation = inspection.situation
         try:
-            held = self._held(inspection)
+            held = self._own_rows(inspection)
         except errors.SchemaDrift:  # rows tell no offsets
             if (ranges := walked_ranges(situation)) is None:
                 raise
@@ -191,9 +191,19 @@ class Decider:
     def _held(self, inspection: Inspection) -> RowOffsets:
         if inspection.survey is None:
             return RowOffsets()
-        places = inspection.situation.places.items()
+        situation, view = inspection.situation, inspection.survey.view
+        places = situation.places.items()
         partitions = {name: bucket.partition_id for bucket, (name, _) in places if name is not None and bucket.partition_id is not None}
-        return self.maintenance(inspection.record).row_offsets(inspection.info, inspection.survey.view, partitions)
+        maintenance = self.maintenance(inspection.record)
+        if not situation.begins:
+            return maintenance.row_offsets(inspection.info, view, partitions)
+        return maintenance.row_offsets(inspection.info, view, partitions, situation.begins)
+
+    def _own_rows(self, inspection: Inspection) -> RowOffsets:
+        """The rows of living partitions. Raises CannotReconcile for rows that may be a former partition's."""
+        held = self._held(inspection)
+        check_owners(inspection.situation, held)
+        return held
 
     def _held_if_readable(self, inspection: Inspection) -> RowOffsets | None:
         """With the offsets that are known to be without rows. None for an action that need not count them; see `_rows_that_tell`."""
@@ -202,7 +212,7 @@ class Decider:
         except errors.DataCorrupt as error:
             _log.warning("the rows of a lake table could not be counted", table=str(inspection.info.path), error=error.message)
             return None
-        return None if held is None else with_marked_ranges(inspection.situation, held)
+        return None if held is None or held.has_unknown else with_marked_ranges(inspection.situation, held)
 
     def _rows_that_tell(self, inspection: Inspection) -> RowOffsets | None:
         """None for rows that tell no offsets. Raises LakeUnavailable or DataCorrupt for rows that cannot be read: what stands there is not

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from tiering import crash_points, errors
+from tiering.cluster.shared_lake import log_begins
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.calls.lake_repair.decision import Decider, Decision, Inspection
 from tiering.coordinator.decisions import lake_acks, reconciliation
@@ -25,6 +26,7 @@ from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliat
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, Way, from_text, to_text
 from tiering.coordinator.requests import Mutation
 from tiering.lake.base import Committable, Lake, LakeView, WriteResult
+from tiering.lake.log_begins import NO_BEGINS
 from tiering.lake.maintenance import DriftCheck, LakeSurvey, Removal, RowRemoval
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import check_base, tiered_offsets
@@ -37,7 +39,7 @@ from tiering.lake.rules.reconcile import (
 )
 from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.tables import TableInfo, TablePath
+from tiering.model.tables import TableInfo, TablePath, TableType
 
 _log = structlog.get_logger(__name__)
 
@@ -182,7 +184,9 @@ class Reconciler:
         for bucket, snapshot in snapshots.items():
             if bucket in situation.log and snapshot.log_offset >= situation.log[bucket].log_start:
                 replaceable.add(bucket)
-        return replace(situation, walk=walk, replaceable=frozenset(replaceable))
+        # After the lake, so that no row that was read there is newer than what is known of its log.
+        begins = log_begins(self._cluster, info) if info.table_type is TableType.LOG else NO_BEGINS
+        return replace(situation, walk=walk, replaceable=frozenset(replaceable), begins=begins)
 
     def records_left_out(self, action: ReconcileAction, inspection: Inspection) -> int | None:
         """How many records the action would leave out of the lake; None = it cannot be told. Raises what refuses it."""

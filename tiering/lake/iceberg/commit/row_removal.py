@@ -29,11 +29,12 @@ from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import bucket_keys, layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import FilePlace, file_place, partition_path
 from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilder, FilesPayload, encode_files
+from tiering.lake.log_begins import commit_times_ms
 from tiering.lake.maintenance import Removal
 from tiering.lake.proof.file_footer import FileFooter, encode_footer
 from tiering.lake.proof.row_checksum import row_checksum
 from tiering.lake.writing.keys import Mask
-from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo, TableType
+from tiering.model.tables import OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TableType
 
 _BATCH_ROWS = 1 << 20
 _HINT = "Rewrite them (in Spark: CALL <lake catalog>.system.rewrite_data_files), then call again."
@@ -61,7 +62,7 @@ def remove_rows(table: TableInfo, view: LakeView, round_id: str, removal: Remova
             if bucket.key in removal.emptied:
                 results.append(_emptied(table, bucket, view, loaded, round_id))
                 continue
-            dying = _dying(table, loaded, bucket, removal.ceilings.get(bucket.key))
+            dying = _dying(table, loaded, bucket, removal)
             if dying:
                 results.append(_deleted(bucket, dying, view, loaded, round_id))
     return results
@@ -78,13 +79,19 @@ def _buckets(table: TableInfo, view: LakeView, loaded: Table, removal: Removal) 
         yield _Bucket(places[place], place, files)
 
 
-def _dying(table: TableInfo, loaded: Table, bucket: _Bucket, ceiling: int | None) -> dict[str, Mask]:
-    """By data file the living rows whose offset came before, in it or in another file, or is `ceiling` or above."""
+def _dying(table: TableInfo, loaded: Table, bucket: _Bucket, removal: Removal) -> dict[str, Mask]:
+    """By data file the living rows whose offset came before, in it or in another file, or is the bucket's ceiling or above.
+
+    Rows that the bucket's log did not write stay: a former partition of the same name may have written them.
+    """
     dead, _ = dead_rows(io_of(loaded), bucket.files.data, bucket.files.deletes)
-    offsets = [_offsets(table, loaded, bucket, number) for number in range(len(bucket.files.data))]
+    numbers = np.concatenate([_numbers(table, loaded, bucket, number, OFFSET_COLUMN) for number in range(len(bucket.files.data))])
     living = [~dead[file.location] if file.location in dead else np.ones(file.records, dtype=bool) for file in bucket.files.data]
-    numbers, alive = np.concatenate(offsets), np.concatenate(living)
-    order = np.flatnonzero(alive)
+    may_go, begin, ceiling = np.concatenate(living), removal.begins.get(bucket.key), removal.ceilings.get(bucket.key)
+    if begin is not None:
+        times = [_numbers(table, loaded, bucket, number, TIMESTAMP_COLUMN) for number in range(len(bucket.files.data))]
+        may_go &= begin.own(np.concatenate(times))
+    order = np.flatnonzero(may_go)
     order = order[np.argsort(numbers[order], kind="stable")]
     in_order = numbers[order]
     goes = np.zeros(len(order), dtype=bool)
@@ -97,13 +104,15 @@ def _dying(table: TableInfo, loaded: Table, bucket: _Bucket, ceiling: int | None
     return {file.location: part for file, part in zip(bucket.files.data, parts, strict=True) if part.any()}
 
 
-def _offsets(table: TableInfo, loaded: Table, bucket: _Bucket, number: int) -> npt.NDArray[np.int64]:
+def _numbers(table: TableInfo, loaded: Table, bucket: _Bucket, number: int, column: str) -> npt.NDArray[np.int64]:
+    """A system column of a file's rows, commit times in milliseconds."""
     file = bucket.files.data[number]
     with open_parquet(io_of(loaded), file) as parquet:
-        name = column_name(parquet, loaded.schema().find_field(OFFSET_COLUMN))
+        name = column_name(parquet, loaded.schema().find_field(column))
         if name is None:
-            raise drift(table.path, OFFSET_COLUMN, f"has the file {file.location}, which has no offsets", _HINT)
-        parts = [batch.column(0).to_numpy() for batch in parquet.iter_batches(_BATCH_ROWS, columns=[name], use_threads=False)]
+            raise drift(table.path, column, f"has the file {file.location}, which has no offsets", _HINT)
+        columns = [batch.column(0) for batch in parquet.iter_batches(_BATCH_ROWS, columns=[name], use_threads=False)]
+    parts = [commit_times_ms(values) if column == TIMESTAMP_COLUMN else values.to_numpy() for values in columns]
     return np.concatenate([np.zeros(0, np.int64), *parts]).astype(np.int64)
 
 

@@ -2,6 +2,7 @@
 
 They come from the bounds of `__bucket` and `__offset` in the manifests that the snapshot wrote (Iceberg spec, "Manifests"), or from the
 file's rows where it has no bounds, or those of several buckets. Equality-delete files count: Fluss writes whole old rows into them.
+In a partitioned table commit times come with them, for a partition may have been dropped and created again.
 What rows of a clean layout are worth is told by `clean_rows`.
 """
 
@@ -16,7 +17,7 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntryStatus
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
-from pyiceberg.types import IntegerType, LongType, PrimitiveType
+from pyiceberg.types import IntegerType, LongType, PrimitiveType, TimestamptzType
 
 from tiering.lake.base import LakeView
 from tiering.lake.fluss.offsets_file import stated_offsets
@@ -28,7 +29,8 @@ from tiering.lake.iceberg.reading.survey import foreign_offsets
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import partition_values
-from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, TableType
+from tiering.lake.log_begins import commit_times_ms, to_ms
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TableType
 
 _BATCH_ROWS = 1 << 18
 
@@ -41,6 +43,7 @@ class _Piece:
     begin: int
     end: int
     records: int
+    times_ms: tuple[int, int] | None = None
 
 
 def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
@@ -50,21 +53,25 @@ def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partiti
         added, removed = changed_files(loaded, snapshot_id)
         is_rewrite = _is_rewrite(table, loaded, snapshot_id, added, removed)
         stated = stated_offsets(table, lambda: foreign_offsets(view, snapshot_id))
+        ids, count = partition_ids(table, loaded, partitions), len(table.partition_keys)
+        data = [file for file in added if file.content is DataFileContent.DATA] if count and not is_rewrite else []
+        named = {tuple(file.partition[index] for index in range(count)) for file in data}
+        has_dropped = not named <= ids.keys()
         if not layout_of_schema(loaded.schema()).has_row_offsets:
+            members = frozenset(ids[values] for values in named & ids.keys())
             has_rows = bool(added or removed)
-            return ForeignSnapshot(snapshot_id, {}, stated.offsets, is_rewrite, has_clean_rows=has_rows, unread=stated.unread)
-        ids = partition_ids(table, loaded, partitions)
+            return ForeignSnapshot(snapshot_id, {}, stated.offsets, is_rewrite, has_rows, stated.unread, has_dropped, members)
         rows: dict[BucketKey, AddedRows] = {}
         for file in added:
             if file.content is DataFileContent.POSITION_DELETES:
                 continue  # they name rows of this very snapshot
-            values = tuple(file.partition[index] for index in range(len(table.partition_keys)))
-            if table.partition_keys and values not in ids:
-                continue  # of a partition that is gone
+            values = tuple(file.partition[index] for index in range(count))
+            if count and values not in ids:
+                continue  # of a partition that was dropped
             for piece in _pieces(table, loaded, file):
-                key = BucketKey(ids[values] if table.partition_keys else None, piece.bucket_id)
+                key = BucketKey(ids[values] if count else None, piece.bucket_id)
                 rows[key] = _together(rows.get(key), piece)
-    return ForeignSnapshot(snapshot_id, rows, stated.offsets, is_rewrite)
+    return ForeignSnapshot(snapshot_id, rows, stated.offsets, is_rewrite, has_dropped_rows=has_dropped)
 
 
 def _is_rewrite(table: TableInfo, loaded: Table, snapshot_id: int, added: Sequence[DataFile], removed: Sequence[DataFile]) -> bool:
@@ -104,21 +111,27 @@ def partition_ids(table: TableInfo, loaded: Table, partitions: Mapping[str, int]
 
 
 def _pieces(table: TableInfo, loaded: Table, file: DataFile) -> Iterator[_Piece]:
-    is_data = file.content is DataFileContent.DATA
+    is_data, is_partitioned = file.content is DataFileContent.DATA, bool(table.partition_keys)
     buckets, offsets = _bounds(loaded, file, BUCKET_COLUMN, IntegerType()), _bounds(loaded, file, OFFSET_COLUMN, LongType())
-    if buckets is not None and offsets is not None and buckets[0] == buckets[1]:
-        yield _Piece(buckets[0], offsets[0], offsets[1] + 1, file.record_count if is_data else 0)
+    times = _bounds(loaded, file, TIMESTAMP_COLUMN, TimestamptzType()) if is_partitioned else None
+    if buckets is not None and offsets is not None and buckets[0] == buckets[1] and (times is not None or not is_partitioned):
+        times_ms = None if times is None else (to_ms(times[0]), to_ms(times[1]))
+        yield _Piece(buckets[0], offsets[0], offsets[1] + 1, file.record_count if is_data else 0, times_ms)
         return
+    wanted = (BUCKET_COLUMN, OFFSET_COLUMN, *((TIMESTAMP_COLUMN,) if is_partitioned else ()))
     with open_lake_file(loaded.io, file.file_path) as stream:
         parquet = LakeParquet(stream, file.file_path)
-        names = [column_name(parquet, loaded.schema().find_field(name)) for name in (BUCKET_COLUMN, OFFSET_COLUMN)]
+        names = [column_name(parquet, loaded.schema().find_field(name)) for name in wanted]
         if None in names:
             raise drift(table.path, None, f"was given the file {file.file_path} by another tiering service, which has no offsets")
         for batch in parquet.iter_batches(_BATCH_ROWS, columns=cast("list[str]", names), use_threads=False):
-            bucket_ids, numbers = (batch.column(cast(str, name)).to_numpy() for name in names)
+            bucket_ids, numbers = (batch.column(cast(str, name)).to_numpy() for name in names[:2])
+            moments = commit_times_ms(batch.column(cast(str, names[2]))) if is_partitioned else None
             for bucket_id in np.unique(bucket_ids):
-                mine = numbers[bucket_ids == bucket_id]
-                yield _Piece(int(bucket_id), int(mine.min()), int(mine.max()) + 1, len(mine) if is_data else 0)
+                mine = bucket_ids == bucket_id
+                times_ms = None if moments is None else (int(moments[mine].min()), int(moments[mine].max()))
+                own = numbers[mine]
+                yield _Piece(int(bucket_id), int(own.min()), int(own.max()) + 1, len(own) if is_data else 0, times_ms)
 
 
 def _bounds(loaded: Table, file: DataFile, column: str, kind: PrimitiveType) -> tuple[int, int] | None:
@@ -130,6 +143,6 @@ def _bounds(loaded: Table, file: DataFile, column: str, kind: PrimitiveType) -> 
 
 
 def _together(rows: AddedRows | None, piece: _Piece) -> AddedRows:
-    if rows is None:
-        return AddedRows(piece.begin, piece.end, piece.records)
-    return AddedRows(min(rows.begin, piece.begin), max(rows.end, piece.end), rows.records + piece.records)
+    oldest, newest = (None, None) if piece.times_ms is None else piece.times_ms
+    added = AddedRows(piece.begin, piece.end, piece.records, oldest, newest)
+    return added if rows is None else rows.with_more(added)

@@ -22,12 +22,13 @@ from tiering.lake.iceberg.reading.view import marker_in, summary_of, view_of
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, FilePlace, file_place, partition_values
+from tiering.lake.log_begins import NO_BEGINS, LogBegins, commit_times_ms
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import Marker
 from tiering.lake.proof.file_identity import FileIdentity
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.lake.rules.hints import accept_hint
-from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, TablePath, TableType
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TablePath, TableType
 
 
 def survey_of(path: TablePath, table: Table) -> LakeSurvey:
@@ -67,8 +68,8 @@ def _head_marker(view: LakeView, table: Table) -> Marker | None:
     return None
 
 
-def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> RowOffsets:
-    """See `LakeMaintenance.row_offsets`. Streams two columns and the partition's of the head.
+def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
+    """See `LakeMaintenance.row_offsets`. Streams two columns and the partition's of the head, with `begins` the commit times, too.
 
     Of a primary-key table it reads manifests only.
     """
@@ -82,11 +83,11 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int]) 
     if not layout_of_schema(cast(Table, view.handle).schema()).has_row_offsets:
         return _offsets_by_footers(info, view, view.head, partitions)
     with lake_errors(f"read the offsets in the lake table {info.path}", table_path=info.path):
-        columns = (*info.partition_keys, BUCKET_COLUMN, OFFSET_COLUMN)
+        columns = (*info.partition_keys, BUCKET_COLUMN, OFFSET_COLUMN, *((TIMESTAMP_COLUMN,) if begins else ()))
         scan = cast(Table, view.handle).scan(snapshot_id=view.head, selected_fields=columns)
         try:
             for batch in scan.to_arrow_batch_reader():
-                _gather(held, pa.Table.from_batches([batch]), info, partitions)
+                _gather(held, pa.Table.from_batches([batch]), info, partitions, begins)
         except (pa.ArrowException, OSError):  # which do not tell the file
             for task in scan.plan_files():
                 check_readable(scan.io, task.file.file_path, [BUCKET_COLUMN, OFFSET_COLUMN])
@@ -127,8 +128,9 @@ def _standing_places(info: TableInfo, view: LakeView, partitions: Collection[str
     return [places[place] for place, base in standing.items() if base.data]
 
 
-def _gather(offsets: RowOffsets, rows: pa.Table, info: TableInfo, partitions: Collection[str]) -> None:
+def _gather(offsets: RowOffsets, rows: pa.Table, info: TableInfo, partitions: Mapping[str, int], begins: LogBegins) -> None:
     keys = (*info.partition_keys, BUCKET_COLUMN)
+    times = commit_times_ms(rows[TIMESTAMP_COLUMN].combine_chunks()) if begins else None
     for place in rows.group_by(list(keys)).aggregate([]).to_pylist():
         name = VALUE_SEPARATOR.join(str(place[key]) for key in info.partition_keys) if info.partition_keys else None
         if name is not None and name not in partitions:
@@ -136,7 +138,12 @@ def _gather(offsets: RowOffsets, rows: pa.Table, info: TableInfo, partitions: Co
         mask = np.ones(rows.num_rows, dtype=bool)
         for key in keys:
             mask &= pc.equal(rows[key], pa.scalar(place[key], rows.schema.field(key).type)).to_numpy()
-        offsets.add((name, int(place[BUCKET_COLUMN])), rows[OFFSET_COLUMN].to_numpy()[mask])
+        where, numbers = (name, int(place[BUCKET_COLUMN])), rows[OFFSET_COLUMN].to_numpy()[mask]
+        begin = None if name is None else begins.get(BucketKey(partitions[name], where[1]))
+        if begin is None or times is None:
+            offsets.add(where, numbers)
+        else:
+            offsets.add_with_times(where, numbers, times[mask], begin)
 
 
 def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tiering.lake.base import LakeView, WriteResult, WriterInitContext
+from tiering.lake.log_begins import commit_times_ms
 from tiering.lake.maintenance import Removal
 from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.errors import lake_errors
@@ -35,7 +36,7 @@ from tiering.lake.paimon.writing.rows import paimon_rows
 from tiering.lake.proof.file_footer import FileFooter
 from tiering.lake.writing.keys import Mask
 from tiering.lake.writing.provenance import Provenance
-from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo
+from tiering.model.tables import OFFSET_COLUMN, SYSTEM_COLUMNS, BucketKey, TableInfo
 
 _BATCH_ROWS = 1 << 18
 OF_NONE = -1
@@ -66,6 +67,8 @@ class _File:
     offsets: Numbers
     footer: FileFooter | None = None
     """Of a clean table."""
+    times_ms: Numbers | None = None
+    """Commit times, of a table with system columns."""
 
 
 def remove_rows(
@@ -109,8 +112,7 @@ def _without_rows(target: _Target, manifests: Manifests, place: Place, buckets: 
     if state is None:
         return
     files = [_file(target, entry, target.loaded.root / manifests.file_path(entry), buckets) for entry in state.entries]
-    ceilings = {bucket.bucket_id: removal.ceilings[bucket] for bucket in buckets if bucket in removal.ceilings}
-    dying = _dying(files, {bucket.bucket_id for bucket in buckets}, ceilings)
+    dying = _dying(files, buckets, removal)
     lost = Counter(int(number) for file, mask in zip(files, dying, strict=True) for number in file.buckets[mask])
     changed = [(file, mask) for file, mask in zip(files, dying, strict=True) if mask.any()]
     if not changed:
@@ -131,26 +133,34 @@ def _file(target: _Target, entry: Any, path: PurePath, buckets: list[BucketKey])
     if path.suffix != ".parquet":
         raise drift(target.table.path, None, f"has the file {path.name}, which is not Parquet")
     with open_data_file(target.loaded.storage, path) as file:
-        rows = file.read(columns=[BUCKET_COLUMN, OFFSET_COLUMN], use_threads=False)
-    columns = [rows.column(name) for name in (BUCKET_COLUMN, OFFSET_COLUMN)] if rows.num_columns == 2 else []
+        rows = file.read(columns=list(SYSTEM_COLUMNS), use_threads=False)
+    columns = [rows.column(name) for name in SYSTEM_COLUMNS] if rows.num_columns == len(SYSTEM_COLUMNS) else []
     if not columns or any(column.null_count for column in columns):
-        raise drift(target.table.path, OFFSET_COLUMN, f"has the file {path.name}, which has rows without bucket or offset")
-    numbers, offsets = (column.to_numpy().astype(np.int64) for column in columns)
-    return _File(entry, path, numbers, offsets)
+        raise drift(target.table.path, OFFSET_COLUMN, f"has the file {path.name}, which has rows without bucket, offset or commit time")
+    numbers, offsets = (column.to_numpy().astype(np.int64) for column in columns[:2])
+    times = [commit_times_ms(chunk) for chunk in columns[2].chunks]
+    return _File(entry, path, numbers, offsets, times_ms=np.concatenate([np.zeros(0, np.int64), *times]))
 
 
-def _dying(files: list[_File], buckets: set[int], ceilings: dict[int, int]) -> list[Mask]:
-    """By file the rows of `buckets` whose offset came before, in it or in another file, or is at their ceiling or above."""
+def _dying(files: list[_File], buckets: list[BucketKey], removal: Removal) -> list[Mask]:
+    """By file the rows of `buckets` whose offset came before, in it or in another file, or is at their ceiling or above.
+
+    Rows that a bucket's log did not write stay: a former partition of the same name may have written them.
+    """
     numbers, offsets = (np.concatenate(parts) for parts in ([file.buckets for file in files], [file.offsets for file in files]))
     goes = np.zeros(len(numbers), dtype=bool)
     for bucket in buckets:
-        mine = np.flatnonzero(numbers == bucket)
+        may_go, begin, ceiling = numbers == bucket.bucket_id, removal.begins.get(bucket), removal.ceilings.get(bucket)
+        times = [file.times_ms for file in files if file.times_ms is not None]
+        if begin is not None and times:
+            may_go &= begin.own(np.concatenate(times))
+        mine = np.flatnonzero(may_go)
         mine = mine[np.argsort(offsets[mine], kind="stable")]
         in_order = offsets[mine]
         doubled = np.zeros(len(mine), dtype=bool)
         doubled[1:] = in_order[1:] == in_order[:-1]
-        if bucket in ceilings:
-            doubled |= in_order >= ceilings[bucket]
+        if ceiling is not None:
+            doubled |= in_order >= ceiling
         goes[mine[doubled]] = True
     return np.split(goes, np.cumsum([len(file.offsets) for file in files])[:-1])
 

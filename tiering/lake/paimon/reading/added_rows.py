@@ -1,6 +1,6 @@
 """What a snapshot of Fluss's own tiering added to a Paimon table: the offsets of its rows per bucket.
 
-They come from the statistics of `__bucket` and `__offset` in the footers of the files that it added, or from the rows of a file that has
+They come from the statistics of the system columns in the footers of the files that it added, or from the rows of a file that has
 none, or holds several buckets. Changelog files count: of a primary-key table a data file has the last change of each key alone.
 What rows of a clean layout are worth is told by `clean_rows`.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any, cast
@@ -16,9 +17,11 @@ from typing import Any, cast
 import numpy as np
 import pyarrow.parquet as pq
 
+from tiering.instants import to_milliseconds
 from tiering.lake.base import FLUSS_OFFSETS_KEY, LakeView
 from tiering.lake.fluss.offsets_file import OFFSETS_LIMIT_BYTES, is_offsets_path, parse_offsets, stated_offsets, unreadable
 from tiering.lake.foreign import AddedRows, ForeignSnapshot
+from tiering.lake.log_begins import commit_times_ms
 from tiering.lake.maintenance import ForeignOffsets
 from tiering.lake.paimon.commit.manifests import Changes, Manifests
 from tiering.lake.paimon.errors import lake_errors
@@ -28,7 +31,7 @@ from tiering.lake.paimon.reading.snapshots import StoredSnapshot
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.partitions import PartitionValue, partition_texts, partition_values
 from tiering.lake.paimon.storage.base import Storage
-from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, TableType
+from tiering.model.tables import SYSTEM_COLUMNS, BucketKey, TableInfo, TableType
 
 _BATCH_ROWS = 1 << 18
 _REMEMBERED_FILES = 10_000
@@ -44,6 +47,8 @@ class _Piece:
     begin: int
     end: int
     records: int
+    oldest_ms: int
+    newest_ms: int
 
 
 def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
@@ -57,12 +62,16 @@ def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partiti
         changes = manifests.changes(snapshot)
         is_rewrite = _is_rewrite(table, snapshot, changes)
         stated = stated_offsets(table, lambda: foreign_offsets(view, snapshot_id))
+        ids = partition_ids(table, loaded, partitions) if table.partition_keys else {}
+        named = {tuple(entry.partition.values) for entry in changes.added} if table.partition_keys and not is_rewrite else set()
+        has_dropped = not named <= ids.keys()
         if not loaded.schema.layout.has_row_offsets:
+            members = frozenset(ids[values] for values in named & ids.keys())
             has_rows = bool(changes.added or changes.removed or changes.changelog)
-            return ForeignSnapshot(snapshot_id, {}, stated.offsets, is_rewrite, has_clean_rows=has_rows, unread=stated.unread)
+            return ForeignSnapshot(snapshot_id, {}, stated.offsets, is_rewrite, has_rows, stated.unread, has_dropped, members)
         _check_kind(table, snapshot, changes)
-        rows = {} if is_rewrite else _added(table, loaded, manifests, changes, partitions)
-    return ForeignSnapshot(snapshot_id, rows, stated.offsets, is_rewrite)
+        rows = {} if is_rewrite else _added(table, loaded, manifests, changes, ids)
+    return ForeignSnapshot(snapshot_id, rows, stated.offsets, is_rewrite, has_dropped_rows=has_dropped)
 
 
 def _is_rewrite(table: TableInfo, snapshot: StoredSnapshot, changes: Changes) -> bool:
@@ -82,15 +91,14 @@ def _check_kind(table: TableInfo, snapshot: StoredSnapshot, changes: Changes) ->
 
 
 def _added(
-    table: TableInfo, loaded: LoadedTable, manifests: Manifests, changes: Changes, partitions: Mapping[str, int]
+    table: TableInfo, loaded: LoadedTable, manifests: Manifests, changes: Changes, ids: Mapping[tuple[PartitionValue, ...], int]
 ) -> dict[BucketKey, AddedRows]:
-    ids = partition_ids(table, loaded, partitions)
     rows: dict[BucketKey, AddedRows] = {}
     for entries, is_data in ((changes.added, True), (changes.changelog, False)):
         for entry in entries:
             values = tuple(entry.partition.values)
             if table.partition_keys and values not in ids:
-                continue  # of a partition that is gone
+                continue  # of a partition that was dropped
             for piece in _pieces(table, loaded.storage, loaded.root / manifests.file_path(entry)):
                 key = BucketKey(ids[values] if table.partition_keys else None, piece.bucket_id)
                 rows[key] = _together(rows.get(key), piece, is_data=is_data)
@@ -114,11 +122,11 @@ def _pieces(table: TableInfo, storage: Storage, path: PurePath) -> tuple[_Piece,
 def _pieces_of(storage: Storage, path: PurePath) -> tuple[_Piece, ...] | None:
     """None for a file without offsets. A file never changes, and its name never comes again."""
     with open_data_file(storage, path) as file:
-        if not {BUCKET_COLUMN, OFFSET_COLUMN} <= set(file.schema_arrow.names):
+        if not set(SYSTEM_COLUMNS) <= set(file.schema_arrow.names):
             return None
-        bounds = _bounds(file, BUCKET_COLUMN), _bounds(file, OFFSET_COLUMN)
-        if bounds[0] is not None and bounds[1] is not None and bounds[0][0] == bounds[0][1]:
-            return (_Piece(bounds[0][0], bounds[1][0], bounds[1][1] + 1, file.metadata.num_rows),)
+        buckets, offsets, times = (_bounds(file, name) for name in SYSTEM_COLUMNS)
+        if buckets is not None and offsets is not None and times is not None and buckets[0] == buckets[1]:
+            return (_Piece(buckets[0], offsets[0], offsets[1] + 1, file.metadata.num_rows, *times),)
         return tuple(_read_pieces(file))
 
 
@@ -132,28 +140,33 @@ def _bounds(file: pq.ParquetFile, column: str) -> tuple[int, int] | None:
         statistics: Any = metadata.row_group(group).column(position).statistics
         if statistics is None or not statistics.has_min_max or not statistics.has_null_count or statistics.null_count:
             return None
-        lows.append(int(statistics.min))
-        highs.append(int(statistics.max))
+        lows.append(_number(statistics.min))
+        highs.append(_number(statistics.max))
     return (min(lows), max(highs)) if lows else None
+
+
+def _number(value: Any) -> int:
+    """A statistic as a whole number: a time as milliseconds since 1970-01-01 UTC."""
+    if not isinstance(value, datetime):
+        return int(value)
+    return to_milliseconds(value if value.tzinfo is not None else value.replace(tzinfo=UTC))
 
 
 def _read_pieces(file: pq.ParquetFile) -> Iterator[_Piece]:
     """Raises ValueError for a row without bucket or offset."""
-    for batch in file.iter_batches(_BATCH_ROWS, columns=[BUCKET_COLUMN, OFFSET_COLUMN], use_threads=False):
-        columns = batch.column(BUCKET_COLUMN), batch.column(OFFSET_COLUMN)
+    for batch in file.iter_batches(_BATCH_ROWS, columns=list(SYSTEM_COLUMNS), use_threads=False):
+        columns = [batch.column(name) for name in SYSTEM_COLUMNS]
         if any(column.null_count for column in columns):
-            raise ValueError("a row has no bucket, or no offset")
-        buckets, offsets = (column.to_numpy() for column in columns)
+            raise ValueError("a row has no bucket, no offset, or no commit time")
+        buckets, offsets, times = columns[0].to_numpy(), columns[1].to_numpy(), commit_times_ms(columns[2])
         for bucket_id in np.unique(buckets):
-            mine = offsets[buckets == bucket_id]
-            yield _Piece(int(bucket_id), int(mine.min()), int(mine.max()) + 1, len(mine))
+            mine, moments = offsets[buckets == bucket_id], times[buckets == bucket_id]
+            yield _Piece(int(bucket_id), int(mine.min()), int(mine.max()) + 1, len(mine), int(moments.min()), int(moments.max()))
 
 
 def _together(rows: AddedRows | None, piece: _Piece, *, is_data: bool) -> AddedRows:
-    records = piece.records if is_data else 0
-    if rows is None:
-        return AddedRows(piece.begin, piece.end, records)
-    return AddedRows(min(rows.begin, piece.begin), max(rows.end, piece.end), rows.records + records)
+    added = AddedRows(piece.begin, piece.end, piece.records if is_data else 0, piece.oldest_ms, piece.newest_ms)
+    return added if rows is None else rows.with_more(added)
 
 
 def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:

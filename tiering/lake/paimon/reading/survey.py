@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import PurePath
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from tiering.errors import MarkerCorrupt, SchemaDrift
 from tiering.lake.base import LakeView
+from tiering.lake.log_begins import NO_BEGINS, LogBegin, LogBegins, commit_times_ms
 from tiering.lake.maintenance import LakeSurvey, StoredFile
 from tiering.lake.marker import PATH_KEY, ROUND_ID_KEY, Marker
 from tiering.lake.paimon.commit.manifests import Manifests
@@ -27,7 +29,7 @@ from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
 from tiering.lake.proof.file_identity import FileIdentity
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import accept_hint
-from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TableInfo, TableType
 
 
 def survey_of(loaded: LoadedTable) -> LakeSurvey:
@@ -44,8 +46,8 @@ def _newest_marker(loaded: LoadedTable) -> Marker | None:
     return None
 
 
-def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> RowOffsets:
-    """See `LakeMaintenance.row_offsets`. Streams two columns of the head's files, or reads their footers alone."""
+def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
+    """See `LakeMaintenance.row_offsets`. Streams the system columns of the head's files, or reads their footers alone."""
     held, loaded = RowOffsets(), cast(LoadedTable, view.handle)
     head = loaded.head
     if head is None:
@@ -53,6 +55,7 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int]) 
     with lake_errors(f"read the offsets in the lake table {info.path}", table_path=info.path):
         manifests, identity = Manifests(loaded), FileIdentity(info, view.table_uuid, partitions)
         has_buckets = int(loaded.schema.options.get(BUCKET, UNAWARE)) != UNAWARE
+        of_partitions = _by_name(partitions, begins)
         for entry in manifests.live_entries(head):
             texts = [str(value) for value in entry.partition.values]
             name = VALUE_SEPARATOR.join(texts) if texts else None
@@ -61,7 +64,7 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int]) 
             elif name is not None and name not in partitions:
                 continue
             elif loaded.schema.layout.has_row_offsets:
-                _gather(held, info, name, loaded, loaded.root / manifests.file_path(entry))
+                _gather(held, info, name, loaded, loaded.root / manifests.file_path(entry), of_partitions.get(name, {}))
             else:
                 path = loaded.root / manifests.file_path(entry)
                 footer = read_footer(loaded.storage, info.path, path, int(entry.file.row_count))
@@ -73,17 +76,35 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int]) 
     return held
 
 
-def _gather(held: RowOffsets, info: TableInfo, partition: str | None, loaded: LoadedTable, path: PurePath) -> None:
+def _by_name(partitions: Mapping[str, int], begins: LogBegins) -> Mapping[str | None, Mapping[int, LogBegin]]:
+    """Where logs begin, by the name of the partition and the bucket id."""
+    names = {partition_id: name for name, partition_id in partitions.items()}
+    by_name: defaultdict[str | None, dict[int, LogBegin]] = defaultdict(dict)
+    for bucket, begin in begins.items():
+        if bucket.partition_id in names:
+            by_name[names[bucket.partition_id]][bucket.bucket_id] = begin
+    return by_name
+
+
+def _gather(
+    held: RowOffsets, info: TableInfo, partition: str | None, loaded: LoadedTable, path: PurePath, begins: Mapping[int, LogBegin]
+) -> None:
+    """`begins`: where the logs of the partition's buckets begin, by bucket id."""
     if path.suffix != ".parquet":
         raise SchemaDrift(
             f"the lake table {info.path} has the file {path.name}, which is not Parquet", hint=accept_hint(info.path), table_path=info.path
         )
     with open_data_file(loaded.storage, path) as file:
-        for batch in file.iter_batches(columns=[BUCKET_COLUMN, OFFSET_COLUMN]):
+        for batch in file.iter_batches(columns=[BUCKET_COLUMN, OFFSET_COLUMN, *((TIMESTAMP_COLUMN,) if begins else ())]):
             buckets, offsets = batch.column(BUCKET_COLUMN), batch.column(OFFSET_COLUMN).to_numpy()
+            times = commit_times_ms(batch.column(TIMESTAMP_COLUMN)) if begins else None
             for bucket in pc.unique(buckets.drop_null()).to_numpy():
                 mask = np.asarray(pc.equal(buckets, pa.scalar(int(bucket), pa.int32())).to_numpy(zero_copy_only=False))
-                held.add((partition, int(bucket)), offsets[mask])
+                begin = begins.get(int(bucket))
+                if begin is None or times is None:
+                    held.add((partition, int(bucket)), offsets[mask])
+                else:
+                    held.add_with_times((partition, int(bucket)), offsets[mask], times[mask], begin)
 
 
 def stored_files(view: LakeView) -> list[StoredFile]:

@@ -1,0 +1,85 @@
+"""Where the logs of a partition's buckets begin. This tells the rows of a partition from those of a former partition of the same name.
+
+Rows in a lake name their partition by its values alone, and the rows of a dropped partition stay. Partition ids are never reused, and a
+partition is dropped before another one of its name is created. So no row of the former partition is as new as the first record of the log.
+`lakeward validate` tells them apart in the same way. Pure.
+
+    committed at the begin's time or later     a row of the log
+    older, at the begin's offset or above      a row of a former partition
+    older, below the begin's offset            unknown, for the log was cut
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tiering.model.tables import BucketKey
+
+Mask = npt.NDArray[np.bool_]
+
+
+class RowOwner(Enum):
+    """Which partition rows in a lake belong to."""
+
+    THIS = "this"
+    FORMER = "former"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class LogBegin:
+    """The first offset that a bucket's log holds, and the commit time of the record there, in milliseconds since 1970-01-01 UTC.
+
+    `time_ms` None: the log holds no record. Milliseconds, because `__timestamp` of a Paimon table has no smaller unit.
+    """
+
+    offset: int
+    time_ms: int | None
+
+    def own(self, times_ms: npt.NDArray[Any]) -> Mask:
+        """The rows that the log wrote, by their commit times."""
+        if self.time_ms is None:
+            return np.zeros(len(times_ms), dtype=bool)
+        return np.asarray(times_ms >= self.time_ms, dtype=bool)
+
+    def unknown(self, offsets: npt.NDArray[Any], times_ms: npt.NDArray[Any]) -> Mask:
+        """The rows of which nobody can tell whether this log or a former one wrote them."""
+        return np.asarray(~self.own(times_ms) & (offsets < self.offset), dtype=bool)
+
+    def owner(self, first_offset: int, oldest_ms: int, newest_ms: int) -> RowOwner:
+        """The owner of rows of one partition, by their lowest offset and their commit times."""
+        if self.time_ms is not None and oldest_ms >= self.time_ms:
+            return RowOwner.THIS
+        if first_offset >= self.offset and (self.time_ms is None or newest_ms < self.time_ms):
+            return RowOwner.FORMER
+        return RowOwner.UNKNOWN
+
+
+LogBegins = Mapping[BucketKey, LogBegin]
+"""Of the buckets of living partitions. A bucket that is not in it has rows of one log alone."""
+
+NO_BEGINS: LogBegins = MappingProxyType({})
+
+_MICROSECONDS = 1_000
+"""In a millisecond."""
+
+
+def to_ms(microseconds: int) -> int:
+    """Milliseconds, rounded down."""
+    return microseconds // _MICROSECONDS
+
+
+def commit_times_ms(times: pa.Array[Any]) -> npt.NDArray[np.int64]:
+    """Commit times of rows as milliseconds since 1970-01-01 UTC, rounded down."""
+    microseconds = pc.cast(times, pa.timestamp("us", times.type.tz)).cast(pa.int64())
+    milliseconds: npt.NDArray[np.int64] = microseconds.to_numpy(zero_copy_only=False) // _MICROSECONDS
+    return milliseconds

@@ -1,0 +1,95 @@
+"""Which partition the rows that another tiering service added belong to. Pure.
+
+Rows in a lake name their partition by its values alone, and the partition may have been dropped and created again since the service read
+its log. One round of that service reads one partition of each name, and its `fluss-offsets` state the end of each partition id that it
+read, merged over the ends that the cluster knew. So, for the rows of one snapshot:
+
+    its statement lacks the living id, or ends before the rows     rows of a former partition: they stay, and credit nothing
+    it reaches the rows, and no dropped id moved on to there       rows of the living partition
+    else, as where Fluss deleted the file                          the commit times of the rows decide (`tiering.lake.log_begins`)
+    the log was cut, so that they do not                           rows of the living partition, if a later statement reaches them and
+                                                                   no dropped id moved on; else nobody can tell
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tiering.lake.foreign import AddedRows, ForeignSnapshot, LogBeginReader
+from tiering.lake.log_begins import RowOwner
+from tiering.lake.marker import TieredRange
+from tiering.model.tables import BucketKey, Offsets
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The living partitions of a table, and what was known of all when the walk began.
+
+    `known`: the ends at the begin of the walk, also of partitions that were dropped since. `stated`: per bucket the highest end that any
+    snapshot of the walk, or the cluster's record, states. `recorded`: what the cluster records of snapshots, by their ids.
+    """
+
+    living: Collection[int]
+    known: Mapping[BucketKey, TieredRange]
+    log_begin: LogBeginReader
+    stated: Offsets = field(default_factory=dict)
+    recorded: Mapping[int, Offsets] = field(default_factory=dict)
+
+    def owner(self, snapshot: ForeignSnapshot, bucket: BucketKey) -> RowOwner:
+        """The owner of the rows that a snapshot added to the bucket of a living partition."""
+        if bucket.partition_id is None:
+            return RowOwner.THIS
+        added, statement = snapshot.added[bucket], self._statement(snapshot)
+        if statement:
+            end = statement.get(bucket)
+            if end is None or end < added.end:
+                return RowOwner.FORMER
+            if not self._moved_on(statement, bucket.bucket_id, added.end):
+                return RowOwner.THIS
+        by_time = self._by_time(bucket, added)
+        later = self.stated.get(bucket, 0) >= added.end and not self._moved_on(self.stated, bucket.bucket_id, added.end)
+        return RowOwner.THIS if by_time is RowOwner.UNKNOWN and (later or added.begin < 0) else by_time
+
+    def may_have_dropped_rows(self, snapshots: Iterable[ForeignSnapshot]) -> bool:
+        """Whether the snapshots may have added rows of dropped partitions, which no log holds any more."""
+        adding = [snapshot for snapshot in snapshots if snapshot.adds_rows]
+        is_told = bool(self.stated) or not self.living
+        return any(snapshot.has_dropped_rows for snapshot in adding) or not is_told or self._moved_on(self.stated)
+
+    def former_in(self, snapshot: ForeignSnapshot) -> frozenset[int]:
+        """The living partitions that a snapshot of a clean layout states nothing of: rows under their names are former partitions'."""
+        stated = {bucket.partition_id for bucket in self._statement(snapshot)}
+        return frozenset(self.living).difference(stated) if stated else frozenset()
+
+    def _statement(self, snapshot: ForeignSnapshot) -> Offsets:
+        """What a snapshot states; empty if that cannot be read any more."""
+        return snapshot.offsets or self.recorded.get(snapshot.snapshot_id, {})
+
+    def _moved_on(self, statement: Offsets, bucket_id: int | None = None, end: int = 0) -> bool:
+        """Whether a dropped partition has rows that the begin of the walk did not know, up to `end` at least."""
+        return any(
+            offset >= end and offset > (self.known[bucket].tiered if bucket in self.known else 0)
+            for bucket, offset in statement.items()
+            if bucket.partition_id is not None and bucket.partition_id not in self.living and bucket_id in (None, bucket.bucket_id)
+        )
+
+    def _by_time(self, bucket: BucketKey, added: AddedRows) -> RowOwner:
+        if added.oldest_ms is None or added.newest_ms is None:
+            return RowOwner.UNKNOWN
+        return self.log_begin(bucket).owner(added.begin, added.oldest_ms, added.newest_ms)
+
+
+def in_groups(partitions: Partitions, snapshots: Sequence[ForeignSnapshot]) -> list[tuple[list[int], frozenset[int]]]:
+    """The ids of snapshots of a clean layout whose rows are summed together, with the partitions for which they are.
+
+    In a table without partitions one group, of all snapshots and of no partition.
+    """
+    if not partitions.living:
+        return [([snapshot.snapshot_id for snapshot in snapshots], frozenset())]
+    former = {snapshot.snapshot_id: partitions.former_in(snapshot) for snapshot in snapshots}
+    groups: dict[tuple[int, ...], set[int]] = {}
+    for partition_id in partitions.living:
+        own = tuple(snapshot_id for snapshot_id in former if partition_id not in former[snapshot_id])
+        groups.setdefault(own, set()).add(partition_id)
+    return [(list(own), frozenset(members)) for own, members in groups.items() if own]
