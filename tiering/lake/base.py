@@ -127,7 +127,8 @@ class WriterInitContext:
     base: bytes = field(default=b"", repr=False)
     """Of a primary-key table: what stands in this bucket of the lake (`Lake.bucket_files`); empty = nothing."""
     replaces: bool = False
-    """Of a primary-key bucket that begins with a KV snapshot: whatever stands in it goes, for the snapshot is all of it."""
+    """Whether all rows of a primary-key bucket in the lake go, for the KV snapshot with which it begins has all of its own
+    (`planning.plan_splits.replaced_buckets`)."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -164,6 +164,16 @@ def next_buckets(plan: Plan, prefix: Prefix) -> dict[BucketKey, TieredRange]:
         for bucket, base in plan.bases.items()
         if bucket not in plan.untiered or bucket in kept
     }
+
+
+def replaced_buckets(plan: Plan, base_moved_back: Collection[BucketKey]) -> frozenset[BucketKey]:
+    """Returns the buckets that begin with a KV snapshot and of which all rows in the lake are replaced by it.
+
+    A bucket of a partition keeps them: a bucket that no marker names was never tiered, so the rows under the partition's value are those
+    of a dropped partition of that name. `base_moved_back`: buckets to which another tiering service wrote rows that tell no end; these
+    rows are the living partition's own.
+    """
+    return frozenset(bucket for bucket in plan.untiered if bucket.partition_id is None or bucket in base_moved_back)
 
 
 def plan_again(plan: Plan, buckets: Mapping[BucketKey, TieredRange]) -> Plan:

@@ -24,6 +24,7 @@ from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundS
 from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TableType
+from tiering.planning.plan_splits import replaced_buckets
 from tiering.planning.readable_splits import readable_splits
 from tiering.round.phase_times import PhaseTimer
 from tiering.round.ports import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
@@ -308,13 +309,14 @@ class RoundRunner:
         bases = {} if table.table_type is TableType.LOG else lake.bucket_files(table, action.base, names)
         snapshots = {split.bucket: world.cluster.reader(table, split) for split in plan.snapshots}
         before_log = {split.bucket: split.log_offset_of_snapshot for split in plan.snapshots}
+        replaced = replaced_buckets(plan, base_moved_back=() if action.base.foreign is None else action.base.foreign.moved_back)
         ranks: Counter[BucketKey] = Counter()
         tasks = []
         for split, reader in self._readable(table, plan.splits):
             bucket, nonce = split.bucket, world.ids.new_id()
             base = bases.get(bucket, b"")
             context = WriterInitContext(
-                table, action.lake_table_uuid, bucket, split.partition_name, self._assignment.round_id, nonce, base, bucket in snapshots
+                table, action.lake_table_uuid, bucket, split.partition_name, self._assignment.round_id, nonce, base, bucket in replaced
             )
             expected = split.records + before_log.get(bucket, 0)
             tasks.append(SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket), expected_records=expected))

@@ -95,7 +95,10 @@ def check_rows(engine: Engine, report: Report, stretches: tuple[Stretch, ...], p
 
 
 def _fold(engine: Engine, scope: KeyScope) -> None:
-    """Creates the table `newest`: offset, time, change type and hash of the user's columns of each key's newest change in the log."""
+    """Creates the table `newest`: offset, time, change type and hash of the user's columns of each key's newest change in the log.
+
+    `__before_start`: the change was made before the KV snapshot with which the first round of the bucket began.
+    """
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     values = {"__time": TIMESTAMP_COLUMN, "__change": CHANGE_TYPE_COLUMN, "__digest": engine.hash_of(*engine.own_columns)}
     newest = ", ".join(f"arg_max({value}, {OFFSET_COLUMN}) AS {name}" for name, value in values.items())
@@ -104,7 +107,7 @@ def _fold(engine: Engine, scope: KeyScope) -> None:
         start, stop = stretch.held
         with engine.log(stretch, start, stop, [*engine.own_columns, OFFSET_COLUMN, TIMESTAMP_COLUMN, CHANGE_TYPE_COLUMN]) as log:
             engine.rows(
-                f"{into} SELECT {keys}, max({OFFSET_COLUMN}) AS __at, {newest} FROM {log} "
+                f"{into} SELECT {keys}, max({OFFSET_COLUMN}) AS __at, max({OFFSET_COLUMN}) < {stretch.start} AS __before_start, {newest} FROM {log} "
                 f"WHERE {CHANGE_TYPE_COLUMN} <> {int(ChangeType.UPDATE_BEFORE)} GROUP BY {keys}"
             )
         into = "INSERT INTO newest"
@@ -113,7 +116,7 @@ def _fold(engine: Engine, scope: KeyScope) -> None:
 def _first_difference(engine: Engine, scope: KeyScope) -> str | None:
     keys = ", ".join(f"CAST(coalesce(n.{quoted(key)}, l.{quoted(key)}) AS VARCHAR)" for key in engine.table.primary_key)
     join = " AND ".join(f"n.{quoted(key)} = l.{quoted(key)}" for key in engine.table.primary_key)
-    dead = f"(n.__change = {_DELETED} AND l.__digest IS NOT NULL)"
+    dead = f"(n.__change = {_DELETED} AND l.__digest IS NOT NULL AND NOT {_may_outlive_delete(scope)})"
     other = f"(n.__change <> {_DELETED} AND {_is_same(engine, scope)} IS NOT TRUE)"
     unheard = f"(n.__change IS NULL AND {_is_older(engine, scope)} IS NOT TRUE)"
     differences = engine.rows(
@@ -184,7 +187,17 @@ def _is_older(engine: Engine, scope: KeyScope) -> str:
 
 def _untouched(engine: Engine, scope: KeyScope) -> str:
     join = " AND ".join(f"n.{quoted(key)} = l.{quoted(key)}" for key in engine.table.primary_key)
-    return f"{_is_older(engine, scope)} AND NOT EXISTS (SELECT 1 FROM newest AS n WHERE {join})"
+    change = f"SELECT 1 FROM newest AS n WHERE {join} AND NOT {_may_outlive_delete(scope)}"
+    return f"{_is_older(engine, scope)} AND NOT EXISTS ({change})"
+
+
+def _may_outlive_delete(scope: KeyScope) -> str:
+    """SQL that is true for a row `l` that may be a dropped partition's although the newest change `n` of its key is a delete.
+
+    No round applies a delete from before the KV snapshot with which the bucket began. In a file that a user rewrote, nothing tells whose
+    the row is.
+    """
+    return f"(n.__change = {_DELETED} AND n.__before_start AND {bool(scope.place)} AND NOT l.{OURS_COLUMN})"
 
 
 def _place(scope: KeyScope) -> str:
