@@ -194,6 +194,19 @@ def behind_rows(situation: Situation, ranges: Ranges, held: RowOffsets) -> Range
     return _in_log(situation, moved)
 
 
+def with_unrecorded_buckets(situation: Situation, ranges: Ranges, held: RowOffsets | None) -> Ranges:
+    """The ranges of `accept` of a primary-key table, with the buckets of partitions of which nothing is recorded although rows stand there.
+
+    Without a marker nothing tells whether the rows are a dropped partition's or those of a round whose record is lost. A replay of the
+    whole log is right for both; a KV snapshot would keep keys that were deleted since that round. `held` None = the rows could not be read.
+    """
+    if situation.marker_tells and situation.survey.head_marker is not None:
+        return ranges
+    unrecorded = [bucket for bucket in situation.log if bucket not in ranges and bucket.partition_id is not None]
+    standing = [bucket for bucket in unrecorded if held is None or situation.places[bucket] in held.places]
+    return {**ranges, **{bucket: TieredRange(0, 0) for bucket in standing if situation.log[bucket].log_start == 0}}
+
+
 def retiered(situation: Situation, held: RowOffsets, whole: RowOffsets | None = None) -> Ranges:
     """The ranges of `retier`, see the module. `held`: the offsets that the lake's rows have; `whole`: the same with offsets of a log
     table that are known to be without rows."""
@@ -290,9 +303,14 @@ def _has_foreign_rows(view: LakeView) -> bool:
 
 
 def emptied(situation: Situation, held: RowOffsets, ranges: Ranges) -> frozenset[BucketKey]:
-    """Buckets of a primary-key table whose rows go, for they begin anew: rows that stand there would be taken for tiered ones."""
-    marker = situation.survey.head_marker
-    known = {} if marker is None else marker.buckets
+    """Buckets of a primary-key table whose rows go, for they begin anew: rows that stand there would be taken for tiered ones.
+
+    Under the value of a partition of which no marker and no record has that bucket stand the rows of a dropped partition: they stay.
+    """
+    walk, marker = situation.walk, situation.survey.head_marker
+    known = {*situation.recorded, *({} if marker is None else marker.buckets)}
+    if walk is not None:
+        known |= {*walk.ranges, *walk.moved_back}
     return frozenset(
         bucket
         for bucket in situation.replaceable

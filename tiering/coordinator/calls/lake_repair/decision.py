@@ -36,6 +36,7 @@ from tiering.lake.rules.reconcile import (
     retiered,
     unproved_problem,
     walked_ranges,
+    with_unrecorded_buckets,
 )
 from tiering.lake.rules.row_repair import check_not_doubled, check_owners, deduplicated, retiered_rows
 from tiering.model.tables import BucketKey, TableInfo, TableType
@@ -118,6 +119,8 @@ class Decider:
                 ranges = accepted(situation, rows)
                 if is_log and not is_shared and (held := self._rows_that_tell(inspection)) is not None:
                     ranges = behind_rows(situation, ranges, held)
+                elif not is_log and not is_shared:
+                    ranges = with_unrecorded_buckets(situation, ranges, self._held_if_readable(inspection))
             case ReconcileAction.RETIER if is_shared and is_log:
                 return self._retiered_rows(inspection)
             case ReconcileAction.RETIER:
