@@ -102,12 +102,12 @@ def _fold(engine: Engine, scope: KeyScope) -> None:
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     values = {"__time": TIMESTAMP_COLUMN, "__change": CHANGE_TYPE_COLUMN, "__digest": engine.hash_of(*engine.own_columns)}
     newest = ", ".join(f"arg_max({value}, {OFFSET_COLUMN}) AS {name}" for name, value in values.items())
-    into = "CREATE OR REPLACE TEMP TABLE newest AS"
+    into, at = "CREATE OR REPLACE TEMP TABLE newest AS", f"max({OFFSET_COLUMN})"
     for stretch in scope.members:
         start, stop = stretch.held
         with engine.log(stretch, start, stop, [*engine.own_columns, OFFSET_COLUMN, TIMESTAMP_COLUMN, CHANGE_TYPE_COLUMN]) as log:
             engine.rows(
-                f"{into} SELECT {keys}, max({OFFSET_COLUMN}) AS __at, max({OFFSET_COLUMN}) < {stretch.start} AS __before_start, {newest} FROM {log} "
+                f"{into} SELECT {keys}, {at} AS __at, {at} < {stretch.start} AS __before_start, {newest} FROM {log} "
                 f"WHERE {CHANGE_TYPE_COLUMN} <> {int(ChangeType.UPDATE_BEFORE)} GROUP BY {keys}"
             )
         into = "INSERT INTO newest"

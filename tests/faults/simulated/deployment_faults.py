@@ -99,10 +99,8 @@ DEPLOYMENT_FAULTS = (
     fault("partition-dropped", "A partition is dropped under a round.", "KnownLake.living: vanished buckets are left out"),
     fault(
         "partition-remade",
-        "A partition is made anew under its former name.",
-        "reconcile._check_own_partitions",
-        "tests/coordinator/calls/test_reconcile_partitions.py"
-        "::test_retier_never_takes_the_rows_of_a_former_partition_for_those_of_the_present_one",
+        "A partition is recreated under its former name, whose rows stay in the lake.",
+        "plan_splits.replaced_buckets, reconcile._check_own_partitions",
     ),
     fault(
         "partitions-alike",

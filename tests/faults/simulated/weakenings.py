@@ -25,6 +25,8 @@ from tiering.errors import HistoryExpired, LakewardError, StoreError
 from tiering.lake.base import LakeView
 from tiering.lake.rules import history
 from tiering.lake.rules.base_check import Base
+from tiering.model.tables import BucketKey
+from tiering.planning.plan_splits import Plan
 from tiering.round.runner import RoundRunner
 from tiering.round.steps import actions as act
 from tiering.round.steps import machine, steps_to_commit, steps_to_write
@@ -153,6 +155,13 @@ def any_goes_on(table: Any, recorded: Any, snapshot: Any, living: Any) -> None:
 
 
 _check_goes_on = check_goes_on
+
+
+def replaces_by_name(plan: Plan, **_: object) -> frozenset[BucketKey]:
+    """Whatever stands under a partition's value goes, also rows of a dropped partition of that name."""
+    return plan.untiered
+
+
 BASE_CHECK = "tiering.lake.rules.base_check."
 ROUNDS = "tiering.coordinator.decisions.round_lifecycle."
 TABLES = "tiering.coordinator.decisions.table_lifecycle."
@@ -185,6 +194,7 @@ WEAKENINGS = (
     Weakening("column-added", ROUNDS + "_is_outdated", lambda *_: False, also=("table-untierable",)),
     Weakening("lake-switched", TABLES + "discover", discovered_anew),
     Weakening("partition-dropped", "support.simulated.cluster.check_goes_on", any_goes_on),
+    Weakening("partition-remade", "tiering.round.runner.replaced_buckets", replaces_by_name, also=("partition-dropped",)),
     Weakening("lake-unreachable", "tiering.errors.LakeUnavailable.retryable", False),
     Weakening("lake-disk-full", "tiering.round.tasks.split_work._SplitWork.abort", nothing),
     Weakening("library-panic", "tiering.round.runner.RoundRunner._carry_out", lets_panics_through),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 
-from support.lakes.memory_lake import Range, Request
+from support.lakes.memory_lake import MemoryTable, Range, Request
 from support.simulated.cluster import CYCLE, SimulatedCluster
 from support.simulated.granted_rounds import GrantedRounds
 from support.simulated.lake import SimulatedLake
@@ -91,6 +91,7 @@ class Invariants:
         self._require(not lacks, f"{request.path} names {lacks}, which are gone")
         self._check_lake_table(request)
         self._check_owner(request, after.rows[head])
+        self._check_archive(request, after, head, info)
         if not request.ranges:
             self._begin_anew(request, info)
         for bucket, reached in marker.buckets.items():
@@ -149,6 +150,14 @@ class Invariants:
     def _check_owner(self, request: Request, rows: Iterable[Range]) -> None:
         owners = {self._lake.contents[file].table_id for *_, file in rows}
         self._require(owners <= {request.marker.table_id}, f"{request.path} has rows of the tables {owners}")
+
+    def _check_archive(self, request: Request, after: MemoryTable, head: int, info: TableInfo) -> None:
+        """Archived rows stay in the lake: no round takes away those of a partition that was dropped."""
+        parent, living = after.snapshots[head].parent_id, self._cluster.partitions_of[info.table_id]
+        before = after.rows[parent] if parent is not None and request.ranges else ()
+        archived = {row for row in before if row[0].partition_id is not None and row[0].partition_id not in living}
+        lost = archived - set(after.rows[head])
+        self._require(not lost, f"{request.path} lost rows of partitions that were dropped: {sorted(lost, key=str)}")
 
     def _check_rows(
         self, request: Request, info: TableInfo, bucket: BucketKey, start: int, tiered: int, rows: list[Range], end_of_log: int

@@ -21,7 +21,7 @@ from tiering.lake.base import NO_PROPERTIES, Committable, LakeView, WriteResult,
 from tiering.lake.maintenance import LakeSurvey, StoredFile
 from tiering.lake.marker import Marker
 from tiering.lake.rules.commit_check import check_committable
-from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.lake.rules.hints import replaced_hint
 from tiering.model.tables import SNAPSHOT_OFFSET, BucketKey, TableInfo, TablePath, TableType
 
@@ -112,19 +112,23 @@ class SimulatedLake(SweptMemoryLake):
         table = self.tables.get(request.path)
         newest = None if table is None else self.tiered(table)
         base = None if table is None or newest is None else table.markers.get(newest)
-        emptied = {content.bucket for *_, file in request.ranges if (content := self.contents[file]).replaces}
+        emptied = {self._place(content.bucket) for *_, file in request.ranges if (content := self.contents[file]).replaces}
         landed = super().receive(request) if table is None else self._received(request, table, emptied)
         if landed:
             self.on_landing(request, base)
         return landed
 
-    def _received(self, request: Request, table: MemoryTable, emptied: Collection[BucketKey]) -> bool:
-        """As `receive`, in place of all rows of the buckets in `emptied`."""
+    def _place(self, bucket: BucketKey) -> Place:
+        """Where a real lake has the rows of a bucket: it knows a partition by its value, not by its id."""
+        return None if bucket.partition_id is None else self._partition_names[bucket.partition_id], bucket.bucket_id
+
+    def _received(self, request: Request, table: MemoryTable, emptied: Collection[Place]) -> bool:
+        """As `receive`, in place of all rows in the places of `emptied`."""
         head = table.head
         if head is None:
             return super().receive(request)
         all_rows = table.rows[head]
-        table.rows[head] = tuple(row for row in all_rows if row[0] not in emptied)
+        table.rows[head] = tuple(row for row in all_rows if self._place(row[0]) not in emptied)
         try:
             return super().receive(request)
         finally:
@@ -252,11 +256,11 @@ class SimulatedLake(SweptMemoryLake):
         if view.head is None or current is None or current.uuid != view.table_uuid:
             return held
         for bucket, start, stop, _ in current.rows[view.head]:
-            name = None if bucket.partition_id is None else self._partition_names[bucket.partition_id]
+            place = self._place(bucket)
             if table.table_type is TableType.PRIMARY_KEY:
-                held.add_place((name, bucket.bucket_id))
-            elif name is None or name in partitions:
-                held.add((name, bucket.bucket_id), np.arange(start, stop))
+                held.add_place(place)
+            elif place[0] is None or place[0] in partitions:
+                held.add(place, np.arange(start, stop))
         return held
 
 
@@ -296,7 +300,6 @@ class SimulatedWriter:
         offsets = batch.column(batch.schema.get_field_index("__offset"))
         first, last = offsets[0].as_py(), offsets[-1].as_py()
         if first == SNAPSHOT_OFFSET:
-            assert self._context.replaces, "a KV snapshot is written beside rows that stand"
             self._snapshot_offset = batch.column(0)[0].as_py()
             return
         assert last - first + 1 == batch.num_rows

@@ -1,4 +1,4 @@
-"""A partition that was dropped and recreated under its name: the rows of the dropped one stay in the lake, whatever the new one begins with."""
+"""A partition that was dropped and recreated under its name: the rows of the dropped partition stay in the lake."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from support.worlds.validated import check, faults
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 
-SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("day", pa.string(), nullable=False), pa.field("note", pa.string())])
+SCHEMA = pa.schema(
+    [pa.field("id", pa.int64(), nullable=False), pa.field("day", pa.string(), nullable=False), pa.field("note", pa.string())]
+)
 
 
 @pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
@@ -68,7 +70,7 @@ def test_a_kv_snapshot_before_the_first_round_keeps_the_rows_of_the_dropped_part
     world.storage.upsert(table.path, visits([3, 100], "late"), "w", 1)
     world.storage.take_kv_snapshots(table.path)
     tier(world, table)
-    expected = {number: "archived" for number in range(10)} | {3: "late", 100: "late"}
+    expected = dict.fromkeys(range(10), "archived") | {3: "late", 100: "late"}
     assert rows(world, table) == expected
     assert not faults(check(world, table))
     world.storage.upsert(table.path, visits([4, 101], "later"), "w", 2)
@@ -83,7 +85,7 @@ def test_a_key_that_came_and_went_before_the_kv_snapshot_leaves_the_row_of_the_d
     world.storage.delete(table.path, visits([3, 101], "").drop_columns(["note"]), "w", 2)
     world.storage.take_kv_snapshots(table.path)
     tier(world, table)
-    assert rows(world, table) == {number: "archived" for number in range(10)} | {100: "late"}
+    assert rows(world, table) == dict.fromkeys(range(10), "archived") | {100: "late"}
     assert not faults(check(world, table))
 
 
@@ -94,7 +96,7 @@ def test_a_kv_snapshot_behind_a_cut_log_keeps_the_rows_of_the_dropped_partition(
     cut_log(world, table)
     world.storage.upsert(table.path, visits([101], "later"), "w", 2)
     tier(world, table)
-    assert rows(world, table) == {number: "archived" for number in range(10)} | {3: "late", 100: "late", 101: "later"}
+    assert rows(world, table) == dict.fromkeys(range(10), "archived") | {3: "late", 100: "late", 101: "later"}
     assert not faults(check(world, table))
 
 
@@ -107,7 +109,7 @@ def test_many_changes_after_the_kv_snapshot_keep_the_rows_of_the_dropped_partiti
         tier(world, table)
         world.storage.upsert(table.path, visits(range(100, 120), f"late {sequence}"), "w", sequence)
     tier(world, table)
-    assert rows(world, table) == {number: "archived" for number in range(10)} | {number: "late 5" for number in range(100, 120)}
+    assert rows(world, table) == dict.fromkeys(range(10), "archived") | dict.fromkeys(range(100, 120), "late 5")
     assert not faults(check(world, table))
 
 
@@ -118,5 +120,5 @@ def test_a_user_compacts_the_table_between_the_dropped_and_the_recreated_partiti
     world.storage.delete(table.path, visits([101, 3], "").drop_columns(["note"]), "w", 2)
     world.storage.take_kv_snapshots(table.path)
     tier(world, table)
-    assert rows(world, table) == {number: "archived" for number in range(10)} | {100: "late"}
+    assert rows(world, table) == dict.fromkeys(range(10), "archived") | {100: "late"}
     assert not faults(check(world, table))
