@@ -51,7 +51,7 @@
     │   ├── TiererStopped
     │   └── TiererLost                  nothing was heard of the tierer for the service timeout
     ├── Cancelled                       a person or a stopping tierer ended the round before its fence
-    ├── Fenced                          an older epoch: somebody else owns the table now
+    ├── Fenced                          an older epoch: another round owns the table now
     ├── DataCorrupt                     a segment or snapshot does not match its checksum
     ├── Unauthenticated                 the service does not know who calls: no token, or one that does not hold
     ├── AccessDenied                    the caller is known, and lacks a privilege: the message names it
@@ -79,9 +79,7 @@ from tiering.redaction.redact import cut_message as cut_message  # whoever store
 _ID_LIMIT = 1_000
 """Characters of an id: of two names, or of a path."""
 
-_OF_THE_SOURCE = (
-    "The source table has what no lake table can have: make it anew without that. A change of the source table resumes its tiering."
-)
+_OF_THE_SOURCE = "No lake table can have what the source table has: change it, or recreate it without that. That resumes its tiering."
 _OF_A_SERVICE = "It tells of a service or a machine, not of a table: the message names what to look at."
 
 
@@ -436,8 +434,10 @@ class TiererLost(TransientTieringError, phases=(), look=_TIERERS):
     default_hint = "Look at the tierer's log, and whether it still runs and reaches the coordinator."
 
 
-class Fenced(LakewardError, phases=("FENCE",), no_statement="The table has not failed: its next round follows by itself.", look=_ROUNDS):
-    """The epoch or round is no longer the current one: somebody else owns the table now."""
+class Fenced(LakewardError, phases=("PLAN", "FENCE", "LAKE_COMMIT"), no_statement="The next round follows by itself.", look=_ROUNDS):
+    """Another round, process or service took the table before the commit. One fence is normal; more in a row count as failures."""
+
+    retryable = True
 
 
 class DataCorrupt(LakewardError, phases=("READ", "WRITE"), next_action=_RETRY, look=_VALIDATE):

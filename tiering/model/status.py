@@ -61,7 +61,7 @@ class TableStatus:
     error_hint: str | None = column("What to do about it.")
     error_retryable: bool | None = column("Whether tiering tries again by itself.")
     error_count: int = column("Failed rounds since the table was made or its errors were reset.")
-    consecutive_failures: int = column("Failed rounds since the last success.", arrow_type=INT)
+    consecutive_failures: int = column("Failed rounds since the last success, with all fenced ones but the first.", arrow_type=INT)
     next_retry_time: datetime | None = column("When tiering tries again.")
     paused: bool = column("Whether its tiering is paused.")
     paused_by: str | None = column("Who paused it.")

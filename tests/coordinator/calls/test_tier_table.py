@@ -210,6 +210,21 @@ def test_a_fenced_round_is_followed_until_the_lake_has_it(world: World) -> None:
     assert during(world, act).state == "SUCCEEDED"
 
 
+def test_a_call_whose_round_is_fenced_like_the_one_before_fails_with_the_reason(world: World) -> None:
+    world.append()
+    tierer, first = world.assigned()
+    fence = {"error_class": "Fenced", "error_message": "another round tiered first", "fenced": True}
+    tierer.fail(first, **fence)
+    connect(world)
+
+    async def act() -> None:
+        tierer.fail(tierer.get(), **fence)
+
+    with pytest.raises(errors.Fenced, match=r"tiering sales\.orders failed.*2 rounds were fenced.*another round tiered first"):
+        during(world, act)
+    assert world.record().consecutive_failures == 1
+
+
 def test_it_is_done_when_the_lake_has_it_though_the_tierer_died_before_its_last_report(world: World) -> None:
     world.append()
     tierer, assignment = world.assigned()

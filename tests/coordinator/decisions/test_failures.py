@@ -138,14 +138,97 @@ def test_a_paused_table_is_not_assigned_until_the_pause_ends(world: World) -> No
     assert tierer.get().table_id == 1
 
 
-def test_fenced_rounds_in_a_row_wait_for_each_other(world: World) -> None:
+FENCED = {"error_class": "Fenced", "error_message": "another round tiered first", "error_phase": "LAKE_COMMIT", "fenced": True}
+
+
+def fenced_rounds(world: World) -> list[tuple[RoundState, str, str]]:
+    rounds = [row for row in world.store.rounds(limit=100) if row.state is RoundState.FENCED]
+    return [(row.state, row.error.error_class, row.error.message) for row in rounds if row.error is not None]
+
+
+def test_one_fence_is_no_failure_but_its_round_says_why(world: World) -> None:
     tierer, assignment = world.assigned()
-    tierer.fail(assignment, fenced=True)
-    assert world.state() == "Pending"
-    assert world.record().error is None
-    second = tierer.get()
-    tierer.fail(second, fenced=True)
-    assert world.state() == "Failed"
+    tierer.fail(assignment, **FENCED)
+    record = world.record()
+    assert (world.state(), record.error, record.error_count, record.consecutive_failures) == ("Pending", None, 0, 0)
+    assert record.errors == ()
+    assert fenced_rounds(world) == [(RoundState.FENCED, "Fenced", "the round was fenced: another round tiered first")]
+
+
+def test_fences_that_repeat_are_failures_with_error_counts_and_a_longer_back_off_each_time(world: World) -> None:
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment, **FENCED)
+    for fences in (2, 3, 4):
+        tierer.fail(tierer.get(), **FENCED)
+        record, failures = world.record(), fences - 1
+        assert world.state() == "Failed"
+        assert record.error is not None
+        assert (record.error.error_class, record.error.phase, record.error.retryable) == ("Fenced", "LAKE_COMMIT", True)
+        assert record.error.message == (
+            f"{fences} rounds were fenced, and none between them went well; the latest: the round was fenced: another round tiered first"
+        )
+        assert "sys.tierers" in record.error.hint
+        assert (record.error_count, record.consecutive_failures) == (failures, failures)
+        [kind] = record.errors
+        assert (kind.error_class, kind.count) == ("Fenced", failures)
+        world.later(2 ** (failures - 1))
+        assert world.state() == "Pending"
+    assert world.record().tiering_epoch == 5
+
+
+def test_success_ends_a_row_of_fences(world: World) -> None:
+    world.append()
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment, **FENCED)
+    tierer.fail(tierer.get(), **FENCED)
     world.later(1)
-    assert world.state() == "Pending"
-    assert world.record().tiering_epoch == 3
+    tierer.run(tierer.get())
+    record = world.record()
+    assert (world.state(), record.error, record.consecutive_failures, record.error_count) == ("Scheduled", None, 0, 1)
+    world.append()
+    world.due()
+    tierer.fail(tierer.get(), **FENCED)
+    assert (world.state(), world.record().error) == ("Pending", None)
+
+
+def test_a_fence_after_a_lost_tierer_is_not_counted_as_one_more_failure(world: World) -> None:
+    world.assigned()
+    world.later(121)
+    assert world.record().consecutive_failures == 1
+    world.later(2)
+    second = world.tierer("second")
+    second.fail(second.get(), **FENCED)
+    record = world.record()
+    assert record.error is not None
+    assert (world.state(), record.consecutive_failures, record.error.error_class) == ("Pending", 1, "TiererLost")
+
+
+def test_a_tierer_that_restarts_before_each_end_of_its_round_fails_visibly(world: World) -> None:
+    world.due()
+    for number in range(3):
+        world.process(f"start-{number}").beat(request=True)
+    record = world.record()
+    assert record.error is not None
+    assert "another process started as the tierer tierer-1" in record.error.message
+    assert "read the log of this tierer" in record.error.hint
+    assert record.consecutive_failures == 1
+
+
+def test_a_cancelled_round_that_is_refused_its_commit_is_cancelled_and_not_fenced(world: World) -> None:
+    world.append()
+    tierer, assignment = world.assigned()
+    assert cancel(world.coordinator, assignment.round_id, "alice")
+    assert not tierer.begin(assignment, tierer.prepare(assignment)).granted
+    tierer.fail(assignment, **FENCED)
+    record = world.record()
+    assert record.round is not None
+    assert (world.state(), record.round.state, record.consecutive_fences) == ("Scheduled", RoundState.CANCELLED, 0)
+
+
+def test_a_paused_table_whose_round_was_fenced_shows_why_it_is_failed(world: World) -> None:
+    tierer, assignment = world.assigned()
+    pause(world.coordinator, world.table.path, "alice", None)
+    tierer.fail(assignment, **FENCED)
+    record = world.record()
+    assert record.error is not None
+    assert (world.state(), record.error.error_class, record.error_count) == ("Failed", "Fenced", 0)

@@ -236,6 +236,15 @@ class CoordinatorMachine(RuleBasedStateMachine):
         assert all(record.state in (None, *LASTING) for record in self.world.store.load())
 
     @invariant()
+    def a_table_that_fails_shows_why_and_fences_that_repeat_are_counted(self) -> None:
+        for record in self.world.coordinator.table_records.live():
+            assert record.state is not TableState.FAILED or record.error is not None
+            if record.consecutive_fences > 1:
+                assert record.error is not None
+                assert record.consecutive_failures > 0
+                assert record.error_count > 0
+
+    @invariant()
     def records_are_never_ahead_of_the_lake_and_never_go_back(self) -> None:
         view = self.world.lake.view(self.world.table.path)
         in_lake = {} if view is None or view.marker is None else {key: at.tiered for key, at in view.marker.buckets.items()}

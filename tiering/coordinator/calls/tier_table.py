@@ -266,6 +266,8 @@ class _Steps:
         except errors.TransientTieringError as error:
             progress = Progress(f"the round ended; looking at the lake: {error.message}")
             return Waiting(goal, progress, self._table_records.now().after(LOOK_AGAIN_MS))
+        if base is None and ended.error is not None and ended.error == record.error:  # fenced, and not for the first time
+            raise self._end_badly(request, goal, in_context(ended.error, record.path, ended.round_id))
         if base is None:
             return self._ask_again(request, goal)
         if ended.state is RoundState.FENCED:

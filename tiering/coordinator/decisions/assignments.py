@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tiering import errors
-from tiering.coordinator.decisions import round_lifecycle
+from tiering.coordinator.decisions import fences, round_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import (
@@ -161,7 +161,8 @@ def lose(ctx: Context, record: TableRecord, why: str) -> Change:
         return change
     lost = errors.Fenced(why, hint="Nothing to do: the table goes on when the cluster assigns it again.")
     error = ErrorInfo(lost.error_class, lost.message, None, lost.hint or "", retryable=True, time=ctx.now.wall)
-    return round_lifecycle.fail(ctx, change.record, Failure(error, fenced=True)).after(change)
+    failure = Failure(error, fenced=True, fence_hint=fences.TURN_LOST)
+    return round_lifecycle.fail(ctx, change.record, failure).after(change)
 
 
 def end_session(ctx: Context, record: TableRecord) -> Change:

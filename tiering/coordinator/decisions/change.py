@@ -229,5 +229,5 @@ def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool
 
 def clear_error(change: Change, ctx: Context) -> Change:
     """Clears what success clears (SYS.md); the count of errors stays."""
-    cleared = change.update(error=None, consecutive_failures=0, retry_deadline=None)
+    cleared = change.update(error=None, consecutive_failures=0, consecutive_fences=0, retry_deadline=None)
     return cleared.update_errors(error_kinds.resolved(change.record.errors, ctx.now.wall))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from tiering import errors
 from tiering.coordinator.decisions import backlog
 from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending
+from tiering.coordinator.decisions.fences import Fence, judge
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, QueuedCall, TableRecord, TextOffsets, Trigger
 from tiering.lake.rules.reconcile import ReconcileAction
 from tiering.model.rounds import RoundState
@@ -61,8 +62,8 @@ def claim(ctx: Context, record: TableRecord, wanted: Reconciliation) -> Change:
     check_no_open_grant(record)
     change = Change(record)
     if record.running is not None:
-        change = end_round(change, ctx, RoundState.FENCED).update(retry_deadline=ctx.now.after(ctx.options.service_timeout_ms))
-        change = change.move(ctx, TableState.FAILED, f"fenced by reconcile_lake of {ctx.principal}", Level.WARN)
+        why = f"fenced by reconcile_lake of {ctx.principal}"
+        change = _fenced(ctx, change, why).update(retry_deadline=ctx.now.after(ctx.options.service_timeout_ms))
     row = LakeCommitRecord(
         round_id=wanted.round_id,
         table_id=record.table_id,
@@ -134,8 +135,7 @@ def go_on(ctx: Context, change: Change, why: str) -> Change:
     """Due at once, for a caller. A paused table when its pause ends; a running or queued one as it is."""
     record = change.record
     if record.running is not None and not record.granted:
-        fenced = end_round(change, ctx, RoundState.FENCED).move(ctx, TableState.FAILED, why, Level.WARN)
-        return go_on(ctx, fenced, why)
+        return go_on(ctx, _fenced(ctx, change, why), why)
     if record.state not in (TableState.SCHEDULED, TableState.FAILED):
         return change
     if record.pause is not None:
@@ -144,10 +144,21 @@ def go_on(ctx: Context, change: Change, why: str) -> Change:
     return enter_pending(change.update(call=call), ctx, Trigger.CALL, why)
 
 
+def _fenced(ctx: Context, change: Change, why: str) -> Change:
+    """The change with its round fenced by a caller. The table shows why it is Failed until a round goes well; it is no failure."""
+    verdict = judge(ctx, change.record, Fence(why, by_operator=True))
+    ended = end_round(change, ctx, RoundState.FENCED, error=verdict.error)
+    return ended.update(error=ended.record.error or verdict.error).move(ctx, TableState.FAILED, why, Level.WARN)
+
+
 def mended(ctx: Context, record: TableRecord) -> Change:
     """Failed for good -> Pending: a look found nothing wrong with the lake table (any more). A paused one when its pause ends."""
     why = "nothing is wrong with its lake table any more"
-    change = Change(record).update(consecutive_failures=0, retry_deadline=ctx.now.steady).note(ctx, "LAKE_MENDED", why, Level.INFO)
+    change = (
+        Change(record)
+        .update(consecutive_failures=0, consecutive_fences=0, retry_deadline=ctx.now.steady)
+        .note(ctx, "LAKE_MENDED", why, Level.INFO)
+    )
     return change if record.pause is not None else enter_pending(change, ctx, Trigger.RETRY, why)
 
 
@@ -155,7 +166,7 @@ def retry(ctx: Context, record: TableRecord) -> Change:
     """Failed -> Pending now, with the back-off reset; a paused table when its pause ends. Any other table is left as it is."""
     if record.state is not TableState.FAILED:
         return Change(record, durable=False)
-    change = Change(record).update(consecutive_failures=0, retry_deadline=ctx.now.steady)
+    change = Change(record).update(consecutive_failures=0, consecutive_fences=0, retry_deadline=ctx.now.steady)
     change = change.note(ctx, "TABLE_RETRIED", f"retry_tiering by {ctx.principal}", Level.INFO)
     if record.pause is not None:
         return change

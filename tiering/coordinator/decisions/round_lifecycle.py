@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from tiering import errors
-from tiering.coordinator.decisions import backlog, error_kinds, waits
+from tiering.coordinator.decisions import backlog, error_kinds, fences, waits
 from tiering.coordinator.decisions.backoff import backoff_ms
 from tiering.coordinator.decisions.change import (
     Change,
@@ -22,6 +22,7 @@ from tiering.coordinator.decisions.change import (
     outlives_coordinator,
     rest,
 )
+from tiering.coordinator.decisions.fences import Fence
 from tiering.coordinator.decisions.records import (
     AssignmentEnd,
     CommitState,
@@ -74,6 +75,8 @@ class Failure:
     fenced: bool = False
     stopped: bool = False
     stats: RoundStats | None = None
+    fence_hint: str = ""
+    """What to do if rounds are fenced for this reason again and again."""
 
 
 @dataclass(frozen=True)
@@ -309,10 +312,12 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
     assert current is not None
     if current.acked and (report.stopped or report.error.error_class == errors.TiererLost.__name__):
         return finish(ctx, record, Finished(stats=report.stats))
-    if report.fenced:
-        return _start_anew(ctx, record, f"the round was fenced: {report.error.message}")
-    if current.cancelled_by is not None:
+    if current.cancelled_by is not None:  # refused its commit for that, it reports that it was fenced
         return _end_cancelled(ctx, record, report.stats)
+    if report.fenced:
+        hint = report.fence_hint or fences.ANOTHER_WRITER
+        fence = Fence(f"the round was fenced: {report.error.message}", hint, report.error.phase)
+        return _start_anew(ctx, record, fence, report.stats)
     error = replace(report.error, retryable=True) if _is_outdated(record, report.error) else report.error
     change = end_round(Change(record), ctx, RoundState.FAILED, stats=report.stats, error=error)
     failures = record.consecutive_failures + (0 if report.stopped else 1)
@@ -321,8 +326,7 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
         retry = ctx.now.steady
     elif error.retryable:
         retry = ctx.now.after(backoff_ms(failures, ctx.jitter, ctx.options))
-    change = change.update(error=error, error_count=record.error_count + 1, consecutive_failures=failures, retry_deadline=retry)
-    change = change.update_errors(error_kinds.with_failure(record, error))
+    change = _count_failure(change, error, failures, retry)
     change = change.move(ctx, TableState.FAILED, f"{error.error_class}: {error.message}", Level.ERROR)
     return _answer_call(change, ctx)
 
@@ -346,18 +350,31 @@ def _end_cancelled(ctx: Context, record: TableRecord, stats: RoundStats | None =
     return _answer_call(resting.update(due_deadline=ctx.now.after(record.freshness_ms)), ctx)
 
 
-def _start_anew(ctx: Context, record: TableRecord, why: str) -> Change:
+def _start_anew(ctx: Context, record: TableRecord, fence: Fence, stats: RoundStats | None = None) -> Change:
     """The round is over without a verdict: a new epoch and round follow at once, and the table has not failed.
 
-    When that happens several times in a row it waits between them: two services that fence each other must not race.
+    From the second fence on without a round that went well the table has failed, and waits before the next round: two services that fence
+    each other must not race. A table that stays Failed, as a paused one does, always shows why.
     """
-    attempt = record.round.attempt if record.round else 1
-    wait_ms = 0 if attempt == 1 else backoff_ms(attempt - 1, ctx.jitter, ctx.options)
-    change = end_round(Change(record), ctx, RoundState.FENCED)
-    change = change.update(retry_deadline=ctx.now.after(wait_ms)).move(ctx, TableState.FAILED, why, Level.WARN)
-    if record.pause is not None or (wait_ms and record.call is None):
+    verdict = fences.judge(ctx, record, fence)
+    change = end_round(Change(record), ctx, RoundState.FENCED, stats=stats, error=verdict.error)
+    change = change.update(consecutive_fences=verdict.fences, retry_deadline=ctx.now.steady)
+    if verdict.is_failure:
+        failures = record.consecutive_failures + 1
+        change = _count_failure(change, verdict.error, failures, ctx.now.after(backoff_ms(failures, ctx.jitter, ctx.options)))
+    elif record.pause is not None and record.error is None:
+        change = change.update(error=verdict.error)
+    change = change.move(ctx, TableState.FAILED, verdict.error.message, Level.ERROR if verdict.is_failure else Level.WARN)
+    if record.pause is not None or (verdict.is_failure and record.call is None):
         return change
     return enter_pending(change, ctx, Trigger.RETRY, "a new round follows")
+
+
+def _count_failure(change: Change, error: ErrorInfo, failures: int, retry: datetime | None) -> Change:
+    """The change with one more failure of the table. `failures`: in a row; `retry` None = it is not tried again by itself."""
+    record = change.record
+    change = change.update(error=error, error_count=record.error_count + 1, consecutive_failures=failures, retry_deadline=retry)
+    return change.update_errors(error_kinds.with_failure(record, error))
 
 
 def expire(ctx: Context, record: TableRecord) -> Change | None:
@@ -385,7 +402,8 @@ def lose(ctx: Context, record: TableRecord) -> Change:
         return change.note(ctx, "TABLE_HANDED_OVER", f"the tierer {current.tierer_id} did not get it: handed over again", Level.WARN)
     if current.acked:
         return finish(ctx, record, Finished())
-    return _start_anew(ctx, record, f"the tierer {current.tierer_id} gave up its round after the commit was granted")
+    why = f"the tierer {current.tierer_id} gave up its round after the commit was granted"
+    return _start_anew(ctx, record, Fence(why, fences.TIERER_RESTARTS))
 
 
 def take_over(ctx: Context, record: TableRecord) -> Change:
@@ -394,7 +412,7 @@ def take_over(ctx: Context, record: TableRecord) -> Change:
     Never handed over under the same epoch: should the former process live, the new epoch fences it.
     """
     tierer_id = record.round.tierer_id if record.round else None
-    return _leave_tierer(ctx, record, f"another process started as the tierer {tierer_id}")
+    return _leave_tierer(ctx, record, Fence(f"another process started as the tierer {tierer_id}", fences.TIERER_RESTARTS))
 
 
 def fence_tierer(ctx: Context, record: TableRecord, reason: str | None) -> Change:
@@ -405,7 +423,8 @@ def fence_tierer(ctx: Context, record: TableRecord, reason: str | None) -> Chang
     """
     tierer_id = record.round.tierer_id if record.round else None
     because = f": {reason}" if reason else ""
-    return _leave_tierer(ctx, record, f"the tierer {tierer_id} was fenced by {ctx.principal or 'unknown'}{because}")
+    why = f"the tierer {tierer_id} was fenced by {ctx.principal or 'unknown'}{because}"
+    return _leave_tierer(ctx, record, Fence(why, by_operator=True))
 
 
 def catch_up(ctx: Context, change: Change, marker_epoch: int | None) -> Change:
@@ -419,8 +438,8 @@ def catch_up(ctx: Context, change: Change, marker_epoch: int | None) -> Change:
     why = f"the lake's marker has epoch {marker_epoch}, the state store knew of {known}: it was lost, or is from a backup"
     change = replace(change, durable=True).update(tiering_epoch=marker_epoch).note(ctx, STATE_LOST, why, Level.WARN, known_epoch=known)
     if change.record.running is not None:
-        return _start_anew(ctx, change.record, why).after(change)
-    return _queue_above(change, ctx)
+        return _start_anew(ctx, change.record, Fence(why, fences.STATE_LOST)).after(change)
+    return _queue_above(change, ctx, why)
 
 
 def heed_epoch(ctx: Context, record: TableRecord, named: int) -> Change | None:
@@ -435,29 +454,29 @@ def heed_epoch(ctx: Context, record: TableRecord, named: int) -> Change | None:
     if not record.highest_epoch < named <= MOST_ROUNDS:
         return None
     change = Change(record).update(named_epoch=named)
+    why = f"a tierer runs a round with epoch {named}, the state store knew of {record.tiering_epoch}: it was lost, or is from a backup"
     if record.named_epoch <= record.tiering_epoch:  # else it is known already, and only by how much is new
-        why = f"a tierer runs a round with epoch {named}, the state store knew of {record.tiering_epoch}: it was lost, or is from a backup"
         change = change.note(ctx, STATE_LOST, why, Level.WARN, known_epoch=record.tiering_epoch)
-    return _queue_above(change, ctx)
+    return _queue_above(change, ctx, why)
 
 
-def _queue_above(change: Change, ctx: Context) -> Change:
+def _queue_above(change: Change, ctx: Context, why: str) -> Change:
     """The change with a round that is queued under a new id, and an epoch above all that are known, in its place."""
     record, current = change.record, change.record.round
     if record.state is not TableState.PENDING or current is None:
         return change
     since = record.pending_since
     queued = replace(current, round_id=ctx.new_round_id, tiering_epoch=record.highest_epoch + 1)
-    change = end_round(change, ctx, RoundState.FENCED)
+    change = end_round(change, ctx, RoundState.FENCED, error=fences.judge(ctx, record, Fence(why, by_operator=True)).error)
     change = change.update(round=queued, tiering_epoch=queued.tiering_epoch, pending_since=since)
     return replace(change, rounds={**change.rounds, queued.round_id: queued})
 
 
-def _leave_tierer(ctx: Context, record: TableRecord, why: str) -> Change:
+def _leave_tierer(ctx: Context, record: TableRecord, fence: Fence) -> Change:
     current = record.round
     assert current is not None
     if current.acked:
         return finish(ctx, record, Finished())
     if current.cancelled_by is not None:
         return _end_cancelled(ctx, record)
-    return _start_anew(ctx, record, why)
+    return _start_anew(ctx, record, fence)

@@ -174,8 +174,8 @@ def _remove(ctx: Context, record: TableRecord, why: str) -> Change:
     if record.round is not None and not record.round.state.is_final:
         change = end_round(change, ctx, RoundState.CANCELLED)
     change = change.move(ctx, None, why).update_errors(error_kinds.resolved(record.errors, ctx.now.wall))
-    change = change.update(error=None, error_count=0, consecutive_failures=0, retry_deadline=None, call=None, pause=None, errors=())
-    return change.update(due_deadline=None, pending_since=None, round=None, commit=None, assignment=None)
+    change = change.update(error=None, error_count=0, consecutive_failures=0, consecutive_fences=0, retry_deadline=None, errors=())
+    return change.update(call=None, pause=None, due_deadline=None, pending_since=None, round=None, commit=None, assignment=None)
 
 
 def may_be_forgotten(now: Moment, record: TableRecord) -> bool:

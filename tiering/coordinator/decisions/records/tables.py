@@ -106,6 +106,8 @@ class TableRecord:
     error: ErrorInfo | None = None
     error_count: int = 0
     consecutive_failures: int = 0
+    consecutive_fences: int = 0
+    """Rounds that were fenced since a round last went well. From the second on they are failures, too (`decisions.fences`)."""
     retry_deadline: datetime | None = None
     pause: Pause | None = None
     call: QueuedCall | None = None
