@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from support.background import tick
 from support.running.processes import wait_for
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld, SteppedRound
+from tiering.cluster.embedded.metadata.snapshot_rows import RETAINED
 from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.errors import PeerTooOld, RoundFailed
 from tiering.model.rounds import Phase, RoundState
@@ -46,6 +47,12 @@ class Snapshots:
         rows = pa.table({"id": range(20), "text": [text] * 20}, schema=PRIMARY_KEY_SCHEMA)
         self.world.storage.upsert(self.table.path, rows, "test", sequence)
         self.world.storage.take_kv_snapshots(self.table.path)
+        self.writes = sequence + 1
+
+    def supersede(self, text: str) -> None:
+        """New KV snapshots, until none of those that there were is kept any more."""
+        for _ in range(RETAINED):
+            self.write(text, self.writes)
 
     def begin(self, **changes: int) -> SteppedRound:
         """The next round, also after a failure: its back-off is over. `changes` are made to its assignment."""
@@ -164,3 +171,32 @@ def test_each_round_brings_a_snapshot_into_the_lake_although_it_has_no_time(snap
     assert first is RoundState.FORCE_FINISHED
     assert 0 < half < 20
     assert (second in (RoundState.FORCE_FINISHED, RoundState.SUCCEEDED), whole) == (True, 20)
+
+
+def test_each_lease_that_finds_a_snapshot_superseded_leaves_one_log_line_and_one_event(snapshots: Snapshots) -> None:
+    begun = snapshots.begin().advance_to(act.LeaseSnapshots)
+    snapshots.supersede("second")
+    with capture_logs() as logs:
+        assert begun.end().state is RoundState.SUCCEEDED
+    assert snapshots.lake() == dict.fromkeys(range(20), "second")
+
+    lines = [entry for entry in logs if "could not be leased" in entry["event"]]
+    events = [event for event in snapshots.world.store.events() if event.event_type == "KV_SNAPSHOTS_NOT_LEASED"]
+    assert [(line["log_level"], line["table"]) for line in lines] == [("warning", str(snapshots.table.path))]
+    assert [(event.table_name, event.round_id) for event in events] == [("planes", begun.assignment.round_id)]
+    assert events[0].message == lines[0]["event"]
+    assert set(events[0].details["snapshots"]) == {"0", "1"}
+    assert "of bucket 0" in events[0].message
+
+
+def test_a_round_that_never_gets_its_leases_says_so_each_time(snapshots: Snapshots) -> None:
+    begun = snapshots.begin()
+    for number in range(3):
+        begun.advance_to(act.LeaseSnapshots)
+        snapshots.supersede(f"write {number}")
+        begun.runner.advance()
+    outcome = begun.end()
+    assert outcome.error is not None
+    assert (outcome.state, outcome.error.error_class, outcome.phase) == (RoundState.FAILED, "KvSnapshotGone", Phase.LEASE)
+    events = [event for event in snapshots.world.store.events() if event.event_type == "KV_SNAPSHOTS_NOT_LEASED"]
+    assert len(events) == 3

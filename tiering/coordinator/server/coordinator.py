@@ -38,7 +38,7 @@ from tiering.coordinator.status.status_columns import StatusColumns
 from tiering.coordinator.tierers.assignment_relay import AssignmentRelay
 from tiering.coordinator.tierers.commits import Commits
 from tiering.coordinator.tierers.heartbeats import Heartbeats
-from tiering.coordinator.tierers.leases import Leases
+from tiering.coordinator.tierers.leases import Leases, UnleasedSnapshots
 from tiering.coordinator.tierers.progress import Progress
 
 
@@ -79,7 +79,7 @@ class Coordinator:
         if assignments is not None:
             self.relay = AssignmentRelay(self.table_records, assignments, self.heartbeats.tierers, self.discovery.run_quietly, tellings)
         self.other_services = OtherServices(self.table_records, statuses_of(cluster), self.discovery)
-        self.leases = Leases(cluster)
+        self.leases = Leases(cluster, UnleasedSnapshots(self.table_records).report)
         self.open_calls = OpenCalls(lambda: self.table_records.now().wall)
         self.call_parts = CallParts(
             self.table_records,

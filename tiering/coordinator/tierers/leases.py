@@ -2,27 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+import structlog
+
 from tiering.cluster.base import KvSnapshotLeases
+from tiering.coordinator.decisions.records import EventRecord, Level
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.tierers.bound_identity import bound_lease_id
+from tiering.model.tables import TableBucket
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.leases import buckets_from_pb, buckets_to_pb, snapshots_from_pb, snapshots_to_pb
 from tiering.wire.request_bounds import informative
 
+_log = structlog.get_logger(__name__)
+
+SNAPSHOTS_NOT_LEASED = "KV_SNAPSHOTS_NOT_LEASED"
+"""The event of KV snapshots that a tierer wants to keep alive and that are gone."""
+
+MOST_NAMED = 10
+"""Snapshots that a message names one by one."""
+
+
+class UnleasedSnapshots:
+    """Leaves a log line and an event for each table of which KV snapshots could not be leased."""
+
+    def __init__(self, table_records: TableRecords) -> None:
+        self._table_records = table_records
+
+    def report(self, lease_id: str, snapshots: Mapping[TableBucket, int]) -> None:
+        """Snapshot ids by bucket, of any tables. Raises StoreError, Fenced."""
+        by_table: dict[int, dict[str, int]] = {}
+        for bucket in sorted(snapshots, key=lambda bucket: (bucket.table_id, str(bucket.bucket))):
+            by_table.setdefault(bucket.table_id, {})[str(bucket.bucket)] = snapshots[bucket]
+        with self._table_records.changing():
+            events = [self._event(table_id, lease_id, by_bucket) for table_id, by_bucket in by_table.items()]
+            self._table_records.put(events=events)
+        for event in events:
+            _log.warning(event.message, table=f"{event.database_name}.{event.table_name}", lease_id=lease_id)
+
+    def _event(self, table_id: int, lease_id: str, by_bucket: Mapping[str, int]) -> EventRecord:
+        record = self._table_records.get(table_id)
+        named = ", ".join(f"{snapshot_id} of bucket {bucket}" for bucket, snapshot_id in list(by_bucket.items())[:MOST_NAMED])
+        more = f", and {len(by_bucket) - MOST_NAMED} more" if len(by_bucket) > MOST_NAMED else ""
+        return EventRecord(
+            occurred_at=self._table_records.now().wall,
+            level=Level.WARN,
+            event_type=SNAPSHOTS_NOT_LEASED,
+            message=f"KV snapshots could not be leased, because newer ones superseded them: {named}{more}",
+            database_name=record.database_name if record else None,
+            table_name=record.table_name if record else None,
+            round_id=record.running.round_id if record and record.running else None,
+            details={"table_id": table_id, "lease_id": lease_id, "snapshots": dict(by_bucket)},
+        )
+
 
 class Leases:
-    """Thread-safe. Every call may raise ClusterUnavailable."""
+    """Thread-safe. Every call may raise ClusterUnavailable. `report_unleased` hears which snapshots of a lease are not there."""
 
-    def __init__(self, cluster: KvSnapshotLeases) -> None:
+    def __init__(
+        self,
+        cluster: KvSnapshotLeases,
+        report_unleased: Callable[[str, Mapping[TableBucket, int]], None] = lambda lease_id, snapshots: None,
+    ) -> None:
         self._cluster = cluster
+        self._report_unleased = report_unleased
 
     def acquire(self, request: pb.AcquireKvSnapshotLeaseRequest) -> pb.AcquireKvSnapshotLeaseResponse:
-        """Answers the snapshots that are not there. Raises InvalidArgument (lease id, duration), UnknownLease (only renewed, and gone)."""
+        """Answers the snapshots that are not there.
+
+        Raises InvalidArgument (lease id, duration), UnknownLease (only renewed, and gone), StoreError, Fenced.
+        """
         snapshots = snapshots_from_pb(request.snapshots_to_lease)
         owner = informative(request.owner) if request.HasField("owner") else None
-        unavailable = self._cluster.acquire_lease(bound_lease_id(request.lease_id), request.lease_duration_ms, snapshots, owner)
-        return pb.AcquireKvSnapshotLeaseResponse(
-            unavailable_snapshots=snapshots_to_pb({bucket: snapshots[bucket] for bucket in unavailable})
-        )
+        lease_id = bound_lease_id(request.lease_id)
+        buckets = self._cluster.acquire_lease(lease_id, request.lease_duration_ms, snapshots, owner)
+        unavailable = {bucket: snapshots[bucket] for bucket in buckets}
+        if unavailable:
+            self._report_unleased(lease_id, unavailable)
+        return pb.AcquireKvSnapshotLeaseResponse(unavailable_snapshots=snapshots_to_pb(unavailable))
 
     def release(self, request: pb.ReleaseKvSnapshotLeaseRequest) -> pb.ReleaseKvSnapshotLeaseResponse:
         """Answers the buckets that were leased."""
