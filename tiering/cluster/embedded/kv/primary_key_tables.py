@@ -36,7 +36,7 @@ from tiering.cluster.embedded.kv.primary_keys import (
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, standing_at, stopped
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, files_exist, remove_files, write_snapshot_files
 from tiering.cluster.embedded.kv.state import KvState, remove_state, state_file
-from tiering.cluster.embedded.log.appends import WriteKey
+from tiering.cluster.embedded.log.appends import EarlierWrite, WriteKey
 from tiering.cluster.embedded.log.batches import fit_rows
 from tiering.cluster.embedded.log.changelog import delete_changes, upsert_changes
 from tiering.cluster.embedded.log.log import Log
@@ -106,8 +106,8 @@ class PrimaryKeyTables:
             return ()
         key = WriteKey(table.info, writer_id, sequence, zlib.crc32(rows_bytes(batch), zlib.crc32(kind.encode())))
         earlier = self._changes.earlier(key)
-        if earlier is not None:
-            return earlier
+        if earlier is not None and (batch := _lacking(table, batch, earlier)).num_rows == 0:
+            return earlier.ranges
         keys = batch.select(key_schema(table.info).names)
         last = last_of_each_key(keys)
         if len(last) < batch.num_rows:
@@ -349,6 +349,13 @@ class PrimaryKeyTables:
         state = self._states.pop(table_id, None)
         if state is not None:
             state.close()
+
+
+def _lacking(table: StoredTable, batch: pa.RecordBatch, earlier: EarlierWrite) -> pa.RecordBatch:
+    """Returns the rows of partitions that were dropped since the write came before."""
+    parts = [] if earlier.is_whole else place_rows(table.info, table.bucketing, batch, 0)
+    rows = [part.rows for part in parts if earlier.lacks(part.partition_name)]
+    return pa.Table.from_batches(rows).combine_chunks().to_batches()[0] if rows else batch.slice(0, 0)
 
 
 def _widened(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

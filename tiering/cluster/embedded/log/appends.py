@@ -1,14 +1,14 @@
 """One write to a log: encodes its rows, and records in the metadata the ranges it got and that it happened.
 
-A repeat is recognized by writer id and sequence, for as long as the table lives. Functions over one connection; the caller holds the
-transaction.
+A repeat is recognized by writer id and sequence, for as long as the table and the partitions live that the write went to: what went to a
+partition that was dropped since is written again. Functions over one connection; the caller holds the transaction.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from tiering.cluster.embedded.log.placing import Placed
 from tiering.cluster.embedded.log.segments import EncodedSegment, encode_segments
 from tiering.cluster.embedded.metadata.database import NO_PARTITION, appends, bucket_key, buckets, segments
-from tiering.cluster.embedded.metadata.partitions import ensure_partitions
+from tiering.cluster.embedded.metadata.partitions import ensure_partitions, list_partitions
 from tiering.cluster.writable import AppendedRange
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TableInfo
@@ -63,15 +63,32 @@ def check_writer(writer_id: str, sequence: int) -> None:
         raise InvalidArgument(f"a write needs a writer id of 1 to {MAX_WRITER_ID_LENGTH} characters and a sequence from 0")
 
 
-def earlier_ranges(connection: sa.Connection, key: WriteKey) -> Sequence[AppendedRange] | None:
-    """Returns the ranges that this (writer_id, sequence) got before. Raises InvalidArgument if it had other rows then."""
-    row = connection.execute(
-        sa.select(appends.c.fingerprint, appends.c.ranges).where(
-            appends.c.table_id == key.table.table_id,
-            appends.c.writer_id == key.writer_id,
-            appends.c.sequence == key.sequence,
-        )
-    ).first()
+@dataclass(frozen=True)
+class EarlierWrite:
+    """What is left of a write that came before: `ranges` in partitions that live.
+
+    `dropped`: names of its partitions that were dropped since. A version that stored no names leaves `is_unnamed`; then every partition
+    that is not `kept` counts as dropped.
+    """
+
+    ranges: Sequence[AppendedRange]
+    kept: Collection[str | None] = ()
+    dropped: Collection[str | None] = ()
+    is_unnamed: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of its partitions live."""
+        return not self.dropped and not self.is_unnamed
+
+    def lacks(self, partition_name: str | None) -> bool:
+        """Whether rows of that partition have to be written again."""
+        return partition_name in self.dropped or (self.is_unnamed and partition_name not in self.kept)
+
+
+def earlier_write(connection: sa.Connection, key: WriteKey) -> EarlierWrite | None:
+    """Returns what this (writer_id, sequence) wrote before. Raises InvalidArgument if it had other rows then."""
+    row = connection.execute(sa.select(appends.c.fingerprint, appends.c.ranges).where(_same_write(key))).first()
     if row is None:
         return None
     if row.fingerprint != key.fingerprint:
@@ -79,11 +96,35 @@ def earlier_ranges(connection: sa.Connection, key: WriteKey) -> Sequence[Appende
             f"writer {key.writer_id!r} brought other rows to {key.table.path} as number {key.sequence} before",
             hint="A writer id belongs to one source of rows; take a new one.",
         )
-    return [AppendedRange(bucket_key(next(iter(partition), None), bucket), start, stop) for bucket, start, stop, *partition in row.ranges]
+    living: dict[int, str | None] = {NO_PARTITION: None}
+    if key.table.partition_keys:
+        living = {partition.partition_id: partition.partition_name for partition in list_partitions(connection, key.table.table_id)}
+    ranges, kept, dropped, is_unnamed = [], set[str | None](), set[str | None](), False
+    for bucket_id, start, stop, *partition in row.ranges:
+        bucket = bucket_key(next(iter(partition), None), bucket_id)
+        partition_id = NO_PARTITION if bucket.partition_id is None else bucket.partition_id
+        if partition_id in living:
+            ranges.append(AppendedRange(bucket, start, stop))
+            kept.add(living[partition_id])
+        elif len(partition) > 1:
+            dropped.add(partition[1])
+        else:
+            is_unnamed = True
+    return EarlierWrite(ranges, kept, dropped, is_unnamed)
 
 
-def publish(connection: sa.Connection, append: Append, paths: Sequence[str], now_us: int) -> Sequence[AppendedRange]:
-    """Makes the written files part of the log, and returns the ranges they got, by bucket. Raises InvalidArgument (too many partitions)."""
+def _same_write(key: WriteKey) -> sa.ColumnElement[bool]:
+    same_writer = sa.and_(appends.c.table_id == key.table.table_id, appends.c.writer_id == key.writer_id)
+    return sa.and_(same_writer, appends.c.sequence == key.sequence)
+
+
+def publish(
+    connection: sa.Connection, append: Append, paths: Sequence[str], now_us: int, earlier: EarlierWrite | None = None
+) -> Sequence[AppendedRange]:
+    """Makes the written files part of the log, and returns the ranges they got, by bucket. Raises InvalidArgument (too many partitions).
+
+    `earlier`: what is left of the same write, whose ranges come first; `append` has the pieces that it lacks.
+    """
     table_id = append.table.table_id
     by_bucket: dict[tuple[int, int], list[tuple[EncodedSegment, str]]] = defaultdict(list)
     partition_ids = _partition_ids(connection, append)
@@ -92,7 +133,7 @@ def publish(connection: sa.Connection, append: Append, paths: Sequence[str], now
     known = {
         (row.partition_id, row.bucket_id): row for row in connection.execute(sa.select(buckets).where(buckets.c.table_id == table_id)).all()
     }
-    ranges, segment_rows, bucket_rows = [], [], []
+    ranges, segment_rows, bucket_rows = [] if earlier is None else list(earlier.ranges), [], []
     for key in sorted(by_bucket):
         added, changed = _bucket_rows(append, by_bucket[key], known[key], now_us)
         segment_rows += added
@@ -101,16 +142,25 @@ def publish(connection: sa.Connection, append: Append, paths: Sequence[str], now
     if segment_rows:
         connection.execute(sa.insert(segments), segment_rows)
         connection.execute(_UPDATE_BUCKET, bucket_rows)
+    _record(connection, append.key, ranges)
+    return ranges
+
+
+def _record(connection: sa.Connection, key: WriteKey, ranges: Sequence[AppendedRange]) -> None:
+    """Stores that the write happened, in the place of what was stored of it before."""
+    partitions = list_partitions(connection, key.table.table_id) if key.table.partition_keys else []
+    names = {partition.partition_id: partition.partition_name for partition in partitions}
+    rows: list[list[int | str | None]] = []
+    for range_ in ranges:
+        partition_id = range_.bucket.partition_id
+        row: list[int | str | None] = [range_.bucket.bucket_id, range_.starting_offset, range_.stopping_offset, partition_id]
+        rows.append(row if partition_id is None else [*row, names[partition_id]])
+    connection.execute(sa.delete(appends).where(_same_write(key)))
     connection.execute(
         sa.insert(appends).values(
-            table_id=table_id,
-            writer_id=append.key.writer_id,
-            sequence=append.key.sequence,
-            fingerprint=append.key.fingerprint,
-            ranges=[[r.bucket.bucket_id, r.starting_offset, r.stopping_offset, r.bucket.partition_id] for r in ranges],
+            table_id=key.table.table_id, writer_id=key.writer_id, sequence=key.sequence, fingerprint=key.fingerprint, ranges=rows
         )
     )
-    return ranges
 
 
 def encode(placed: Sequence[Placed]) -> list[Piece]:

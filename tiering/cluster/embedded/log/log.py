@@ -11,13 +11,14 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import sqlalchemy as sa
 
 from tiering.clock import Clock, Ids
-from tiering.cluster.embedded.log.appends import Append, WriteKey, earlier_ranges, encode, publish
+from tiering.cluster.embedded.log.appends import Append, EarlierWrite, WriteKey, earlier_write, encode, publish
 from tiering.cluster.embedded.log.bucketing import Bucketing
 from tiering.cluster.embedded.log.log_index import LogIndex
 from tiering.cluster.embedded.log.placing import place_rows
@@ -49,7 +50,9 @@ class Log(LogIndex):
         crcs = b"".join(piece.segment.crc32.to_bytes(4, "big") for piece in pieces)
         key = WriteKey(table.info, writer_id, sequence, zlib.crc32(crcs))
         earlier = self.earlier(key)
-        return self._write_and_publish(Append(key, pieces, batch.num_columns)) if earlier is None else earlier
+        if earlier is not None and earlier.is_whole:
+            return earlier.ranges
+        return self._write_and_publish(Append(key, pieces, batch.num_columns))
 
     def append_changes(
         self, table: StoredTable, changes: pa.RecordBatch, key: WriteKey, together_with: Callable[[sa.Connection], None] | None = None
@@ -62,10 +65,10 @@ class Log(LogIndex):
         pieces = encode(place_rows(table.info, table.bucketing, changes, 0)) if changes.num_rows else []
         return self._write_and_publish(Append(key, pieces, changes.num_columns - 1), together_with)
 
-    def earlier(self, key: WriteKey) -> Sequence[AppendedRange] | None:
-        """Returns the ranges that a write got when it came before; None if it did not. Raises InvalidArgument if it had other rows then."""
+    def earlier(self, key: WriteKey) -> EarlierWrite | None:
+        """Returns what is left of a write that came before; None if it did not. Raises InvalidArgument if it had other rows then."""
         with self._metadata.read() as connection:
-            return earlier_ranges(connection, key)
+            return earlier_write(connection, key)
 
     def _write_and_publish(self, append: Append, together_with: Callable[[sa.Connection], None] | None = None) -> Sequence[AppendedRange]:
         named = [(self._ids.new_id(), piece.segment) for piece in append.pieces]
@@ -74,14 +77,21 @@ class Log(LogIndex):
         except OSError as error:
             raise ClusterUnavailable(f"cannot write to the log of {append.table.path}: {error}", hint="Is the disk full?") from error
         with self._metadata.write() as connection:
-            ranges = earlier_ranges(connection, append.key)
-            if ranges is None and table_exists(connection, append.table.table_id):
+            earlier = earlier_write(connection, append.key)
+            is_there = earlier is not None or table_exists(connection, append.table.table_id)
+            if is_there and (earlier is None or not earlier.is_whole):
                 with self._removed_if_refused(paths):
                     if together_with is not None:
                         together_with(connection)
-                    return publish(connection, append, paths, to_microseconds(self._clock.now()))
+                    lacking = [index for index, piece in enumerate(append.pieces) if earlier is None or earlier.lacks(piece.partition_name)]
+                    part = replace(append, pieces=[append.pieces[index] for index in lacking])
+                    now_us = to_microseconds(self._clock.now())
+                    ranges = publish(connection, part, [paths[index] for index in lacking], now_us, earlier)
+                    paths = [path for index, path in enumerate(paths) if index not in set(lacking)]
+            elif earlier is not None:
+                ranges = earlier.ranges
         self._remove(paths)
-        if ranges is None:
+        if not is_there:
             raise UnknownTable(f"the table {append.table.path} was dropped", table_id=append.table.table_id)
         return ranges
 

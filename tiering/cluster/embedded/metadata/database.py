@@ -111,7 +111,7 @@ appends = sa.Table(
         "ranges",
         sa.JSON,
         nullable=False,
-        comment="[bucket id, starting offset, stopping offset, partition id] each; without the last: no partition",
+        comment="[bucket id, starting offset, stopping offset, partition id, partition name] each; older rows lack the last one or two",
     ),
     sqlite_with_rowid=False,
 )
