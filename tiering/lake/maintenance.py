@@ -128,6 +128,18 @@ class ColumnValues(Protocol):
 
 
 @runtime_checkable
+class PartitionRows(Protocol):
+    """A lake that tells from its metadata how many rows each partition has."""
+
+    def partition_rows(self, table: TableInfo, view: LakeView) -> Mapping[str | None, int]:
+        """Returns rows by the partition's name at `view`'s head, deleted ones included; None where a name cannot be told.
+
+        Reads no data file. Raises LakeUnavailable.
+        """
+        ...
+
+
+@runtime_checkable
 class RowRemoval(Protocol):
     """A lake in which rows of a log table can be removed by offset, and whole buckets of a primary-key table."""
 

@@ -33,6 +33,7 @@ from tiering.lake.iceberg.reading.clean_rows import clean_rows
 from tiering.lake.iceberg.reading.column_values import values_of
 from tiering.lake.iceberg.reading.file_footers import FileBuckets
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
+from tiering.lake.iceberg.reading.partition_rows import partition_rows
 from tiering.lake.iceberg.reading.stored_files import delete_file, live_files, stored_files
 from tiering.lake.iceberg.reading.survey import foreign_offsets, row_offsets, survey_of
 from tiering.lake.iceberg.reading.view import view_of
@@ -193,6 +194,11 @@ class IcebergLake:
         loaded = self._load(path)
         with lake_errors(f"the metadata of {path} cannot be read"):
             return 0 if loaded is None else values_of(loaded, column)
+
+    def partition_rows(self, table: TableInfo, view: LakeView) -> Mapping[str | None, int]:
+        """See `PartitionRows.partition_rows`."""
+        with lake_errors(f"the manifests of {view.path} cannot be read"):
+            return {} if view.head is None else partition_rows(table, cast(Table, view.handle), view.head)
 
     def check_schema(self, table: TableInfo) -> None:
         """Raises UnsupportedType, InvalidArgument or InvalidName, naming column and type. No I/O."""

@@ -27,6 +27,7 @@ from tiering.lake.paimon.reading.added_rows import foreign_offsets, foreign_snap
 from tiering.lake.paimon.reading.clean_rows import clean_rows
 from tiering.lake.paimon.reading.file_lists import columns, file_lists, marker_at
 from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, load_table, opened_table, table_root
+from tiering.lake.paimon.reading.partition_rows import partition_rows
 from tiering.lake.paimon.reading.sizes import SizeReader
 from tiering.lake.paimon.reading.snapshots import SnapshotReader
 from tiering.lake.paimon.reading.survey import delete_file, live_files, row_offsets, stored_files, survey_of
@@ -82,6 +83,11 @@ class PaimonLake:
     def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
         """See `LakeMaintenance.row_offsets`."""
         return row_offsets(table, view, partitions, begins)
+
+    def partition_rows(self, table: TableInfo, view: LakeView) -> Mapping[str | None, int]:
+        """See `PartitionRows.partition_rows`."""
+        with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
+            return partition_rows(table, cast(LoadedTable, view.handle))
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
         """See `LakeMaintenance.foreign_offsets`."""

@@ -26,7 +26,7 @@ def new_table_hint(path: TablePath | None) -> str:
     """Advice that helps against every error: tier to a new lake table; the present one keeps its rows under another name."""
     return (
         f"Rename or drop the lake table {path or ''} in the lake's catalog, then {reconcile_call(path, 'retier')}: a new one is made and "
-        "filled from what KV snapshots and log still hold."
+        "filled from what KV snapshots and log still hold. Rows of dropped partitions are in the former one alone."
     )
 
 

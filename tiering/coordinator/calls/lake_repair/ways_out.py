@@ -29,11 +29,12 @@ from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, Way, W
 from tiering.coordinator.observing.lake_looks import Asking, LakeLook, LakeLooks, Side
 from tiering.counts import counted
 from tiering.lake.base import LakeView
-from tiering.lake.maintenance import ColumnValues, DriftCheck, LakeMaintenance, LakeSurvey
+from tiering.lake.maintenance import ColumnValues, DriftCheck, LakeMaintenance, LakeSurvey, PartitionRows
+from tiering.lake.rules.archived_rows import archived_rows
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import is_empty, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import ReconcileAction, records_left_out, retiered
-from tiering.model.tables import TablePath
+from tiering.model.tables import TablePath, TableType
 from tiering.pace import Rest, no_rest
 
 _log = structlog.get_logger(__name__)
@@ -181,14 +182,42 @@ class WaysOut:
         """A new lake table in place of this one, if KV snapshots and log still hold all that was ever written."""
         situation = inspection.situation
         absent = replace(situation, survey=LakeSurvey(LakeView(inspection.info.path, "", None, None, None, {}), None))
-        if inspection.view is not None and situation.known.shared is None:
-            try:
-                ranges = retiered(absent, RowOffsets())
-            except errors.LakewardError:
-                return WayOut(Way.NONE, choices=choices)
-            if records_left_out(absent, ReconcileAction.RETIER, ranges, RowOffsets()) == 0:
-                return self._renaming(inspection, choices)
-        return WayOut(Way.NONE, choices=choices)
+        if inspection.view is None or situation.known.shared is not None:
+            return WayOut(Way.NONE, choices=choices)
+        try:
+            ranges = retiered(absent, RowOffsets())
+        except errors.LakewardError:
+            return WayOut(Way.NONE, choices=choices)
+        left_out = records_left_out(absent, ReconcileAction.RETIER, ranges, RowOffsets())
+        if left_out != 0 or not self._has_all_keys(inspection):
+            return WayOut(Way.NONE, choices=choices)
+        archived = self._archived_rows(inspection, inspection.view)
+        if archived == 0:
+            return self._renaming(inspection, choices)
+        number = "rows, it cannot be told how many," if archived is None else f"up to {counted(archived, 'row')}"
+        text = (
+            f"{new_table_hint(inspection.info.path)} The new lake table would lack {number} of dropped partitions: neither the cluster nor "
+            "its log has them any more, and they stay in the renamed one alone."
+        )
+        return WayOut(Way.NONE, choices=f"{choices} {text}".strip())
+
+    def _has_all_keys(self, inspection: Inspection) -> bool:
+        """Whether a KV snapshot covers every bucket of a primary-key table whose log was cut."""
+        situation = inspection.situation
+        cut = {bucket: bounds.log_start for bucket, bounds in situation.log.items() if bounds.log_start > 0}
+        if situation.table_type is TableType.LOG or not cut:
+            return True
+        snapshots = self._parts.cluster.kv_snapshots(inspection.info)
+        return all(bucket in snapshots and snapshots[bucket].log_offset >= start for bucket, start in cut.items())
+
+    def _archived_rows(self, inspection: Inspection, view: LakeView) -> int | None:
+        """How many rows of dropped partitions the lake table has at most; None = it cannot be told."""
+        lake = self._parts.lakes.of(inspection.record.lake_format)
+        if not inspection.info.partition_keys:
+            return 0
+        if not isinstance(lake, PartitionRows):
+            return None
+        return archived_rows(inspection.situation, lake.partition_rows(inspection.info, view))
 
     def _mending(self, inspection: Inspection, drift: errors.SchemaDrift, choices: str) -> WayOut:
         """What makes the lake table fit again and loses no value."""

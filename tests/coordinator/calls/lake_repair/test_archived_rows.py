@@ -1,0 +1,102 @@
+"""A new lake table in place of one with rows of dropped partitions would lack them: no statement that is run as it stands is named then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from support.lake_kinds.kinds import ICEBERG_CLEAN, LAKE_KINDS
+from support.on_call import next_action
+from support.worlds.lake_world import LakeWorld
+from tiering.lake.maintenance import PartitionRows
+from tiering.model.tables import TableInfo
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("day", pa.date32(), nullable=False)])
+D0, D1 = 0, 40
+
+
+@pytest.fixture
+def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LakeWorld]:
+    lake_world = LakeWorld(tmp_path, kind=getattr(request, "param", ICEBERG_CLEAN))
+    yield lake_world
+    lake_world.close()
+
+
+def visits(first: int, count: int, day: int) -> pa.Table:
+    return pa.table({"id": range(first, first + count), "day": pa.array([day] * count, pa.date32())}, schema=SCHEMA)
+
+
+def tiered(world: LakeWorld, *, primary_key: bool = False) -> TableInfo:
+    """Ten rows of one day and five of another."""
+    if primary_key:
+        table, write = world.primary_key_table("visits", 1, SCHEMA, ("id", "day"), ("day",)), world.storage.upsert
+    else:
+        table, write = world.table("visits", 1, ("day",), SCHEMA), world.storage.append
+    write(table.path, visits(0, 10, D0), "w", 0)
+    write(table.path, visits(100, 5, D1), "w", 1)
+    assert world.tier(table).error is None
+    return table
+
+
+def fill_note(world: LakeWorld, table: TableInfo) -> None:
+    """A user adds a column to the lake table and fills it: dropping it would lose the values."""
+    world.by_hand.add_text_column(table.path, "note")
+    lake_table = world.iceberg(table)
+    rows = lake_table.scan().to_arrow()
+    notes = pa.array(["look"] * len(rows), pa.string())
+    lake_table.overwrite(rows.set_column(rows.schema.get_field_index("note"), "note", notes))
+    write = world.storage.upsert if table.primary_key else world.storage.append
+    write(table.path, visits(300, 1, D1), "w", 2)  # an empty round looks at no column
+    assert world.tier(table).error is not None
+
+
+def hint(world: LakeWorld) -> str:
+    [status] = world.coordinator.view().table_statuses()
+    return status.error_hint or ""
+
+
+@pytest.mark.parametrize("primary_key", [False, True], ids=["log", "primary-key"])
+def test_a_rename_is_named_only_while_no_partition_was_dropped(world: LakeWorld, primary_key: bool) -> None:
+    table = tiered(world, primary_key=primary_key)
+    fill_note(world, table)
+    statement = next_action(world.coordinator, table)
+    assert statement is not None
+    assert "RENAME TO" in statement
+
+
+@pytest.mark.parametrize("primary_key", [False, True], ids=["log", "primary-key"])
+@pytest.mark.parametrize("is_recreated", [False, True])
+def test_no_rename_is_named_where_rows_of_a_dropped_partition_would_be_missing(
+    world: LakeWorld, primary_key: bool, is_recreated: bool
+) -> None:
+    table = tiered(world, primary_key=primary_key)
+    world.storage.drop_partition(table.path, "1970-01-01")
+    if is_recreated:
+        write = world.storage.upsert if primary_key else world.storage.append
+        write(table.path, visits(200, 1, D0), "late", 0)
+    fill_note(world, table)
+    assert next_action(world.coordinator, table) is None
+    assert "The new lake table would lack up to 10 rows of dropped partitions" in hint(world)
+
+
+@pytest.mark.parametrize("is_tiered", [False, True])
+def test_the_late_rows_of_a_recreated_log_partition_do_not_count(world: LakeWorld, is_tiered: bool) -> None:
+    table = tiered(world)
+    world.storage.drop_partition(table.path, "1970-01-01")
+    world.storage.append(table.path, visits(200, 3, D0), "late", 0)
+    if is_tiered:
+        assert world.tier(table).error is None
+    fill_note(world, table)
+    assert next_action(world.coordinator, table) is None
+    assert "up to 10 rows of dropped partitions" in hint(world)
+
+
+@pytest.mark.parametrize("world", LAKE_KINDS, ids=lambda kind: kind.name, indirect=True)
+@pytest.mark.parametrize("primary_key", [False, True], ids=["log", "primary-key"])
+def test_rows_are_counted_by_the_name_of_their_partition(world: LakeWorld, primary_key: bool) -> None:
+    table = tiered(world, primary_key=primary_key)
+    assert isinstance(world.lake, PartitionRows)
+    assert dict(world.lake.partition_rows(table, world.view(table))) == {"1970-01-01": 10, "1970-02-10": 5}
