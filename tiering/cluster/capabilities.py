@@ -157,6 +157,18 @@ class RewritableLogs(Protocol):
         ...
 
 
+@runtime_checkable
+class LogRetention(Protocol):
+    """A cluster that removes old records from its logs by itself, of a lake-enabled table those that the lake has."""
+
+    def ask_before_cut(self, lake_is_confirmed: Callable[[int], bool]) -> None:
+        """From now on, records of a lake-enabled table are removed only while `lake_is_confirmed(table_id)` is true.
+
+        The cluster's own record of the lake says what was tiered, and not whether the lake table still has it.
+        """
+        ...
+
+
 def service_mode_of(cluster: object) -> ServiceMode:
     """EXCLUSIVE for a cluster that has no other services."""
     return cluster.service_mode if isinstance(cluster, ServiceModes) else ServiceMode.EXCLUSIVE

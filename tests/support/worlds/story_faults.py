@@ -458,4 +458,20 @@ FAULTS = (
         "check_map_keys",
         HERE,
     ),
+    fault(
+        "cluster-restored",
+        "The cluster starts on an older copy of its folder, and rows come at offsets that the lake has already.",
+        Story.restore_cluster,
+        "check_log.check_same_log",
+        HERE,
+        variant_of="log-rewritten",
+    ),
+    fault(
+        "lake-table-forgotten",
+        "A lake table is dropped, and nobody looks for days: records of the log are older than their time to live.",
+        Story.forget_dropped_lake_table,
+        "log_retention.lake_is_confirmed",
+        HERE,
+        variant_of="lake-table-dropped",
+    ),
 )

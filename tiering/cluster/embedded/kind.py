@@ -25,8 +25,10 @@ class EmbeddedKind:
         from tiering.cluster.embedded.rpc.service import add_to_server
         from tiering.cluster.embedded.storage import EmbeddedStorage
 
-        with EmbeddedStorage(folder, check_lake=check_lake) as storage, running_maintenance(storage.maintenance):
-            yield HostedCluster(storage, lambda server: add_to_server(server, storage))
+        with EmbeddedStorage(folder, check_lake=check_lake) as storage:
+            storage.ask_before_cut(_unconfirmed)  # until the coordinator knows its tables
+            with running_maintenance(storage.maintenance):
+                yield HostedCluster(storage, lambda server: add_to_server(server, storage))
 
     def connect(self, address: ClusterAddress) -> SplitSource:
         """As `ClusterKind.connect`: the coordinator serves the cluster itself."""
@@ -56,6 +58,10 @@ class EmbeddedKind:
         """As `ClusterKind.preload`."""
         import tiering.cluster.embedded.kv.snapshot_reader
         import tiering.cluster.embedded.log.split_reader  # noqa: F401
+
+
+def _unconfirmed(table_id: int) -> bool:
+    return False
 
 
 CLUSTER_KIND: ClusterKind = EmbeddedKind()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -38,6 +38,12 @@ class Maintenance:
         self._kept_of: tuple[Sequence[TableInfo], Sequence[tuple[TableInfo, MaintenanceOptions]]] = ((), ())
         self._primary_key_tables = primary_key_tables
         self._clock = clock
+        self._lake_is_confirmed: Callable[[int], bool] = _always
+        self._kept_logs: set[int] = set()
+
+    def ask_before_cut(self, lake_is_confirmed: Callable[[int], bool]) -> None:
+        """As `LogRetention.ask_before_cut`."""
+        self._lake_is_confirmed = lake_is_confirmed
 
     def run(self) -> None:
         """One pass over all tables. What fails for one is logged, and tried again in the next pass."""
@@ -75,6 +81,8 @@ class Maintenance:
         with self._metadata.read() as connection:
             if not plan_cuts(connection, table, ttl_ms, self._clock.now()):
                 return
+        if self._has_to_keep(table):
+            return
         with self._primary_key_tables.exclusive(table.table_id):  # a state that is being made anew reads the log
             with self._metadata.write() as connection:
                 if not table_exists(connection, table.table_id):
@@ -82,6 +90,20 @@ class Maintenance:
                 cuts = plan_cuts(connection, table, ttl_ms, self._clock.now())
                 paths = cut_logs(connection, self._root, table.table_id, cuts)
             remove_files(self._root, paths)
+
+    def _has_to_keep(self, table: TableInfo) -> bool:
+        """Whether the log may have rows that the lake has lost: nobody has confirmed the lake table lately. Logged once."""
+        if not table.lake_enabled or self._lake_is_confirmed(table.table_id):
+            self._kept_logs.discard(table.table_id)
+            return False
+        if table.table_id not in self._kept_logs:
+            self._kept_logs.add(table.table_id)
+            _log.info("log_kept", table=str(table.path), reason="the last round failed, or no round has checked the lake table lately")
+        return True
+
+
+def _always(table_id: int) -> bool:
+    return True
 
 
 def _needs_maintenance(table: TableInfo, options: MaintenanceOptions) -> bool:

@@ -186,6 +186,10 @@ class EmbeddedStorage(StoredCluster):
         with self.metadata.write() as connection:
             write_lake_record(connection, table, snapshot)
 
+    def ask_before_cut(self, lake_is_confirmed: Callable[[int], bool]) -> None:
+        """As `LogRetention.ask_before_cut`. Without this call the lake record alone decides."""
+        self.maintenance.ask_before_cut(lake_is_confirmed)
+
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         """As `ClusterOwner.rewind_lake_snapshot`. Raises UnknownTable."""
         with self.metadata.write() as connection:

@@ -15,12 +15,14 @@ from tiering.access.grants import Grants
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
 from tiering.cluster.assignments import assignments_of, statuses_of
 from tiering.cluster.base import ClusterOwner
+from tiering.cluster.capabilities import LogRetention
 from tiering.coordinator.calls.control import Control
 from tiering.coordinator.calls.effects import CallParts
 from tiering.coordinator.calls.lake_repair.ways_out import WaysOut
 from tiering.coordinator.calls.validate_table import Validator
 from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
+from tiering.coordinator.decisions.log_retention import lake_is_confirmed
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.open_calls import OpenCalls
@@ -98,6 +100,11 @@ class Coordinator:
         )
         self.control = Control(self.call_parts)
         self.ways_out = WaysOut(self.call_parts)
+        if isinstance(cluster, LogRetention):
+            cluster.ask_before_cut(self._lake_is_confirmed)
+
+    def _lake_is_confirmed(self, table_id: int) -> bool:
+        return self.table_records.fenced is None and lake_is_confirmed(self.table_records.get(table_id), self.table_records.now())
 
     def view(self) -> View:
         """Now, as whoever calls may see it (`access.identity`). Never waits."""

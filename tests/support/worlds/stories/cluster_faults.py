@@ -11,10 +11,18 @@ from support.background import tick
 from support.worlds.lake_world import SteppedRound
 from support.worlds.stories.damaged_files import DamagedFiles
 from support.worlds.stories.model import Model
+from support.worlds.stories.rounds import MAX_BACKOFF_S
+from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.round.steps import actions as act
 
 YEARS = 3_650
+
+
+def _put_back(root: Path) -> None:
+    """The older copy takes the place of a cluster's folder."""
+    shutil.rmtree(root)
+    root.with_name("older").rename(root)
 
 
 class ClusterFaults(DamagedFiles):
@@ -142,6 +150,61 @@ class ClusterFaults(DamagedFiles):
         self.world.store = SqlStore(self.world.folder.store_url)
         self.world.coordinator = self.world._start()
         return "store restored"
+
+    def restore_cluster(self) -> str | None:
+        """The cluster starts on an older copy of its folder. Rows of one table were tiered since; others come at their offsets."""
+        model = self.pick()
+        if self.lake_table(model) is None or model.partitioned or self.backup or self.record_of(model) is None:
+            return None
+        path, tiered, known = model.info.path, self.world.lake.view(model.info.path).ranges, dict(model.rows)
+        self.restart_cluster(after_close=lambda root: shutil.copytree(root, root.with_name("older")))
+        self.attempt("write", lambda: self.write(model))
+        self._tier_only(model)
+        ends = self.world.lake.view(path).ranges
+        self.restart_cluster(after_close=_put_back)
+        if ends == tiered:
+            return None
+        model.rows = known
+        while any(log.log_end <= ends[bucket].tiered for bucket, log in self.world.storage.offsets(model.info).items() if bucket in ends):
+            self.attempt("write", lambda: self.write(model))
+        return f"{path} from {tiered} to {ends}"
+
+    def forget_dropped_lake_table(self) -> str | None:
+        """Nobody looks at its table for days, until records of its log are older than their time to live."""
+        model = self.pick()
+        if self.lake_table(model) is None or self.record_of(model) is None:
+            return None
+        path, storage = model.info.path, self.world.storage
+        self._tier_only(model)
+        self.world.by_hand.drop(path)
+        self._tier_only(model)
+        record = self.record_of(model)
+        if record is None or record.error is None:
+            return None
+        if model.has_primary_key:
+            for _ in range(2):
+                storage.take_kv_snapshots(path)
+        storage.set_table_option(path, "table.log.ttl", "1 d")
+        before = {bucket: log.log_start for bucket, log in storage.offsets(model.info).items()}
+        self.world.clock.advance(2 * 86_400)
+        storage.maintenance.run()
+        assert before == {bucket: log.log_start for bucket, log in storage.offsets(model.info).items()}, f"the log of {path} was cut"
+        storage.set_table_option(path, "table.log.ttl", None)
+        return str(path)
+
+    def record_of(self, model: Model) -> TableRecord | None:
+        """The coordinator's, of a table whose rounds begin."""
+        record = self.world.coordinator.table_records.get(model.info.table_id)
+        return record if record is not None and record.state is not None and record.pause is None else None
+
+    def _tier_only(self, model: Model) -> None:
+        """Rounds of what is due, until this table had one."""
+        self.world.clock.advance(MAX_BACKOFF_S)
+        tick(self.world.coordinator)
+        while (taken := self.begin()) is not None:
+            self.log.append(self.end(taken))
+            if taken.assignment.path == model.info.path:
+                return
 
     def _store_file(self) -> Path:
         return self.world.folder.store_file

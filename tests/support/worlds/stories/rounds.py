@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from support.background import tick
@@ -50,10 +52,11 @@ class RoundSteps(TableSteps):
         self.restart_cluster()
         return "cluster and coordinator"
 
-    def restart_cluster(self) -> None:
-        """Rounds that run reach the new one."""
+    def restart_cluster(self, after_close: Callable[[Path], object] = lambda root: None) -> None:
+        """Rounds that run reach the new one. `after_close` gets the cluster's folder while nothing runs."""
         self.world.coordinator.close()
         self.world.storage.close()
+        after_close(self.world.storage.root)
         self.world.storage = _opened_again(self.world)
         self.world.coordinator = self.world._start()
 

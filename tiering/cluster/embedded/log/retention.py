@@ -2,7 +2,8 @@
 
 Whole segments only, older than the ttl, and never beyond what the lake has of a lake-enabled table, nor beyond the oldest KV
 snapshot that is kept of a primary-key table: from that on the log is needed to restore the rows, or to read on from the snapshot.
-A bucket without a snapshot is not cut. What a reader then misses is told from damage by a small file beside the segments.
+A bucket without a snapshot is not cut. No log of a lake-enabled table is cut while the coordinator has not confirmed the lake table
+lately (`maintenance`). What a reader then misses is told from damage by a small file beside the segments.
 """
 
 from __future__ import annotations
