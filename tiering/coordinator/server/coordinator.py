@@ -100,6 +100,9 @@ class Coordinator:
         )
         self.control = Control(self.call_parts)
         self.ways_out = WaysOut(self.call_parts)
+        self._keep_logs(cluster)
+
+    def _keep_logs(self, cluster: ClusterOwner) -> None:
         if isinstance(cluster, LogRetention):
             cluster.ask_before_cut(self._lake_is_confirmed)
 
