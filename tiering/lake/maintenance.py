@@ -99,7 +99,7 @@ class LakeMaintenance(Protocol):
 
 @runtime_checkable
 class DriftCheck(Protocol):
-    """A lake that tells whether its table's columns still fit, and changes nothing."""
+    """A lake that tells whether its table's columns and files still fit, and changes nothing."""
 
     @property
     def renames_tables(self) -> bool:
@@ -109,8 +109,11 @@ class DriftCheck(Protocol):
     def check_fit(self, table: TableInfo) -> None:
         """Passes if there is no lake table. Raises SchemaDrift, LakeUnavailable, and what `Lake.check_schema` raises.
 
-        Ids of the drift say what mends it without taking anything from our rows: `mend` (rename_column, drop_column, drop_not_null or
-        change_type), `lake_column` and `mended_as`, its new name or type in Spark SQL. Without them nothing does.
+        Whatever a round refuses of the table after it checked the columns is refused here, too: else nothing is named that helps.
+
+        Ids of the drift say what mends it without taking anything from our rows: `mend` (rename_column, drop_column, drop_not_null,
+        change_type, write_parquet or rewrite_files), `lake_column` and `mended_as`, its new name or type in Spark SQL. Without them
+        nothing does.
         """
         ...
 

@@ -42,6 +42,16 @@ def kind_of_error(**changes: object) -> ErrorRecord:
         (WayOut(Way.DROP_COLUMN, "a.b"), "ALTER TABLE lake.sales.orders DROP COLUMN `a.b`"),
         (WayOut(Way.DROP_NOT_NULL, "text"), "ALTER TABLE lake.sales.orders ALTER COLUMN text DROP NOT NULL"),
         (WayOut(Way.CHANGE_TYPE, "id", "bigint"), "ALTER TABLE lake.sales.orders ALTER COLUMN id TYPE bigint"),
+        (
+            WayOut(Way.WRITE_PARQUET),
+            "ALTER TABLE lake.sales.orders SET TBLPROPERTIES "
+            "('write.format.default' = 'parquet', 'write.delete.format.default' = 'parquet')",
+        ),
+        (
+            WayOut(Way.REWRITE_FILES),
+            "CALL lake.system.rewrite_data_files(table => 'sales.orders', "
+            "options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true'))",
+        ),
         (WayOut(Way.NONE), None),
         (None, None),
     ],

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tiering import errors
 from tiering.coordinator.decisions.records import ErrorInfo, ErrorRecord, TableRecord, Way, WayOut
+from tiering.lake.rules.hints import PARQUET_PROPERTIES, rewrite_call
 from tiering.model.names import quote_identifier
 from tiering.model.states import TableState
 from tiering.model.tables import TablePath
@@ -96,6 +97,8 @@ def statement_of(record: TableRecord, way_out: WayOut, names: CatalogNames) -> s
         return f"CALL {names.catalog}.sys.retry_tiering('{path}')"
     if kind is Way.SET_SNAPSHOT:
         return f"CALL {names.lake}.system.set_current_snapshot('{path}', {way_out.value})"
+    if kind is Way.REWRITE_FILES:
+        return rewrite_call(path, names.lake)
     alteration = _alteration(record, way_out)
     return None if alteration is None else f"ALTER TABLE {names.lake}.{_quoted_path(path)} {alteration}"
 
@@ -114,6 +117,9 @@ def _alteration(record: TableRecord, way_out: WayOut) -> str | None:
             return f"ALTER COLUMN {column} DROP NOT NULL"
         case Way.CHANGE_TYPE:
             return f"ALTER COLUMN {column} TYPE {value}"
+        case Way.WRITE_PARQUET:
+            properties = ", ".join(f"'{name}' = 'parquet'" for name in PARQUET_PROPERTIES)
+            return f"SET TBLPROPERTIES ({properties})"
     return None
 
 

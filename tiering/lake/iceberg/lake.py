@@ -28,6 +28,7 @@ from tiering.lake.iceberg.commit.row_removal import remove_rows
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.primary_key.bucket_files import encode_bucket_files, live_bucket_files
+from tiering.lake.iceberg.primary_key.file_check import check_live_files
 from tiering.lake.iceberg.reading.added_rows import foreign_snapshot
 from tiering.lake.iceberg.reading.clean_rows import clean_rows
 from tiering.lake.iceberg.reading.column_values import values_of
@@ -50,7 +51,7 @@ from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import absent_hint, absent_table
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.library_guards.answer_deadlines import AnswerDeadlines
-from tiering.model.tables import BucketKey, TableInfo, TablePath
+from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 from tiering.redaction.redact import redact, remember_secrets
 
 FORMAT = "iceberg"
@@ -186,8 +187,11 @@ class IcebergLake:
 
     def check_fit(self, table: TableInfo) -> None:
         """See `DriftCheck.check_fit`."""
-        if (loaded := self._load(table.path)) is not None:
-            check_drift(table, loaded.metadata)
+        if (loaded := self._load(table.path)) is None:
+            return
+        check_drift(table, loaded.metadata)
+        if table.table_type is TableType.PRIMARY_KEY:
+            check_live_files(loaded, table.path)
 
     def values_of(self, path: TablePath, column: str) -> int | None:
         """See `ColumnValues.values_of`."""

@@ -22,6 +22,19 @@ def tier_call(path: TablePath | None) -> str:
     return f"CALL sys.tier_table('{path or '<table>'}')"
 
 
+PARQUET_PROPERTIES = ("write.format.default", "write.delete.format.default")
+"""Properties of an Iceberg table that name the format of the files which engines write."""
+
+
+def rewrite_call(path: TablePath | None, catalog: str = "<lake catalog>") -> str:
+    """The statement that rewrites all files of an Iceberg table with its present partition spec and format, as it is typed.
+
+    `rewrite-all` takes files of any size, and `remove-dangling-deletes` the deletes that name none of the new files.
+    """
+    options = "map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
+    return f"CALL {catalog}.system.rewrite_data_files(table => '{path or '<table>'}', options => {options})"
+
+
 def new_table_hint(path: TablePath | None) -> str:
     """Advice that helps against every error: tier to a new lake table; the present one keeps its rows under another name."""
     return (

@@ -124,7 +124,9 @@ class WaysOut:
         if problem is None and inspection.passes:
             self._record(record, _MENDED)
             return
-        sight = (str(problem), str(drift), _seen_of(inspection.view), {key: log.log_start for key, log in inspection.situation.log.items()})
+        mend = None if drift is None else mend_of(drift)  # one difference may have another mend, once a property was changed
+        logs = {key: log.log_start for key, log in inspection.situation.log.items()}
+        sight = (str(problem), str(drift), mend, _seen_of(inspection.view), logs)
         before = self._sights.get(record.table_id)
         if before is not None and before[0] == sight:
             self._record(record, before[1])

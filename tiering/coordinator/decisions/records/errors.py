@@ -22,6 +22,8 @@ class Way(StrEnum):
     DROP_COLUMN = "drop_column"
     DROP_NOT_NULL = "drop_not_null"
     CHANGE_TYPE = "change_type"
+    WRITE_PARQUET = "write_parquet"
+    REWRITE_FILES = "rewrite_files"
 
 
 @dataclass(frozen=True)

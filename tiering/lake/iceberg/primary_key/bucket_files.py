@@ -17,23 +17,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import zstandard
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table import Table
 
 from tiering.errors import BaseMoved, RoundFailed
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.errors import lake_errors
+from tiering.lake.iceberg.primary_key.file_check import check_format, check_spec, is_live
 from tiering.lake.iceberg.reading.file_footers import FileBuckets
-from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.partition_values import FilePlace, PartitionValue
 from tiering.lake.iceberg.writing.data_files import BucketChange
 from tiering.model.tables import TablePath
 
 VERSION = 2
-
-_HINT = (
-    "Rewrite them (in Spark: CALL <lake catalog>.system.rewrite_data_files), then CALL sys.tier_table. The rows stay in the log until then."
-)
 
 
 @dataclass(frozen=True)
@@ -118,15 +114,15 @@ def live_bucket_files(
     by_partition: dict[PartitionValue, list[DataFile]] = defaultdict(list)
     with lake_errors(f"read the manifests of {path}", table_path=path):
         for manifest in snapshot.manifests(table.io):
-            if not (manifest.has_added_files() or manifest.has_existing_files()):
+            if not is_live(manifest):
                 continue
-            if manifest.partition_spec_id != table.metadata.default_spec_id:
-                raise drift(path, None, "holds files of a former partition spec, whose buckets cannot be told", _HINT)
+            check_spec(table, path, manifest)
             for entry in manifest.fetch_manifest_entry(table.io):
                 file = entry.data_file
                 partition = partition_of(file)
                 if partition in places:
-                    by_partition[partition].append(_checked(path, file))
+                    check_format(table, path, file)
+                    by_partition[partition].append(file)
     standing: dict[FilePlace, BucketFiles] = {}
     with lake_errors(f"read the footers of {path}", table_path=path):
         for partition, files in by_partition.items():
@@ -150,14 +146,6 @@ def _buckets_of(table: Table, files: Sequence[DataFile], file_buckets: FileBucke
 def partition_of(file: DataFile) -> PartitionValue:
     """The partition value of a file, as `schema.partition_values` has it."""
     return tuple(file.partition[index] for index in range(len(file.partition)))
-
-
-def _checked(path: TablePath, file: DataFile) -> DataFile:
-    if file.file_format is not FileFormat.PARQUET and file.content is not DataFileContent.EQUALITY_DELETES:
-        raise drift(
-            path, None, f"holds the {file.file_format.value} file {file.file_path}; the rows of a key are looked up in Parquet", _HINT
-        )
-    return file
 
 
 def _base(snapshot_id: int, files: Sequence[DataFile], shared: frozenset[str]) -> BucketFiles:

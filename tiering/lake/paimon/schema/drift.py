@@ -5,31 +5,15 @@ Columns are matched by name; their order is the lake's own. Readers find values 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 
 from tiering.errors import SchemaDrift
+from tiering.lake.paimon.schema.allowed_options import RefusedOption, refused_option
 from tiering.lake.paimon.schema.layout import BUCKET, BUCKET_KEY, UNAWARE, TableLayout, table_layout
 from tiering.lake.paimon.schema.stored_schema import StoredSchema
 from tiering.lake.paimon.schema.types import holds
 from tiering.lake.rules.hints import new_table_hint, tier_call
 from tiering.model.tables import SYSTEM_COLUMNS, TIMESTAMP_COLUMN, TableInfo, TablePath
-
-UNSUPPORTED: Mapping[str, tuple[str, ...]] = {
-    "type": ("table",),
-    "deletion-vectors.enabled": ("false",),
-    "row-tracking.enabled": ("false",),
-    "data-evolution.enabled": ("false",),
-    "merge-engine": ("deduplicate",),
-    "data-file.external-paths": (),
-    "data-file.path-directory": (),
-    "data-file.prefix": ("data-",),
-    "sequence.field": (),
-    "rowkind.field": (),
-    "branch": ("main",),
-}
-"""Options under which rows would have to be written, or are read, in another way; the values that change nothing."""
 
 
 def check_drift(table: TableInfo, schema: StoredSchema) -> tuple[pa.Field[pa.DataType], ...]:
@@ -72,10 +56,9 @@ def drift(path: TablePath, column: str | None, difference: str, hint: str | None
 
 def _check_options(path: TablePath, layout: TableLayout, schema: StoredSchema) -> None:
     options = schema.options
-    for name, harmless in UNSUPPORTED.items():
-        value = options.get(name)
-        if value is not None and value.lower() not in harmless:
-            raise drift(path, None, f"has the option {name!r} = {value[:60]!r}, with which Lakeward cannot write it")
+    if (refused := refused_option(options)) is not None:
+        difference = f"has the option {refused.name!r} = {refused.value[:60]!r}, with which Lakeward does not tier"
+        raise drift(path, None, difference, _without_option(path, refused))
     bucket = options.get(BUCKET, str(UNAWARE))
     keys = [key.strip() for key in options.get(BUCKET_KEY, "").split(",") if key.strip()]
     wanted_keys = [key for key in layout.options.get(BUCKET_KEY, "").split(",") if key]
@@ -88,6 +71,18 @@ def _check_options(path: TablePath, layout: TableLayout, schema: StoredSchema) -
     ):
         if list(lake) != list(source):
             raise drift(path, None, f"is {relation} ({', '.join(lake)}); its source table is {relation} ({', '.join(source)})")
+
+
+def _without_option(path: TablePath, option: RefusedOption) -> str:
+    """Advice for a lake table with an option that is not allowed."""
+    remove = f"Remove the option with Paimon (in Spark: ALTER TABLE ... UNSET TBLPROPERTIES ('{option.name}')), then {tier_call(path)}."
+    kept = "The rows stay in the log until then."
+    if option.is_removable:
+        return f"{remove} {kept}"
+    return (
+        f"{remove} {kept} If Paimon read, compacted or wrote the table with it, rows may have changed: CALL sys.validate_table('{path}', "
+        f"'rows') tells. Then: {new_table_hint(path)}"
+    )
 
 
 def _check_column(path: TablePath, wanted: pa.Field[pa.DataType], lake: pa.Field[pa.DataType]) -> None:
