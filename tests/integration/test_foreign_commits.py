@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from support.background import tick
+from support.on_call import follow
 from support.running.spark_sessions import spark_session
-from support.worlds.lake_world import LakeWorld
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering import errors
 from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.model.rounds import RoundState
@@ -171,3 +173,49 @@ def disturbed(world: LakeWorld, spark: SparkSession, table: TableInfo, disturb: 
         stepped.advance_to(act.CommitLake)
     disturb(spark, table)
     return stepped.end()
+
+
+def write_orc(spark: SparkSession, table: TableInfo) -> None:
+    """Data files in ORC, and a file of position deletes in Avro."""
+    properties = "'write.format.default' = 'orc', 'write.delete.format.default' = 'avro', 'write.delete.mode' = 'merge-on-read'"
+    spark.sql(f"ALTER TABLE lake.{table.path} SET TBLPROPERTIES ({properties})").collect()
+    spark.sql(f"CALL lake.system.rewrite_data_files(table => '{table.path}', options => map('rewrite-all', 'true'))").collect()
+    spark.sql(f"DELETE FROM lake.{table.path} WHERE id = 3").collect()
+
+
+def write_by_another_spec(spark: SparkSession, table: TableInfo) -> None:
+    """Data files and a file of position deletes of a former partition spec."""
+    spark.sql(f"ALTER TABLE lake.{table.path} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')").collect()
+    spark.sql(f"ALTER TABLE lake.{table.path} ADD PARTITION FIELD truncate(1, text)").collect()
+    spark.sql(f"CALL lake.system.rewrite_data_files(table => '{table.path}', options => map('rewrite-all', 'true'))").collect()
+    spark.sql(f"DELETE FROM lake.{table.path} WHERE id = 3").collect()
+    spark.sql(f"ALTER TABLE lake.{table.path} DROP PARTITION FIELD truncate(1, text)").collect()
+
+
+@pytest.mark.parametrize(("unusual", "statements"), [(write_orc, 2), (write_by_another_spec, 1)])
+def test_files_that_no_round_can_look_into_are_rewritten_by_the_statements_that_are_named(
+    world: LakeWorld, spark: SparkSession, unusual: Foreign, statements: int
+) -> None:
+    for other in world.storage.tables():
+        world.storage.drop_table(other.path)
+    tick(world.coordinator)
+    table = world.primary_key_table(f"keys_{statements}")
+    put_keys(world, table, 0, 20)
+    assert world.tier(table).error is None
+    unusual(spark, table)
+    put_keys(world, table, 10, 20)
+    outcome = world.tier(table)
+    assert isinstance(outcome.error, errors.SchemaDrift), outcome
+    ran = follow(world.coordinator, table, lambda statement: spark.sql(statement).collect())
+    assert len(ran) == statements, ran
+    assert world.tier(table).error is None
+    rows = world.by_hand.rows(table.path)
+    assert sorted(rows["id"].to_pylist()) == [number for number in range(30) if number != 3]
+    assert sorted(number for number, text in zip(*rows.select(["id", "text"]).to_pydict().values(), strict=True) if text == "from 10") == [
+        *range(10, 30)
+    ]
+
+
+def put_keys(world: LakeWorld, table: TableInfo, start: int, count: int) -> None:
+    rows = pa.table({"id": range(start, start + count), "text": [f"from {start}"] * count}, schema=PRIMARY_KEY_SCHEMA)
+    world.storage.upsert(table.path, rows, f"keys-{start}", 0)

@@ -50,7 +50,7 @@ def kind_of_error(**changes: object) -> ErrorRecord:
         (
             WayOut(Way.REWRITE_FILES),
             "CALL lake.system.rewrite_data_files(table => 'sales.orders', "
-            "options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true'))",
+            "options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true', 'use-starting-sequence-number', 'false'))",
         ),
         (WayOut(Way.NONE), None),
         (None, None),

@@ -29,9 +29,10 @@ PARQUET_PROPERTIES = ("write.format.default", "write.delete.format.default")
 def rewrite_call(path: TablePath | None, catalog: str = "<lake catalog>") -> str:
     """The statement that rewrites all files of an Iceberg table with its present partition spec and format, as it is typed.
 
-    `rewrite-all` takes files of any size, and `remove-dangling-deletes` the deletes that name none of the new files.
+    `rewrite-all` takes files of any size. `remove-dangling-deletes` removes delete files that apply to no file any more: those in another
+    partition spec, or older than the new files, which therefore get the sequence number of their commit (`use-starting-sequence-number`).
     """
-    options = "map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
+    options = "map('rewrite-all', 'true', 'remove-dangling-deletes', 'true', 'use-starting-sequence-number', 'false')"
     return f"CALL {catalog}.system.rewrite_data_files(table => '{path or '<table>'}', options => {options})"
 
 

@@ -18,7 +18,8 @@ from tiering import errors
 from tiering.model.tables import TableInfo
 
 REWRITE = (
-    "CALL lake.system.rewrite_data_files(table => 'sales.orders', options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true'))"
+    "CALL lake.system.rewrite_data_files(table => 'sales.orders', options => "
+    "map('rewrite-all', 'true', 'remove-dangling-deletes', 'true', 'use-starting-sequence-number', 'false'))"
 )
 PARQUET = {"write.format.default": "parquet", "write.delete.format.default": "parquet"}
 SET_PARQUET = f"ALTER TABLE lake.sales.orders SET TBLPROPERTIES ({', '.join(f'{name!r} = {value!r}' for name, value in PARQUET.items())})"
