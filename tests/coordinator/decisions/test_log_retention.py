@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tiering.coordinator.decisions.log_retention import CONFIRMED_FOR, lake_is_confirmed
+from tiering.coordinator.decisions.lake_acks import CONFIRMED_FOR, lake_is_confirmed
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import ErrorInfo, TableRecord
 from tiering.model.states import TableState

@@ -470,7 +470,7 @@ FAULTS = (
         "lake-table-forgotten",
         "A lake table is dropped, and nobody looks for days: records of the log are older than their time to live.",
         Story.forget_dropped_lake_table,
-        "log_retention.lake_is_confirmed",
+        "lake_acks.lake_is_confirmed",
         HERE,
         variant_of="lake-table-dropped",
     ),

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from tiering.coordinator.decisions import backlog
 from tiering.coordinator.decisions.change import Change, Context
+from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, TableRecord, TextOffsets, to_text
 from tiering.lake.marker import TieredRange
 from tiering.model.tables import BucketKey
+
+CONFIRMED_FOR = timedelta(hours=2)
+"""How long the success of a round confirms the lake table, at least. A healthy table has a round once in its freshness."""
 
 
 @dataclass(frozen=True)
@@ -155,3 +160,18 @@ def record_cluster_has_it(ctx: Context, record: TableRecord, contents: LakeConte
     if contents.acker == contents.marker_round_id:
         return Change(record).update_commit(replace(row, state=CommitState.ACKED, acked_at=ctx.now.wall))
     return Change(record).update_commit(replace(row, state=CommitState.RECONCILED, acked_at=ctx.now.wall, reconciled_by=contents.acker))
+
+
+def lake_is_confirmed(record: TableRecord | None, now: Moment) -> bool:
+    """Whether the cluster may remove records from its log because the lake has them: a round succeeded lately, and none failed since.
+
+    The cluster's record of the lake says what was tiered, and not what became of the lake table since: a user may have dropped it, or rolled
+    it back. The log is then the only place that has the rows. A round without rows counts: it checks the lake table, too.
+
+    False for a table without a record, such as one that the coordinator has not discovered since a start on an empty store.
+    """
+    if record is None or record.state is None or record.error is not None:
+        return False
+    confirmed = [moment for moment in (record.last_checked_time, record.last_tiered_time) if moment is not None]
+    valid_for = max(CONFIRMED_FOR, timedelta(milliseconds=2 * record.freshness_ms))
+    return bool(confirmed) and abs(now.wall - max(confirmed)) <= valid_for

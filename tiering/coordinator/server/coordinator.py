@@ -22,7 +22,7 @@ from tiering.coordinator.calls.lake_repair.ways_out import WaysOut
 from tiering.coordinator.calls.validate_table import Validator
 from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
-from tiering.coordinator.decisions.log_retention import lake_is_confirmed
+from tiering.coordinator.decisions.lake_acks import lake_is_confirmed
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.open_calls import OpenCalls
