@@ -165,8 +165,8 @@ def record_cluster_has_it(ctx: Context, record: TableRecord, contents: LakeConte
 def lake_is_confirmed(record: TableRecord | None, now: Moment) -> bool:
     """Whether the cluster may remove records from its log because the lake has them: a round succeeded lately, and none failed since.
 
-    The cluster's record of the lake says what was tiered, and not what became of the lake table since: a user may have dropped it, or rolled
-    it back. The log is then the only place that has the rows. A round without rows counts: it checks the lake table, too.
+    The cluster's record of the lake says what was tiered, and not what became of the lake table since: a user may have dropped it, or
+    rolled it back. The log is then the only place that has the rows. A round without rows counts: it checks the lake table, too.
 
     False for a table without a record, such as one that the coordinator has not discovered since a start on an empty store.
     """
