@@ -1,18 +1,19 @@
 # The two commands of the README are `make demo` and `make test`; `make setup` is their common first part.
-.PHONY: setup test-setup demo fluss-demo test test-fresh check lint unit integration plugin-test soak clean
+.PHONY: setup test-setup demo fluss-demo test test-all test-fresh check unit integration plugin-test soak clean
 
 VENV := .venv/bin
-# One more than cores: tests wait for the processes and threads that they start. `make test WORKERS=0` runs one after the other.
+# One more than cores: tests wait for the processes and threads that they start. `make unit WORKERS=0` runs one after the other.
 WORKERS := 3
 PYTEST_ARGS :=
+STAGES := PYTHONPATH=.:tests $(VENV)/python -m support.stages
 
 setup:
 	@./setup.sh
 
-# The same, and what tests alone need: other readers of lake tables, Fluss's plugin for Paimon, an HDFS, PostgreSQL, faketime and libfiu, the plugin's test libraries,
-# and a checker of histories with the Go toolchain that builds it.
+# The same, and what `make test-all` alone needs: other readers of lake tables, Fluss's plugin for Paimon, an HDFS, an S3 server, PostgreSQL, faketime and libfiu,
+# the plugin's test libraries, and a checker of histories with the Go toolchain that builds it.
 test-setup:
-	@./setup.sh tests
+	@./setup.sh all-tests
 
 demo: setup
 	@$(VENV)/lakeward demo
@@ -21,7 +22,14 @@ demo: setup
 fluss-demo: setup
 	@$(VENV)/lakeward demo --fluss
 
-test: test-setup plugin-test unit integration
+# At most ten minutes on two cores with its set-up: unit tests that take seconds, and one journey each through the real thing
+# (tests/support/stages/make_test.py names them). All stages run; the verdict is the last line.
+test: setup
+	@$(STAGES) make-test
+
+# All other tests that CI runs.
+test-all: test-setup
+	@$(STAGES) make-test-all --workers $(WORKERS)
 
 # Before a release: the README's commands in a clone of the last commit, with nothing cached. `FRESH=setup` runs the first part alone, `FRESH=fluss-demo` times that
 # demo with empty caches.

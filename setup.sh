@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All set-up of a fresh machine: Java and Maven, the Python environment in .venv, stubs, the plugin jar, the `lakeward` command, and
-# everything that demo and benchmarks would else download; `./setup.sh tests` also what tests alone need. Does nothing that was done
-# already. Run by `make setup` and `make test-setup`.
+# everything that demo, benchmarks and `make test` would else download; `./setup.sh all-tests` also what `make test-all` alone needs.
+# Does nothing that was done already. Run by `make setup` and `make test-setup`.
 # Of two that run at once the second waits; what an interrupted one left half done is done again.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -177,7 +177,7 @@ ensure_readers() { PYTHONPATH=.:tests .venv/bin/python -m support.readers.enviro
 # The program that checks histories of tierers for linearizability, and the Go toolchain that builds it.
 ensure_history_checker() { PYTHONPATH=.:tests .venv/bin/python -m support.histories.checker; }
 
-[ $# = 0 ] || [ "$*" = tests ] || die "usage: ./setup.sh [tests]"
+[ $# = 0 ] || [ "$*" = all-tests ] || die "usage: ./setup.sh [all-tests]"
 [ -n "${LAKEWARD_SETUP_ALONE:-}" ] || alone "$@"
 unset LAKEWARD_SETUP_ALONE
 ensure_java
@@ -187,7 +187,10 @@ ensure_project
 ensure_bytecode
 ensure_jars
 ensure_fluss_server
-if [ "${1:-}" = tests ]; then
+if [ "${1:-}" = all-tests ]; then
+  # Two at once: one waits for Maven's repository, the other one for PyPI and the Go proxy.
+  { ensure_readers && ensure_history_checker; } &
+  others=$!
   ensure_postgresql
   ensure_fault_libraries
   ensure_plugin_tests
@@ -195,6 +198,5 @@ if [ "${1:-}" = tests ]; then
   ensure_hdfs
   ensure_object_store
   ensure_spark_classes
-  ensure_readers
-  ensure_history_checker
+  wait "$others"
 fi

@@ -16,6 +16,7 @@ from support.dealt_out import ByFixture, folders_in_memory, is_integration, long
 from support.depth import SOAKS, left_to_the_soak, load_profile
 from support.running.fluss_health import AGAIN, asks_fluss
 from support.spark.class_archive import QUICK_JVM, archive_options
+from support.stages.make_test import MARK, is_in_make_test
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -129,7 +130,9 @@ def rest_catalog_on_s3(s3_store: S3Server, tmp_path_factory: pytest.TempPathFact
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Tells the two stages apart: `make unit` and `make integration`. Of the latter some may fail for a defect of Fluss, twice."""
+    """Marks what `make integration` and `make test` run. Of the former some may fail for a defect of Fluss, twice."""
+    if is_in_make_test(item):
+        item.add_marker(MARK)
     if is_integration(item):
         item.add_marker(pytest.mark.integration)
         if asks_fluss(item):

@@ -186,7 +186,7 @@ def publisher(provider: Provider) -> Iterator[Publisher]:
     thread.start()
     yield publisher
     publisher.server.shutdown()
-    thread.join(10)
+    thread.join(60)
     publisher.server.server_close()
 
 

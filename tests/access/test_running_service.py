@@ -72,7 +72,7 @@ def scrape(service: Deployment, token: str | None = None) -> tuple[int, str]:
     url = wait_for("the line that names the metrics", lambda: URL.search(service.coordinator.output()))[1]
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -72,7 +72,7 @@ def die_and_start_again(deployment: Deployment, places: list[str]) -> None:
     for number, place in enumerate(places):
         append_at_rest(deployment, number * COUNT)
         dying = deployment.start_coordinator(port=port, crash_point=place)
-        assert dying.wait_ended(60) == -signal.SIGKILL, dying.output()
+        assert dying.wait_ended() == -signal.SIGKILL, dying.output()
     deployment.start_coordinator(port=port)
     deployment.append(ORDERS, len(places) * COUNT, COUNT)
     deployment.wait_tiered(ORDERS)

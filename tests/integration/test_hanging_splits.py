@@ -69,12 +69,12 @@ def test_a_round_that_hangs_is_given_up_and_the_next_one_goes_well(world: LakeWo
         thread = threading.Thread(target=tierer.run)
         thread.start()
         try:
-            error = wait_for("the round was given up", lambda: world.record(table).error, 60)
+            error = wait_for("the round was given up", lambda: world.record(table).error)
             assert (error.error_class, error.retryable) == ("RoundStalled", True)
             if kind == "spark":
-                wait_for("its job ended", lambda: not list(spark.sparkContext.statusTracker().getActiveJobsIds()), 30)
+                wait_for("its job ended", lambda: not list(spark.sparkContext.statusTracker().getActiveJobsIds()))
             world.due()
-            wait_for("the next round", lambda: world.record(table).error is None, 60)
+            wait_for("the next round", lambda: world.record(table).error is None)
         finally:
             tierer.stop()
             transport.stop()

@@ -55,7 +55,7 @@ def service(tmp_path: Path, receiver: OtlpReceiver, monkeypatch: pytest.MonkeyPa
 def get(url: str, token: str | None = None) -> tuple[int, str]:
     request = urllib.request.Request(url, headers={} if token is None else {"Authorization": f"Bearer {token}"})
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -108,7 +108,7 @@ def test_a_round_is_seen_by_scrapes_probes_logs_and_traces(service: Deployment, 
     assert {name for query in queries for name in re.findall(r"lakeward_\w+", query)} - set(scraped) <= OPTIONAL
 
     check_logs(up.output(), (service.data.root / "logs" / "tierer.log").read_text(), round_id)
-    wait_for("the trace", lambda: any(span.name == "tiering round" for span in receiver.spans), 30)
+    wait_for("the trace", lambda: any(span.name == "tiering round" for span in receiver.spans))
     spans = [span for span in receiver.spans if attributes_of(span)["round_id"] == round_id]
     calls = [span for span in spans if "/" in span.name]  # the coordinator's own spans, which it sends when it likes
     steps = [span for span in spans if span not in calls]

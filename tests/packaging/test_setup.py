@@ -37,14 +37,14 @@ def test_no_run_of_maven_goes_without_strict_checksums() -> None:
 
 @pytest.mark.parametrize(
     ("target", "command"),
-    [("setup", "./setup.sh"), ("demo", "./setup.sh"), ("fluss-demo", "./setup.sh"), ("check", "./setup.sh")]
-    + [(target, "./setup.sh tests") for target in ("test", "unit", "integration", "plugin-test")],
+    [(target, "./setup.sh") for target in ("setup", "demo", "fluss-demo", "check", "test")]
+    + [(target, "./setup.sh all-tests") for target in ("test-all", "unit", "integration", "plugin-test")],
 )
-def test_what_tests_alone_need_is_set_up_for_tests_alone(target: str, command: str) -> None:
+def test_what_test_all_alone_needs_is_set_up_for_it_alone(target: str, command: str) -> None:
     listed = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     assert [line for line in listed if "setup.sh" in line] == [command]
 
 
 def test_another_word_for_the_setup_is_refused() -> None:
     ended = subprocess.run(["./setup.sh", "test"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (1, "setup: usage: ./setup.sh [tests]\n")
+    assert (ended.returncode, ended.stderr) == (1, "setup: usage: ./setup.sh [all-tests]\n")

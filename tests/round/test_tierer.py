@@ -158,7 +158,7 @@ def start(coordinator: ScriptedCoordinator) -> Iterator[Callable[[int], Tierer]]
     coordinator.open_fence.set()
     for tierer, thread in started:
         tierer.stop()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -260,7 +260,7 @@ def test_a_round_whose_splits_hang_is_given_up_and_its_slot_is_free(
     assert not any(renewal.round_id == "r1" for renewal in coordinator.requests[-1].tiering_tables)
     reports = len(coordinator.failed())
     hanging_reads.set()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     assert (coordinator.at_fence, len(coordinator.failed()), tierer._outbox) == (["r2"], reports, [])
 
@@ -340,7 +340,7 @@ def test_a_stop_drops_the_lease_that_rounds_still_hold(coordinator: ScriptedCoor
     coordinator.leases.acquire({TableBucket(1, BucketKey(None, 0)): 3}, StuckRound())
     assert coordinator.leased
     tierer.stop()
-    wait_for("the end of the lease, long before it expires", lambda: not coordinator.leased, 20)
+    wait_for("the end of the lease, long before it expires", lambda: not coordinator.leased)
 
 
 class Panic(BaseException):

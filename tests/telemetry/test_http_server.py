@@ -31,7 +31,7 @@ def server(problems: dict[str, str | None]) -> Iterator[TelemetryServer]:
 
 
 def get(server: TelemetryServer, path: str, method: str = "GET", **headers: str) -> Page:
-    connection = http.client.HTTPConnection(server.address, timeout=10)
+    connection = http.client.HTTPConnection(server.address, timeout=60)
     try:
         connection.request(method, path, headers=headers)
         response = connection.getresponse()
@@ -74,7 +74,7 @@ def test_slow_clients_fill_no_more_than_their_rooms_and_are_cut_off(monkeypatch:
     monkeypatch.setattr(http_server, "CONNECTION_SECONDS", 0.5)
     server = TelemetryServer("127.0.0.1", 0, CollectorRegistry(), lambda: None, lambda: None)
     host, _, port = server.address.rpartition(":")
-    slow = [socket.create_connection((host, int(port)), timeout=10) for _ in range(CONNECTIONS)]
+    slow = [socket.create_connection((host, int(port)), timeout=60) for _ in range(CONNECTIONS)]
     try:
         for connection in slow:
             connection.sendall(b"GET /healthz HTTP/1.1\r\n")

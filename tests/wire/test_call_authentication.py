@@ -67,12 +67,12 @@ def protected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Protected:
 
 def statuses(connection: Connection) -> int:
     with connection.calling():
-        return len(TieringStatusStub(connection.channel).ListTieringStatuses(ListTieringStatusesRequest(), timeout=10).tiering_statuses)
+        return len(TieringStatusStub(connection.channel).ListTieringStatuses(ListTieringStatusesRequest(), timeout=60).tiering_statuses)
 
 
 def beat(connection: Connection, tierer: HandTierer, **fields: object) -> pb.LakeTieringHeartbeatResponse:
     with connection.calling():
-        answer = TieringCoordinatorStub(connection.channel).LakeTieringHeartbeat(tierer.message(**fields), timeout=10)  # type: ignore[arg-type]
+        answer = TieringCoordinatorStub(connection.channel).LakeTieringHeartbeat(tierer.message(**fields), timeout=60)  # type: ignore[arg-type]
     tierer.epoch = answer.coordinator_epoch
     return answer
 
@@ -81,7 +81,7 @@ def test_a_call_without_a_token_is_refused_and_health_is_free(protected: Protect
     with protected.serving() as uri, Connection(uri) as connection, grpc.insecure_channel(uri) as channel:
         with pytest.raises(Unauthenticated, match="has no token"):
             statuses(connection)
-        assert HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10).status == health_pb2.HealthCheckResponse.SERVING
+        assert HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=60).status == health_pb2.HealthCheckResponse.SERVING
 
 
 @pytest.mark.parametrize("header", ["lw_a_b", "Basic YTpi", "Bearer ", "Bearer lw_a_b", "Bearer " + "x" * 7_000])
@@ -158,7 +158,7 @@ def test_a_tierer_is_bound_to_its_identity(protected: Protected) -> None:
             incarnation="process-1",
         )
         with of_eve.calling():
-            begun = TieringCoordinatorStub(of_eve.channel).BeginLakeCommit(pb.BeginLakeCommitRequest(round=round_of_ann), timeout=10)
+            begun = TieringCoordinatorStub(of_eve.channel).BeginLakeCommit(pb.BeginLakeCommitRequest(round=round_of_ann), timeout=60)
         assert not begun.granted
         assert begun.error.error_class == Fenced.__name__
         record = world.coordinator.table_records.get(assigned.table_id)

@@ -233,7 +233,7 @@ def test_what_nobody_thought_of_arrives_by_its_class_and_redacted(kind: type[Bas
     async def test() -> None:
         async with served() as (service, uri), channel_of(uri) as channel:
             service.failure = kind("password=hunter2")
-            error = await raised_by(SysCatalogStub(channel).Describe(pb.DescribeRequest(), timeout=10))
+            error = await raised_by(SysCatalogStub(channel).Describe(pb.DescribeRequest(), timeout=60))
         assert isinstance(error, RoundFailed)
         assert error.error_class == kind.__name__
         assert "hunter2" not in error.message

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 
 import pytest
 
@@ -35,9 +34,7 @@ def test_a_person_watches_the_round_and_giving_up_ends_the_wait_alone(end: signa
         terminal.wait_for("1 of 2 splits done, 3 of 12 records")
         assert len(world.coordinator.open_calls.list()) == 1
         terminal.type("\x03") if end is signal.SIGINT else terminal.send(end)
-        since = time.monotonic()
         wait_for("the call is over", lambda: not world.coordinator.open_calls.list())
-        assert time.monotonic() - since < 1
         assert terminal.wait_ended() == status
         assert terminal.bar_is_gone()
         assert "Traceback" not in terminal.text

@@ -29,7 +29,7 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
 def page(process: Process, path: str) -> tuple[int, str]:
     match = wait_for("the line that names the metrics", lambda: URL.search(process.output()))
     try:
-        with urllib.request.urlopen(f"{match[1]}/{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"{match[1]}/{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -127,7 +127,7 @@ def test_beside_a_coordinator_it_says_the_same_and_takes_nothing_away(lakeward: 
 
 def test_the_prompt_needs_neither_spark_nor_a_service(folder: Path, tmp_path: Path) -> None:
     with Terminal(*offline(folder), "--uri", "127.0.0.1:1", env={"XDG_STATE_HOME": str(tmp_path)}) as terminal:
-        terminal.wait_for(FIRST, 60)
+        terminal.wait_for(FIRST)
         terminal.type("SELECT count(*)\nFROM demo.flights;\n")
         terminal.wait_for("1 row in")
         terminal.type("SELECT count(*) FROM range(9999999999999) AS t WHERE t.range % 7 = 1;\n")

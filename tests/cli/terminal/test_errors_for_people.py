@@ -100,7 +100,7 @@ def test_a_second_coordinator_waits_for_the_folder_and_can_be_stopped_meanwhile(
     try:
         wait_for("it says that it waits", lambda: "waiting for another coordinator" in second.output())
         second.send(signal.SIGTERM)
-        assert second.wait_ended(10) == 0
+        assert second.wait_ended() == 0
         assert "lakeward is ready" not in second.output()
     finally:
         second.close()

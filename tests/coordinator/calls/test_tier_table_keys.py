@@ -140,7 +140,7 @@ def test_many_waiting_calls_hold_no_thread(world: World) -> None:
         await until(lambda: world.coordinator.table_records.wake_ups.waiting == 50)
         tierer = world.tierer()
         await asyncio.to_thread(lambda: tierer.run(tierer.get()))
-        return await asyncio.wait_for(asyncio.gather(*calls), 10)
+        return await asyncio.wait_for(asyncio.gather(*calls), 60)
 
     results = asyncio.run(crowd())
     assert {result.state for result in results} == {"SUCCEEDED"}

@@ -247,7 +247,7 @@ def test_hints_that_were_lowered_again_and_again_take_no_room() -> None:
 def test_a_tick_takes_no_lock_while_nothing_is_due() -> None:
     world = World()
     with ThreadPoolExecutor(1) as thread, world.coordinator.table_records.changing():
-        thread.submit(world.coordinator.advance).result(10)
+        thread.submit(world.coordinator.advance).result(60)
     world.coordinator.close()
 
 

@@ -472,7 +472,7 @@ def test_acks_of_one_table_take_turns(world: World) -> None:
     assert not tierer.beat().tiering_table_resp[0].HasField("error")
     go_on.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert world.cluster.recorded[1].offsets[B0] == 10
 
 

@@ -306,7 +306,7 @@ def test_requests_of_all_peers_together_are_bounded_too(monkeypatch: pytest.Monk
 
     async def test(served: Served) -> None:
         [held] = await served.held(served.world.process("a", "one"))
-        await asyncio.wait_for(served.heartbeat(served.world.process("b", "two"), request=True, max_wait_ms=30_000), 10)
+        await asyncio.wait_for(served.heartbeat(served.world.process("b", "two"), request=True, max_wait_ms=30_000), 60)
         assert not held.done()
         served.world.clock.advance(31)
         await held

@@ -39,7 +39,7 @@ def survive(kind: LakeKind, store: S3Server, folder: Path, seconds: float) -> in
             ours.write()
             pause.wait(min(SECONDS_BETWEEN_WRITES, left))
         for path in (ORDERS, ACCOUNTS):
-            wait_for(f"{path} has an error", lambda path=path: ours.status(path).error_class == "LakeUnavailable", 60)  # type: ignore[misc]
+            wait_for(f"{path} has an error", lambda path=path: ours.status(path).error_class == "LakeUnavailable")  # type: ignore[misc]
         scene.store.heal()
         ours.settle()
         for path in (ORDERS, ACCOUNTS):

@@ -64,7 +64,7 @@ class Story:
 
     def tierer_killed(self) -> None:
         self._replace_tierer(self.random.choice(crash_points.IN_ROUND))
-        assert self.tierer.wait_ended(90) == -signal.SIGKILL
+        assert self.tierer.wait_ended() == -signal.SIGKILL
         self._replace_tierer()
 
     def tierer_asleep(self) -> None:
@@ -198,7 +198,7 @@ class Story:
         dying.wait_ready()
         with suppress(LakewardError):
             call()
-        assert dying.wait_ended(30) == -signal.SIGKILL
+        assert dying.wait_ended() == -signal.SIGKILL
         self._start_coordinator()
 
     def _away(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ from tiering.model.tables import TablePath
 
 PAGE = ROOT / "docs" / "connect.md"
 FLIGHTS, PLANES = TablePath("demo", "flights"), TablePath("demo", "planes")
-SERVER_SECONDS = 240
-"""A Spark is ready after 10 s, but two start at once here, and machines are busy."""
+SERVER_SECONDS = 300
+"""A Spark is ready after 10 s, but machines are busy."""
 OWN_PROPERTIES = """
 # of this machine
 spark.master local[2]
@@ -74,25 +75,29 @@ def home(blocks: DocBlocks, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="package")
-def servers(home: Path, blocks: DocBlocks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The Thrift server and the Connect server, both ready; the folder that the commands were run in."""
-    started = [
-        (_server(blocks["thrift-server"], home, tmp_path_factory.mktemp("thrift")), "HiveThriftServer2 started"),
-        (_server(blocks["connect-server"], home, tmp_path_factory.mktemp("connect"), NO_METASTORE), "Spark Connect server started"),
-    ]
-    try:
-        for process, message in started:
-            wait_for(message, lambda process=process, message=message: _ready(process, message), SERVER_SECONDS)  # type: ignore[misc]
+def thrift_server(home: Path, blocks: DocBlocks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The Thrift server, ready; the folder that the command was run in."""
+    with _server(blocks["thrift-server"], home, tmp_path_factory.mktemp("thrift"), "HiveThriftServer2 started"):
         yield home
-    finally:
-        for process, _ in started:
-            process.close()
 
 
-def _server(command: str, home: Path, folder: Path, further: str = "") -> Process:
-    """In a folder of its own, for its metastore."""
+@pytest.fixture(scope="package")
+def connect_server(home: Path, blocks: DocBlocks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The Connect server, ready; the folder that the command was run in."""
+    with _server(blocks["connect-server"], home, tmp_path_factory.mktemp("connect"), "Spark Connect server started", NO_METASTORE):
+        yield home
+
+
+@contextmanager
+def _server(command: str, home: Path, folder: Path, ready_message: str, further: str = "") -> Iterator[None]:
+    """Runs a server in a folder of its own, for its metastore; stops it at the end."""
     (folder / "fluss.conf").write_text((home / "fluss.conf").read_text() + further)
-    return Process("-c", f"exec {command}", log=folder / "log", env={"PATH": COMMANDS}, program=("bash",), cwd=folder)
+    process = Process("-c", f"exec {command}", log=folder / "log", env={"PATH": COMMANDS}, program=("bash",), cwd=folder)
+    try:
+        wait_for(ready_message, lambda: _ready(process, ready_message), SERVER_SECONDS)
+        yield
+    finally:
+        process.close()
 
 
 def _ready(process: Process, message: str) -> bool:

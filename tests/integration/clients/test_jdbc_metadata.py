@@ -13,13 +13,11 @@ from support.doc_blocks import DocBlocks
 from support.services.sql_clients import result_rows, run
 from sys_tables.registry import default_registry
 
-pytestmark = pytest.mark.timeout(600)  # the first test of the folder waits for all of the servers
-
 Listed = Callable[..., list[dict[str, str]]]
 
 
 @pytest.fixture(scope="module")
-def connection(servers: Path, jdbc_url: str, jvm: Any) -> Iterator[Any]:
+def connection(thrift_server: Path, jdbc_url: str, jvm: Any) -> Iterator[Any]:
     connected = jvm.java.sql.DriverManager.getConnection(jdbc_url, "ann", "")
     yield connected
     connected.close()
@@ -42,7 +40,7 @@ def names(rows: list[dict[str, str]], column: str) -> set[str]:
 
 @pytest.mark.in_turn("database")
 @pytest.mark.parametrize("database", ["", "/", "/default"])
-def test_a_url_without_a_database_begins_in_an_empty_one(servers: Path, jdbc_url: str, jvm: Any, database: str) -> None:
+def test_a_url_without_a_database_begins_in_an_empty_one(thrift_server: Path, jdbc_url: str, jvm: Any, database: str) -> None:
     connected = jvm.java.sql.DriverManager.getConnection(jdbc_url.removesuffix("/sys") + database, "ann", "")
     try:
 
@@ -89,8 +87,8 @@ def test_a_call_is_a_statement_and_has_no_prepared_form(connection: Any) -> None
     assert {cells[0] for cells in result_rows(statement.executeQuery()).cells} == {"tier_table"}
 
 
-def test_views_put_the_system_tables_into_the_tree(servers: Path, blocks: DocBlocks, connection: Any, listed: Listed) -> None:
-    printed = run(blocks["views"], servers)
+def test_views_put_the_system_tables_into_the_tree(thrift_server: Path, blocks: DocBlocks, connection: Any, listed: Listed) -> None:
+    printed = run(blocks["views"], thrift_server)
 
     assert "Error" not in printed, printed
     tables = {row["TABLE_NAME"]: row for row in listed("getTables", None, "lakeward", "%", None)}
@@ -109,5 +107,5 @@ def test_views_put_the_system_tables_into_the_tree(servers: Path, blocks: DocBlo
         connection.createStatement().executeQuery("SELECT table_name, status FROM spark_catalog.lakeward.lake_tiering_status")
     )
     assert session_rows.cells == (("flights", "Scheduled"),)
-    again = (servers / "views.sql").read_text().split(";\n")[:-1]
+    again = (thrift_server / "views.sql").read_text().split(";\n")[:-1]
     assert [connection.createStatement().execute(sql) for sql in again], "a second time, as after an upgrade"

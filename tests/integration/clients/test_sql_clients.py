@@ -21,19 +21,17 @@ print("reached:", row.reached)
 """
 """The offsets as an argument of the statement, not in its text."""
 
-pytestmark = pytest.mark.timeout(600)  # the first test of the folder waits for all of the servers
-
 
 @pytest.mark.soak
 def test_the_spark_sql_shell(folder: Path, blocks: DocBlocks) -> None:
     assert problems(ask_shell(blocks["spark-sql"], folder, SQL), shell=True) == []
 
 
-def test_beeline_over_the_thrift_server(servers: Path, blocks: DocBlocks) -> None:
-    assert problems(ask_beeline(blocks["beeline"], servers, SQL)) == []
+def test_beeline_over_the_thrift_server(thrift_server: Path, blocks: DocBlocks) -> None:
+    assert problems(ask_beeline(blocks["beeline"], thrift_server, SQL)) == []
 
 
-def test_a_jdbc_connection_over_the_thrift_server(servers: Path, jdbc_url: str, jvm: Any) -> None:
+def test_a_jdbc_connection_over_the_thrift_server(thrift_server: Path, jdbc_url: str, jvm: Any) -> None:
     connection = jvm.java.sql.DriverManager.getConnection(jdbc_url, "ann", "")
     try:
         assert problems(ask_jdbc(connection, SQL)) == []
@@ -41,7 +39,7 @@ def test_a_jdbc_connection_over_the_thrift_server(servers: Path, jdbc_url: str, 
         connection.close()
 
 
-def test_the_statements_of_the_page(servers: Path, blocks: DocBlocks, jdbc_url: str, jvm: Any) -> None:
+def test_the_statements_of_the_page(thrift_server: Path, blocks: DocBlocks, jdbc_url: str, jvm: Any) -> None:
     connection = jvm.java.sql.DriverManager.getConnection(jdbc_url, "ann", "")
     try:
         late, called, *there = ask_jdbc(connection, [*blocks.statements("first"), *blocks.statements("what-is-there")])
@@ -54,7 +52,7 @@ def test_the_statements_of_the_page(servers: Path, blocks: DocBlocks, jdbc_url: 
     assert [problem for problem in there if not isinstance(problem, Rows) or not problem.cells] == []
 
 
-def test_spark_connect(servers: Path, blocks: DocBlocks, tmp_path: Path) -> None:
+def test_spark_connect(connect_server: Path, blocks: DocBlocks, tmp_path: Path) -> None:
     program = blocks["connect"] + "\n" + WAIT_FOR_OFFSETS
     shown, [*answers, plan] = ask_python(program, tmp_path, [*SQL, "EXPLAIN SELECT * FROM fluss.sys.lake_tiering_status"])
 
@@ -72,7 +70,7 @@ def test_classic_pyspark(folder: Path, blocks: DocBlocks) -> None:
     assert "|   flights|Scheduled|     0|" in shown
 
 
-def test_the_java_program_of_the_page(servers: Path, blocks: DocBlocks, tmp_path: Path) -> None:
+def test_the_java_program_of_the_page(thrift_server: Path, blocks: DocBlocks, tmp_path: Path) -> None:
     (tmp_path / "Tiering.java").write_text(blocks["Tiering.java"])
 
     printed = run(blocks["jdbc-program"], tmp_path)

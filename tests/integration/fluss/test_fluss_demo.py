@@ -30,7 +30,7 @@ def test_ctrl_c_ends_all_that_the_demo_began(tmp_path: Path) -> None:
     demo = _started(tmp_path)
     wait_for("Fluss is up", lambda: "Apache Fluss is ready" in demo.output() or demo.popen.poll() is not None, WHOLE_SECONDS)
     demo.send(signal.SIGINT)
-    assert demo.wait_ended(60) == 128 + signal.SIGINT, demo.output()
+    assert demo.wait_ended() == 128 + signal.SIGINT, demo.output()
     _assert_nothing_is_left(tmp_path)
 
 
@@ -43,7 +43,7 @@ def _started(folder: Path) -> Process:
 def _assert_nothing_is_left(folder: Path) -> None:
     """Neither files nor processes: each of these had the temporary folder in its environment. A JVM of Spark ends after its Python."""
     temporary = str(folder / "tmp").encode()
-    wait_for("no process is left", lambda: not any(temporary in _environment(process) for process in Path("/proc").glob("[0-9]*")), 20)
+    wait_for("no process is left", lambda: not any(temporary in _environment(process) for process in Path("/proc").glob("[0-9]*")))
     assert list((folder / "tmp").iterdir()) == []
 
 

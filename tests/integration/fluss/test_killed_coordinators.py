@@ -87,7 +87,7 @@ def test_a_coordinator_killed_in_a_reconciliation_goes_on_with_the_same_call(
         deployment.coordinator.wait_ready()
         with LakewardClient(deployment.uri) as client, pytest.raises(LakewardError):
             client.reconcile_lake(table.path, "retier", idempotency_key=point)
-        assert deployment.coordinator.wait_ended(30) == -signal.SIGKILL
+        assert deployment.coordinator.wait_ended() == -signal.SIGKILL
         deployment.start_coordinator(port=deployment.port)
         with LakewardClient(deployment.uri) as client:
             assert client.reconcile_lake(table.path, "retier", idempotency_key=point).outcome == "reconciled"

@@ -59,7 +59,7 @@ class LoopbackServer:
         self._server, self.port = self._run(self._start(storage, port))
 
     def _run(self, work):  # type: ignore[no-untyped-def]
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
 
     async def _start(self, storage: EmbeddedStorage, port: int) -> tuple[grpc.aio.Server, int]:
         server = open_server()
@@ -75,7 +75,7 @@ class LoopbackServer:
     def stop(self) -> None:
         self._run(self._server.stop(None))
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(10)
+        self._thread.join(60)
         self.loop.close()
 
 

@@ -1,6 +1,6 @@
 """Processes whose clock or whose syncs to disk a test changes while they run: libfaketime and libfiu, loaded before everything else.
 
-Neither needs rights. They come from Debian's packages `faketime`, `fiu-utils` and `libfiu0`, which `./setup.sh tests` installs.
+Neither needs rights. They come from Debian's packages `faketime`, `fiu-utils` and `libfiu0`, which `./setup.sh all-tests` installs.
 """
 
 from __future__ import annotations

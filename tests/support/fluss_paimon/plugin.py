@@ -1,4 +1,4 @@
-"""Fluss's own lake plugin for Paimon: its jars, fetched by `make test` before all tests, and a cluster that has it."""
+"""Fluss's own lake plugin for Paimon: its jars, fetched by `make test-setup`, and a cluster that has it."""
 
 from __future__ import annotations
 

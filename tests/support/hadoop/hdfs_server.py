@@ -1,6 +1,6 @@
 """A real HDFS on this machine for tests: a name node and a data node in one JVM, on free ports.
 
-`make test` fetches its jars before all tests; who finds none fetches them.
+`make test-setup` fetches its jars; a test that finds none fetches them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The jars of the servers: fetched by Maven, with all that they need, by `./setup.sh tests`; who finds none fetches them."""
+"""The jars of the servers: fetched by Maven, with all that they need, by `./setup.sh all-tests`; who finds none fetches them."""
 
 from __future__ import annotations
 

@@ -76,6 +76,6 @@ def rest_catalog_server(folder: Path, store: S3Server, *, vends: bool) -> Iterat
 def _answers(process: JavaProcess, uri: str) -> bool:
     process.check_running()
     try:
-        return requests.get(f"{uri}/v1/config", timeout=5).ok
+        return requests.get(f"{uri}/v1/config", timeout=60).ok
     except requests.ConnectionError:
         return False

@@ -1,4 +1,4 @@
-"""A Python environment of their own for readers that want other versions than the project has. `make test` makes it before all tests.
+"""A Python environment of their own for readers that want other versions than the project has. `make test-setup` makes it.
 
 It is `.venv/readers`, from the pinned requirements beside this file; packages that the project has too are in the project's version
 there, so that uv's cache has them already. A test that finds none makes it, which takes minutes on a machine without that cache.

@@ -103,7 +103,7 @@ class Deployment:
     def lakeward(self, *arguments: str, status: int = 0) -> str:
         """Runs a command against the service; what it printed. Fails the test on another exit status."""
         process = self._start(*arguments, "--uri", self.uri)
-        assert process.wait_ended(90) == status, process.output()
+        assert process.wait_ended() == status, process.output()
         return process.output()
 
     def start_tierer(self, name: str, *options: str, crash_point: str | None = None) -> Process:
@@ -169,7 +169,7 @@ class Deployment:
             [status] = client.list_tiering_statuses(table_path=path)
         return status
 
-    def wait_tiered(self, path: TablePath, seconds: float = 60) -> TableStatus:
+    def wait_tiered(self, path: TablePath, seconds: float = 180) -> TableStatus:
         """Until nothing that was appended is pending and the table is at rest. An older look at the log does not count."""
 
         def probe() -> TableStatus | None:

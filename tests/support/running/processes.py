@@ -18,10 +18,10 @@ T = TypeVar("T")
 READY = re.compile(r"lakeward is ready: (\S+)")
 STANDS_BY = re.compile(r"lakeward stands by: (\S+)")
 POLL_SECONDS = 0.05
-KILLED_SECONDS = 30
+KILLED_SECONDS = 60
 
 
-def wait_for(subject: str, probe: Callable[[], T | None], seconds: float = 60) -> T:
+def wait_for(subject: str, probe: Callable[[], T | None], seconds: float = 180) -> T:
     """The first result of `probe` that is true in Python's sense; fails the test after `seconds`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -78,7 +78,7 @@ class Process:
         """What it printed so far."""
         return self.log.read_text(errors="replace")
 
-    def wait_ready(self, seconds: float = 90) -> str:
+    def wait_ready(self, seconds: float = 180) -> str:
         """The `HOST:PORT` of its ready line."""
 
         def probe() -> str | None:
@@ -89,7 +89,7 @@ class Process:
 
         return wait_for(f"the ready line of {self.log.name}", probe, seconds)
 
-    def wait_standing_by(self, seconds: float = 90) -> str:
+    def wait_standing_by(self, seconds: float = 180) -> str:
         """The `HOST:PORT` where it passes calls on."""
 
         def probe() -> str | None:
@@ -100,7 +100,7 @@ class Process:
 
         return wait_for(f"{self.log.name} stands by", probe, seconds)
 
-    def wait_ended(self, seconds: float = 30) -> int:
+    def wait_ended(self, seconds: float = 180) -> int:
         """Its exit status; negative = the signal that ended it."""
         return self.popen.wait(seconds)
 

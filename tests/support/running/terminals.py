@@ -55,7 +55,7 @@ class Terminal:
         """All it wrote, without."""
         return _STEERING.sub("", self.raw)
 
-    def wait_for(self, text: str, seconds: float = 60) -> None:
+    def wait_for(self, text: str, seconds: float = 180) -> None:
         """Until it wrote `text`."""
         wait_for(f"{text!r} on the terminal; it shows: {self.text[-2_000:]!r}", lambda: text in self.text, seconds)
 
@@ -72,10 +72,10 @@ class Terminal:
         behind = self.raw[self.raw.rindex(BAR) :]
         return "\x1b[2K" in behind and self.raw.rindex("\x1b[?25h") > self.raw.rindex("\x1b[?25l")
 
-    def wait_ended(self, seconds: float = 30) -> int:
+    def wait_ended(self, seconds: float = 180) -> int:
         """Its exit status, once all it wrote was read."""
         status = self._process.wait(seconds)
-        self._reader.join(5)
+        self._reader.join(60)
         return status
 
     def _read(self) -> None:

@@ -102,13 +102,13 @@ def at_uri(
     async def start() -> RunningServer:
         return await serve(world.coordinator, "127.0.0.1", port, interceptors=interceptors, tls=tls)
 
-    server = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    server = asyncio.run_coroutine_threadsafe(start(), loop).result(60)
     try:
         yield server.address
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()
 
 

@@ -12,7 +12,7 @@ from tiering.model.call_results import TierTableResult
 
 async def until(condition: Callable[[], bool]) -> None:
     """Waits for a condition that work in another thread brings about."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.001)
 
@@ -25,7 +25,7 @@ def during(world: World, act: Callable[[], Awaitable[None]], **arguments: Any) -
         call = asyncio.create_task(world.calling(**arguments))
         await until(lambda: bool(world.progress_lines) or call.done())
         await act()
-        return await asyncio.wait_for(call, 10)
+        return await asyncio.wait_for(call, 60)
 
     return asyncio.run(both())
 

@@ -28,7 +28,7 @@ from tiering.model.tables import TablePath
 
 PATH, OTHER = TablePath("sales", "orders"), TablePath("sales", "other")
 QUICK = {READ_DEADLINE.name: "400", CHANGE_DEADLINE.name: "400"}
-LONG_SECONDS = 10.0
+LONG_SECONDS = 25.0
 """More than the deadlines with what a busy machine adds; less than the time-outs that a silent peer has beside them."""
 
 

@@ -58,7 +58,7 @@ class RunningCompaction:
         self._blocker.start()
         wait_for("all cores to be taken", lambda: self._running_tasks() == self._spark.sparkContext.defaultParallelism)
         self._call.start()
-        wait_for("the compaction's job", lambda: len(self._spark.sparkContext.statusTracker().getActiveJobsIds()) == 2, 60)
+        wait_for("the compaction's job", lambda: len(self._spark.sparkContext.statusTracker().getActiveJobsIds()) == 2)
         return self
 
     def end(self) -> str:
