@@ -29,6 +29,9 @@ from tiering.round.watch import TiererWatch, Watches
 from tiering.telemetry import otlp
 from tiering.telemetry.traces import RoundTraces, open_traces
 
+WAITS_FOR_NOBODY_SECONDS = 9
+"""A busy machine may take seconds of what takes none; to wait for an endpoint that hangs takes four times three seconds."""
+
 
 def opened(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> RoundTraces:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
@@ -137,10 +140,10 @@ def test_an_endpoint_that_does_not_answer_delays_neither_rounds_nor_the_end(monk
             traces.round_started(assignment)
             traces.phase_done(assignment, "plan", 1, 1)
             traces.round_ended(assignment, outcome, 1)
-        assert time.monotonic() - started < 5, "some 100 us a round"
+        assert time.monotonic() - started < WAITS_FOR_NOBODY_SECONDS, "some 100 us a round"
         started = time.monotonic()
         traces.close()
-        assert time.monotonic() - started < otlp.CLOSE_SECONDS + 1
+        assert time.monotonic() - started < otlp.CLOSE_SECONDS + WAITS_FOR_NOBODY_SECONDS
     for thread in threading.enumerate():
         if thread.name == "last spans":  # it has a word to say when it gives up, which belongs to no other test
             thread.join(30)
