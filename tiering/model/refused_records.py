@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tiering.errors import BucketStopped
@@ -75,10 +76,12 @@ def text_of(row: pa.RecordBatch) -> str:
     return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[: MAX_VALUE_CHARACTERS - 1]}…"
 
 
-def _text(value: pa.Scalar[Any]) -> str:
+def _text(value: Any) -> str:
     try:
         return repr(value.as_py())
-    except (ValueError, OverflowError):  # a date or time that Python does not have
+    except (ValueError, OverflowError):  # Python has no dates and times outside of the years 1 to 9999
+        if pa.types.is_temporal(value.type):
+            return f"{value.value} {getattr(value.type, 'unit', 'days')} since 1970"
         return "(a value beyond the years 1 to 9999)"
 
 
@@ -89,3 +92,22 @@ def first_failing(count: int, is_good: Callable[[int, int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if is_good(low, middle) else (low, middle)
     return low
+
+
+def cast_values(column: pa.Array[Any], field: pa.Field[Any]) -> pa.Array[Any]:
+    """`column` in the type of `field`. Raises UnwritableRow for the first value that the type does not have, ArrowException otherwise."""
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid as error:
+        if (values := _values_in(column, 0, len(column), field.type)) is not None:
+            return values
+        row = first_failing(len(column), lambda start, stop: _values_in(column, start, stop, field.type) is not None)
+        raise UnwritableRow(row, field.name, f"does not fit into {field.type} ({error})") from error
+
+
+def _values_in(column: pa.Array[Any], start: int, stop: int, kind: pa.DataType) -> pa.Array[Any] | None:
+    """The values of some rows in another type. Arrow casts elements of a list outside of a slice, too, so these are taken out first."""
+    try:
+        return column.take(np.arange(start, stop)).cast(kind)
+    except pa.ArrowInvalid:
+        return None

@@ -96,9 +96,16 @@ def _described(kind: Any) -> dict[str, Any]:
     if pa.types.is_time(kind):
         return {"type": "TIME_WITHOUT_TIME_ZONE", "precision": _PRECISIONS[kind.unit]}
     if pa.types.is_map(kind):
-        return {"type": "MAP", "key_type": type_json(kind.key_type, False), "value_type": type_json(kind.item_type)}
+        return {
+            "type": "MAP",
+            "key_type": type_json(kind.key_type, False),
+            "value_type": type_json(kind.item_type, kind.item_field.nullable),
+        }
     if pa.types.is_list(kind):
-        return {"type": "ARRAY", "element_type": type_json(kind.value_type)}
+        return {"type": "ARRAY", "element_type": type_json(kind.value_type, kind.value_field.nullable)}
     assert pa.types.is_struct(kind), kind
     fields = [kind.field(index) for index in range(kind.num_fields)]
-    return {"type": "ROW", "fields": [{"name": field.name, "field_type": type_json(field.type), "field_id": -1} for field in fields]}
+    return {
+        "type": "ROW",
+        "fields": [{"name": field.name, "field_type": type_json(field.type, field.nullable), "field_id": -1} for field in fields],
+    }

@@ -138,6 +138,8 @@ def _unscaled(kind: Any, value: Any) -> int:
 
 
 def _instant(kind: Any, value: int) -> tuple[int, int]:
+    if isinstance(value, tuple):  # milliseconds and nanoseconds within, as Fluss holds them: they reach further than Arrow's units
+        return value
     return divmod(value * _NANOSECONDS[kind.unit], 1_000_000)
 
 

@@ -12,7 +12,7 @@ from tiering.errors import InvalidData
 from tiering.lake.base import WriterInitContext
 from tiering.lake.outside_errors import describe
 from tiering.lake.writing.required_values import with_required_values
-from tiering.model.refused_records import UnwritableRow, first_failing, refusal_of
+from tiering.model.refused_records import UnwritableRow, cast_values, refusal_of
 from tiering.model.tables import CHANGE_TYPE_COLUMN, SYSTEM_COLUMN_FIELDS, ChangeType
 
 
@@ -53,20 +53,9 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema, unread: npt.NDArray[np.boo
 
 def _cast(column: Any, field: pa.Field[Any]) -> Any:
     try:
-        return column.cast(field.type)
-    except pa.ArrowInvalid as error:
-        row = first_failing(len(column), lambda start, stop: _can_cast(column.slice(start, stop - start), field.type))
-        raise UnwritableRow(row, field.name, f"does not fit: {describe(error)}") from error
+        return cast_values(column, field)
     except pa.ArrowException as error:
         raise InvalidData(f"column {field.name!r} of the rows does not fit: {describe(error)}", column=field.name) from error
-
-
-def _can_cast(column: Any, kind: pa.DataType) -> bool:
-    try:
-        column.cast(kind)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _unread(batch: pa.RecordBatch) -> npt.NDArray[np.bool_] | None:

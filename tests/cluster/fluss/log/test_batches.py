@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.clusters.fluss_log import CRC_PLACE, record_batch, schema_json
-from support.values.any_values import columns
+from support.values.any_values import build, columns
 from tiering.cluster.fluss.log.batches import LogPlace, complete_batches
 from tiering.cluster.fluss.log.rows import TARGET_BATCH_ROWS, LogChunk, RowFormat, rows_of
-from tiering.errors import DataCorrupt, SourceChanged
+from tiering.errors import BucketStopped, DataCorrupt, SourceChanged
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TablePath
 
@@ -234,3 +234,38 @@ def test_offsets_without_records_are_passed_over() -> None:
     (batch,) = read(data, 0, 4, NUMBERS_FORMAT)
     assert batch.column("__offset").to_pylist() == [1, 2]
     assert read(record_batch(empty, 0, offsets=1), 0, 1, NUMBERS_FORMAT) == []
+
+
+FAR_TIMES = pa.schema([pa.field("id", pa.int64()), pa.field("at", pa.timestamp("ms")), pa.field("later", pa.list_(pa.timestamp("s")))])
+IN_TABLE = pa.schema([pa.field("id", pa.int64()), pa.field("at", pa.timestamp("us")), pa.field("later", pa.list_(pa.timestamp("us")))])
+
+
+@pytest.mark.parametrize("joined", [True, False], ids=["joined", "one by one"])
+@pytest.mark.parametrize("bad", [(2,), (0,), (5,), (1, 4)])
+@pytest.mark.parametrize("column", ["at", "later"])
+def test_a_time_that_the_table_cannot_say_stops_the_bucket_behind_the_records_before_it(
+    column: str, bad: tuple[int, ...], joined: bool
+) -> None:
+    """TIMESTAMP(3) holds Long.MAX_VALUE; microseconds do not reach it. A reader that begins behind the record goes on."""
+    far = 2**63 - 1
+    parts = []
+    for first in (0, 3):
+        times = [far if column == "at" and at in bad else at for at in range(first, first + 3)]
+        lists = [[at, far if column == "later" and at in bad else None] for at in range(first, first + 3)]
+        arrays = [pa.array(range(first, first + 3)), pa.array(times).view(pa.timestamp("ms")), build(FAR_TIMES.field("later").type, lists)]
+        parts.append(record_batch(pa.RecordBatch.from_arrays(arrays, schema=FAR_TIMES), first))
+    row_format = RowFormat(IN_TABLE, False, {1: schema_json(FAR_TIMES)})
+
+    def read_to_the_stop(start: int) -> tuple[list[int], str | None]:
+        offsets: list[int] = []
+        chunks = [chunk(b"".join(parts), 0, 6)] if joined else [chunk(part, first, 6) for part, first in zip(parts, (0, 3), strict=True)]
+        try:
+            for batch in rows_of(chunks, split(start, 6), row_format):
+                offsets += batch.column("__offset").to_pylist()
+        except BucketStopped as error:
+            return offsets, f"{error.ids['column']} at {error.ids['offset']}"
+        return offsets, None
+
+    first_bad, last_bad = bad[0], bad[-1]
+    assert read_to_the_stop(0) == (list(range(first_bad)), f"{column} at {first_bad}")
+    assert read_to_the_stop(last_bad + 1) == (list(range(last_bad + 1, 6)), None)

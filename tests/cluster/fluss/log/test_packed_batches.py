@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from support.clusters.fluss_rows import encode_row
 from tiering.cluster.fluss.log.batches import LogPlace, complete_batches
 from tiering.cluster.fluss.log.rows import LogChunk, RowFormat, rows_of
 from tiering.cluster.fluss.rows.encoding import RowEncoding
-from tiering.errors import DataCorrupt
+from tiering.errors import BucketStopped, DataCorrupt
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, ChangeType, TablePath
 
@@ -61,3 +62,42 @@ def test_a_damaged_batch_is_named(damage: object, says: str, encoding: RowEncodi
     assert callable(damage)
     with pytest.raises(DataCorrupt, match=rf"cannot be decoded \(.*{says}.*tablet-1:9123, bucket 0 of sales\.orders, offsets \[0, 3\)"):
         read(damage(records(encoding)), encoding)
+
+
+TIMES = pa.schema([pa.field("id", pa.int64()), pa.field("at", pa.timestamp("us"))])
+LAST_US = 2**63 - 1
+
+
+@pytest.mark.parametrize("encoding", RowEncoding)
+@pytest.mark.parametrize(
+    ("milliseconds", "nanoseconds", "fits"),
+    [
+        (LAST_US // 1_000, LAST_US % 1_000 * 1_000, True),
+        (LAST_US // 1_000, LAST_US % 1_000 * 1_000 + 1_000, False),
+        (-(2**63) // 1_000, (-(2**63)) % 1_000 * 1_000, True),
+        (-(2**63) // 1_000, (-(2**63)) % 1_000 * 1_000 - 1_000, False),
+        (2**63 - 1, 0, False),
+        (-(2**63), 0, False),
+    ],
+)
+def test_a_timestamp_that_microseconds_cannot_say_stops_the_bucket(
+    encoding: RowEncoding, milliseconds: int, nanoseconds: int, fits: bool
+) -> None:
+    """It wrapped around, and stood in the lake as another time."""
+    rows = [encode_row(TIMES.types, (number, at), encoding) for number, at in enumerate((5, (milliseconds, nanoseconds), 7))]
+    content = b"".join(struct.pack("<ib", len(row) + 1, ChangeType.INSERT) + row for row in rows)
+    data = pa.py_buffer(packed_record_batch([b""] * 3, [ChangeType.INSERT] * 3, content=content))
+    chunk = LogChunk(data, list(complete_batches(data, (0, 0), 3, PLACE)), PLACE)
+
+    def read_times(start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        row_format = RowFormat(TIMES, True, {1: schema_json(TIMES)}, encoding)
+        return rows_of([chunk], TieringLogSplit(PATH, BUCKET, None, start, stop, stop), row_format)
+
+    batches = read_times(0, 3)
+    if fits:
+        assert next(batches).column("at")[1].value == milliseconds * 1_000 + nanoseconds // 1_000
+        return
+    assert next(batches).column("__offset").to_pylist() == [0]
+    with pytest.raises(BucketStopped, match=rf"bucket 0 of sales.orders stands at offset 1: its column 'at' holds {milliseconds} ms"):
+        next(batches)
+    assert [rows.column("__offset").to_pylist() for rows in read_times(2, 3)] == [[2]], "a reader behind the record goes on"

@@ -12,6 +12,7 @@ from tiering.cluster.capabilities import uncounted
 from tiering.cluster.fluss.kv.snapshot_files import SnapshotFile, corrupt_snapshot, read_values
 from tiering.cluster.fluss.kv.values import ValueDecoder
 from tiering.cluster.fluss.rows.encoding import RowEncoding
+from tiering.model.refused_records import UnwritableRow, snapshot_stopped
 from tiering.model.splits import TieringSnapshotSplit
 from tiering.model.tables import CHANGE_TYPE_FIELD, SNAPSHOT_OFFSET, SYSTEM_COLUMN_FIELDS, ChangeType
 
@@ -35,7 +36,8 @@ class FlussSnapshotReader:
     """Of the rows in it."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """As `SplitReader.read`. Raises DataCorrupt, KvSnapshotGone, ClusterUnavailable, SourceChanged (a schema id added since)."""
+        """As `SplitReader.read`. Raises DataCorrupt, KvSnapshotGone, ClusterUnavailable, SourceChanged (a schema id added since),
+        BucketStopped (a value that the table's types do not have)."""
         return self.read_counted(uncounted)
 
     def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
@@ -44,6 +46,9 @@ class FlussSnapshotReader:
         for values in read_values(self.files, self.storage, self.split, count):
             try:
                 batches = list(decoder.decode(values))
+            except UnwritableRow as error:
+                split, reason = self.split, f"the column {error.column!r} of a row {error.reason}"
+                raise snapshot_stopped(split.table_path, split.bucket, split.partition_name, reason, column=error.column) from error
             except ValueError as error:
                 raise corrupt_snapshot(self.split, str(error)) from error
             yield from map(self._with_system_columns, batches)

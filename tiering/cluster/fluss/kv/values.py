@@ -10,7 +10,7 @@ import pyarrow as pa
 from tiering.cluster.fluss.log.schemas import LogLayout, log_layout, parse_schema_json
 from tiering.cluster.fluss.rows.encoding import RowEncoding
 from tiering.cluster.fluss.rows.packed_bytes import PADDING, PackedBytes
-from tiering.cluster.fluss.rows.packed_rows import decode_rows
+from tiering.cluster.fluss.rows.ranges import rows_within_range
 from tiering.errors import SourceChanged
 from tiering.model.tables import TablePath
 
@@ -30,7 +30,8 @@ class ValueDecoder:
     def decode(self, values: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
         """Rows with the table's columns, a batch for each schema id among the values, of which there is one at least.
 
-        Raises SourceChanged for a schema id, or a column, that the table did not have yet; ValueError for bytes that are no such values.
+        Raises SourceChanged for a schema id, or a column, that the table did not have yet; ValueError for bytes that are no such values;
+        UnwritableRow for a row with a value that the table's types do not have.
         """
         lengths = np.fromiter(map(len, values), np.int64, len(values))
         if lengths.min() < _SCHEMA_ID_BYTES:
@@ -42,7 +43,7 @@ class ValueDecoder:
         for schema_id in np.unique(schema_ids).tolist():
             layout = self._layout(schema_id)
             rows = np.flatnonzero(schema_ids == schema_id)
-            columns = decode_rows(data, starts[rows] + _SCHEMA_ID_BYTES, ends[rows], layout.written.types, self._encoding)
+            columns = rows_within_range(data, starts[rows] + _SCHEMA_ID_BYTES, ends[rows], layout.written, self._encoding)
             yield layout.rows(pa.RecordBatch.from_arrays(columns, schema=layout.written))
 
     def _layout(self, schema_id: int) -> LogLayout:

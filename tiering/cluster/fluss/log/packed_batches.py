@@ -14,23 +14,30 @@ import pyarrow as pa
 from tiering.cluster.fluss.log.batches import BatchHeader, DecodedBatch, LogPlace, damaged
 from tiering.cluster.fluss.rows.encoding import RowEncoding
 from tiering.cluster.fluss.rows.packed_bytes import PADDING, PackedBytes, Positions
-from tiering.cluster.fluss.rows.packed_rows import decode_rows
+from tiering.cluster.fluss.rows.ranges import rows_within_range
 from tiering.model.tables import ChangeType
 
 _LENGTH = struct.Struct("<i")
 _CHANGE_TYPE_BYTES = 1
 
 
-def decode_packed_batch(data: pa.Buffer, header: BatchHeader, written: pa.Schema, encoding: RowEncoding, place: LogPlace) -> DecodedBatch:
-    """The records of a batch that has some; `written`: the columns of its schema id. Raises DataCorrupt."""
+def decode_packed_batch(
+    data: pa.Buffer, header: BatchHeader, written: pa.Schema, encoding: RowEncoding, place: LogPlace, window: range | None = None
+) -> DecodedBatch:
+    """The records of a batch that has some, or those of `window`; `written`: the columns of its schema id.
+
+    Raises DataCorrupt, UnwritableRow for the first record of the window whose value Lakeward's types do not have.
+    """
     start, stop = header.position + header.records_start, header.position + header.size
+    window = range(header.count) if window is None else window
     try:
         packed = PackedBytes.joined([data.slice(start, stop - start).to_pybytes()])
         records, ends = _records(data, start, stop, header.count)
+        records, ends = records[window.start : window.stop], ends[window.start : window.stop]
         change_types = packed.read("i1", records + _LENGTH.size)
         if change_types.min() < ChangeType.APPEND or change_types.max() > ChangeType.DELETE:
             raise ValueError("an unknown change type")
-        columns = decode_rows(packed, records + _LENGTH.size + _CHANGE_TYPE_BYTES, ends, written.types, encoding)
+        columns = rows_within_range(packed, records + _LENGTH.size + _CHANGE_TYPE_BYTES, ends, written, encoding)
         rows = pa.RecordBatch.from_arrays(columns, schema=written)
     except ValueError as error:
         raise damaged(f"a record batch cannot be decoded ({error})", header, place) from error

@@ -7,7 +7,7 @@ without records, which use offsets all the same) are left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import numpy as np
@@ -18,8 +18,9 @@ from tiering.cluster.fluss.log.batches import MAX_DECOMPRESSED_BYTES, BatchHeade
 from tiering.cluster.fluss.log.packed_batches import decode_packed_batch
 from tiering.cluster.fluss.log.schemas import LogLayout, log_layout, parse_schema_json
 from tiering.cluster.fluss.rows.encoding import RowEncoding, log_encoding
-from tiering.errors import SourceChanged
+from tiering.errors import BucketStopped, SourceChanged
 from tiering.library_guards.arrow_ipc import BodyReader
+from tiering.model.refused_records import UnwritableRow, bucket_stopped, text_of
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import CHANGE_TYPE_FIELD, SYSTEM_COLUMN_FIELDS, ChangeType, TableInfo, TableType
 
@@ -66,7 +67,8 @@ class RowFormat:
 def rows_of(chunks: Iterable[LogChunk], split: TieringLogSplit, row_format: RowFormat) -> Iterator[pa.RecordBatch]:
     """The records of the split's range in `chunks`, each with the columns of the read schema.
 
-    Raises DataCorrupt, SourceChanged for a record batch with a schema id that is newer than the table's description.
+    Raises DataCorrupt, SourceChanged for a record batch with a schema id that is newer than the table's description, BucketStopped for a
+    record with a value that the table's types do not have, once all records before it were yielded.
     """
     assembly = _Assembly(split, row_format)
     for chunk in chunks:
@@ -74,11 +76,10 @@ def rows_of(chunks: Iterable[LogChunk], split: TieringLogSplit, row_format: RowF
             if header.stopping_offset <= split.starting_offset or header.starting_offset >= split.stopping_offset:
                 continue
             if header.count:
-                assembly.add(assembly.decoded(chunk, header), chunk.place)
-            if assembly.is_full:
-                yield assembly.take()
-    if assembly.pieces:
-        yield assembly.take()
+                assembly.add(chunk, header)
+            if assembly.is_full or assembly.stopped is not None:
+                yield from assembly.take()
+    yield from assembly.take()
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ class _Assembly:
     split: TieringLogSplit
     row_format: RowFormat
     pieces: list[_Piece] = field(default_factory=list)
+    stopped: BucketStopped | None = None
+    """A record that cannot be decoded; it comes behind all pieces."""
     _rows: int = 0
     _bytes: int = 0
     _layouts: dict[int, LogLayout] = field(default_factory=dict)
@@ -105,13 +108,15 @@ class _Assembly:
     def __post_init__(self) -> None:
         self._read_schema = self.row_format.read_schema
 
-    def decoded(self, chunk: LogChunk, header: BatchHeader) -> DecodedBatch:
-        """The records of a batch. Raises DataCorrupt, SourceChanged."""
+    def _decoded(self, chunk: LogChunk, header: BatchHeader, window: range) -> DecodedBatch:
+        """The records of a batch within `window`. Raises DataCorrupt, SourceChanged, UnwritableRow."""
         bodies = self._bodies_of(header)
         if self.row_format.encoding is not None:
             written = self._layouts[header.schema_id].written
-            return decode_packed_batch(chunk.data, header, written, self.row_format.encoding, chunk.place)
-        return decode_batch(chunk.data, header, bodies, chunk.place)
+            return decode_packed_batch(chunk.data, header, written, self.row_format.encoding, chunk.place, window)
+        batch, first, count = decode_batch(chunk.data, header, bodies, chunk.place), window.start, len(window)
+        kinds = batch.change_types
+        return DecodedBatch(header, batch.rows.slice(first, count), None if kinds is None else kinds[first : first + count])
 
     def _bodies_of(self, header: BatchHeader) -> BodyReader:
         if header.schema_id not in self._layouts:
@@ -124,21 +129,32 @@ class _Assembly:
             self._bodies[header.schema_id] = BodyReader(layout.written, MAX_DECOMPRESSED_BYTES)
         return self._bodies[header.schema_id]
 
-    def add(self, batch: DecodedBatch, place: LogPlace) -> None:
-        """Takes the records of a batch that lie in the split."""
-        header = batch.header
+    def add(self, chunk: LogChunk, header: BatchHeader) -> None:
+        """Takes the records of a batch that lie in the split, up to the first one that cannot be decoded. Raises DataCorrupt."""
         first = max(self.split.starting_offset - header.starting_offset, 0)
-        count = min(header.count, self.split.stopping_offset - header.starting_offset) - first
-        if count <= 0:
+        window = range(first, min(header.count, self.split.stopping_offset - header.starting_offset))
+        if not window:
             return
-        rows, kinds = batch.rows, batch.change_types
-        if count < header.count:
-            rows, kinds = rows.slice(first, count), None if kinds is None else kinds[first : first + count]
+        try:
+            self._add(self._decoded(chunk, header, window), window, chunk.place)
+        except UnwritableRow as error:
+            before = range(first, first + error.row)
+            if before:
+                self._add(self._decoded(chunk, header, before), before, chunk.place)
+            self.stopped = self._refusal(error, header.starting_offset + before.stop, "")
+
+    def _add(self, batch: DecodedBatch, window: range, place: LogPlace) -> None:
+        header, rows, kinds = batch.header, batch.rows, batch.change_types
         if not self.row_format.has_changes and kinds is not None and kinds.any():
             raise place.corrupt("the log of a log table has a change of a row", header.starting_offset, header.stopping_offset)
-        self.pieces.append(_Piece(rows, kinds, header.starting_offset + first, header.commit_ms, header.schema_id))
-        self._rows += count
+        self.pieces.append(_Piece(rows, kinds, header.starting_offset + window.start, header.commit_ms, header.schema_id))
+        self._rows += rows.num_rows
         self._bytes += rows.get_total_buffer_size()
+
+    def _refusal(self, error: UnwritableRow, offset: int, row: str) -> BucketStopped:
+        split, shown = self.split, f", in the row {row}" if row else ""
+        reason = f"its column {error.column!r} {error.reason}{shown}"
+        return bucket_stopped(split.table_path, split.bucket, split.partition_name, offset, reason, column=error.column)
 
     @property
     def is_full(self) -> bool:
@@ -146,17 +162,30 @@ class _Assembly:
         target = TARGET_BATCH_ROWS // 2 if len(self.pieces) == 1 else TARGET_BATCH_ROWS
         return self._rows >= target or self._bytes >= TARGET_BATCH_BYTES
 
-    def take(self) -> pa.RecordBatch:
-        """The gathered pieces as a batch; none are left."""
+    def take(self) -> Iterator[pa.RecordBatch]:
+        """The gathered pieces as a batch, if there are any; none are left. Raises BucketStopped behind it."""
         pieces = self.pieces
         self.pieces, self._rows, self._bytes = [], 0, 0
+        batch = None
+        while pieces and batch is None:
+            try:
+                batch = self._batch(pieces)
+            except UnwritableRow as error:
+                pieces, refused = _cut(pieces, error.row)
+                self.stopped = self._refusal(error, refused.starting_offset, text_of(refused.rows))
+        if batch is not None:
+            yield batch
+        if self.stopped is not None:
+            raise self.stopped
+
+    def _batch(self, pieces: Sequence[_Piece]) -> pa.RecordBatch:
         counts = np.array([piece.rows.num_rows for piece in pieces], dtype=np.int64)
         ends = np.cumsum(counts)
         starts = np.array([piece.starting_offset for piece in pieces], dtype=np.int64)
         commit_us = np.array([piece.commit_ms for piece in pieces], dtype=np.int64) * 1_000
         total = int(ends[-1])
         columns = [
-            *_joined([self._layouts[schema_id].rows(_joined([piece.rows for piece in run])) for schema_id, run in _runs(pieces)]).columns,
+            *_joined(list(self._table_rows(pieces))).columns,
             pa.array(np.full(total, self.split.bucket.bucket_id, dtype=np.int32), _BUCKET_TYPE),
             pa.array(np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - counts), counts), _OFFSET_TYPE),
             pa.array(np.repeat(commit_us, counts)).view(_TIMESTAMP_TYPE),
@@ -164,6 +193,31 @@ class _Assembly:
         if self.row_format.has_changes:
             columns.append(pa.array(np.concatenate([_change_types(piece) for piece in pieces]), CHANGE_TYPE_FIELD.type))
         return pa.RecordBatch.from_arrays(columns, schema=self._read_schema)
+
+    def _table_rows(self, pieces: Sequence[_Piece]) -> Iterator[pa.RecordBatch]:
+        """The rows in the table's columns, schema id by schema id. Raises UnwritableRow with the row's place among all of them."""
+        before = 0
+        for schema_id, run in _runs(pieces):
+            written = _joined([piece.rows for piece in run])
+            try:
+                yield self._layouts[schema_id].rows(written)
+            except UnwritableRow as error:
+                raise UnwritableRow(before + error.row, error.column, error.reason) from error
+            before += written.num_rows
+
+
+def _cut(pieces: Sequence[_Piece], row: int) -> tuple[list[_Piece], _Piece]:
+    """The pieces before a row, counted through all of them, and that row."""
+    kept: list[_Piece] = []
+    for piece in pieces:
+        if row < piece.rows.num_rows:
+            kinds, at = piece.change_types, piece.starting_offset + row
+            if row:
+                kept.append(replace(piece, rows=piece.rows.slice(0, row), change_types=None if kinds is None else kinds[:row]))
+            return kept, replace(piece, rows=piece.rows.slice(row, 1), change_types=None, starting_offset=at)
+        kept.append(piece)
+        row -= piece.rows.num_rows
+    raise AssertionError("there is no such row")
 
 
 def _runs(pieces: Sequence[_Piece]) -> Iterator[tuple[int, Iterator[_Piece]]]:

@@ -7,7 +7,7 @@ Fluss describes a schema in JSON (`SchemaJsonSerde` and `DataTypeJsonSerde` of 0
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.errors import InvalidAnswer, SourceChanged, UnsupportedType
+from tiering.model.refused_records import cast_values
 
 _PLAIN_TYPES: Mapping[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(),
@@ -117,8 +118,8 @@ class LogLayout:
     """What Arrow decodes a record batch with: the columns in the log's order, each already in the table's type where the bytes
     are the same."""
     table: pa.Schema
-    _casts: tuple[Callable[[pa.Array[Any]], pa.Array[Any]] | None, ...]
-    """Per column of `table`; None = as it is decoded, or NULL if `written` does not have it."""
+    _casts: tuple[bool, ...]
+    """Per column of `table`, whether what is decoded has to be cast to its type."""
     _places: tuple[int, ...]
     """Per column of `table` its place in `written`; -1 = added later."""
 
@@ -128,16 +129,16 @@ class LogLayout:
         return self._places == tuple(range(len(self.written))) and not any(self._casts) and len(self.written) == len(self.table)
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The table's rows of a decoded batch."""
+        """The table's rows of a decoded batch. Raises UnwritableRow for the first row with a value that the table's type does not have."""
         if self.is_identity:
             return batch
         columns: list[pa.Array[Any]] = []
-        for field, place, cast in zip(self.table, self._places, self._casts, strict=True):
+        for field, place, is_cast in zip(self.table, self._places, self._casts, strict=True):
             if place < 0:
                 columns.append(pa.nulls(batch.num_rows, field.type))
             else:
                 column = batch.column(place)
-                columns.append(column if cast is None else cast(column))
+                columns.append(column if not is_cast else cast_values(column, field))
         return pa.RecordBatch.from_arrays(columns, schema=self.table)
 
 
@@ -153,22 +154,21 @@ def log_layout(schema: LogSchema, table: pa.Schema, where: str) -> LogLayout:
     places = tuple(names.index(name) if name in names else -1 for name in table.names)
     written, casts = [pa.field(column.name, column.type) for column in schema.columns], []
     for field, place in zip(table, places, strict=True):
-        cast = None
-        if place >= 0 and have_same_bytes(written[place].type, field.type):
-            written[place] = field
+        is_cast = place >= 0 and not have_same_bytes(written[place].type, field.type)
+        if is_cast:
+            _check_cast(written[place].type, field, where)
         elif place >= 0:
-            cast = _cast(written[place].type, field, where)
-        casts.append(cast)
+            written[place] = field
+        casts.append(is_cast)
     return LogLayout(pa.schema(written), table, tuple(casts), places)
 
 
-def _cast(kind: Any, field: pa.Field[Any], where: str) -> Callable[[pa.Array[Any]], pa.Array[Any]]:
+def _check_cast(kind: Any, field: pa.Field[Any], where: str) -> None:
     try:
         pc.cast(pa.nulls(0, kind), field.type)
     except pa.ArrowException as error:
         message = f"column {field.name!r} of {where} is {kind} in the log, and was {field.type} when the table was looked up"
         raise SourceChanged(message, column=field.name) from error
-    return lambda column: pc.cast(column, field.type)
 
 
 def have_same_bytes(left: pa.DataType, right: pa.DataType) -> bool:

@@ -36,6 +36,9 @@ from tiering.cluster.fluss.rows.packed_bytes import AnyArray, PackedBytes, Posit
 
 Numbers: TypeAlias = npt.NDArray[Any]
 
+_FIRST_MS, _FIRST_US_WITHIN = divmod(-(1 << 63), 1_000)
+_LAST_MS, _LAST_US_WITHIN = divmod((1 << 63) - 1, 1_000)
+"""The ends of a timestamp in microseconds. Fluss holds milliseconds of 64 bits, a thousand times as far."""
 _COMPACT_DIGITS = 18
 """A decimal of so many digits fits into 64 bits."""
 _COMPACT_UNITS = ("s", "ms")
@@ -57,12 +60,20 @@ _VARIABLE: dict[pa.DataType, str] = {pa.int32(): "<i4", pa.date32(): "<i4", pa.i
 """Varints in a row, fixed in an array."""
 
 
+class TimestampOutOfRange(ValueError):
+    """A timestamp that microseconds cannot say. `column`: the place of its column in the row."""
+
+    def __init__(self, milliseconds: int) -> None:
+        super().__init__(f"holds {milliseconds} ms since 1970, which a timestamp in microseconds cannot say")
+        self.column = 0
+
+
 def decode_rows(
     data: PackedBytes, starts: Positions, ends: Positions, types: Sequence[pa.DataType], encoding: RowEncoding = RowEncoding.COMPACTED
 ) -> list[AnyArray]:
     """The columns of the rows `[start, end)`; `types` are those that the rows were written with, as `LogColumn.type` has them.
 
-    Raises ValueError for bytes that are no such rows, or that leave their row.
+    Raises ValueError for bytes that are no such rows, or that leave their row, TimestampOutOfRange.
     """
     at = lengths_at = starts + (len(types) + 7) // 8
     if encoding is RowEncoding.INDEXED:
@@ -72,12 +83,16 @@ def decode_rows(
         _check(at, ends)
         nulls = data.bits(starts, place)
         valid = np.flatnonzero(~nulls) if nulls.any() else slice(None)
-        if encoding is RowEncoding.INDEXED:
-            values, behind = _decode_indexed(data, at[valid], lengths_at[valid], ends[valid], kind)
-            if _indexed_bytes(kind) is None:
-                lengths_at[valid] += _LENGTH_BYTES
-        else:
-            values, behind = _decode_column(data, at[valid], ends[valid], kind)
+        try:
+            if encoding is RowEncoding.INDEXED:
+                values, behind = _decode_indexed(data, at[valid], lengths_at[valid], ends[valid], kind)
+            else:
+                values, behind = _decode_column(data, at[valid], ends[valid], kind)
+        except TimestampOutOfRange as error:
+            error.column = place
+            raise
+        if encoding is RowEncoding.INDEXED and _indexed_bytes(kind) is None:
+            lengths_at[valid] += _LENGTH_BYTES
         if isinstance(valid, slice):
             at = behind
         else:
@@ -244,6 +259,12 @@ def _compact_decimals(unscaled: npt.NDArray[np.int64], kind: pa.DataType) -> Any
 
 
 def _timestamps(milliseconds: npt.NDArray[np.int64], nanoseconds: npt.NDArray[np.int64], kind: pa.TimestampType[Any, Any]) -> AnyArray:
+    if kind.unit == "us":
+        within = nanoseconds // 1_000
+        beyond = (milliseconds < _FIRST_MS) | (milliseconds > _LAST_MS)
+        beyond |= (milliseconds == _FIRST_MS) & (within < _FIRST_US_WITHIN) | (milliseconds == _LAST_MS) & (within > _LAST_US_WITHIN)
+        if beyond.any():
+            raise TimestampOutOfRange(int(milliseconds[beyond][0]))
     instants: Callable[[], npt.NDArray[np.int64]] = {
         "s": lambda: milliseconds // 1_000,
         "ms": lambda: milliseconds,
