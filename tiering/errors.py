@@ -47,7 +47,7 @@
     │   ├── KvSnapshotGone              a KV snapshot was deleted before it was read to its end
     │   ├── BaseMoved                   a foreign commit moved rows that a round's deletes name
     │   ├── TableBusy                   another acknowledgement or reconciliation of the table is at work
-    │   ├── BucketStopped               a primary-key bucket's rows cannot take the next record of its log; the others go on
+    │   ├── BucketStopped               the next record of a bucket cannot be read or written; the other buckets go on
     │   ├── TiererStopped
     │   └── TiererLost                  nothing was heard of the tierer for the service timeout
     ├── Cancelled                       a person or a stopping tierer ended the round before its fence
@@ -414,7 +414,7 @@ class BucketStopped(
     "the hint names it, a person decides.",
     look=_of_table("bucket_id, error_message, stopped_at_offset", "tiering_buckets"),
 ):
-    """The KV state of a bucket cannot take a record that was acknowledged; names the offset and the value.
+    """A record that was acknowledged cannot be decoded or written, or the KV state of a bucket cannot take it; names bucket, offset, value.
 
     The rounds that follow tier what comes to the other buckets, so they are tried again; this one waits for `sys.skip_record`.
     """

@@ -1,4 +1,4 @@
-"""CALL sys.skip_record: leaves out the record at which a bucket of a primary-key table stands (SYS.md)."""
+"""CALL sys.skip_record: leaves out the record at which a bucket stands (SYS.md)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Output:
     outcome: str = column("skipped, already_skipped, or would_skip for a dry run.")
 
 
-@procedure(NAME, Parameters, Output, comment="Leaves out the record at which a bucket of a primary-key table stands.", mutates=True)
+@procedure(NAME, Parameters, Output, comment="Leaves out the record at which a bucket stands.", mutates=True)
 async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
     path = await find_path(call, arguments.table)
     request = SkipRecord(path, arguments.bucket_id, arguments.offset, arguments.partition, arguments.reason)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tiering.errors import LakeUnavailable, MarkerCorrupt
 from tiering.lake import marker as codec
-from tiering.lake.marker import Marker, TieredRange, decode, encode
+from tiering.lake.marker import Marker, TieredRange, decode, encode, next_skipped
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.proof.file_footer import merged
 from tiering.model.tables import BucketKey
@@ -52,6 +52,11 @@ MARKERS = st.builds(
             ),
         ),
         max_size=9,
+    ),
+    skipped=st.dictionaries(
+        st.builds(BucketKey, st.none() | st.integers(0, 2**40), st.integers(0, 5_000)),
+        st.sets(OFFSETS, min_size=1, max_size=4).map(lambda offsets: tuple(sorted(offsets))),
+        max_size=4,
     ),
 )
 SMALL = Marker("c", 7, "u", "r", 3, None, {BucketKey(None, 0): TieredRange(0, 12)})
@@ -204,3 +209,11 @@ def test_a_missing_file_is_corrupt_but_a_lake_that_is_away_is_not() -> None:
         decode(summary, missing)
     with pytest.raises(LakeUnavailable):
         decode(summary, away)
+
+
+def test_a_round_keeps_what_was_left_out_below_it_and_adds_what_it_did_not_read() -> None:
+    first, second, gone = BucketKey(None, 0), BucketKey(None, 1), BucketKey(None, 2)
+    before = {first: (3, 12), gone: (1,)}
+    by_round = {first: (3, 11, 19, 20), second: (0, 7)}
+    buckets = {first: TieredRange(0, 20), second: TieredRange(2, 9)}
+    assert next_skipped(before, by_round, {first: 10, second: 2}, buckets) == {first: (3, 11, 19), second: (7,)}

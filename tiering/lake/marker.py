@@ -6,7 +6,8 @@ names a file with that zstd. Pure: the lake reads and writes the file.
 
 The JSON lists buckets grouped by partition, `[partition id or null, [bucket, start, tiered, bucket, ...]]`, sorted, so
 that one marker always has one text. `traces`, there only if the cluster has some, lists them in the same manner, and so does `proofs`,
-there only for a clean layout: `[bucket, since, rows, checksum, chain, ranges without rows, bucket, ...]`.
+there only for a clean layout: `[bucket, since, rows, checksum, chain, ranges without rows, bucket, ...]`. `skipped`, there only after
+`CALL sys.skip_record`: `[bucket, offset, bucket, offset, ...]`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import base64
 import binascii
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import zstandard
@@ -66,6 +67,8 @@ class Marker:
     """By what the cluster knows the last record below `tiered` (`RewritableLogs`); buckets without are not checked."""
     proofs: Mapping[BucketKey, BucketProof] = field(default_factory=dict)
     """Of a table with a clean layout: what rounds wrote to each bucket; one without cannot be proved by it."""
+    skipped: Mapping[BucketKey, tuple[int, ...]] = field(default_factory=dict)
+    """Offsets below `tiered` whose records were left out by `CALL sys.skip_record`, in order: the lake rightly lacks them."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,12 @@ def _to_json(marker: Marker) -> str:
             entry = (bucket.bucket_id, proof.since, proof.rows, f"{proof.checksum:016x}", proof.chain, runs_text(proof.empty))
             proofs[bucket.partition_id].extend(entry)
         document["proofs"] = list(proofs.items())
+    if marker.skipped:
+        skipped: dict[int | None, list[int]] = defaultdict(list)
+        for bucket in sorted(marker.skipped, key=BucketKey.sort_key):
+            for offset in marker.skipped[bucket]:
+                skipped[bucket.partition_id].extend((bucket.bucket_id, offset))
+        document["skipped"] = list(skipped.items())
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -159,6 +168,7 @@ def _from_json(text: str, round_id: str) -> Marker:
             buckets=_buckets(document["buckets"]),
             traces=_traces(document.get("traces", [])),
             proofs=_proofs(document.get("proofs", [])),
+            skipped=_skipped(document.get("skipped", [])),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _corrupt(f"{type(error).__name__}: {error}", round_id) from error
@@ -187,6 +197,32 @@ def _traces(groups: list[tuple[int | None, list[object]]]) -> dict[BucketKey, st
         for partition_id, entries in groups
         for bucket_id, trace in zip(entries[::2], entries[1::2], strict=True)
     }
+
+
+def _skipped(groups: list[tuple[int | None, list[object]]]) -> dict[BucketKey, tuple[int, ...]]:
+    skipped: dict[BucketKey, tuple[int, ...]] = {}
+    for partition_id, numbers in groups:
+        for bucket_id, offset in zip(numbers[::2], numbers[1::2], strict=True):
+            bucket = BucketKey(None if partition_id is None else _number(partition_id), _number(bucket_id))
+            skipped[bucket] = (*skipped.get(bucket, ()), _number(offset))
+    return skipped
+
+
+def next_skipped(
+    before: Mapping[BucketKey, Collection[int]],
+    by_round: Mapping[BucketKey, Collection[int]],
+    bases: Mapping[BucketKey, int],
+    buckets: Mapping[BucketKey, TieredRange],
+) -> dict[BucketKey, tuple[int, ...]]:
+    """`Marker.skipped` after a round that read `buckets` from `bases` on without the records of `by_round`; `before`: of the base."""
+    after: dict[BucketKey, tuple[int, ...]] = {}
+    for bucket, tiered in buckets.items():
+        base = bases.get(bucket, tiered.tiered)
+        earlier = [offset for offset in before.get(bucket, ()) if tiered.start <= offset < base]
+        now = [offset for offset in by_round.get(bucket, ()) if base <= offset < tiered.tiered]
+        if earlier or now:
+            after[bucket] = tuple(sorted({*earlier, *now}))
+    return after
 
 
 def _proofs(groups: list[tuple[int | None, list[object]]]) -> dict[BucketKey, BucketProof]:

@@ -16,6 +16,7 @@ from tiering.cluster.base import SplitReader, SplitSource
 from tiering.cluster.capabilities import RewritableLogs, service_mode_of
 from tiering.cluster.log_look import look_at_log, traces_at
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
+from tiering.cluster.skipping import reader_without
 from tiering.durations import short_duration
 from tiering.errors import Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError, RoundStalled
 from tiering.lake.base import Lake, LakeCommitter, LakeView, WriterInitContext
@@ -329,7 +330,8 @@ class RoundRunner:
 
         Raises BucketStopped if nothing else is left to read.
         """
-        readable = readable_splits(splits, partial(self._world.cluster.reader, table))
+        skipped, reader = self._assignment.skipped, partial(self._world.cluster.reader, table)
+        readable = readable_splits(splits, lambda split: reader_without(reader, split, skipped.get(split.bucket, ())))
         if readable.stopped and not readable.splits:
             raise next(iter(readable.stopped.values()))
         return readable.splits

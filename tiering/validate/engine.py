@@ -5,13 +5,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
+from tiering.cluster.base import SplitReader
+from tiering.cluster.skipping import reader_without
 from tiering.errors import LakewardError
 from tiering.lake.proof.file_identity import FileIdentity
 from tiering.library_guards.duckdb_guard import lock
@@ -65,7 +67,7 @@ class Engine:
         name = stretch.place[0] or None
         split = TieringLogSplit(self.table.path, stretch.bucket, name, start, stop, stop)
         # A range without records may lie where the log is not.
-        reader = self._subject.source.reader(self.table, split) if start < stop else None
+        reader = self._reader(split) if start < stop else None
         failed: list[LakewardError] = []
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -97,7 +99,13 @@ class Engine:
         start, stop = stretch.readable
         split = TieringLogSplit(self.table.path, stretch.bucket, stretch.place[0] or None, start, stop, stop)
         if start < stop:
-            yield from (batch.select(wanted) for batch in self._subject.source.reader(self.table, split).read())
+            yield from (batch.select(wanted) for batch in self._reader(split).read())
+
+    def _reader(self, split: TieringLogSplit) -> SplitReader:
+        """The log without the records that the marker says were left out."""
+        marker = self._subject.marker
+        skipped = () if marker is None else marker.skipped.get(split.bucket, ())
+        return reader_without(partial(self._subject.source.reader, self.table), split, skipped)
 
     def leave_former_out(self) -> None:
         """Takes out of the view `lake` of a clean table the rows of partitions that were dropped and made anew under the same name."""

@@ -38,7 +38,7 @@ def _rows(stretch: Stretch, lake: LakeBlocks) -> int:
 
 def _with_gaps(engine: Engine, stretch: Stretch) -> Stretch:
     reached, stop = stretch.readable
-    gaps: list[Run] = []
+    gaps: list[Run] = [run for run in stretch.empty if run[1] <= reached]
     for batch in engine.log_batches(stretch, [OFFSET_COLUMN]):
         if batch.num_rows:
             places = np.concatenate(([reached - 1], batch.column(OFFSET_COLUMN).to_numpy()))

@@ -154,7 +154,8 @@ def _with_stretches(subject: Subject, marker: Marker, logs: Mapping[BucketKey, B
             log = logs[bucket]
             name = "" if bucket.partition_id is None else names[bucket.partition_id]
             proof = marker.proofs.get(bucket) if subject.table.table_type is TableType.LOG else None
-            empty = () if proof is None else proof.empty
+            skipped = tuple((offset, offset + 1) for offset in marker.skipped.get(bucket, ()))
+            empty = skipped if proof is None else proof.empty
             stretches.append(Stretch(bucket, (name, bucket.bucket_id), tiered.start, tiered.tiered, log.log_start, log.log_end, empty))
     partitions = {name: partition_id for partition_id, name in names.items()}
     return replace(subject, stretches=tuple(stretches), vanished=tuple(vanished), unknown=tuple(unknown), partitions=partitions)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
 from tiering.model.rounds import Assignment, PhaseTimes, RecordedLakeSnapshot, RoundProgress, RoundStats
 from tiering.model.splits import AssignedBacklog
 from tiering.model.tables import BucketKey
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.rpc.v1.common_pb2 import PbBucketOffset
 from tiering.rpc.v1.control_pb2 import PbRoundProgress
-from tiering.wire.common import offsets_from_pb, offsets_to_pb, path_from_pb, path_to_pb
+from tiering.wire.common import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb, path_from_pb, path_to_pb
 
 
 def assignment_to_pb(assignment: Assignment) -> pb.PbLakeTieringTableInfo:
@@ -27,6 +29,7 @@ def assignment_to_pb(assignment: Assignment) -> pb.PbLakeTieringTableInfo:
         recorded_round_id=assignment.recorded_round_id,
         moved_back=offsets_to_pb(assignment.moved_back),
         unresolved=assignment.unresolved,
+        skipped=_skipped_to_pb(assignment.skipped),
         backlog=_backlog_to_pb(assignment.backlog),
     )
 
@@ -46,8 +49,21 @@ def assignment_from_pb(message: pb.PbLakeTieringTableInfo, coordinator_epoch: in
         recorded_round_id=message.recorded_round_id if message.HasField("recorded_round_id") else None,
         moved_back=offsets_from_pb(message.moved_back),
         unresolved=message.unresolved,
+        skipped=_skipped_from_pb(message.skipped),
         backlog=_backlog_from_pb(message.backlog),
     )
+
+
+def _skipped_to_pb(skipped: Mapping[BucketKey, Sequence[int]]) -> list[PbBucketOffset]:
+    return [PbBucketOffset(bucket=bucket_to_pb(bucket), offset=offset) for bucket, offsets in skipped.items() for offset in offsets]
+
+
+def _skipped_from_pb(messages: Iterable[PbBucketOffset]) -> dict[BucketKey, tuple[int, ...]]:
+    skipped: dict[BucketKey, tuple[int, ...]] = {}
+    for message in messages:
+        bucket = bucket_from_pb(message.bucket)
+        skipped[bucket] = (*skipped.get(bucket, ()), message.offset)
+    return skipped
 
 
 def _backlog_to_pb(backlog: AssignedBacklog) -> pb.PbBacklog:

@@ -1,4 +1,4 @@
-"""`lakeward skip-record`: leaves out a record that the rows of a primary-key table cannot take, as `CALL sys.skip_record` does."""
+"""`lakeward skip-record`: leaves out a record that cannot be tiered, as `CALL sys.skip_record` does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def skip_record(
     idempotency_key: KeyOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Leave out, for good, the record at which a bucket of a primary-key table stands.
+    """Leave out, for good, the record at which a bucket stands.
 
     Example: lakeward skip-record sales.customers 0 1187 --reason 'a map with a key twice'
     """

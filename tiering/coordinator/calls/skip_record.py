@@ -1,23 +1,27 @@
-"""`CALL sys.skip_record`: the way out for a bucket whose rows cannot take a record of its log (SYS.md).
+"""`CALL sys.skip_record`: leaves out the record at which a bucket stands (SYS.md).
 
-The effect is in the cluster, durably, before the operation's row and the event are stored: if the coordinator dies between the two,
-a repeat finds the record skipped already and only leaves those.
+A record that the embedded cluster's KV state cannot take is skipped in the cluster, durably, before the operation's row and the event are
+stored: if the coordinator dies between the two, a repeat finds the record skipped already and only leaves those.
+
+A record that a round cannot read or write, of any table of any cluster, is skipped in the record of the table, in one write with the
+operation's row and the event. Assignments carry it to rounds, which do not read it; their markers say so to whoever compares the lake.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tiering.cluster.capabilities import RecordSkipping, SkipOutcome, SkippedRecord, SkipRequest
+from tiering.cluster.capabilities import RecordSkipping, SkipOutcome, SkipRequest
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change
-from tiering.coordinator.decisions.records import EventRecord, Level
+from tiering.coordinator.decisions.records import ErrorInfo, ErrorRecord, EventRecord, Level, TableRecord
 from tiering.coordinator.requests import Mutation
-from tiering.errors import BucketStopped, InvalidArgument
+from tiering.errors import BucketStopped, InvalidArgument, UnknownPartition
 from tiering.model.call_results import SkipRecordResult
-from tiering.model.tables import TablePath
+from tiering.model.refused_records import MAX_VALUE_CHARACTERS, place_of
+from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 
 @dataclass(frozen=True)
@@ -41,9 +45,18 @@ def skip_record(parts: CallParts, request: SkipRecord) -> SkipRecordResult:
 
 
 def _skip(parts: CallParts, request: SkipRecord) -> SkipRecordResult:
-    cluster, records = parts.cluster, parts.table_records
-    if not isinstance(cluster, RecordSkipping):
-        raise InvalidArgument(f"the cluster of {request.path} skips no records: its own servers keep the rows of primary-key tables")
+    cluster, info = parts.cluster, parts.cluster.table(request.path)
+    refused = InvalidArgument(f"{_place(request)} of {request.path} stands at no record: there is nothing to skip")
+    if isinstance(cluster, RecordSkipping) and info.table_type is TableType.PRIMARY_KEY:
+        try:
+            return _skip_in_cluster(parts, cluster, request)
+        except InvalidArgument as error:  # its KV state took the record
+            refused = error
+    return _skip_in_rounds(parts, info, request, refused)
+
+
+def _skip_in_cluster(parts: CallParts, cluster: RecordSkipping, request: SkipRecord) -> SkipRecordResult:
+    records = parts.table_records
     skipped = cluster.skip_record(
         SkipRequest(request.path, request.partition, request.bucket_id, request.offset, request.caller, request.reason, request.dry_run)
     )
@@ -51,25 +64,71 @@ def _skip(parts: CallParts, request: SkipRecord) -> SkipRecordResult:
     if skipped.outcome is not SkipOutcome.WOULD_SKIP and not request.dry_run:
         with records.changing():
             operations = parts.operations.done(request, skipped.table_id, result)
-            records.put(*_retried(parts, request, skipped), operations=operations, events=[_event(request, result, records.now().wall)])
+            changes = _retried(parts, request, records.get(skipped.table_id))
+            records.put(*changes, operations=operations, events=[_event(request, result, records.now().wall)])
     return result
 
 
-def _retried(parts: CallParts, request: SkipRecord, skipped: SkippedRecord) -> list[Change]:
+def _skip_in_rounds(parts: CallParts, info: TableInfo, request: SkipRecord, refused: InvalidArgument) -> SkipRecordResult:
+    """Raises `refused` unless a round failed at that very record, UnknownPartition."""
+    bucket, records = _bucket(parts, info, request), parts.table_records
+    with records.changing():
+        record = records.get(info.table_id)
+        if record is None:
+            raise refused
+        former = record.lake.skipped.get(str(bucket), ())
+        value = _refused_value(record, bucket, request)
+        if request.offset not in former and value is None:
+            raise refused
+        outcome = SkipOutcome.ALREADY_SKIPPED if request.offset in former else SkipOutcome.SKIPPED
+        outcome = SkipOutcome.WOULD_SKIP if request.dry_run and outcome is SkipOutcome.SKIPPED else outcome
+        result = SkipRecordResult(request.path, request.partition, request.bucket_id, request.offset, value or "", outcome.value)
+        if not request.dry_run:
+            skipped = {**record.lake.skipped, str(bucket): tuple(sorted({*former, request.offset}))}
+            changed = replace(record, lake=replace(record.lake, skipped=skipped))
+            changes = _retried(parts, request, changed) or [Change(changed)]
+            operations = parts.operations.done(request, info.table_id, result)
+            records.put(*changes, operations=operations, events=[_event(request, result, records.now().wall)])
+    return result
+
+
+def _bucket(parts: CallParts, info: TableInfo, request: SkipRecord) -> BucketKey:
+    if bool(info.partition_keys) != (request.partition is not None):
+        wanted = "is partitioned: name the partition" if info.partition_keys else "has no partitions: leave the partition out"
+        raise InvalidArgument(f"{info.path} {wanted}", table_id=info.table_id)
+    if request.partition is None:
+        return BucketKey(None, request.bucket_id)
+    ids = {partition.partition_name: partition.partition_id for partition in parts.cluster.partitions(info)}
+    if request.partition not in ids:
+        raise UnknownPartition(f"the table {info.path} has no partition {request.partition[:250]!r}", table_path=info.path)
+    return BucketKey(ids[request.partition], request.bucket_id)
+
+
+def _refused_value(record: TableRecord, bucket: BucketKey, request: SkipRecord) -> str | None:
+    """What the error of a round says of the record, also of a round before the latest one; None if no round stopped there."""
+    begins = f"{place_of(request.path, bucket, request.partition)} stands at offset {request.offset}: "
+    errors: list[ErrorInfo | ErrorRecord] = [*record.errors, *([] if record.error is None else [record.error])]
+    texts = [error.message for error in errors if error.error_class == BucketStopped.__name__ and error.message.startswith(begins)]
+    return texts[0].removeprefix(begins)[:MAX_VALUE_CHARACTERS] if texts else None
+
+
+def _retried(parts: CallParts, request: SkipRecord, record: TableRecord | None) -> list[Change]:
     """A table that failed because the bucket stood is tiered again; what else it fails with is left as it is."""
-    record = parts.table_records.get(skipped.table_id)
     if record is None or record.error is None or record.error.error_class != BucketStopped.__name__:
         return []
     return [reconciliation.retry(parts.table_records.context(request.caller), record)]
 
 
+def _place(request: SkipRecord) -> str:
+    return f"bucket {request.bucket_id}" + ("" if request.partition is None else f" of partition {request.partition}")
+
+
 def _event(request: SkipRecord, result: SkipRecordResult, now: datetime) -> EventRecord:
-    place = f"bucket {request.bucket_id}" + ("" if request.partition is None else f" of partition {request.partition}")
     return EventRecord(
         occurred_at=now,
         level=Level.WARN,
         event_type="RECORD_SKIPPED",
-        message=f"{place}: the record at offset {request.offset} is left out" + (f": {request.reason}" if request.reason else ""),
+        message=f"{_place(request)}: the record at offset {request.offset} is left out" + (f": {request.reason}" if request.reason else ""),
         principal=request.caller,
         database_name=request.path.database_name,
         table_name=request.path.table_name,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tiering.errors import BaseMoved, Cancelled, CommitOutcomeUnknown, Fenced, LakewardError, LogTruncated, RoundFailed, SourceChanged
 from tiering.lake.base import Committable, WriteResult
-from tiering.lake.marker import Marker
+from tiering.lake.marker import Marker, next_skipped
 from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit, tiered_offsets
 from tiering.model.rounds import Phase, RoundStats
@@ -54,6 +54,7 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
             base_round_id=None if base.marker is None else base.marker.round_id,
             buckets=buckets,
             traces=kept_traces(buckets, state.traces),
+            skipped=next_skipped({} if base.marker is None else base.marker.skipped, state.assignment.skipped, plan.bases, buckets),
             proofs=advanced({} if base.view is None else base.view.proofs, base.ranges, buckets, prefix.kept, round_id),
         ),
         committable=Committable(round_id, prefix.kept),

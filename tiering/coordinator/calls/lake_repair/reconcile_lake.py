@@ -28,7 +28,7 @@ from tiering.coordinator.requests import Mutation
 from tiering.lake.base import Committable, Lake, LakeView, WriteResult
 from tiering.lake.log_begins import NO_BEGINS
 from tiering.lake.maintenance import DriftCheck, LakeSurvey, Removal, RowRemoval
-from tiering.lake.marker import Marker
+from tiering.lake.marker import Marker, next_skipped
 from tiering.lake.rules.base_check import check_base, tiered_offsets
 from tiering.lake.rules.hints import is_empty, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import (
@@ -39,7 +39,7 @@ from tiering.lake.rules.reconcile import (
 )
 from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.tables import TableInfo, TablePath, TableType
+from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 _log = structlog.get_logger(__name__)
 
@@ -238,7 +238,12 @@ class Reconciler:
         row = change.commits[wanted.round_id]
         cluster_id = inspection.situation.known.cluster_id
         proofs, ranges, epoch = self._decider.proofs(inspection, decision, wanted.round_id), decision.ranges, row.tiering_epoch
-        marker = Marker(cluster_id, info.table_id, view.table_uuid, wanted.round_id, epoch, base_round, ranges, proofs=proofs)
+        former = {BucketKey.parse(bucket): offsets for bucket, offsets in self._record(info).lake.skipped.items()}
+        tiered = {bucket: tiered.tiered for bucket, tiered in ranges.items()}
+        skipped = next_skipped(former if view.marker is None else view.marker.skipped, {}, tiered, ranges)
+        marker = Marker(
+            cluster_id, info.table_id, view.table_uuid, wanted.round_id, epoch, base_round, ranges, proofs=proofs, skipped=skipped
+        )
         crash_points.reach(crash_points.RECONCILE_CLAIMED)
         self._send(inspection, view, marker, decision.removal)
         crash_points.reach(crash_points.RECONCILE_SENT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -53,6 +54,8 @@ class LakeKnowledge:
     marker_tells: bool = True
     moved_back: TextOffsets = field(default_factory=dict)
     """Buckets whose end in `offsets` was moved back by what another tiering service wrote: the next round replays them."""
+    skipped: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """By bucket, as in `TextOffsets`, the offsets of records that `sys.skip_record` left out for rounds, in order."""
     starts: TextOffsets | None = None
     """Where the rows of buckets begin of which the lake lacks the first; None = an older version recorded the offsets."""
     backlog_start: BacklogStart | None = None

@@ -1,0 +1,182 @@
+"""CALL sys.skip_record for a record that a lake cannot hold: of log and primary-key tables, in every kind of lake."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
+from support.worlds.lake_world import LakeWorld
+from support.worlds.validated import check, faults
+from tiering.coordinator.calls.skip_record import SkipRecord
+from tiering.errors import InvalidArgument
+from tiering.lake.writing import fitting
+from tiering.model.call_results import SkipRecordResult
+from tiering.model.refused_records import UnwritableRow
+from tiering.model.rounds import RoundState
+from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, ChangeType, TableInfo
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("text", pa.string())])
+POISON = "poison"
+"""A text that no lake of these tests can hold."""
+
+
+@pytest.fixture(autouse=True)
+def _lakes_refuse_poison(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted = fitting._fitted
+
+    def refusing(batch: pa.RecordBatch, *more: Any) -> pa.RecordBatch:
+        texts = np.array(batch.column("text").to_pylist(), dtype=object)
+        if CHANGE_TYPE_COLUMN in batch.schema.names:
+            texts[np.isin(batch.column(CHANGE_TYPE_COLUMN).to_numpy(), (ChangeType.UPDATE_BEFORE, ChangeType.DELETE))] = None
+        places = np.flatnonzero(texts == POISON)
+        if len(places):
+            raise UnwritableRow(int(places[0]), "text", "is poison")
+        return fitted(batch, *more)
+
+    monkeypatch.setattr(fitting, "_fitted", refusing)
+
+
+class Poisoned:
+    """A table of two buckets in a kind of lake, in which rows are written by id and text."""
+
+    def __init__(self, folder: Path, kind: LakeKind, *, has_key: bool, partitioned: bool = False) -> None:
+        self.world = LakeWorld(folder, kind=kind)
+        self.has_key = has_key
+        schema = pa.schema([*SCHEMA, pa.field("region", pa.string(), nullable=False)]) if partitioned else SCHEMA
+        partitions = ("region",) if partitioned else ()
+        if has_key:
+            self.table: TableInfo = self.world.primary_key_table("orders", 2, schema, (*partitions, "id"), partitions)
+        else:
+            self.table = self.world.table("orders", 2, partitions, schema, bucket_keys=("id",))
+        self.sequence = 0
+
+    def write(self, *rows: tuple[int, str]) -> None:
+        values: dict[str, Any] = {"id": [number for number, _ in rows], "text": [text for _, text in rows]}
+        if self.table.partition_keys:
+            values["region"] = ["eu"] * len(rows)
+        storage, self.sequence = self.world.storage, self.sequence + 1
+        write = storage.upsert if self.has_key else storage.append
+        write(self.table.path, pa.table(values, schema=self.table.schema), "test", self.sequence)
+
+    def in_lake(self) -> dict[int, str]:
+        rows = self.world.by_hand.rows(self.table.path).to_pylist()
+        assert len({row["id"] for row in rows}) == len(rows)
+        return {row["id"]: row["text"] for row in rows}
+
+    def skip(self, outcome: Any, **changes: Any) -> SkipRecordResult:
+        ids = outcome.error.ids
+        call = SkipRecord(
+            self.table.path,
+            **{
+                "bucket_id": BucketKey.parse(ids["bucket"]).bucket_id,
+                "offset": int(ids["offset"]),
+                "partition": ids.get("partition_name"),
+                "caller": "ann",
+                "reason": "a test",
+                **changes,
+            },
+        )
+        return asyncio.run(self.world.coordinator.control.perform(call))
+
+
+@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
+def kind(request: pytest.FixtureRequest) -> LakeKind:
+    chosen: LakeKind = request.param
+    return chosen
+
+
+@pytest.fixture(params=[False, True], ids=["log", "primary key"])
+def poisoned(request: pytest.FixtureRequest, tmp_path: Path, kind: LakeKind) -> Iterator[Poisoned]:
+    table = Poisoned(tmp_path, kind, has_key=request.param)
+    yield table
+    table.world.close()
+
+
+def stuck(poisoned: Poisoned) -> tuple[Any, dict[int, str]]:
+    """Tiers all but what comes behind the record; the outcome of the failed round, and the rows that are in the lake."""
+    rows = {number: f"row {number}" for number in range(20)}
+    poisoned.write(*rows.items(), (100, POISON), *((number, f"later {number}") for number in range(200, 220)))
+    first = poisoned.world.tier(poisoned.table)
+    assert first.state is RoundState.FORCE_FINISHED, first.error
+    failed = poisoned.world.tier(poisoned.table)
+    assert failed.state is RoundState.FAILED
+    return failed, rows
+
+
+def test_all_other_buckets_and_the_records_before_it_are_tiered(poisoned: Poisoned) -> None:
+    failed, rows = stuck(poisoned)
+    in_lake = poisoned.in_lake()
+    assert rows.items() <= in_lake.items()
+    assert 20 < len(in_lake) < 40
+    (status,) = poisoned.world.coordinator.view().table_statuses()
+    assert (status.status, status.error_class) == ("Failed", "BucketStopped")
+    assert "its column 'text' is poison, in the row id=100, text='poison'" in (status.last_error or "")
+    (bucket,) = [row for row in poisoned.world.coordinator.view().buckets() if row.stopped_at_offset is not None]
+    assert (bucket.stopped_at_offset, bucket.error_class) == (int(failed.error.ids["offset"]), "BucketStopped")
+    assert bucket.lag_records
+    assert not faults(check(poisoned.world, poisoned.table))
+
+
+def test_after_the_skip_all_but_that_record_is_tiered_and_validation_knows_it(poisoned: Poisoned) -> None:
+    failed, _ = stuck(poisoned)
+    result = poisoned.skip(failed)
+    assert (result.outcome, result.offset) == ("skipped", int(failed.error.ids["offset"]))
+    assert "text='poison'" in result.value
+    assert poisoned.world.record(poisoned.table).state == "Pending", "it is tiered again without another CALL"
+    assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    assert len(poisoned.in_lake()) == 40
+    assert 100 not in poisoned.in_lake()
+    assert not faults(check(poisoned.world, poisoned.table))
+    assert poisoned.skip(failed).outcome == "already_skipped"
+    events = [event for event in poisoned.world.store.events() if event.event_type == "RECORD_SKIPPED"]
+    assert [event.details["outcome"] for event in events] == ["already_skipped", "skipped"]
+    poisoned.world.restart()
+    poisoned.write((300, "row 300"))
+    assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    assert len(poisoned.in_lake()) == 41
+    assert not faults(check(poisoned.world, poisoned.table))
+
+
+def test_only_the_record_at_which_a_round_stopped_can_be_skipped(poisoned: Poisoned) -> None:
+    failed, _ = stuck(poisoned)
+    offset, bucket = int(failed.error.ids["offset"]), BucketKey.parse(failed.error.ids["bucket"]).bucket_id
+    for wrong in ({"offset": offset + 1}, {"offset": offset - 1}, {"bucket_id": 1 - bucket}):
+        with pytest.raises(InvalidArgument):
+            poisoned.skip(failed, **wrong)
+    assert poisoned.skip(failed, dry_run=True).outcome == "would_skip"
+    assert poisoned.world.tier(poisoned.table).state is RoundState.FAILED
+    assert poisoned.skip(failed, idempotency_key="k").outcome == "skipped"
+    poisoned.world.restart()
+    assert poisoned.skip(failed, idempotency_key="k").outcome == "skipped", "the answer of the first call"
+
+
+def test_a_record_that_is_the_last_of_its_bucket_is_passed(poisoned: Poisoned) -> None:
+    poisoned.write((1, "row 1"), (100, POISON))
+    assert poisoned.world.tier(poisoned.table).state is RoundState.FORCE_FINISHED
+    failed = poisoned.world.tier(poisoned.table)
+    poisoned.skip(failed)
+    assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    assert poisoned.world.tier(poisoned.table).state is RoundState.EMPTY
+    assert poisoned.in_lake() == {1: "row 1"}
+    assert not faults(check(poisoned.world, poisoned.table))
+
+
+@pytest.mark.parametrize("has_key", [False, True], ids=["log", "primary key"])
+def test_the_record_of_a_partition_is_named_with_it(tmp_path: Path, kind: LakeKind, has_key: bool) -> None:
+    poisoned = Poisoned(tmp_path, kind, has_key=has_key, partitioned=True)
+    failed, _ = stuck(poisoned)
+    assert "partition => 'eu'" in failed.error.hint
+    with pytest.raises(InvalidArgument, match="name the partition"):
+        poisoned.skip(failed, partition=None)
+    poisoned.skip(failed)
+    assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    assert len(poisoned.in_lake()) == 40
+    assert not faults(check(poisoned.world, poisoned.table))
+    poisoned.world.close()
