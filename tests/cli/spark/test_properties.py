@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog import load_catalog
 from typer.testing import CliRunner
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
@@ -14,6 +17,7 @@ from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, SQLITE_J
 from tiering.cli.spark.properties import LakeJars, catalog_lake_properties, catalog_properties, lake_properties_for_spark
 from tiering.cli.spark.views import view_statements
 from tiering.errors import InvalidArgument, ServiceUnreachable
+from tiering.lake.registry import local_lake_properties
 
 JAR = Path("/opt/lakeward/plugin.jar")
 NOBODY = "127.0.0.1:1"
@@ -80,6 +84,23 @@ def test_the_lake_of_a_service_is_named_to_the_catalog() -> None:
     assert "spark.jars.packages" not in properties
 
 
+@pytest.mark.parametrize("name", [{}, {"lakeward.catalog-name": "fluss_catalog"}], ids=["lake", "named by others"])
+def test_spark_is_never_told_to_alter_the_tables_of_a_sql_catalog(name: dict[str, str]) -> None:
+    """Whoever made them: with `jdbc.schema-version=V1` the first Spark adds a column to the `iceberg_tables` of a V0 catalog."""
+    properties = lake_properties_for_spark({"type": "sql", "uri": "postgresql://db:5432/lake", "warehouse": "s3://b/lake", **name})
+
+    assert not [key for key in properties if "schema-version" in key]
+
+
+def test_the_tables_that_lakeward_makes_have_the_column_by_which_iceberg_finds_their_version(tmp_path: Path) -> None:
+    lake = local_lake_properties(tmp_path)
+    load_catalog("lake", **lake).create_namespace("sales")
+
+    with closing(sqlite3.connect(lake["uri"].removeprefix("sqlite:///"))) as database:
+        columns = [row[1] for row in database.execute("PRAGMA table_info(iceberg_tables)")]
+    assert "iceberg_type" in columns
+
+
 def test_spark_may_fetch_the_jars_itself_if_it_is_told_to() -> None:
     properties = lake_properties_for_spark({"type": "sql", "uri": "sqlite:////srv/lake.db"}, LakeJars.PACKAGES)
 
@@ -101,7 +122,6 @@ def test_a_catalog_that_others_named_has_that_name_in_spark_too() -> None:
     assert properties["spark.sql.catalog.fluss.lake"] == "fluss_catalog"
     assert properties["spark.sql.catalog.fluss_catalog.uri"] == "jdbc:postgresql://db:5432/lake"
     assert properties["spark.sql.catalog.fluss_catalog.io-impl"] == "org.apache.iceberg.io.ResolvingFileIO"
-    assert "spark.sql.catalog.fluss_catalog.jdbc.schema-version" not in properties  # the database is not ours to migrate
     assert not [name for name in properties if "lakeward" in name]
     assert "postgresql-" in properties["spark.jars"]
     assert as_pyiceberg_yaml(lake).splitlines()[1] == "  fluss_catalog:"

@@ -109,10 +109,9 @@ def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = La
         elif name not in ("type", CATALOG_NAME):
             spark_properties[f"{prefix}.{name}"] = value
     if kind == "sql":
-        # Else every JVM takes a lock on the SQLite file for ever; pyiceberg makes the tables.
+        # Else every JVM takes a lock on the SQLite file for ever; pyiceberg makes the tables. `jdbc.schema-version` is never named: Iceberg
+        # finds V1, which pyiceberg makes, by itself, and with the property it alters the tables of a V0 catalog, which others made.
         spark_properties[f"{prefix}.jdbc.init-catalog-tables"] = "false"
-        if CATALOG_NAME not in properties:  # else it is others' database, whose schema a reader leaves alone
-            spark_properties[f"{prefix}.jdbc.schema-version"] = "V1"
         needed += [jar for scheme, jar in _DRIVERS.items() if spark_properties[f"{prefix}.uri"].startswith(scheme)]
     if "s3.region" in properties and "client.region" not in properties:
         spark_properties[f"{prefix}.client.region"] = properties["s3.region"]  # as Iceberg's Java library calls it
