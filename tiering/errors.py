@@ -52,6 +52,7 @@
     │   └── TiererLost                  nothing was heard of the tierer for the service timeout
     ├── Cancelled                       a person or a stopping tierer ended the round before its fence
     ├── Fenced                          an older epoch: another round owns the table now
+    ├── UnsupportedLogVersion           record batches of Fluss in a version that this release does not read
     ├── DataCorrupt                     a segment or snapshot does not match its checksum
     ├── Unauthenticated                 the service does not know who calls: no token, or one that does not hold
     ├── AccessDenied                    the caller is known, and lacks a privilege: the message names it
@@ -80,6 +81,8 @@ _ID_LIMIT = 1_000
 """Characters of an id: of two names, or of a path."""
 
 _OF_THE_SOURCE = "No lake table can have what the source table has: change it, or recreate it without that. That resumes its tiering."
+_NOT_READ = "No statement makes this release read the log. After an upgrade, retry the table."
+_OF_A_CALL = "It answers a statement or a call, whose caller mends what the message names; no table waits for it."
 _OF_A_SERVICE = "It tells of a service or a machine, not of a table: the message names what to look at."
 
 
@@ -146,11 +149,7 @@ class LakewardError(Exception):
         return self.message
 
 
-class BadRequest(
-    LakewardError,
-    no_statement="It answers a statement or a call, whose caller mends what the message names; no table waits for it.",
-    look=_HELP,
-):
+class BadRequest(LakewardError, no_statement=_OF_A_CALL, look=_HELP):
     """The caller can mend it."""
 
 
@@ -372,10 +371,7 @@ class ClusterAccessDenied(
 
 
 class LakeRecordUnreadable(TransientTieringError, phases=("PLAN",)):
-    """The cluster recorded a lake snapshot, but the file with its offsets is gone (FLUSS.md H1), or broken.
-
-    Beside another tiering service the next round mends that by a commit.
-    """
+    """The cluster recorded a lake snapshot, but the file with its offsets is gone (FLUSS.md H1), or broken."""
 
     default_hint = "Another tiering service deleted the file, or registered a wrong one. The next round commits and registers a new one."
 
@@ -393,10 +389,7 @@ class KvSnapshotGone(TransientTieringError, phases=("LEASE", "READ")):
 
 
 class BaseMoved(TransientTieringError, phases=("LAKE_COMMIT",)):
-    """Files that a round's position deletes name are not in the lake table any more: a foreign commit rewrote them.
-
-    Raised before a commit request is sent; the round finds the rows again on the new head.
-    """
+    """Files that a round's position deletes name are not in the lake table any more: a foreign commit rewrote them."""
 
     default_hint = "Nothing needs to be done: the rows are looked up again."
 
@@ -438,6 +431,12 @@ class Fenced(LakewardError, phases=("PLAN", "FENCE", "LAKE_COMMIT"), no_statemen
     """Another round, process or service took the table before the commit. One fence is normal; more in a row count as failures."""
 
     retryable = True
+
+
+class UnsupportedLogVersion(LakewardError, phases=("PLAN", "READ"), no_statement=_NOT_READ, look=_RETRY):
+    """The log has record batches in a version of Fluss's format that this release does not read. Nothing is damaged."""
+
+    default_hint = "Fluss 1.0 writes them where 'table.statistics.columns' is set. Upgrade Lakeward, then CALL sys.retry_tiering."
 
 
 class DataCorrupt(LakewardError, phases=("READ", "WRITE"), next_action=_RETRY, look=_VALIDATE):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 HEADER_BYTES = {0: 48, 1: 52}
-CRC_PLACE = {0: 21, 1: 25}
+CRC_PLACE = 21
 
 
 def record_batch(
@@ -22,7 +22,6 @@ def record_batch(
     change_types: Sequence[int] | None = None,
     commit_ms: int = 1_700_000_000_000,
     schema_id: int = 1,
-    magic: int = 1,
     offsets: int | None = None,
     compression: str | None = None,
 ) -> bytes:
@@ -31,7 +30,7 @@ def record_batch(
     covered = struct.pack("<hbiqii", schema_id, change_types is None, last_delta, 7, 3, rows.num_rows)
     if rows.num_rows:
         covered += bytes(change_types or ()) + message(rows, compression)
-    before = struct.pack("<bq", magic, commit_ms) + (struct.pack("<i", 5) if magic else b"")
+    before = struct.pack("<bq", 0, commit_ms)
     crc = struct.pack("<I", google_crc32c.value(covered))
     return struct.pack("<qi", starting_offset, len(before) + len(crc) + len(covered)) + before + crc + covered
 
@@ -41,7 +40,7 @@ def packed_record_batch(rows: Sequence[bytes], change_types: Sequence[int], *, c
     if content is None:
         content = b"".join(struct.pack("<ib", len(row) + 1, kind) + row for row, kind in zip(rows, change_types, strict=True))
     covered = struct.pack("<hbiqii", 1, not any(change_types), len(rows) - 1, -1, -1, len(rows)) + content
-    before = struct.pack("<bqi", 1, 1_700_000_000_000, 5)
+    before = struct.pack("<bq", 0, 1_700_000_000_000)
     crc = struct.pack("<I", google_crc32c.value(covered))
     return struct.pack("<qi", 0, len(before) + len(crc) + len(covered)) + before + crc + covered
 

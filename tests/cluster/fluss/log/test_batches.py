@@ -18,7 +18,7 @@ from support.clusters.fluss_log import CRC_PLACE, record_batch, schema_json
 from support.values.any_values import build, columns
 from tiering.cluster.fluss.log.batches import LogPlace, complete_batches
 from tiering.cluster.fluss.log.rows import TARGET_BATCH_ROWS, LogChunk, RowFormat, rows_of
-from tiering.errors import BucketStopped, DataCorrupt, SourceChanged
+from tiering.errors import BucketStopped, DataCorrupt, SourceChanged, UnsupportedLogVersion
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TablePath
 
@@ -61,11 +61,11 @@ class Log:
     def row_format(self) -> RowFormat:
         return RowFormat(self.schema, self.has_changes, {1: schema_json(self.schema)})
 
-    def add(self, rows: pa.RecordBatch, kinds: Sequence[int], gap: int, magic: int, compression: str | None) -> None:
+    def add(self, rows: pa.RecordBatch, kinds: Sequence[int], gap: int, compression: str | None) -> None:
         start, commit_ms = self.ends[-1], COMMIT_MS + len(self.parts)
         offsets = rows.num_rows + gap
         change_types = kinds if self.has_changes else None
-        options: dict[str, Any] = {"commit_ms": commit_ms, "magic": magic, "offsets": offsets, "compression": compression}
+        options: dict[str, Any] = {"commit_ms": commit_ms, "offsets": offsets, "compression": compression}
         self.parts.append(record_batch(rows, start, change_types=change_types, **options))
         self.rows += [(start + index, commit_ms, kinds[index], rows.slice(index, 1)) for index in range(rows.num_rows)]
         self.ends.append(start + offsets)
@@ -106,7 +106,7 @@ def logs(draw: st.DrawFn, most_batches: int = 4) -> Log:
     for size in sizes:
         kinds = draw(st.lists(st.integers(1, 4), min_size=size, max_size=size)) if log.has_changes else [0] * size
         gap = 1 if size == 0 else draw(st.integers(0, 1))
-        log.add(whole.slice(first, size), kinds, gap, draw(st.integers(0, 1)), draw(st.sampled_from([None, "zstd", "lz4"])))
+        log.add(whole.slice(first, size), kinds, gap, draw(st.sampled_from([None, "zstd", "lz4"])))
         first += size
     return log
 
@@ -153,7 +153,7 @@ NUMBERS_FORMAT = RowFormat(numbers(0).schema, False, {1: schema_json(numbers(0).
 
 def test_a_flipped_checksum_names_the_range() -> None:
     data = bytearray(record_batch(numbers(5), 40))
-    data[CRC_PLACE[1]] ^= 1
+    data[CRC_PLACE] ^= 1
     with pytest.raises(DataCorrupt, match=r"does not match its checksum: tablet-1:9123, .* offsets \[40, 45\)") as caught:
         read(bytes(data), 40, 45, NUMBERS_FORMAT, 40)
     assert (caught.value.ids["starting_offset"], caught.value.ids["stopping_offset"]) == ("40", "45")
@@ -165,10 +165,24 @@ def test_a_hole_in_the_offsets_is_damage() -> None:
         read(data, 0, 11, NUMBERS_FORMAT)
 
 
-def test_a_newer_version_of_the_format_is_refused_by_its_number() -> None:
+@pytest.mark.parametrize("magic", [1, 2])
+def test_record_batches_of_fluss_1_0_are_an_unsupported_version_and_no_damage(magic: int) -> None:
+    data = bytearray(record_batch(numbers(5), 40))
+    data[12] = magic
+    with pytest.raises(
+        UnsupportedLogVersion, match=f"version {magic} are not read .* tablet-1:9123, bucket 7/3 .* from offset 40 on"
+    ) as caught:
+        read(bytes(data), 40, 45, NUMBERS_FORMAT, 40)
+    assert "table.statistics.columns" in caught.value.hint
+    assert "restore" not in caught.value.hint
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize("magic", [3, 127, 255])
+def test_a_version_that_no_fluss_writes_is_damage(magic: int) -> None:
     data = bytearray(record_batch(numbers(5), 0))
-    data[12] = 2
-    with pytest.raises(DataCorrupt, match="version 2, which this release does not read"):
+    data[12] = magic
+    with pytest.raises(DataCorrupt, match="which no version of Fluss writes"):
         read(bytes(data), 0, 5, NUMBERS_FORMAT)
 
 

@@ -1,12 +1,15 @@
 """Record batches of Fluss's log in the Arrow format, from bytes to Arrow (FLUSS.md, "Log record batches").
 
-    baseOffset i64 | length i32, of what follows it | magic i8 | commitTimestamp i64 | leaderEpoch i32, from magic 1 on | crc u32 |
+    baseOffset i64 | length i32, of what follows it | magic i8 | commitTimestamp i64 | crc u32 |
     schemaId i16 | attributes i8, bit 0: append-only | lastOffsetDelta i32 | writerId i64 | sequence i32 | count i32 |
     `count` change types i8, unless append-only | an Arrow record batch message without its schema
 
-All of it little-endian. The CRC32C covers what follows it. Before it stand the offset, which must follow the batch before, the
-length and the magic, which a wrong checksum betrays, and the leader epoch, which nobody reads; the commit time alone is protected
-by nothing. Everything here is a function of bytes.
+All of it little-endian. The CRC32C covers what follows it. Before it stand the offset, which must follow the batch before, and the
+length and the magic, which a wrong checksum betrays; the commit time alone is protected by nothing. Everything here is a function of bytes.
+
+Only magic 0 is read, which all versions of Fluss write by default. Fluss 1.0 writes magic 1 where a table has `table.statistics.columns`,
+and defines magic 2. In the source of 0.9.1 magic 1 has another layout, which no release writes by default (FLUSS.md, "Record batch
+versions").
 """
 
 from __future__ import annotations
@@ -20,21 +23,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tiering.errors import BadRequest, DataCorrupt
+from tiering.errors import BadRequest, DataCorrupt, UnsupportedLogVersion
 from tiering.library_guards.arrow_ipc import BodyReader
 from tiering.model.tables import BucketKey, ChangeType, TablePath
 
 _LENGTH_AND_MAGIC = struct.Struct("<qib")
-_BEFORE_CRC = (struct.Struct("<q"), struct.Struct("<qi"))
-"""Commit time, with the leader epoch behind it from magic 1 on; by magic."""
+_COMMIT_TIME = struct.Struct("<q")
+_MAGIC = 0
+_LATER_MAGICS = frozenset({1, 2})
+"""Versions of the format that Fluss defines and that are not read."""
 _FROM_CRC = struct.Struct("<Ihbiqii")
 _LENGTH_END = 12
 """Bytes of a batch that its length does not count."""
 _SCHEMA_ID_PLACE = 4
 """Bytes of the checksum, which does not cover itself."""
 _APPEND_ONLY = 1
-MAX_HEADER_BYTES = _LENGTH_AND_MAGIC.size + _BEFORE_CRC[1].size + _FROM_CRC.size
-"""52: with so many bytes of a batch its offsets and commit time are known."""
+_CRC_START = _LENGTH_AND_MAGIC.size + _COMMIT_TIME.size
+MAX_HEADER_BYTES = _CRC_START + _FROM_CRC.size
+"""48: with so many bytes of a batch its offsets and commit time are known."""
 MAX_DECOMPRESSED_BYTES = 1 << 30
 """Of a batch. Clients send some MB at once; this bounds what a hostile one can make of them."""
 
@@ -58,6 +64,16 @@ class LogPlace:
             bucket=self.bucket,
             starting_offset=starting_offset,
             stopping_offset=stopping_offset,
+        )
+
+    def unsupported(self, magic: int, starting_offset: int) -> UnsupportedLogVersion:
+        """What to raise for a batch in a version of the format that is not read."""
+        return UnsupportedLogVersion(
+            f"record batches of version {magic} are not read by this release: "
+            f"{self.source}, bucket {self.bucket} of {self.table_path}, from offset {starting_offset} on",
+            path=self.source,
+            bucket=self.bucket,
+            starting_offset=starting_offset,
         )
 
 
@@ -87,21 +103,22 @@ class BatchHeader:
 def read_header(data: pa.Buffer | bytes, position: int, place: LogPlace, offset: int) -> BatchHeader | None:
     """The header at `position`; None if the bytes end before the header does. `offset` is the one for which it was looked up.
 
-    Raises DataCorrupt for what no batch can have.
+    Raises DataCorrupt for what no batch can have, UnsupportedLogVersion for a batch of Fluss 1.0.
     """
     left = len(data) - position
     if left < _LENGTH_AND_MAGIC.size:
         return None
     starting_offset, length, magic = _LENGTH_AND_MAGIC.unpack_from(data, position)
-    if not 0 <= magic < len(_BEFORE_CRC):
-        raise place.corrupt(f"a record batch has the version {magic}, which this release does not read", offset)
-    crc_start = _LENGTH_AND_MAGIC.size + _BEFORE_CRC[magic].size
-    if length < crc_start + _FROM_CRC.size - _LENGTH_END:
+    if magic in _LATER_MAGICS:
+        raise place.unsupported(magic, offset)
+    if magic != _MAGIC:
+        raise place.corrupt(f"a record batch has the version {magic}, which no version of Fluss writes", offset)
+    if length < MAX_HEADER_BYTES - _LENGTH_END:
         raise place.corrupt(f"a record batch has a length of {length} bytes", offset)
-    if left < crc_start + _FROM_CRC.size:
+    if left < MAX_HEADER_BYTES:
         return None
-    commit_ms = _BEFORE_CRC[magic].unpack_from(data, position + _LENGTH_AND_MAGIC.size)[0]
-    crc, schema_id, attributes, last_delta, _, _, count = _FROM_CRC.unpack_from(data, position + crc_start)
+    (commit_ms,) = _COMMIT_TIME.unpack_from(data, position + _LENGTH_AND_MAGIC.size)
+    crc, schema_id, attributes, last_delta, _, _, count = _FROM_CRC.unpack_from(data, position + _CRC_START)
     if not 0 <= count <= last_delta + 1 or last_delta < 0:
         raise place.corrupt(f"a record batch has {count} records in {last_delta + 1} offsets", offset)
     return BatchHeader(
@@ -114,7 +131,7 @@ def read_header(data: pa.Buffer | bytes, position: int, place: LogPlace, offset:
         schema_id,
         bool(attributes & _APPEND_ONLY),
         count,
-        crc_start + _SCHEMA_ID_PLACE,
+        _CRC_START + _SCHEMA_ID_PLACE,
     )
 
 

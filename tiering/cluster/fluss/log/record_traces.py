@@ -16,7 +16,7 @@ from tiering.cluster.fluss.log.batches import BatchHeader
 from tiering.cluster.fluss.log.headers import header_answers
 from tiering.cluster.fluss.log.timestamps import header_of
 from tiering.cluster.fluss.wire.client import FlussClient
-from tiering.errors import ClusterUnavailable, DataCorrupt, SetupError
+from tiering.errors import ClusterUnavailable, DataCorrupt, SetupError, UnsupportedLogVersion
 from tiering.model.tables import BucketKey, Offsets, TableInfo
 
 _log = structlog.get_logger(__name__)
@@ -33,8 +33,8 @@ def record_traces(client: FlussClient, table: TableInfo, offsets: Offsets, remot
         answered.add(answer.bucket)
         try:
             header = header_of(client, table, answer, remote_properties)
-        except (ClusterUnavailable, DataCorrupt, SetupError) as error:
-            # A segment of tiered records that is damaged or out of reach stops no round: none reads it any more.
+        except (ClusterUnavailable, DataCorrupt, SetupError, UnsupportedLogVersion) as error:
+            # A segment of tiered records that is damaged, unreadable or out of reach stops no round: none reads it any more.
             _log.debug("a record's trace cannot be read", table=str(table.path), bucket=str(answer.bucket), error=error.message)
             continue
         if header is not None and header.starting_offset <= answer.offset < header.stopping_offset:
