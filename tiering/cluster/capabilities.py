@@ -6,7 +6,7 @@ only to refuse it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -75,6 +75,29 @@ class StandingBuckets(Protocol):
 
     def standing_buckets(self, table_id: int) -> Mapping[BucketKey, StandingRecord]:
         """The buckets of a table that stand; mostly none."""
+        ...
+
+
+@dataclass(frozen=True)
+class DroppedPartition:
+    """A partition of a lake-enabled table that was dropped. `untiered_records`: its records that the lake lacked then; None = not known."""
+
+    table_id: int
+    partition_id: int
+    partition_name: str | None
+    untiered_records: int | None = None
+
+
+@runtime_checkable
+class DroppedPartitions(Protocol):
+    """A cluster that remembers which partitions were dropped until their drop was reported."""
+
+    def dropped_partitions(self) -> Sequence[DroppedPartition]:
+        """Returns the partitions whose drop nobody has forgotten, in the order of their ids. Raises ClusterUnavailable."""
+        ...
+
+    def forget_dropped_partitions(self, partition_ids: Collection[int]) -> None:
+        """Forgets these; harmless to repeat. Raises ClusterUnavailable."""
         ...
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
-from tiering.cluster.capabilities import SkippedRecord, SkipRequest
+from tiering.cluster.capabilities import DroppedPartition, SkippedRecord, SkipRequest
 from tiering.cluster.embedded.folder import Published, lock_folder, sweep
 from tiering.cluster.embedded.kv.primary_key_tables import PrimaryKeyTables
 from tiering.cluster.embedded.kv.primary_keys import check_log_table
@@ -30,6 +30,7 @@ from tiering.cluster.embedded.log.log import Log
 from tiering.cluster.embedded.maintenance import Maintenance
 from tiering.cluster.embedded.metadata import lease_rows, snapshot_rows, table_rows
 from tiering.cluster.embedded.metadata.database import Metadata, partitions, segments, tables
+from tiering.cluster.embedded.metadata.dropped_partition_rows import delete_dropped, list_dropped
 from tiering.cluster.embedded.metadata.lake_record import write_lake_record
 from tiering.cluster.embedded.metadata.listing import TableListing
 from tiering.cluster.embedded.metadata.options import check_documented_option, check_new_options
@@ -83,7 +84,7 @@ class EmbeddedStorage(StoredCluster):
 
     @property
     def remembers_writers(self) -> bool:
-        """As `WritableCluster.remembers_writers`: for ever."""
+        """As `WritableCluster.remembers_writers`: as long as the partitions live that a write went to."""
         return True
 
     @property
@@ -110,6 +111,16 @@ class EmbeddedStorage(StoredCluster):
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
         """As `WritableCluster.drop_partition`."""
         self._changes.drop_partition(path, partition_name)
+
+    def dropped_partitions(self) -> Sequence[DroppedPartition]:
+        """As `DroppedPartitions.dropped_partitions`."""
+        with self.metadata.read() as connection:
+            return list_dropped(connection)
+
+    def forget_dropped_partitions(self, partition_ids: Collection[int]) -> None:
+        """As `DroppedPartitions.forget_dropped_partitions`."""
+        with self.metadata.write() as connection:
+            delete_dropped(connection, partition_ids)
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
         """As `WritableCluster.alter_table`."""

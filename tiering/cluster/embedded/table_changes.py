@@ -17,6 +17,7 @@ from tiering.cluster.embedded.log.bucketing import Bucketing, bucketing_for
 from tiering.cluster.embedded.log.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
 from tiering.cluster.embedded.metadata import lease_rows, table_rows
 from tiering.cluster.embedded.metadata.database import Metadata
+from tiering.cluster.embedded.metadata.dropped_partition_rows import insert_dropped
 from tiering.cluster.embedded.metadata.lake_record import read_lake_record
 from tiering.cluster.embedded.metadata.listing import TableListing
 from tiering.cluster.embedded.stored_paths import stored_path
@@ -84,6 +85,7 @@ class TableChanges:
         check_path(path)
         table_id = self._listing.find(path).table_id
         with self._primary_key_tables.exclusive(table_id), self._metadata.write() as connection:
+            insert_dropped(connection, path, partition_name)
             partition_id, paths = table_rows.delete_partition(connection, path, table_id, partition_name)
             lease_rows.end_empty(connection)
             self._bury(partition_tombstone(self._root, table_id, partition_id))

@@ -16,12 +16,13 @@ from typing import Protocol
 
 import structlog
 
-from tiering.cluster.base import LogOffsets
+from tiering.cluster.base import LogOffsets, SplitSource
 from tiering.coordinator.decisions import table_lifecycle
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TableRecord, TextOffsets, from_text
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
+from tiering.coordinator.observing.dropped_partitions import DropReports
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.observing.lake_totals import LakeTotals
 from tiering.errors import LakewardError
@@ -158,11 +159,12 @@ def partitions_of(observation: Observation) -> int:
 class LagObserver:
     """Observes the logs of all lake tables, and keeps what it observed by table id. Thread-safe."""
 
-    def __init__(self, table_records: TableRecords, cluster: LogOffsets, lakes: Lakes, discovery: Discovery) -> None:
+    def __init__(self, table_records: TableRecords, cluster: SplitSource, lakes: Lakes, discovery: Discovery) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._discovery = discovery
         self._totals = LakeTotals(table_records, lakes)
+        self._drops = DropReports(table_records, cluster)
         self._lock = threading.Lock()
         self._observations: dict[int, Observation] = {}
         self._lags: dict[int, tuple[Observation, TextOffsets | None, Lag]] = {}
@@ -222,6 +224,7 @@ class LagObserver:
 
     def observe_all(self, rest: Rest = no_rest) -> None:
         """Observes every table's offsets: one pass of the background. It asks no lake, which may hang."""
+        self._drops.report_counted()
         table_ids = [record.table_id for record in self._table_records.live()]
         self._forget(set(self._observations).difference(table_ids))
         for chunk in self._chunks(table_ids):
@@ -283,6 +286,7 @@ class LagObserver:
             with self._lock:
                 self._generation += 1
         self._totals.forget(table_ids)
+        self._drops.forget(table_ids)
 
     def _renew(self, table_ids: Sequence[int], rest: Rest) -> bool:
         """Observes the logs of these tables; False = stop."""
@@ -328,6 +332,7 @@ class LagObserver:
             if known is None or known.taken_at is None or known.taken_at <= moment.steady:
                 self._observations[record.table_id] = observation
                 self._generation += 1
+        self._drops.compare(record, info, {} if earlier is None else earlier.buckets, buckets)
         self._act_on(record)
 
     def _act_on(self, record: TableRecord) -> None:

@@ -168,6 +168,16 @@ leased_snapshots = sa.Table(
     sa.Index("leased_by_snapshot", "snapshot_id"),
 )
 
+dropped_partitions = sa.Table(
+    "dropped_partitions",
+    _schema,
+    sa.Column("partition_id", sa.Integer, primary_key=True),
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), nullable=False),
+    sa.Column("partition_name", sa.Text, nullable=False),
+    sa.Column("untiered_records", sa.BigInteger, nullable=False),
+    comment="partitions whose drop was not reported yet",
+)
+
 lake_snapshots = sa.Table(
     "lake_snapshots",
     _schema,

@@ -1,0 +1,127 @@
+"""Reports partitions of the source that were dropped, with the number of their records that never reached the lake.
+
+A cluster that counts them itself (`DroppedPartitions`) is read and then told to forget them, so that each drop is reported at least
+once. Of any other cluster, such as Fluss, two observations of a table's log are compared: a partition id that is in the earlier one
+alone was dropped. Then the number is not known, because records may have come after the last observation; what that one showed is in
+the event's details.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+
+import structlog
+
+from tiering.cluster.base import TableCatalog
+from tiering.cluster.capabilities import DroppedPartition, DroppedPartitions
+from tiering.coordinator.decisions.change import Change
+from tiering.coordinator.decisions.records import TableRecord, from_text
+from tiering.coordinator.decisions.records.history import Level
+from tiering.coordinator.memory.table_records import TableRecords
+from tiering.counts import counted
+from tiering.errors import LakewardError
+from tiering.model.tables import BucketKey, BucketOffsets, TableInfo
+
+_log = structlog.get_logger(__name__)
+
+PARTITION_DROPPED = "PARTITION_DROPPED"
+
+
+class DropReports:
+    """Thread-safe."""
+
+    def __init__(self, table_records: TableRecords, cluster: TableCatalog) -> None:
+        self._table_records = table_records
+        self._cluster = cluster
+        self._names: dict[int, dict[int, str]] = {}
+        """By table, the names of the partitions that were observed last."""
+        self._reported: dict[int, set[int]] = {}
+        """By table, the partitions whose drop was reported: two observations may overlap."""
+        self._lock = threading.Lock()
+
+    def report_counted(self) -> None:
+        """Reports what the cluster counted itself."""
+        if not isinstance(self._cluster, DroppedPartitions):
+            return
+        try:
+            dropped = self._cluster.dropped_partitions()
+            reported = [partition.partition_id for partition in dropped if self._report(partition)]
+            if reported:
+                self._cluster.forget_dropped_partitions(reported)
+        except LakewardError as error:
+            _log.warning("dropped partitions could not be reported", error=error.message)
+
+    def compare(
+        self, record: TableRecord, info: TableInfo, before: Mapping[BucketKey, BucketOffsets], now: Mapping[BucketKey, BucketOffsets]
+    ) -> None:
+        """Reports the partitions of `before` that are not in `now`, unless the cluster counts them itself."""
+        if not info.partition_keys or isinstance(self._cluster, DroppedPartitions):
+            return
+        living = {bucket.partition_id for bucket in now if bucket.partition_id is not None}
+        names = self._names_of(info, living)
+        with self._lock:
+            reported = self._reported.setdefault(info.table_id, set())
+            dropped = {bucket.partition_id for bucket in before if bucket.partition_id is not None} - living - reported
+            reported |= dropped
+            self._names[info.table_id] = {partition_id: name for partition_id, name in names.items() if partition_id in living}
+        tiered = from_text(record.shown_offsets or {})
+        for partition_id in sorted(dropped):
+            ends = {bucket: bounds for bucket, bounds in before.items() if bucket.partition_id == partition_id}
+            observed = sum(max(0, bounds.log_end - max(tiered.get(bucket, 0), bounds.log_start)) for bucket, bounds in ends.items())
+            self._report(DroppedPartition(info.table_id, partition_id, names.get(partition_id)), observed)
+
+    def forget(self, table_ids: Collection[int]) -> None:
+        """Forgets tables that are gone."""
+        with self._lock:
+            for table_id in table_ids:
+                self._names.pop(table_id, None)
+                self._reported.pop(table_id, None)
+
+    def _names_of(self, info: TableInfo, living: Collection[int]) -> dict[int, str]:
+        """Returns the names that were observed last, and those of new partitions."""
+        with self._lock:
+            names = dict(self._names.get(info.table_id, {}))
+        if set(living) <= names.keys():
+            return names
+        try:
+            return names | {partition.partition_id: partition.partition_name for partition in self._cluster.partitions(info)}
+        except LakewardError as error:
+            _log.debug("the names of partitions could not be observed", table=str(info.path), error=error.message)
+            return names
+
+    def _report(self, partition: DroppedPartition, observed: int | None = None) -> bool:
+        """Returns False for a table that is not known yet."""
+        records = self._table_records
+        with records.changing():
+            record = records.get(partition.table_id)
+            if record is None:
+                return False
+            lost = partition.untiered_records if observed is None else observed
+            level = Level.INFO if lost == 0 else Level.WARN
+            records.put(
+                Change(record).note(
+                    records.context(),
+                    PARTITION_DROPPED,
+                    _message(partition, observed),
+                    level,
+                    partition_name=partition.partition_name,
+                    partition_id=partition.partition_id,
+                    untiered_records=partition.untiered_records,
+                    **({} if observed is None else {"observed_untiered_records": observed}),
+                )
+            )
+            return True
+
+
+def _message(partition: DroppedPartition, observed: int | None) -> str:
+    name = "" if partition.partition_name is None else f" {partition.partition_name!r}"
+    text = f"the partition{name} (id {partition.partition_id}) was dropped"
+    if observed is not None:
+        untiered = f"{counted(observed, 'record')} that had not reached the lake" if observed else "no such record"
+        return f"{text}; how many of its records never reached the lake is not known, the last look showed {untiered}"
+    if partition.untiered_records is None:
+        return f"{text}; how many of its records never reached the lake is not known"
+    if partition.untiered_records:
+        return f"{text} with {counted(partition.untiered_records, 'record')} that had not reached the lake"
+    return f"{text}; all of its records had reached the lake"
