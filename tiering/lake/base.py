@@ -14,7 +14,7 @@ The names are those of Fluss's plug, `com.alibaba.fluss.lake.writer.LakeTieringF
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -89,6 +89,22 @@ class LakeView:
     handle: object = field(default=None, compare=False, repr=False)
     foreign: ForeignWalk | None = None
     """What another tiering service did since `tiered`. None = none is expected, or nobody looked (`rules.shared_base`)."""
+    expired: Mapping[int, LakeSnapshot] = field(default_factory=dict)
+    """Snapshots between `head` and `tiered` that expired and whose parents the format still knows. Their files may be deleted."""
+
+    def ancestor(self, snapshot_id: int | None) -> LakeSnapshot | None:
+        """The snapshot of this id, also an expired one, for a walk from a snapshot to its parents; None if nothing is known of it."""
+        if snapshot_id is None:
+            return None
+        return self.snapshots.get(snapshot_id) or self.expired.get(snapshot_id)
+
+    def line(self) -> Iterator[LakeSnapshot]:
+        """The head and its ancestors, newest first, each once; ends before the first one of which nothing is known."""
+        snapshot, visited = self.ancestor(self.head), set[int]()
+        while snapshot is not None and snapshot.snapshot_id not in visited:
+            visited.add(snapshot.snapshot_id)
+            yield snapshot
+            snapshot = self.ancestor(snapshot.parent_id)
 
     @property
     def head_identity(self) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 from tiering import errors
 from tiering.lake.base import FLUSS_COMMIT_USER
+from tiering.lake.iceberg.reading import expired_snapshots
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.rules.base_check import check_base
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -79,14 +81,79 @@ def test_expiry_keeps_the_marker_and_recovery_goes_on(kit: Any) -> None:
     assert kit.offsets_in_lake(table) == [(0, offset) for offset in range(30)]
 
 
-def test_expiry_between_tag_and_head_is_undecided_unless_the_head_passed_before(kit: Any) -> None:
+def compact(kit: Any, table: TableInfo) -> None:
+    """The same rows in other files: two snapshots of pyiceberg."""
+    loaded = iceberg(kit, table)
+    loaded.overwrite(loaded.scan().to_arrow())
+
+
+def test_compaction_and_expiry_between_two_rounds_are_passed(kit: Any) -> None:
     table = kit.table()
     tagged = kit.tier(table, "r1", {B0: 10})
+    compact(kit, table)
+    expire_all(kit, table)
+    compact(kit, table)
+    expire_all(kit, table)
+    view = kit.view(table)
+    assert set(view.snapshots) == {tagged.tiered, view.head}
+    assert check_base(view, kit.known(table, view)).marker == tagged.marker
+    assert kit.lake.survey(table.path).head_marker == tagged.marker
+    kit.tier(table, "r2", {B0: 12})
+    assert kit.offsets_in_lake(table) == [(0, offset) for offset in range(12)]
+
+
+def test_a_rollback_is_found_below_compaction_and_expiry(kit: Any) -> None:
+    table = kit.table()
+    first = kit.tier(table, "r1", {B0: 10})
+    second = kit.tier(table, "r2", {B0: 20})
+    iceberg(kit, table).manage_snapshots().rollback_to_snapshot(first.head).commit()
+    compact(kit, table)
+    expire_all(kit, table)
+    view = kit.view(table)
+    assert set(view.snapshots) == {second.tiered, view.head}
+    with pytest.raises(errors.LakeRolledBack):
+        check_base(view, kit.known(table, second, passed_head=first.head))
+
+
+def test_a_rollback_behind_expired_commits_is_found(kit: Any) -> None:
+    """Before the roll-back the tag was passed by: what came then expired, too."""
+    table = kit.table()
+    first = kit.tier(table, "r1", {B0: 10})
+    second = kit.tier(table, "r2", {B0: 20})
+    compact(kit, table)
+    iceberg(kit, table).manage_snapshots().rollback_to_snapshot(first.head).commit()
+    compact(kit, table)
+    expire_all(kit, table)
+    with pytest.raises(errors.LakeRolledBack):
+        check_base(kit.view(table), kit.known(table, second))
+
+
+def test_a_commit_of_flusss_tiering_that_expired_is_found(kit: Any) -> None:
+    table = kit.table()
+    tagged = kit.tier(table, "r1", {B0: 10})
+    iceberg(kit, table).append(rows(kit, table, 10), snapshot_properties={"commit-user": FLUSS_COMMIT_USER, "fluss-offsets": "x"})
+    compact(kit, table)
+    expire_all(kit, table)
+    with pytest.raises(errors.ForeignTiering):
+        check_base(kit.view(table), kit.known(table, tagged))
+
+
+@pytest.mark.parametrize("damage", ["deleted", "cut short", "of another table"])
+def test_expiry_without_former_metadata_is_undecided_unless_the_head_passed_before(kit: Any, damage: str) -> None:
+    table, other = kit.table(), kit.table("others")
+    tagged = kit.tier(table, "r1", {B0: 10})
+    strange = kit.tier(other, "r1", {B0: 10}).handle.metadata_location
     kit.user_appends(table, 900)
     kit.user_appends(table, 901)
     passed = kit.view(table).head
     check_base(kit.view(table), kit.known(table))
     expire_all(kit, table)
+    for entry in iceberg(kit, table).metadata.metadata_log:
+        file = Path(entry.metadata_file.removeprefix("file://"))
+        if damage == "deleted":
+            file.unlink()
+        else:
+            file.write_bytes(file.read_bytes()[:-9] if damage == "cut short" else Path(strange.removeprefix("file://")).read_bytes())
     view = kit.view(table)
     assert set(view.snapshots) == {tagged.tiered, passed}
     with pytest.raises(errors.HistoryExpired):
@@ -94,6 +161,39 @@ def test_expiry_between_tag_and_head_is_undecided_unless_the_head_passed_before(
     check_base(view, kit.known(table, view, passed_head=passed))
     kit.user_appends(table, 902)
     check_base(kit.view(table), kit.known(table, view, passed_head=passed))
+
+
+def test_former_metadata_is_read_once_and_only_where_parents_are_unknown(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = kit.table()
+    kit.tier(table, "r1", {B0: 10})
+    compact(kit, table)
+    read: list[str] = []
+    snapshots_in = expired_snapshots._snapshots_in
+    monkeypatch.setattr(expired_snapshots, "_snapshots_in", lambda loaded, file: read.append(file) or snapshots_in(loaded, file))
+    kit.view(table)
+    assert read == []
+    before = iceberg(kit, table).metadata_location
+    expire_all(kit, table)
+    for _ in range(3):
+        check_base(kit.view(table), kit.known(table))
+    assert read == [before]
+    compact(kit, table)
+    check_base(kit.view(table), kit.known(table))
+    assert read == [before]
+
+
+def test_former_metadata_that_does_not_answer_decides_nothing(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = kit.table()
+    kit.tier(table, "r1", {B0: 10})
+    compact(kit, table)
+    expire_all(kit, table)
+
+    def fails(loaded: object, file: str) -> None:
+        raise OSError("the store does not answer")
+
+    monkeypatch.setattr(expired_snapshots, "_snapshots_in", fails)
+    with pytest.raises(errors.LakeUnavailable):
+        kit.view(table)
 
 
 def test_a_dropped_tag_is_found_and_can_be_set_again(kit: Any) -> None:

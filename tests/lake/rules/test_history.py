@@ -13,6 +13,7 @@ from tiering import errors
 from tiering.lake.base import FLUSS_COMMIT_USER, LakeView
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.base_check import check_base
+from tiering.lake.rules.history import is_undecided
 
 # --- rolled back, or not
 
@@ -54,6 +55,16 @@ def test_the_walk_need_only_reach_the_head_that_passed_before() -> None:
     assert check_base(lake, replace(KNOWN, passed_head=4)).marker == MARKER
     assert check_base(lake, replace(KNOWN, passed_head=5)).marker == MARKER
     refused(errors.HistoryExpired, lake, replace(KNOWN, passed_head=3))
+
+
+def test_what_is_known_of_expired_snapshots_decides() -> None:
+    lake = view(snapshot(2, 1, round_id="r2"), snapshot(4, 3), snapshot(5, 4), head=5)
+    assert check_base(replace(lake, expired={3: snapshot(3, 2)}), KNOWN).marker == MARKER
+    rolled_back = replace(lake, expired={3: snapshot(3, 1), 1: snapshot(1, None, round_id="r1")})
+    refused(errors.LakeRolledBack, rolled_back)
+    refused(errors.LakeRolledBack, rolled_back, replace(KNOWN, passed_head=1))
+    refused(errors.HistoryExpired, replace(lake, expired={3: snapshot(3, 1)}))
+    refused(errors.ForeignTiering, replace(lake, expired={3: snapshot(3, 2, commit_user=FLUSS_COMMIT_USER)}))
 
 
 def test_expired_history_below_the_tag_does_not_matter() -> None:
@@ -104,9 +115,13 @@ def test_our_own_round_under_flusss_commit_user_is_ours() -> None:
     head=st.integers(0, 7),
     tag=st.integers(0, 7),
     expired=st.sets(st.integers(0, 7)),
+    still_known=st.sets(st.integers(0, 7)),
 )
-def test_a_verdict_is_never_wrong_whatever_expired(parents: list[int], head: int, tag: int, expired: set[int]) -> None:
-    """Snapshot n has a parent below n. The truth is read from the whole history, the check sees what expiry left."""
+def test_a_verdict_is_never_wrong_whatever_expired(
+    parents: list[int], head: int, tag: int, expired: set[int], still_known: set[int]
+) -> None:
+    """Snapshot n has a parent below n. The truth is read from the whole history, the check sees what expiry left, and what is still known
+    of expired snapshots."""
     numbers = range(1, len(parents) + 1)
     whole = {n: snapshot(n, min(parents[n - 1], n - 1) or None) for n in numbers}
     head, tag = head % len(parents) + 1, tag % len(parents) + 1
@@ -115,12 +130,16 @@ def test_a_verdict_is_never_wrong_whatever_expired(parents: list[int], head: int
         descends = descends or current == tag
         current = whole[current].parent_id or 0
     left = {n: version for n, version in whole.items() if n in (head, tag) or n not in expired}
-    lake = LakeView(PATH, "uuid", head, tag, MARKER, left)
+    told = {n: version for n, version in whole.items() if n not in left and n in still_known}
+    lake = LakeView(PATH, "uuid", head, tag, MARKER, left, expired=told)
     try:
         check_base(lake, KNOWN)
     except errors.LakeRolledBack:
         assert not descends
+        assert not is_undecided(lake)
     except errors.HistoryExpired:
-        assert left != whole or not descends
+        assert left | told != whole or not descends
+        assert is_undecided(lake)
     else:
         assert descends
+        assert not is_undecided(lake)

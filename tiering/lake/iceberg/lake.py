@@ -32,6 +32,7 @@ from tiering.lake.iceberg.primary_key.file_check import check_live_files
 from tiering.lake.iceberg.reading.added_rows import foreign_snapshot
 from tiering.lake.iceberg.reading.clean_rows import clean_rows
 from tiering.lake.iceberg.reading.column_values import values_of
+from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots
 from tiering.lake.iceberg.reading.file_footers import FileBuckets
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.reading.partition_rows import partition_rows
@@ -73,6 +74,7 @@ class IcebergLake:
         self._states: dict[TablePath, TableState] = {}
         self._sent = SentRounds()
         self._file_buckets = FileBuckets()
+        self._expired = ExpiredSnapshots()
         self._opening = AnswerDeadlines(WHOM)
 
     @property
@@ -87,12 +89,12 @@ class IcebergLake:
     def view(self, path: TablePath) -> LakeView | None:
         """A fresh read; None if there is no such lake table. Raises MarkerCorrupt, LakeUnavailable."""
         table = self._load(path)
-        return None if table is None else view_of(path, table)
+        return None if table is None else self._view_of(path, table)
 
     def survey(self, path: TablePath) -> LakeSurvey | None:
         """See `LakeMaintenance.survey`."""
         table = self._load(path)
-        return None if table is None else survey_of(path, table)
+        return None if table is None else survey_of(path, table, self._expired)
 
     def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
         """See `LakeMaintenance.row_offsets`."""
@@ -155,7 +157,10 @@ class IcebergLake:
             raise absent_table(table.path)
         loaded = self._with_new_columns(table, there or self._create(table))
         self._states[table.path] = TableState.of(loaded)
-        return view_of(table.path, loaded)
+        return self._view_of(table.path, loaded)
+
+    def _view_of(self, path: TablePath, loaded: Table) -> LakeView:
+        return self._expired.added_to(view_of(path, loaded), loaded)
 
     def _with_new_columns(self, table: TableInfo, loaded: Table) -> Table:
         """`loaded` with the columns that are new at the source. The table is read again after each request: others send theirs, too."""

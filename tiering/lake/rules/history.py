@@ -1,9 +1,22 @@
 """What happened to a lake table's main branch since its newest tiering commit. Pure (DESIGN 6 step 2).
 
-Which commit that is says the format (`LakeView.tiered`). Sequence numbers grow with every commit to a table (Iceberg spec,
-"Sequence Numbers"), so a chain of parents that starts at the head and passes below that commit's sequence number without meeting it
-has left the marker out. Expiry cuts such chains, and some engines then clear the parent of the first snapshot that is kept: a chain
-that ends above the commit decides nothing.
+The format says which commit is the newest tiering commit (`LakeView.tiered`). The head has to descend from it, or from a head that an
+earlier check passed. The walk from the head follows parents. It ends in one of four ways:
+
+    it meets the tiering commit, or the passed head          the check passes
+    it meets a snapshot with a lower sequence number         LakeRolledBack: sequence numbers grow with every commit (Iceberg spec,
+                                                             "Sequence Numbers"), so this line has left the tiering commit out
+    it meets a commit of another tiering service             ForeignTiering
+    a parent is unknown                                      HistoryExpired: nothing is decided
+
+Expiry removes snapshots between the head and the tiering commit, and some engines then clear the parent of the first snapshot that is
+kept. So the format adds what it knows of expired snapshots (`LakeView.expired`). Iceberg knows them from the table's former metadata
+files (`iceberg.reading.expired_snapshots`).
+
+A table that was rolled back never passes. A parent is a fact that its commit wrote, and no later operation changes it: expiry can only
+hide it. A roll-back sets the head on an older snapshot, and every commit after it has that snapshot among its ancestors, whatever is
+compacted and expired later. The walk passes only where it reaches the tiering commit over known parents, so it cannot start from such
+a commit. Contents decide nothing here: users may delete rows, so rows that are missing are no sign of a roll-back.
 """
 
 from __future__ import annotations
@@ -17,29 +30,30 @@ def check_history(view: LakeView, tiered: int, passed_head: int | None) -> None:
     """Passes if the head descends from `tiered`, the newest tiering commit, or from a head that passed this check since.
 
     Raises LakeRolledBack if it does not, ForeignTiering if another tiering service committed in between, HistoryExpired
-    if the snapshots that would tell are gone.
+    if nothing tells the parents of the snapshots in between any more.
     """
     newest = view.snapshots[tiered]
     check_newest_round(view, newest)
     if view.head is None:
         raise rolled_back(view, tiered, "its main branch has no snapshot")
-    visited: set[int] = set()
-    current: int | None = view.head
-    while current is not None and current not in visited:
-        visited.add(current)
-        if current == tiered:
+    for snapshot in view.line():
+        if snapshot.snapshot_id == tiered:
             return
-        snapshot = view.snapshots.get(current)
-        if snapshot is None:
-            break
         if snapshot.sequence_number <= newest.sequence_number:
-            raise rolled_back(view, tiered, f"its main branch at {view.head} goes back to the older snapshot {current}")
+            raise rolled_back(view, tiered, f"its main branch at {view.head} goes back to the older snapshot {snapshot.snapshot_id}")
         if is_foreign_tiering(snapshot):
             raise foreign_tiering(view, snapshot)
         if snapshot.identity == passed_head:
             return
-        current = snapshot.parent_id
     raise expired(view, tiered)
+
+
+def is_undecided(view: LakeView) -> bool:
+    """Whether parents are unknown between the head and the newest tiering commit, so that the walk ends before it decides anything."""
+    newest = view.ancestor(view.tiered)
+    if newest is None or view.head is None:
+        return False
+    return all(snapshot.sequence_number > newest.sequence_number for snapshot in view.line())
 
 
 def is_foreign_tiering(snapshot: LakeSnapshot) -> bool:

@@ -291,15 +291,15 @@ def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ran
 def _has_foreign_rows(view: LakeView) -> bool:
     """Whether another service may have written since the marker that the head builds on: then replaying the log in place would let it
     take the bucket for one that ends at that marker."""
-    current = view.head
-    while current is not None:
-        snapshot = view.snapshots.get(current)
-        if snapshot is None or is_foreign_tiering(snapshot):
+    if view.head is None:
+        return False
+    oldest: LakeSnapshot | None = None
+    for oldest in view.line():
+        if is_foreign_tiering(oldest):
             return True
-        if snapshot.round_id is not None:
+        if oldest.round_id is not None:
             return False
-        current = snapshot.parent_id
-    return False
+    return oldest is None or oldest.parent_id is not None
 
 
 def emptied(situation: Situation, held: RowOffsets, ranges: Ranges) -> frozenset[BucketKey]:
@@ -421,11 +421,7 @@ def adoptable(view: LakeView) -> LakeSnapshot:
     rounds = _newest(snapshot for snapshot in view.snapshots.values() if snapshot.round_id is not None)
     if rounds is not None and rounds.sequence_number > foreign.sequence_number:
         raise CannotReconcile(f"round {rounds.round_id} came after the other service's snapshot {foreign.snapshot_id} of {view.path}")
-    current = view.head
-    while current is not None and current != foreign.snapshot_id:
-        step = view.snapshots.get(current)
-        current = None if step is None else step.parent_id
-    if current is None:
+    if all(snapshot.snapshot_id != foreign.snapshot_id for snapshot in view.line()):
         raise CannotReconcile(
             f"the head of {view.path} does not descend from the other service's newest snapshot {foreign.snapshot_id}", table_path=view.path
         )

@@ -92,9 +92,9 @@ def _stretch(view: LakeView, records: SharedRecords, passed_head: int | None, ta
             return _Stretch(tuple(reversed(since)), ranges, frozenset(), begins_at=current)
         if view.identity_of(current) == passed_head and remembered is not None:
             return _Stretch(tuple(reversed(since)), _remembered_ranges(ranges, remembered), records.moved_back, begins_at=current)
-        snapshot = view.snapshots.get(current)
-        if snapshot is None:
-            break
+        snapshot = view.ancestor(current)
+        if snapshot is None or (is_foreign_tiering(snapshot) and current not in view.snapshots):
+            break  # nothing tells what an expired round of the other service added
         if tiered is not None and snapshot.sequence_number <= view.snapshots[tiered].sequence_number:
             raise rolled_back(view, tiered, f"its main branch at {view.head} goes back to the older snapshot {current}")
         since.append(snapshot)

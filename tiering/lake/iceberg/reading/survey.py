@@ -16,6 +16,7 @@ from tiering.lake.base import FLUSS_OFFSETS_KEY, LakeView
 from tiering.lake.fluss.offsets_file import OFFSETS_LIMIT_BYTES, is_offsets_path, parse_offsets, unreadable
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import live_bucket_files
+from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots
 from tiering.lake.iceberg.reading.footer_offsets import living_files
 from tiering.lake.iceberg.reading.lake_parquet import check_readable
 from tiering.lake.iceberg.reading.view import marker_in, summary_of, view_of
@@ -31,9 +32,9 @@ from tiering.lake.rules.hints import accept_hint
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TablePath, TableType
 
 
-def survey_of(path: TablePath, table: Table) -> LakeSurvey:
+def survey_of(path: TablePath, table: Table, expired: ExpiredSnapshots) -> LakeSurvey:
     """See `LakeMaintenance.survey`. Raises MarkerCorrupt only for a branch that has the tag's name."""
-    view = view_of(path, table, lenient=True)
+    view = expired.added_to(view_of(path, table, lenient=True), table)
     return LakeSurvey(view, view.marker if _is_newest(view) else _newest_marker(view, table), _head_marker(view, table))
 
 
@@ -54,17 +55,11 @@ def _newest_marker(view: LakeView, table: Table) -> Marker | None:
 
 def _head_marker(view: LakeView, table: Table) -> Marker | None:
     """The marker of the head or of its nearest ancestor that is a round's; None if that one cannot be read."""
-    current, visited = view.head, set[int]()
-    while current is not None and current not in visited:
-        visited.add(current)
-        snapshot = view.snapshots.get(current)
-        if snapshot is None:
-            return None
-        if snapshot.round_id is not None:
-            with suppress(MarkerCorrupt):
-                return marker_in(table, current)
-            return None
-        current = snapshot.parent_id
+    newest = next((snapshot for snapshot in view.line() if snapshot.round_id is not None), None)
+    if newest is None:
+        return None
+    with suppress(MarkerCorrupt):
+        return marker_in(table, newest.snapshot_id)
     return None
 
 

@@ -38,7 +38,7 @@ def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView
     A head or a tag that names a snapshot which the metadata lacks is kept as it is: the base check judges it.
     """
     metadata = table.metadata
-    snapshots = {snapshot.snapshot_id: _snapshot(snapshot) for snapshot in metadata.snapshots}
+    snapshots = {snapshot.snapshot_id: lake_snapshot(snapshot) for snapshot in metadata.snapshots}
     main, tag = metadata.refs.get(MAIN_BRANCH), metadata.refs.get(TAG)
     if tag is not None and tag.snapshot_ref_type is not SnapshotRefType.TAG:
         raise MarkerCorrupt(
@@ -66,7 +66,8 @@ def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView
     )
 
 
-def _snapshot(snapshot: Snapshot) -> LakeSnapshot:
+def lake_snapshot(snapshot: Snapshot) -> LakeSnapshot:
+    """A snapshot of the metadata as the rules look at it."""
     summary = summary_of(snapshot)
     return LakeSnapshot(
         snapshot_id=snapshot.snapshot_id,
