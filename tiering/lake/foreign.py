@@ -72,8 +72,10 @@ class ForeignSnapshot:
 
 @dataclass(frozen=True)
 class CleanRows:
-    """What some snapshots of the other service added together to one scope of a clean lake table: a bucket, or, with `bucket_id` None,
-    all buckets of a partition, which share its files. `complaint`: what no round of that service does; empty = nothing.
+    """Rows of one scope of a clean lake table: a bucket, or, with `bucket_id` None, all buckets of a partition, which share its files.
+
+    They are those that some snapshots of the other service added together, or those that stand at the head. `complaint`: what no round
+    of that service does; empty = nothing.
     """
 
     partition_id: int | None

@@ -181,6 +181,19 @@ class CleanForeignCommits(Protocol):
 
 
 @runtime_checkable
+class StandingRows(Protocol):
+    """A lake that sums the rows of a clean log table, which tell no offsets where somebody else wrote their files."""
+
+    def standing_rows(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> Sequence[CleanRows]:
+        """The rows of `view`'s head by scope, as `sums.living`; scopes without files are left out. `partitions`: ids by name.
+
+        Footers are read of the files that rounds wrote, all rows are read of others and of files with deleted rows. Files of former
+        partitions are left out. Raises LakeUnavailable, DataCorrupt, SchemaDrift (a file that cannot be read, or of another table).
+        """
+        ...
+
+
+@runtime_checkable
 class ColumnCheck(Protocol):
     """A lake that tells without a change of it whether a lake table fits its source."""
 

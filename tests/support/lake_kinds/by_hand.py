@@ -108,6 +108,10 @@ class LakeByHand(ABC):
         """All snapshots go that may: of Paimon's all but the head, whoever keeps them."""
 
     @abstractmethod
+    def forget_history(self, path: TablePath) -> None:
+        """Nothing tells any more from which snapshots that expired the head descends."""
+
+    @abstractmethod
     def add_text_column(self, path: TablePath, name: str) -> None: ...
 
     @abstractmethod
@@ -213,6 +217,13 @@ class IcebergByHand(LakeByHand):
 
     def expire(self, path: TablePath) -> None:
         self._load(path).maintenance.expire_snapshots().older_than(datetime.now(UTC) + timedelta(days=1)).commit()
+
+    def forget_history(self, path: TablePath) -> None:
+        """The metadata files that the newest one names are deleted."""
+        loaded = self._load(path)
+        for entry in loaded.metadata.metadata_log:
+            if loaded.io.new_input(entry.metadata_file).exists():
+                loaded.io.delete(entry.metadata_file)
 
     def expire_these(self, path: TablePath, snapshot_ids: Collection[int]) -> None:
         """Metadata alone: files stay."""
@@ -321,6 +332,9 @@ class PaimonByHand(LakeByHand):
 
     def expire(self, path: TablePath) -> None:
         self.expire_before(path, self.head(path))
+
+    def forget_history(self, path: TablePath) -> None:
+        """Snapshots alone tell it."""
 
     def expire_before(self, path: TablePath, kept: int) -> None:
         """The oldest go first, then EARLIEST is written."""

@@ -46,6 +46,9 @@ IN_ICEBERG: tuple[Case, ...] = (
     (errors.MarkerCorrupt, broken.marker_unreadable, LOG, (RENAME, RETIER)),
     (errors.HistoryExpired, broken.history_expired, LOG, (RETIER,)),
     (errors.HistoryExpired, broken.history_expired, KEYS, (RETIER,)),
+    (errors.HistoryExpired, broken.history_expired_and_the_log_cut, LOG, (RETIER,)),
+    (errors.HistoryExpired, broken.history_expired_and_the_log_cut, KEYS, (SET_SNAPSHOT,)),
+    (errors.LakeRolledBack, broken.set_back_to_a_compaction_and_the_log_cut, LOG, (RETIER,)),
     (errors.TableMismatch, broken.source_made_anew, LOG, (RENAME,)),
     (errors.TableMismatch, broken.source_made_anew, KEYS, (RENAME,)),
     (errors.ForeignTiering, broken.foreign_tiering, LOG, (ADOPT,)),
@@ -64,10 +67,9 @@ _NOTHING: tuple[Hinted, ...] = (
     (errors.LakeTableReplaced, broken.of_another_cluster, LOG, "Put the former lake table back in its place"),
 )
 
-_WITH_FILES_OF_OTHERS: frozenset[State] = frozenset(
-    {broken.recreated_with_its_rows, broken.history_expired, broken.tag_on_a_snapshot_without_marker, broken.foreign_tiering}
-)
-"""Of a clean log table: no footer tells the offsets of rows that somebody else wrote, so all of them are tiered anew."""
+_WITH_FILES_OF_OTHERS: frozenset[State] = frozenset({broken.recreated_with_its_rows, broken.foreign_tiering})
+"""Of a clean log table: no footer tells the offsets of rows that somebody else wrote, and no marker proves them, so all of them are tiered
+anew."""
 
 
 _IN_PAIMON: dict[State, type[errors.LakewardError]] = {
@@ -75,30 +77,39 @@ _IN_PAIMON: dict[State, type[errors.LakewardError]] = {
     broken.rolled_back_below_a_compaction: errors.RecordAheadOfLake,
     broken.rolled_back_and_the_log_cut: errors.RecordAheadOfLake,
     broken.history_expired: errors.MarkerLost,
+    broken.history_expired_and_the_log_cut: errors.MarkerLost,
+    broken.set_back_to_a_compaction_and_the_log_cut: errors.RecordAheadOfLake,
 }
 """Of a snapshot that was rolled back only the records tell, and what keeps one from expiry is a consumer, not a tag."""
 _NOTHING_IN_PAIMON: tuple[Hinted, ...] = (
     (errors.RecordAheadOfLake, broken.rolled_back_and_the_log_cut, LOG, "'accept') leaves 24 records out of the lake."),
 )
+_NOTHING_IN_CLEAN_PAIMON: tuple[Hinted, ...] = (
+    (errors.MarkerLost, broken.history_expired_and_the_log_cut, LOG, "'accept') leaves records, it cannot be told how many, out"),
+)
+"""Where the newest tiering commit expired nothing proves the rows of files that somebody else wrote."""
 
 
 def cases_of(kind: LakeKind) -> tuple[Case, ...]:
     """Those against which something helps."""
-    cases = [_without_offsets(case) for case in IN_ICEBERG] if kind.layout is Layout.CLEAN else list(IN_ICEBERG)
+    cases = [_without_offsets(case, kind) for case in IN_ICEBERG] if kind.layout is Layout.CLEAN else list(IN_ICEBERG)
     if kind.format != "paimon":
         return tuple(cases)
-    without_help = {(state, keys) for _, state, keys, _ in _NOTHING_IN_PAIMON}
+    without_help = {(state, keys) for _, state, keys, _ in hinted_of(kind)}
     return tuple(_in_paimon(case) for case in cases if case[1] not in IN_ICEBERG_ALONE and case[1:3] not in without_help)
 
 
 def hinted_of(kind: LakeKind) -> tuple[Hinted, ...]:
     """Those against which nothing is named."""
-    return (*_NOTHING, *_NOTHING_IN_PAIMON) if kind.format == "paimon" else _NOTHING
+    if kind.format != "paimon":
+        return _NOTHING
+    return (*_NOTHING, *_NOTHING_IN_PAIMON, *(_NOTHING_IN_CLEAN_PAIMON if kind.layout is Layout.CLEAN else ()))
 
 
-def _without_offsets(case: Case) -> Case:
+def _without_offsets(case: Case, lake_kind: LakeKind) -> Case:
     kind, state, keys, _ = case
-    return (kind, state, keys, (RENAME, RETIER)) if state in _WITH_FILES_OF_OTHERS and keys is LOG else case
+    is_unproved = state in _WITH_FILES_OF_OTHERS or (lake_kind.format == "paimon" and state is broken.history_expired)
+    return (kind, state, keys, (RENAME, RETIER)) if is_unproved and keys is LOG else case
 
 
 def _in_paimon(case: Case) -> Case:

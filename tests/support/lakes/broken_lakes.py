@@ -199,6 +199,25 @@ def history_expired(source: Source) -> None:
     _compact(source)
     _compact(source)
     source.world.by_hand.expire(source.info.path)
+    source.world.by_hand.forget_history(source.info.path)
+
+
+def history_expired_and_the_log_cut(source: Source) -> None:
+    source.tier()
+    source.cut_log()
+    source.write()
+    history_expired(source)
+
+
+def set_back_to_a_compaction_and_the_log_cut(source: Source) -> None:
+    """A round came after the compaction, and the log was cut before it; the table is then what the compaction left."""
+    _compact(source)
+    compacted = _snapshots(source)[-1]
+    source.cut_log()
+    source.write()
+    assert source.tier().state is RoundState.SUCCEEDED
+    source.write()
+    source.world.by_hand.roll_back(source.info.path, compacted)
 
 
 def _another_owners(source: Source, cluster_id: str, table_id: int) -> None:

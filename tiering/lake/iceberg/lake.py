@@ -30,7 +30,7 @@ from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.primary_key.bucket_files import encode_bucket_files, live_bucket_files
 from tiering.lake.iceberg.primary_key.file_check import check_live_files
 from tiering.lake.iceberg.reading.added_rows import foreign_snapshot
-from tiering.lake.iceberg.reading.clean_rows import clean_rows
+from tiering.lake.iceberg.reading.clean_rows import clean_rows, standing_rows
 from tiering.lake.iceberg.reading.column_values import values_of
 from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots
 from tiering.lake.iceberg.reading.file_footers import FileBuckets
@@ -113,6 +113,10 @@ class IcebergLake:
     ) -> Sequence[CleanRows]:
         """See `CleanForeignCommits.clean_rows`."""
         return clean_rows(table, view, snapshot_ids, partitions)
+
+    def standing_rows(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> Sequence[CleanRows]:
+        """See `StandingRows.standing_rows`."""
+        return standing_rows(table, view, partitions)
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
         """See `LakeMaintenance.foreign_offsets`."""

@@ -24,7 +24,7 @@ from tiering.lake.paimon.commit.row_removal import remove_rows
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.factory import PaimonTieringFactory, TableState
 from tiering.lake.paimon.reading.added_rows import foreign_offsets, foreign_snapshot
-from tiering.lake.paimon.reading.clean_rows import clean_rows
+from tiering.lake.paimon.reading.clean_rows import clean_rows, standing_rows
 from tiering.lake.paimon.reading.file_lists import columns, file_lists, marker_at
 from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, load_table, opened_table, table_root
 from tiering.lake.paimon.reading.partition_rows import partition_rows
@@ -88,6 +88,10 @@ class PaimonLake:
         """See `PartitionRows.partition_rows`."""
         with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
             return partition_rows(table, cast(LoadedTable, view.handle))
+
+    def standing_rows(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> Sequence[CleanRows]:
+        """See `StandingRows.standing_rows`."""
+        return standing_rows(table, view, partitions)
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
         """See `LakeMaintenance.foreign_offsets`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -13,11 +13,13 @@ from tiering.cluster.shared_lake import empty_in_log, log_rows, recorded_by_clus
 from tiering.coordinator.calls.effects import CallParts
 from tiering.coordinator.decisions.records import TableRecord, to_text
 from tiering.lake.base import LakeView
-from tiering.lake.maintenance import ForeignOffsets, LakeMaintenance, LakeSurvey, Removal
+from tiering.lake.foreign import CleanRows
+from tiering.lake.maintenance import ForeignOffsets, LakeMaintenance, LakeSurvey, Removal, StandingRows
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.empty_ranges import EmptyRanges, marked_ranges, with_empty_ranges, with_marked_ranges
+from tiering.lake.rules.proved_rows import proved_rows, proving_markers
 from tiering.lake.rules.rebuilt_proofs import rebuilt_proofs
 from tiering.lake.rules.reconcile import (
     Ranges,
@@ -43,6 +45,9 @@ from tiering.model.tables import BucketKey, TableInfo, TableType
 
 _log = structlog.get_logger(__name__)
 
+REMEMBERED_TABLES = 1_000
+"""Tables whose rows were summed, and whose sums are remembered: some 100 bytes a bucket."""
+
 
 @dataclass(frozen=True)
 class Inspection:
@@ -58,6 +63,8 @@ class Inspection:
     passes: bool
     ranges: Mapping[BucketKey, TieredRange]
     problem: errors.PermanentTieringError | None = None
+    held: RowOffsets | None = None
+    """The offsets of the rows of a log table, where somebody looked (`Decider.with_rows`)."""
 
     @property
     def view(self) -> LakeView | None:
@@ -93,6 +100,8 @@ class Decider:
     def __init__(self, parts: CallParts) -> None:
         self._cluster = parts.cluster
         self._lakes = parts.lakes
+        self._standing: dict[int, tuple[object, Sequence[CleanRows] | None]] = {}
+        """By table id, the rows that stood at a head, and what tells that head."""
 
     def decide(self, action: ReconcileAction, inspection: Inspection) -> Decision:
         """Raises CannotReconcile, SchemaDrift, LakeUnavailable, DataCorrupt."""
@@ -110,6 +119,9 @@ class Decider:
         is_log, is_shared = situation.table_type is TableType.LOG, situation.known.shared is not None
         if action is ReconcileAction.DEDUPLICATE:
             return self._deduplicated(inspection)
+        if action in (ReconcileAction.ACCEPT, ReconcileAction.RETIER):
+            inspection = self.with_rows(inspection)
+            situation = inspection.situation
         tells_offsets = unproved_problem(situation) is None
         rows = self._own_rows(inspection) if is_shared and is_log and tells_offsets and action is not ReconcileAction.RETIER else None
         if rows is not None:
@@ -191,12 +203,50 @@ class Decider:
         repair = retiered_rows(situation, held, rows_in_log)
         return Decision(repair.ranges, repair.left_out, repair.removal)
 
+    def with_rows(self, inspection: Inspection) -> Inspection:
+        """`inspection` with the offsets of its rows, if it is of a clean log table that Lakeward alone tiers and whose rows tell no
+        offsets, but a marker proves them (`lake.rules.proved_rows`). The head then builds on that marker.
+
+        Raises LakeUnavailable, DataCorrupt.
+        """
+        situation, survey = inspection.situation, inspection.survey
+        is_ours = situation.table_type is TableType.LOG and situation.known.shared is None
+        if survey is None or inspection.held is not None or not is_ours:
+            return inspection
+        lake, markers = self._lakes.of(inspection.record.lake_format), proving_markers(survey, situation.places)
+        if not markers or not isinstance(lake, StandingRows):
+            return inspection
+        try:
+            return replace(inspection, held=self._held(inspection))
+        except errors.SchemaDrift:  # somebody else wrote files
+            standing = self._standing_rows(lake, inspection, survey.view)
+        proved = None if standing is None else proved_rows(markers, situation.places, standing)
+        if proved is None:
+            return inspection
+        survey = replace(survey, head_marker=proved.marker)
+        return replace(inspection, survey=survey, situation=replace(situation, survey=survey), held=proved.held)
+
+    def _standing_rows(self, lake: StandingRows, inspection: Inspection, view: LakeView) -> Sequence[CleanRows] | None:
+        """The rows that stand in a table; None if a file of it cannot be read. They are read once for each head."""
+        partitions = _partitions(inspection)
+        key = (view.table_uuid, view.head_identity, frozenset(partitions.items()))
+        known = self._standing.get(inspection.info.table_id)
+        if known is not None and known[0] == key:
+            return known[1]
+        standing: Sequence[CleanRows] | None = None
+        with suppress(errors.SchemaDrift):
+            standing = lake.standing_rows(inspection.info, view, partitions)
+        while len(self._standing) >= REMEMBERED_TABLES:
+            self._standing.pop(next(iter(self._standing)), None)
+        self._standing[inspection.info.table_id] = key, standing
+        return standing
+
     def _held(self, inspection: Inspection) -> RowOffsets:
         if inspection.survey is None:
             return RowOffsets()
-        situation, view = inspection.situation, inspection.survey.view
-        places = situation.places.items()
-        partitions = {name: bucket.partition_id for bucket, (name, _) in places if name is not None and bucket.partition_id is not None}
+        if inspection.held is not None:
+            return inspection.held
+        situation, view, partitions = inspection.situation, inspection.survey.view, _partitions(inspection)
         maintenance = self.maintenance(inspection.record)
         if not situation.begins:
             return maintenance.row_offsets(inspection.info, view, partitions)
@@ -240,3 +290,9 @@ class Decider:
         if not isinstance(lake, LakeMaintenance):
             raise errors.CannotReconcile(f"the lake format {record.lake_format} cannot be reconciled by this version")
         return lake
+
+
+def _partitions(inspection: Inspection) -> dict[str, int]:
+    """Ids of the partitions that the source has, by name."""
+    places = inspection.situation.places.items()
+    return {name: bucket.partition_id for bucket, (name, _) in places if name is not None and bucket.partition_id is not None}

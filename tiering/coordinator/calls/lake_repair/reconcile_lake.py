@@ -192,6 +192,10 @@ class Reconciler:
         """How many records the action would leave out of the lake; None = it cannot be told. Raises what refuses it."""
         return self._decider.decide(action, inspection).records_left_out
 
+    def with_rows(self, inspection: Inspection) -> Inspection:
+        """See `Decider.with_rows`."""
+        return self._decider.with_rows(inspection)
+
     def _decision(self, action: ReconcileAction, inspection: Inspection) -> Decision:
         """Raises CannotReconcile with a hint that names what would be taken instead."""
         try:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -143,6 +144,8 @@ class WaysOut:
 
     def _choices(self, inspection: Inspection) -> dict[ReconcileAction, int | None]:
         """What each action that may be named leaves out, in the order in which they are preferred. Reads rows."""
+        with suppress(errors.LakewardError):  # each action looks again
+            inspection = self._reconciler.with_rows(inspection)
         actions = _AFTER_SERVICES if isinstance(inspection.problem, _SERVICES) else _ELSE
         return {action: self._left_out(action, inspection) for action in (*actions, ReconcileAction.ACCEPT)}
 
@@ -167,7 +170,7 @@ class WaysOut:
             return self._mending(inspection, drift, text)  # until then it is refused
         if lossless is not None:
             return WayOut(Way(lossless.value), choices=text)
-        snapshot = _former_head(inspection.view, inspection.problem)
+        snapshot = _former_head(inspection)
         return self._with_new_table(inspection, text) if snapshot is None else WayOut(Way.SET_SNAPSHOT, value=snapshot, choices=text)
 
     def _left_out(self, action: ReconcileAction, inspection: Inspection) -> int | None:
@@ -301,14 +304,17 @@ def _lost_by_cluster(inspection: Inspection) -> bool:
     return any(bucket in log and offset > log[bucket].log_end for bucket, offset in inspection.situation.recorded.items())
 
 
-def _former_head(view: LakeView | None, problem: errors.PermanentTieringError | None) -> str | None:
+def _former_head(inspection: Inspection) -> str | None:
     """The snapshot on which a statement sets the main branch again: of a table that was rolled back, or before what another service
-    wrote."""
+    wrote. Of a table whose history expired it is the newest tiering commit, which the tag keeps: a compaction is then undone, and nothing
+    that was tiered is lost."""
+    view, problem = inspection.view, inspection.problem
     if view is None or not view.is_head_set_in_spark:
         return None
     if isinstance(problem, errors.ForeignTieringUnproved):
         return None if "log_lacks" in problem.ids else problem.ids.get("lake_snapshot_id")
-    if not isinstance(problem, errors.LakeRolledBack):
+    is_alone = inspection.situation.known.shared is None
+    if not isinstance(problem, errors.LakeRolledBack) and not (isinstance(problem, errors.HistoryExpired) and is_alone):
         return None
     snapshot = view.tiered
     rounds = [row for row in view.snapshots.values() if row.round_id is not None]

@@ -1,7 +1,8 @@
-"""What snapshots of Fluss's own tiering added together to an Iceberg table of a clean layout, as sums (`tiering.lake.proof.change_sums`).
+"""Rows of an Iceberg table of a clean layout as sums (`tiering.lake.proof.change_sums`): those that snapshots of Fluss's own tiering added
+together, and those of a log table that stand at its head.
 
-All rows of the files that they added are read, a batch at a time, for nothing else tells which they are. Of a primary-key table deletes are
-applied as readers apply them (Iceberg spec, "Scan Planning"): those by position, and those by key to rows of older sequence numbers.
+All rows of the files that others wrote are read, a batch at a time, for nothing else tells which they are. Deletes are applied as readers
+apply them (Iceberg spec, "Scan Planning"): those by position, and those by key to rows of older sequence numbers.
 Memory: of each file whose rows deletes name a byte a row, and 16 bytes a key of the equality deletes.
 """
 
@@ -25,11 +26,16 @@ from tiering.lake.iceberg.primary_key.bucket_files import LiveFile, partition_of
 from tiering.lake.iceberg.primary_key.parquet_files import open_parquet, whole_rows
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows
 from tiering.lake.iceberg.reading.added_rows import changed_files, partition_ids
+from tiering.lake.iceberg.reading.file_footers import read_footer
+from tiering.lake.iceberg.reading.footer_offsets import files_of_log_table
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import PartitionValue
 from tiering.lake.proof.change_sums import ChangeSums, RowSum, sum_of_hashes
+from tiering.lake.proof.file_identity import FileIdentity
 from tiering.lake.proof.row_checksum import Words, row_hashes
+from tiering.lake.rules.hints import accept_hint
+from tiering.lake.writing.keys import Mask
 from tiering.model.tables import TableInfo
 
 REMOVES_FILES = "it removed data files without writing their rows anew"
@@ -61,6 +67,63 @@ def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], pa
             complaint = REMOVES_FILES if files.removes else NAMES_OTHER_ROWS if strange else ""
             scopes.append(CleanRows(partition_id, cast(int, values[-1]) if has_bucket else None, sums, complaint))
     return scopes
+
+
+def standing_rows(table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> list[CleanRows]:
+    """See `StandingRows.standing_rows`."""
+    loaded = cast(Table, view.handle)
+    if view.head is None:
+        return []
+    with lake_errors(f"read the rows of {view.path}", table_path=view.path):
+        ids, count = partition_ids(table, loaded, partitions), len(table.partition_keys)
+        has_bucket = has_bucket_in_partition(table, layout_of_schema(loaded.schema()))
+        names = {partition_id: name for name, partition_id in partitions.items()}
+        identity = FileIdentity(table, view.table_uuid, partitions)
+        data, dead = files_of_log_table(loaded, table.path, view.head)
+        sums: dict[PartitionValue, RowSum] = defaultdict(RowSum)
+        for file in data:
+            values = partition_of(file)
+            if count and values[:count] not in ids:
+                continue  # of a partition that is gone
+            bucket_id = cast(int, values[-1]) if has_bucket else None
+            place = (names[ids[values[:count]]] if count else None, bucket_id)
+            sums[values] += _standing_in(table, loaded, identity, file, place, dead.get(file.file_path))
+    return [
+        CleanRows(
+            ids[values[:count]] if count else None,
+            cast(int, values[-1]) if has_bucket else None,
+            ChangeSums(written=None, deleted=None, living=total, gone=None),
+        )
+        for values, total in sums.items()
+    ]
+
+
+def _standing_in(
+    table: TableInfo,
+    loaded: Table,
+    identity: FileIdentity,
+    file: DataFile,
+    place: tuple[str | None, int | None],
+    dead: Mask | None,
+) -> RowSum:
+    """The rows of one file that are not deleted. Raises SchemaDrift for a file that cannot be read, or of another place."""
+    footer = read_footer(loaded.io, file)
+    if footer is not None:
+        if (complaint := identity.complaint(footer, *place)) is not None:
+            raise drift(table.path, None, f"holds the file {file.file_path}, which {complaint}", accept_hint(table.path))
+        if identity.is_former(footer, place[0]):
+            return RowSum()
+        if dead is None:
+            return RowSum(footer.rows, footer.checksum)
+    _check_readable(table, loaded, file, set())
+    schema, total, first = loaded.schema(), RowSum(), 0
+    names = [name for name in table.schema.names if name in schema.column_names]
+    with open_parquet(loaded.io, LiveFile(file.file_path, file.record_count, file.file_size_in_bytes)) as parquet:
+        for batch in whole_rows(parquet, schema):
+            hashes = row_hashes(batch.select(names))
+            total += sum_of_hashes(hashes if dead is None else hashes[~dead[first : first + len(hashes)]])
+            first += len(hashes)
+    return total
 
 
 def _by_partition(table: TableInfo, loaded: Table, snapshot_ids: Sequence[int]) -> dict[PartitionValue, _Files]:

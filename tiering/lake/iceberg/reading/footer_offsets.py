@@ -19,6 +19,7 @@ from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.partition_values import PartitionValue
 from tiering.lake.proof.file_footer import FileFooter
 from tiering.lake.rules.hints import accept_hint
+from tiering.lake.writing.keys import Mask
 from tiering.model.tables import TablePath
 
 
@@ -37,6 +38,21 @@ def living_files(table: Table, path: TablePath, snapshot_id: int) -> Iterator[Li
 
     Raises SchemaDrift for a file that somebody else wrote, whose rows tell no offsets.
     """
+    data, dead = files_of_log_table(table, path, snapshot_id)
+    for file in data:
+        footer = read_footer(table.io, file)
+        if footer is None:
+            raise _without_offsets(path, file)
+        offsets = np.concatenate([np.zeros(0, np.int64), *(np.arange(start, stop) for start, stop in footer.runs)])
+        alive = offsets[~dead[file.file_path]] if file.file_path in dead else offsets
+        yield LivingFile(file.file_path, partition_of(file), footer, alive)
+
+
+def files_of_log_table(table: Table, path: TablePath, snapshot_id: int) -> tuple[list[DataFile], dict[str, Mask]]:
+    """The data files of a snapshot of a log table, and by location which of their rows are deleted.
+
+    Raises SchemaDrift for equality deletes, which only somebody else writes.
+    """
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     files: dict[DataFileContent, list[DataFile]] = defaultdict(list)
     for manifest in [] if snapshot is None else snapshot.manifests(table.io):
@@ -46,13 +62,7 @@ def living_files(table: Table, path: TablePath, snapshot_id: int) -> Iterator[Li
         raise _without_offsets(path, files[DataFileContent.EQUALITY_DELETES][0])
     data = files[DataFileContent.DATA]
     dead, _ = dead_rows(table.io, map(_live, data), map(_live, files[DataFileContent.POSITION_DELETES]))
-    for file in data:
-        footer = read_footer(table.io, file)
-        if footer is None:
-            raise _without_offsets(path, file)
-        offsets = np.concatenate([np.zeros(0, np.int64), *(np.arange(start, stop) for start, stop in footer.runs)])
-        alive = offsets[~dead[file.file_path]] if file.file_path in dead else offsets
-        yield LivingFile(file.file_path, partition_of(file), footer, alive)
+    return data, dead
 
 
 def _live(file: DataFile) -> LiveFile:

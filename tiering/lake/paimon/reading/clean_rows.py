@@ -1,9 +1,10 @@
-"""What snapshots of Fluss's own tiering added together to a Paimon table of a clean layout, as sums (`tiering.lake.proof.change_sums`).
+"""Rows of a Paimon table of a clean layout as sums (`tiering.lake.proof.change_sums`): those that snapshots of Fluss's own tiering added
+together, and those of a log table that stand at its head.
 
-All rows of the files that they added are read, a batch at a time, for nothing else tells which they are. Of a primary-key table a data file
-has the last change of each key that was in its writer's memory, and readers take the row with the highest sequence number. A writer numbers
-its changes behind those that stand in the bucket (Paimon's `AbstractFileStoreWrite`), so the newest change of a key is that of the newest
-snapshot. Where that is not so, as of a round that wrote its files before another one committed, the rows cannot be told from sums.
+All rows of the files that others wrote are read, a batch at a time, for nothing else tells which they are. Of a primary-key table a data
+file has the last change of each key that was in its writer's memory, and readers take the row with the highest sequence number. A writer
+numbers its changes behind those that stand in the bucket (Paimon's `AbstractFileStoreWrite`), so the newest change of a key is that of the
+newest snapshot. Where that is not so, as of a round that wrote its files before another one committed, the rows cannot be told from sums.
 
 Memory: of one snapshot's bucket 25 bytes a change, and 17 bytes a key that changed.
 """
@@ -26,6 +27,7 @@ from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.added_rows import APPEND, COMPACT, partition_ids
 from tiering.lake.paimon.reading.data_files import open_data_file
+from tiering.lake.paimon.reading.footers import known_footer
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.layout import BUCKET, CHANGELOG_PRODUCER, INPUT, UNAWARE
@@ -33,7 +35,10 @@ from tiering.lake.paimon.schema.stored_schema import read_schema
 from tiering.lake.paimon.schema.types import lake_type, written_type
 from tiering.lake.paimon.writing.sorted_files import KIND, ROW_KINDS, SEQUENCE
 from tiering.lake.proof.change_sums import ChangeSums, NewestRows, RowSum, sum_of_hashes
+from tiering.lake.proof.file_footer import FileFooter
+from tiering.lake.proof.file_identity import FileIdentity
 from tiering.lake.proof.row_checksum import Words, row_hashes
+from tiering.lake.rules.hints import accept_hint
 from tiering.model.tables import ChangeType, TableInfo
 
 REMOVES_FILES = "it removed data files without writing their rows anew"
@@ -74,6 +79,47 @@ def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], pa
             complaint = next((added.complaint for added in parts if added.complaint), complaint)
             scopes.append(CleanRows(partition_id, None if is_unaware else bucket_id, sums, complaint))
     return scopes
+
+
+def standing_rows(table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> list[CleanRows]:
+    """See `StandingRows.standing_rows`. Rows that deletion vectors name count as if they stood: they were tiered."""
+    loaded = cast(LoadedTable, view.handle)
+    if loaded.head is None:
+        return []
+    with lake_errors(f"read the rows of {view.path}", table_path=view.path):
+        manifests, ids = Manifests(loaded), partition_ids(table, loaded, partitions)
+        is_unaware = int(loaded.schema.options.get(BUCKET, UNAWARE)) == UNAWARE
+        names = {partition_id: name for name, partition_id in partitions.items()}
+        reader, identity = _FileReader(table, loaded, manifests), FileIdentity(table, view.table_uuid, partitions)
+        sums: dict[Place, RowSum] = defaultdict(RowSum)
+        for entry in manifests.live_entries(loaded.head):
+            values, bucket_id = place = _place(entry)
+            if table.partition_keys and values not in ids:
+                continue  # of a partition that is gone
+            name = names[ids[values]] if table.partition_keys else None
+            sums[place] += _standing_in(reader, identity, entry, (name, None if is_unaware else bucket_id))
+    return [
+        CleanRows(
+            ids[values] if table.partition_keys else None,
+            None if is_unaware else bucket_id,
+            ChangeSums(written=None, deleted=None, living=total, gone=None),
+        )
+        for (values, bucket_id), total in sums.items()
+    ]
+
+
+def _standing_in(reader: _FileReader, identity: FileIdentity, entry: Any, place: tuple[str | None, int | None]) -> RowSum:
+    """The rows of one file. Raises SchemaDrift for a file that cannot be read, or of another place."""
+    footer = reader.footer(entry)
+    if footer is None:
+        total = RowSum()
+        for batch in reader.rows(entry):
+            total += sum_of_hashes(row_hashes(batch))
+        return total
+    if (complaint := identity.complaint(footer, *place)) is not None:
+        path = identity.table.path
+        raise drift(path, None, f"holds the file {entry.file.file_name}, which {complaint}", accept_hint(path))
+    return RowSum() if identity.is_former(footer, place[0]) else RowSum(footer.rows, footer.checksum)
 
 
 def _by_place(table: TableInfo, loaded: LoadedTable, manifests: Manifests, snapshot_id: int) -> dict[Place, _Added]:
@@ -156,6 +202,11 @@ class _FileReader:
     def is_followed(self) -> bool:
         """Whether the table is made with files of all changes."""
         return self._loaded.schema.options.get(CHANGELOG_PRODUCER, "none").lower() == INPUT
+
+    def footer(self, entry: Any) -> FileFooter | None:
+        """None for a file that somebody else wrote."""
+        path = self._loaded.root / self._manifests.file_path(entry)
+        return known_footer(self._loaded.storage, path, int(entry.file.row_count))
 
     def rows(self, entry: Any) -> Iterator[pa.RecordBatch]:
         """Raises SchemaDrift (a file that cannot be read so), DataCorrupt."""

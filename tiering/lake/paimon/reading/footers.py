@@ -21,10 +21,17 @@ def read_footer(storage: Storage, table: TablePath, path: PurePath, records: int
 
     Raises SchemaDrift for a file that has none, or one that does not fit: then somebody else wrote it.
     """
-    footer = _footer(storage, path) if path.suffix == ".parquet" else None
-    if footer is None or footer.rows != records or not path.name.startswith(f"lakeward-{footer.round_id}-"):
+    footer = known_footer(storage, path, records)
+    if footer is None:
         raise without_offsets(table, path)
     return footer
+
+
+def known_footer(storage: Storage, path: PurePath, records: int) -> FileFooter | None:
+    """The same; None for a file that somebody else wrote."""
+    footer = _footer(storage, path) if path.suffix == ".parquet" else None
+    fits = footer is not None and footer.rows == records and path.name.startswith(f"lakeward-{footer.round_id}-")
+    return footer if fits else None
 
 
 def without_offsets(table: TablePath, path: PurePath) -> SchemaDrift:
