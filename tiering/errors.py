@@ -268,7 +268,7 @@ class ForeignTieringUnproved(PermanentTieringError, next_action="CALL lake.syste
 
 
 class HistoryExpired(PermanentTieringError, next_action=_RETIER):
-    """Lake history that would tell whether the table was rolled back is gone."""
+    """Snapshots that would tell whether the table was rolled back expired, and the metadata files that named them are gone."""
 
 
 class LogTruncated(PermanentTieringError, phases=("PLAN",), next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7", look=_OFFSETS):

@@ -392,7 +392,8 @@ class RandomStory:
             self.chance.note("log-cut")
 
     def expire(self) -> None:
-        """Keeps the snapshots that references name, of which one at least tells who tiered a log table: else only dropping it helps."""
+        """Keeps the snapshots that references name, of which one at least tells who tiered a log table: else only dropping it helps. Every
+        other time nothing tells the parents of those that expired."""
         lake, head = self.world.lake, self.world.lake.table.head
         if head is None:
             return
@@ -400,7 +401,7 @@ class RandomStory:
             self.compact()
         is_told = lake.tiered(lake.table) is not None or lake.table.snapshots[lake.table.head or head].commit_user is not None
         if is_told or self.keyed:
-            self.world.lake.expire_all_but_head()
+            self.world.lake.expire_all_but_head(forgets=self.happened["expired"] % 2 == 1)
             self.happened["expired"] += 1
             self.chance.note("lake-expired")
             if not self.is_ours:

@@ -36,7 +36,7 @@ class ReusedIdsLake(SharedMemoryLake):
             del self.table.snapshots[later]
         self.table.head = snapshot_id
 
-    def expire_all_but_head(self) -> None:
+    def expire_all_but_head(self, *, forgets: bool = True) -> None:
         """Oldest first, up to the newest tiering commit, which a consumer keeps."""
         head, tiered = self.table.head, self.tiered(self.table)
         if head is not None:

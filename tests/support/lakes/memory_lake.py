@@ -9,7 +9,7 @@ its answer lost, or arrive late (`deliver_late`), after whatever else happened m
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -39,7 +39,10 @@ WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass
 class MemoryTable:
-    """One lake table. Per snapshot, `rows` has all ranges it contains and `named` all files it needs; both outlive an expiry."""
+    """One lake table. Per snapshot, `rows` has all ranges it contains and `named` all files it needs; both outlive an expiry.
+
+    `expired`: snapshots that former metadata still names, where the format has any.
+    """
 
     uuid: str
     head: int | None = None
@@ -48,6 +51,14 @@ class MemoryTable:
     markers: dict[int, Marker] = field(default_factory=dict)
     rows: dict[int, tuple[Range, ...]] = field(default_factory=dict)
     named: dict[int, frozenset[str]] = field(default_factory=dict)
+    expired: dict[int, LakeSnapshot] = field(default_factory=dict)
+
+    def expire_all_but(self, kept: Collection[int | None], *, forgets: bool) -> None:
+        """A user expires all other snapshots. `forgets`: and deletes the former metadata, so that nothing tells what they were."""
+        self.expired |= {number: snapshot for number, snapshot in self.snapshots.items() if number not in kept}
+        self.snapshots = {number: snapshot for number, snapshot in self.snapshots.items() if number in kept}
+        if forgets:
+            self.expired = {}
 
 
 @dataclass(frozen=True)
@@ -99,7 +110,8 @@ class MemoryLake:
         tiered = self.tiered(table)
         marker = None if tiered is None else table.markers.get(tiered)
         reference = "tag lakeward-tiered" if self.tag_moves_in_the_commit else None
-        return LakeView(path, table.uuid, table.head, tiered, marker, dict(table.snapshots), reference=reference)
+        expired = dict(table.expired) if self.tag_moves_in_the_commit else {}
+        return LakeView(path, table.uuid, table.head, tiered, marker, dict(table.snapshots), reference=reference, expired=expired)
 
     def tiered(self, table: MemoryTable) -> int | None:
         """The newest tiering commit."""

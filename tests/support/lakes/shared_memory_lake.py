@@ -157,10 +157,9 @@ class SharedMemoryLake(SweptMemoryLake):
         """A user sets the main branch on a former snapshot."""
         self.table.head = snapshot_id
 
-    def expire_all_but_head(self) -> None:
-        """A user expires every snapshot that no reference keeps."""
-        kept = {self.table.head, self.table.tag}
-        self.table.snapshots = {number: snapshot for number, snapshot in self.table.snapshots.items() if number in kept}
+    def expire_all_but_head(self, *, forgets: bool = True) -> None:
+        """A user expires every snapshot that no reference keeps. `forgets`: see `MemoryTable.expire_all_but`."""
+        self.table.expire_all_but({self.table.head, self.table.tag}, forgets=forgets)
 
     def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
         offsets = self._cluster.files.get(self.offsets_path[snapshot_id], {})
@@ -177,12 +176,8 @@ class SharedMemoryLake(SweptMemoryLake):
         return None if view is None else LakeSurvey(view, view.marker, self._head_marker(view))
 
     def _head_marker(self, view: LakeView) -> Marker | None:
-        current = view.head
-        while current is not None and current in view.snapshots:
-            if current in self.table.markers:
-                return self.table.markers[current]
-            current = view.snapshots[current].parent_id
-        return None
+        newest = next((snapshot.snapshot_id for snapshot in view.line() if snapshot.snapshot_id in self.table.markers), None)
+        return self.table.markers[newest] if newest in view.snapshots else None
 
     def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> RowOffsets:
         if self.is_log:

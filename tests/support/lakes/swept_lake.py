@@ -66,7 +66,7 @@ class SweptMemoryLake(MemoryLake):
         kept = {snapshot_id: snapshot for snapshot_id, snapshot in table.snapshots.items() if snapshot_id >= tiered}
         for name in self.named(path, table.snapshots) - self.named(path, kept):
             self.files.pop(name, None)
-        table.snapshots = kept
+        table.expire_all_but(kept, forgets=False)
 
     def missing(self, path: TablePath) -> frozenset[str]:
         """Files that a snapshot of the table, or a delayed request that its compare-and-set would still take, names and nobody has."""

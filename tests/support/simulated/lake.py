@@ -197,12 +197,12 @@ class SimulatedLake(SweptMemoryLake):
         return self.tables.pop(path, None) is not None
 
     def expire_parents(self, path: TablePath) -> bool:
-        """Somebody keeps nothing but the head and what the tag names."""
+        """Somebody keeps nothing but the head and what the tag names. Of every other lake table the former metadata is deleted then."""
         table = self.tables.get(path)
         kept = set() if table is None else {table.head, self.tiered(table)}
         if table is None or len(table.snapshots) <= len(kept):
             return False
-        table.snapshots = {number: snapshot for number, snapshot in table.snapshots.items() if number in kept}
+        table.expire_all_but(kept, forgets=int(table.uuid.removeprefix("lake-")) % 2 == 0)
         return True
 
     # --- maintenance
@@ -217,13 +217,12 @@ class SimulatedLake(SweptMemoryLake):
         newest = table.markers[max(markers)] if markers else None
         return LakeSurvey(view, newest, self._head_marker(table))
 
-    @staticmethod
-    def _head_marker(table: MemoryTable) -> Marker | None:
-        at = table.head
-        while at is not None and at in table.snapshots:
+    def _head_marker(self, table: MemoryTable) -> Marker | None:
+        at, known = table.head, {**(table.expired if self.tag_moves_in_the_commit else {}), **table.snapshots}
+        while at is not None and at in known:
             if at in table.markers:
-                return table.markers[at]
-            at = table.snapshots[at].parent_id
+                return table.markers[at] if at in table.snapshots else None
+            at = known[at].parent_id
         return None
 
     def _answer_repair(self, question: str) -> None:

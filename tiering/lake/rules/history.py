@@ -110,7 +110,7 @@ def expired(view: LakeView, tiered: int, *, may_accept: bool = True) -> HistoryE
     newest = "its newest tiering commit" if view.reference is None else f"which the {view.reference} names"
     return HistoryExpired(
         f"cannot tell whether the lake table {view.path} was rolled back: snapshots between its head {view.head} and snapshot {tiered}, "
-        f"{newest}, are gone; they expired, or the table was replaced",
+        f"{newest}, are gone, and nothing tells their parents any more; they expired, or the table was replaced",
         hint=f"{set_head_back(view, f'snapshot {tiered}')}, then "
         f"{tier_call(view.path)}; what was written to the lake table by hand since is then left out. Or "
         + (f"go on with it as it is: {as_it_is}" if may_accept else f"{reconcile_call(view.path, 'retier')} (keys are written anew)."),
