@@ -130,15 +130,15 @@ def test_a_verdict_is_never_wrong_whatever_expired(
         descends = descends or current == tag
         current = whole[current].parent_id or 0
     left = {n: version for n, version in whole.items() if n in (head, tag) or n not in expired}
-    told = {n: version for n, version in whole.items() if n not in left and n in still_known}
-    lake = LakeView(PATH, "uuid", head, tag, MARKER, left, expired=told)
+    remembered = {n: version for n, version in whole.items() if n not in left and n in still_known}
+    lake = LakeView(PATH, "uuid", head, tag, MARKER, left, expired=remembered)
     try:
         check_base(lake, KNOWN)
     except errors.LakeRolledBack:
         assert not descends
         assert not is_undecided(lake)
     except errors.HistoryExpired:
-        assert left | told != whole or not descends
+        assert left | remembered != whole or not descends
         assert is_undecided(lake)
     else:
         assert descends

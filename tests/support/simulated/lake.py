@@ -197,13 +197,17 @@ class SimulatedLake(SweptMemoryLake):
         return self.tables.pop(path, None) is not None
 
     def expire_parents(self, path: TablePath) -> bool:
-        """Somebody keeps nothing but the head and what the tag names. Of every other lake table the former metadata is deleted then."""
+        """Somebody keeps nothing but the head and what the tag names."""
         table = self.tables.get(path)
         kept = set() if table is None else {table.head, self.tiered(table)}
         if table is None or len(table.snapshots) <= len(kept):
             return False
-        table.expire_all_but(kept, forgets=int(table.uuid.removeprefix("lake-")) % 2 == 0)
+        table.expire_all_but(kept, forgets=self.forgets(table))
         return True
+
+    def forgets(self, table: MemoryTable) -> bool:
+        """Whether the former metadata of a table is deleted when its snapshots expire: of every other one."""
+        return int(table.uuid.removeprefix("lake-")) % 2 == 0
 
     # --- maintenance
 
