@@ -6,6 +6,8 @@ the same thing a million times.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import NamedTuple
@@ -65,7 +67,7 @@ class Snapshot(NamedTuple):
 class LakeTable(NamedTuple):
     """Ids of snapshots grow with every commit, and are their sequence numbers. `tag` names the newest tiering commit.
 
-    `was_set_back`: a user made a former tiering commit the newest one again.
+    `was_set_back`: a user made a former tiering commit the newest one again. `expired`: snapshots that former metadata still names.
     """
 
     uuid: int
@@ -74,6 +76,7 @@ class LakeTable(NamedTuple):
     snapshots: tuple[Snapshot, ...] = ()
     next_id: int = 1
     was_set_back: bool = False
+    expired: tuple[Snapshot, ...] = ()
 
     def snapshot(self, snapshot_id: int | None) -> Snapshot | None:
         """The snapshot of this id, if it is still there."""
@@ -100,17 +103,28 @@ class LakeTable(NamedTuple):
         """Whether the main branch goes back behind the newest tiering commit."""
         current = self.head
         while current is not None and current != self.tag and current > (self.tag or 0):
-            snapshot = self.snapshot(current)
+            snapshot = self.ancestor(current)
             if snapshot is None:
                 return False
             current = snapshot.parent
         return current != self.tag
 
+    def ancestor(self, snapshot_id: int | None) -> Snapshot | None:
+        """The snapshot of this id, also one that expired and is still known."""
+        known = (*self.snapshots, *self.expired)
+        return next((snapshot for snapshot in known if snapshot.id == snapshot_id), None)
+
+    def with_expired(self, kept: Collection[int | None], *, forgets: bool) -> LakeTable:
+        """After a user expired all other snapshots. `forgets`: and deleted the former metadata, so that nothing tells what they were."""
+        lost = tuple(snapshot._replace(rows=(), files=frozenset()) for snapshot in self.snapshots if snapshot.id not in kept)
+        left = tuple(snapshot for snapshot in self.snapshots if snapshot.id in kept)
+        return self._replace(snapshots=left, expired=() if forgets else (*self.expired, *lost))
+
     def with_snapshot(self, rows: tuple[Row, ...], files: frozenset[str], mark: Mark | None) -> LakeTable:
         """After a commit on the head; one with a marker moves the tag."""
         added = Snapshot(self.next_id, self.head, rows, files, mark)
         tag = self.tag if mark is None else added.id
-        return LakeTable(self.uuid, added.id, tag, (*self.snapshots, added), self.next_id + 1, self.was_set_back)
+        return self._replace(head=added.id, tag=tag, snapshots=(*self.snapshots, added), next_id=self.next_id + 1)
 
     def trimmed(self) -> LakeTable:
         """What a round keeps of its base."""
@@ -243,11 +257,11 @@ def file_of(round_id: int) -> str:
 
 
 def _head_marker(lake: LakeTable) -> Marker | None:
-    current = lake.snapshot(lake.head)
+    current = lake.ancestor(lake.head)
     while current is not None:
         if current.mark is not None:
-            return _marker(current.mark)
-        current = lake.snapshot(current.parent)
+            return None if lake.snapshot(current.id) is None else _marker(current.mark)
+        current = lake.ancestor(current.parent)
     return None
 
 
@@ -276,11 +290,22 @@ def _view(lake: LakeTable | None, table_id: int, rules: frozenset[Rule]) -> Lake
     mark = lake.marker
     if mark is not None and Rule.IDENTITY not in rules:
         mark = mark._replace(table_id=table_id, uuid=lake.uuid)
-    snapshots = {
+    marker = None if mark is None else _marker(mark)
+    snapshots, expired = _described(lake.snapshots), _described(lake.expired)
+    if Rule.PARENTS not in rules and lake.tag is not None:
+        snapshots = {number: replace(row, parent_id=_skipped(lake, row.parent_id)) for number, row in snapshots.items()}
+    return LakeView(PATH, f"lake-{lake.uuid}", lake.head, lake.tag, marker, snapshots, reference="tag lakeward-tiered", expired=expired)
+
+
+def _described(snapshots: tuple[Snapshot, ...]) -> dict[int, LakeSnapshot]:
+    return {
         snapshot.id: LakeSnapshot(
             snapshot.id, snapshot.parent, snapshot.id, WHEN, "append", None, None if snapshot.mark is None else str(snapshot.mark.round_id)
         )
-        for snapshot in lake.snapshots
+        for snapshot in snapshots
     }
-    marker = None if mark is None else _marker(mark)
-    return LakeView(PATH, f"lake-{lake.uuid}", lake.head, lake.tag, marker, snapshots, reference="tag lakeward-tiered")
+
+
+def _skipped(lake: LakeTable, parent: int | None) -> int | None:
+    """The parent of a snapshot as it looks without the rule about parents: one that expired is passed by for the newest tiering commit."""
+    return lake.tag if parent is not None and lake.snapshot(parent) is None else parent

@@ -13,6 +13,7 @@ class Rule(Enum):
     TAG = "compare-and-set on the newest tiering commit"
     UUID = "compare-and-set on the lake table's uuid"
     IDENTITY = "the marker names cluster, table and lake table"
+    PARENTS = "a head passes only if known parents lead from it to the newest tiering commit, or to a head that passed"
     UNKNOWN = "after any error of a commit request its outcome is unknown"
     KEEP_FILES = "nothing is deleted after a commit request was sent"
     FILES_THERE = "a commit request is sent, or sent again, only while the files that it names are there"

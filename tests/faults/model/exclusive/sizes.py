@@ -18,12 +18,16 @@ REPLACED = frozenset(("rename", "recreate", "reconcile"))
 SET_BACK = frozenset(("set back", "sweep", "reconcile"))
 """What users do where a late commit finds its base again."""
 
+MAINTENANCE = frozenset(("compact", "expire", "roll back"))
+"""What users do between two rounds, and what hides a roll-back."""
+
 SMALLEST_SIZES: dict[Rule, dict[str, Any]] = {
     Rule.FENCE: {"users": 1, "faults": 1},
     Rule.HEAD: {"users": 1, "faults": 0},
     Rule.TAG: {"rounds": 2, "users": 1, "faults": 1},
     Rule.UUID: {"rounds": 2, "users": 2, "faults": 0, "begins_tiered": False},
     Rule.IDENTITY: {},
+    Rule.PARENTS: {"rounds": 1, "users": 3, "faults": 0, "user_actions": MAINTENANCE},
     Rule.UNKNOWN: {},
     Rule.KEEP_FILES: {},
     Rule.FILES_THERE: {"users": 2, "faults": 0, "user_actions": SET_BACK | {"expire"}},
@@ -42,6 +46,7 @@ WHOLE_SIZES: dict[str, Size] = {
     "nothing tiered yet": Size(rounds=2, users=1, faults=1, begins_tiered=False, rows=2),
     "late messages": Size(rounds=2, users=2, faults=2, user_actions=ROLLED_BACK, fault_actions=LATE_MESSAGES | {"crash", "time-out"}),
     "rolled back to a former tiering commit": Size(rounds=2, users=2, faults=1, user_actions=SET_BACK),
+    "maintenance and roll-backs": Size(rounds=2, users=3, faults=0, user_actions=MAINTENANCE | {"reconcile"}),
     "late messages, no lake table yet": Size(
         rounds=2, users=2, faults=1, user_actions=REPLACED, fault_actions=LATE_MESSAGES | {"crash", "time-out"}, begins_tiered=False
     ),

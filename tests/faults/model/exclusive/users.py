@@ -63,14 +63,17 @@ def compact(world: World) -> Iterator[Step]:
 
 
 def expire(world: World) -> Iterator[Step]:
-    """A user expires all snapshots but the head and the one that the tag keeps."""
+    """A user expires all snapshots but the head and the one that the tag keeps, and deletes the former metadata at times."""
     lake = world.lake
     if lake is None:
         return
-    kept = tuple(snapshot for snapshot in lake.snapshots if snapshot.id in (lake.head, lake.tag))
-    if len(kept) < len(lake.snapshots):
-        after = lake._replace(snapshots=kept)
-        yield "a user expires old snapshots", world._replace(lake=after, files=world.files - (lake.files - after.files))
+    kept = (lake.head, lake.tag)
+    if all(snapshot.id in kept for snapshot in lake.snapshots):
+        return
+    for forgets in (False, True):
+        after = lake.with_expired(kept, forgets=forgets)
+        step = "a user expires old snapshots and deletes former metadata" if forgets else "a user expires old snapshots"
+        yield step, world._replace(lake=after, files=world.files - (lake.files - after.files))
 
 
 def roll_back(world: World) -> Iterator[Step]:
