@@ -9,6 +9,9 @@ from pyiceberg.table import Table
 
 from support.worlds.stories.model import Model, Row
 from support.worlds.stories.parts import StoryParts
+from tiering.errors import LakewardError
+from tiering.lake.rules.history import is_undecided
+from tiering.model.tables import TablePath
 
 FOREIGN_IDS = 1_000_000
 """From here on: of rows that others wrote, and their offsets."""
@@ -64,10 +67,13 @@ class LakeDamage(StoryParts):
         return f"{path}"
 
     def roll_back(self) -> str | None:
+        """At times somebody compacts the table afterwards and expires its snapshots: then no parent of the head is left."""
         if (model := self.lake_table()) is None or (former := self.world.by_hand.former_head(model.info.path)) is None:
             return None
         self.world.by_hand.roll_back(model.info.path, former)
-        return f"{model.info.path}"
+        if self.rng.random() < 0.5 or self.compact(model) is None:
+            return f"{model.info.path}"
+        return f"{self._expire(model)}, behind a compaction"
 
     def remove_tags(self) -> str | None:
         if (model := self.lake_table()) is None or self.world.lake_format != "iceberg":
@@ -78,14 +84,32 @@ class LakeDamage(StoryParts):
     def expire(self) -> str | None:
         if (model := self.lake_table()) is None or len(self.world.by_hand.snapshots(model.info.path)) < 2:
             return None
-        self.world.by_hand.expire(model.info.path)
-        return f"{model.info.path}"
+        return self._expire(model)
 
     def expire_behind_a_compaction(self) -> str | None:
         """The chain of parents between the head and the marker is cut."""
-        if self.compact() is None or self.compact() is None:
+        if (model := self.lake_table()) is None or self.compact(model) is None or self.compact(model) is None:
             return None
-        return self.expire()
+        return self._expire(model)
+
+    def _expire(self, model: Model) -> str:
+        """At times nothing tells afterwards from which snapshots the head descends. Else expiry leaves the base check as sure as it was."""
+        path, by_hand = model.info.path, self.world.by_hand
+        was_sure = self._is_sure(path)
+        by_hand.expire(path)
+        if self.rng.random() < 0.5:
+            by_hand.forget_history(path)
+            return f"{path}, and its former metadata is deleted"
+        assert not was_sure or self._is_sure(path) in (True, None), f"{path}: nothing tells whether it was rolled back"
+        return f"{path}"
+
+    def _is_sure(self, path: TablePath) -> bool | None:
+        """Whether the base check is; None: the lake table cannot be read now."""
+        try:
+            view = self.world.lake.view(path)
+        except LakewardError:
+            return None
+        return view is not None and not is_undecided(view)
 
     def compact(self, model: Model | None = None) -> str | None:
         if (model := self.lake_table(model)) is None or not self.world.by_hand.line(model.info.path):
