@@ -64,6 +64,21 @@ def test_after_a_users_compaction_the_rounds_go_on(deployment: Deployment, key: 
 
 
 @BOTH_KINDS
+def test_after_ordinary_maintenance_the_rounds_go_on(deployment: Deployment, key: tuple[str, ...]) -> None:
+    """It removes every snapshot between the newest tiering commit and the head."""
+    table = with_two_rounds(deployment, key)
+    for number in range(2):
+        deployment.by_hand.maintain(table.path)
+        table.tiered()
+        table.write({30 + number: "behind the maintenance"})
+    deployment.due()
+    begun = deployment.begin(table.info).advance_to(act.CommitLake)
+    deployment.by_hand.maintain(table.path)  # in the middle of a round
+    assert begun.end().state is RoundState.SUCCEEDED
+    table.check()
+
+
+@BOTH_KINDS
 def test_a_lake_that_was_rolled_back_is_named_and_retier_brings_the_rows_back(deployment: Deployment, key: tuple[str, ...]) -> None:
     table = with_two_rounds(deployment, key)
     roll_back(table)

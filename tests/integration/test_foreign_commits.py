@@ -72,6 +72,23 @@ def rewrite(spark: SparkSession, table: TableInfo) -> None:
     assert done.rewritten_data_files_count >= 2
 
 
+def rewrite_in_parts(spark: SparkSession, table: TableInfo) -> None:
+    """Several commits, one after the other."""
+    options = {
+        "rewrite-all": "true",
+        "partial-progress.enabled": "true",
+        "partial-progress.max-commits": "3",
+        "max-file-group-size-bytes": "1",
+    }
+    texts = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
+    [done] = spark.sql(f"CALL lake.system.rewrite_data_files(table => '{table.path}', options => map({texts}))").collect()
+    assert done.rewritten_data_files_count >= 2
+
+
+def rewrite_manifests(spark: SparkSession, table: TableInfo) -> None:
+    spark.sql(f"CALL lake.system.rewrite_manifests(table => '{table.path}')").collect()
+
+
 def expire(spark: SparkSession, table: TableInfo) -> None:
     spark.sql(
         f"CALL lake.system.expire_snapshots(table => '{table.path}', older_than => TIMESTAMP '{later()}', retain_last => 1)"
@@ -103,7 +120,8 @@ HARMLESS: dict[str, tuple[Foreign, ...]] = {
     "rewrite_data_files": (rewrite,),
     "expire_snapshots": (expire,),
     "remove_orphan_files": (remove_old_orphans,),
-    "all_of_them": (rewrite, expire, remove_old_orphans),
+    "all_of_them": (rewrite, rewrite_manifests, expire, remove_old_orphans),
+    "in_parts": (rewrite_in_parts, expire),
 }
 
 

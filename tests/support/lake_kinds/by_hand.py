@@ -107,6 +107,16 @@ class LakeByHand(ABC):
     def expire(self, path: TablePath) -> None:
         """All snapshots go that may: of Paimon's all but the head, whoever keeps them."""
 
+    def maintain(self, path: TablePath) -> None:
+        """Ordinary maintenance: two compactions, then all snapshots expire that nobody keeps."""
+        self.rewrite(path)
+        self.rewrite(path)
+        self.expire_unkept(path)
+
+    def expire_unkept(self, path: TablePath) -> None:
+        """As the format's own expiry does it."""
+        self.expire(path)
+
     @abstractmethod
     def forget_history(self, path: TablePath) -> None:
         """Nothing tells any more from which snapshots that expired the head descends."""
@@ -332,6 +342,11 @@ class PaimonByHand(LakeByHand):
 
     def expire(self, path: TablePath) -> None:
         self.expire_before(path, self.head(path))
+
+    def expire_unkept(self, path: TablePath) -> None:
+        """Consumers keep their next snapshot, and what came after it."""
+        consumers = (self.folder(path) / "consumer").glob("consumer-*")
+        self.expire_before(path, min((json.loads(file.read_text())["nextSnapshot"] for file in consumers), default=self.head(path)))
 
     def forget_history(self, path: TablePath) -> None:
         """Snapshots alone tell it."""
