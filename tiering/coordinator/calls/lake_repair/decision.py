@@ -19,8 +19,7 @@ from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.empty_ranges import EmptyRanges, marked_ranges, with_empty_ranges, with_marked_ranges
-from tiering.lake.rules.proved_rows import proved_rows, proving_markers
-from tiering.lake.rules.rebuilt_proofs import rebuilt_proofs
+from tiering.lake.rules.proved_rows import proved_rows, proving_markers, rebuilt_proofs
 from tiering.lake.rules.reconcile import (
     Ranges,
     ReconcileAction,
