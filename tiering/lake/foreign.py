@@ -28,21 +28,19 @@ class AddedRows:
     """Offsets of what one snapshot added to one bucket: `[begin, end)` from the lowest and the highest of them.
 
     Of a primary-key table rows of equality-delete files count, too: they hold whole old rows with the offset of their change. A `begin`
-    of -1: rows of a KV snapshot are among them. `records` counts the rows of data files. `oldest_ms` and `newest_ms` are the lowest and the
-    highest commit time of the rows, in milliseconds since 1970-01-01 UTC; None = not read, as in a table without partitions.
+    of -1: rows of a KV snapshot are among them. `records` counts the rows of data files. `newest_ms` is the highest commit time of the
+    rows, in milliseconds since 1970-01-01 UTC; None = not read, as in a table without partitions.
     """
 
     begin: int
     end: int
     records: int
-    oldest_ms: int | None = None
     newest_ms: int | None = None
 
     def with_more(self, more: AddedRows) -> AddedRows:
         """These rows and others of the same snapshot and bucket."""
-        oldest = None if self.oldest_ms is None or more.oldest_ms is None else min(self.oldest_ms, more.oldest_ms)
         newest = None if self.newest_ms is None or more.newest_ms is None else max(self.newest_ms, more.newest_ms)
-        return AddedRows(min(self.begin, more.begin), max(self.end, more.end), self.records + more.records, oldest, newest)
+        return AddedRows(min(self.begin, more.begin), max(self.end, more.end), self.records + more.records, newest)
 
 
 @dataclass(frozen=True)

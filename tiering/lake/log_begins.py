@@ -55,13 +55,11 @@ class LogBegin:
         """The rows of which nobody can tell whether this log or a former one wrote them."""
         return np.asarray(~self.own(times_ms) & (offsets < self.offset), dtype=bool)
 
-    def owner(self, first_offset: int, oldest_ms: int, newest_ms: int) -> RowOwner:
-        """The owner of rows of one partition, by their lowest offset and their commit times."""
-        if self.time_ms is not None and oldest_ms >= self.time_ms:
+    def owner(self, end: int, newest_ms: int) -> RowOwner:
+        """The owner of rows that one partition wrote, by the offset behind the last one and its commit time."""
+        if self.time_ms is not None and newest_ms >= self.time_ms:
             return RowOwner.THIS
-        if first_offset >= self.offset and (self.time_ms is None or newest_ms < self.time_ms):
-            return RowOwner.FORMER
-        return RowOwner.UNKNOWN
+        return RowOwner.FORMER if end > self.offset else RowOwner.UNKNOWN
 
 
 LogBegins = Mapping[BucketKey, LogBegin]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from faults.many_seeds import SeedResult
 
 from support.flink.random_story import RandomStory
@@ -11,8 +13,34 @@ from support.lakes.shared_memory_lake import SharedMemoryLake
 from support.worlds.faults import Fault
 
 STEPS = 150
-KINDS = tuple((lake, keyed) for lake in (SharedMemoryLake, ReusedIdsLake, CleanMemoryLake) for keyed in (False, True))
-"""Lakes with Iceberg's ids and with Paimon's, and clean tables; log and primary-key tables of each."""
+
+
+@dataclass(frozen=True)
+class StoryKind:
+    """What a story is told of."""
+
+    lake: type[SharedMemoryLake]
+    keyed: bool
+    partitioned: bool = False
+    before_images: bool = True
+
+    def __str__(self) -> str:
+        shape = "partitioned" if self.partitioned else "whole" if self.before_images else "WAL"
+        return f"{self.lake.__name__}-{'primary-key' if self.keyed else 'log'}-{shape}"
+
+    def story(self, seed: int) -> RandomStory:
+        """At its begin."""
+        return RandomStory(seed, **vars(self))
+
+
+LAKES = (SharedMemoryLake, ReusedIdsLake, CleanMemoryLake)
+KINDS = (
+    *(StoryKind(lake, keyed) for lake in LAKES for keyed in (False, True)),
+    *(StoryKind(lake, keyed, partitioned=True) for lake in LAKES for keyed in (False, True)),
+    *(StoryKind(lake, keyed=True, before_images=False) for lake in LAKES),
+)
+"""Lakes with Iceberg's ids and with Paimon's, and clean tables; log and primary-key tables of each, the same with partitions, and
+primary-key tables whose changelog has no before-images."""
 
 
 def fault(name: str, description: str, handled_by: str, held_by: str) -> Fault:
@@ -157,6 +185,18 @@ FAULTS = (
         MODEL + "[gap]",
     ),
     fault(
+        "partition-recreated",
+        "Somebody drops a partition, and the next record creates another one of its name; the rows of the former one stay in the lake.",
+        "former_rows.Partitions: partition ids, else commit times, tell whose rows they are",
+        "tests/faults/beside_flink/test_recreated_partitions.py::test_commit_times_tell_them_apart_where_the_files_of_offsets_are_gone",
+    ),
+    fault(
+        "flink-leaves-keys-twice",
+        "The changelog has no before-images, so that Flink deletes no row that an update replaces.",
+        "RunningEnds: a bucket that such a log updated is replayed",
+        "tests/faults/beside_flink/test_wal_changelogs.py::test_keys_that_an_update_left_twice_are_replayed[system-columns]",
+    ),
+    fault(
         "log-cut",
         "Retention follows the highest offset that Fluss was ever told, by whomever.",
         "LogTruncated; retier begins a bucket anew with its KV snapshot",
@@ -168,8 +208,7 @@ FAULTS = (
 
 def run_seed(seed: int) -> SeedResult:
     """A whole story, healed at its end; seeds take the kinds of tables in turn. Raises AssertionError if it breaks a promise."""
-    lake, keyed = KINDS[seed % len(KINDS)]
-    story = RandomStory(seed, keyed=keyed, lake=lake)
+    story = KINDS[seed % len(KINDS)].story(seed)
     for _ in range(STEPS):
         story.step()
     story.heal()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from faults.beside_flink.faults import FAULTS, KINDS, run_seed
+from faults.beside_flink.faults import FAULTS, KINDS, StoryKind, run_seed
 from faults.many_seeds import printed_trace
 
 from support.flink.random_story import RandomStory
@@ -12,6 +12,7 @@ from support.lakes.clean_memory_lake import CleanMemoryLake
 from support.lakes.shared_memory_lake import SharedMemoryLake
 
 STEPS = 150
+SEEDS_OF_KIND = 10
 
 
 @pytest.mark.in_turn("block")
@@ -42,6 +43,19 @@ def test_clean_tables_are_never_adopted_wrongly(keyed: bool) -> None:
         outcomes |= set(story.outcomes) | set(story.happened)
     assert {"SUCCEEDED", "EMPTY", "FAILED", "flink", "flink failed", "killed", "ForeignTieringUnproved"} <= outcomes
     assert ("retier" if keyed else "went back") in outcomes
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.partitioned or not kind.before_images], ids=str)
+def test_partitions_and_changelogs_without_before_images(kind: StoryKind) -> None:
+    outcomes: set[str] = set()
+    for seed in range(SEEDS_OF_KIND):
+        story = kind.story(seed)
+        for _ in range(STEPS):
+            story.step()
+        story.heal()
+        outcomes |= set(story.outcomes) | set(story.happened) | set(story.chance.injected)
+    assert {"SUCCEEDED", "EMPTY", "flink"} <= outcomes
+    assert "recreated" in outcomes if kind.partitioned else "flink-leaves-keys-twice" in outcomes
 
 
 def test_a_roll_back_of_a_snapshot_of_ours_is_not_said_of_the_other_service() -> None:

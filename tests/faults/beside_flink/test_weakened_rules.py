@@ -15,6 +15,7 @@ from faults.stories.weakened import run_without
 from support.depth import soaked
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import AddedRows, ForeignWalk, SharedRecords
+from tiering.lake.log_begins import RowOwner
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.foreign_walk import RunningEnds
 from tiering.model.tables import BucketKey
@@ -60,6 +61,10 @@ def remembers_no_ends(marked: Mapping[BucketKey, TieredRange], remembered: objec
     return dict(marked)
 
 
+def owned_by_name(*_: object) -> RowOwner:
+    return RowOwner.THIS
+
+
 RULES = "tiering.lake.rules."
 WEAKENINGS = (
     Weakening("flink-doubled", RULES + "foreign_walk.RunningEnds._take_rows", takes_any_rows),
@@ -74,6 +79,8 @@ WEAKENINGS = (
     Weakening("record-answer-lost", RULES + "shared_base.is_exact", never),
     Weakening("lake-compacted", RULES + "foreign_walk.RunningEnds._take_rows", takes_any_rows),
     Weakening("lake-expired", RULES + "shared_base._remembered_ranges", remembers_no_ends),
+    Weakening("partition-recreated", RULES + "former_rows.Partitions.owner", owned_by_name),
+    Weakening("flink-leaves-keys-twice", "tiering.cluster.shared_lake.WITHOUT_BEFORE_IMAGES", "NONE"),
     Weakening("log-cut", "tiering.planning.plan_splits.check_reachable", lambda *_: None),
 )
 BY_NAME = {fault.name: fault for fault in FAULTS}

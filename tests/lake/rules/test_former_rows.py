@@ -13,7 +13,7 @@ from tiering.lake.rules.former_rows import Partitions, in_groups
 from tiering.model.tables import BucketKey, Offsets
 
 FORMER, LIVING, OTHER = (BucketKey(number, 0) for number in (1, 2, 3))
-OLD, NEW = (10, 20), (30, 40)
+OLD, NEW = 20, 40
 WHOLE_LOG, CUT_LOG = LogBegin(0, 30), LogBegin(200, 50)
 
 
@@ -24,9 +24,9 @@ def partitions(
     return Partitions({2, 3}, ends, lambda _: begin, stated or {}, {} if recorded is None else {7: recorded})
 
 
-def added(times_ms: tuple[int, int] = NEW, begin: int = 0, end: int = 100, **offsets: int) -> ForeignSnapshot:
+def added(newest_ms: int = NEW, begin: int = 0, end: int = 100, **offsets: int) -> ForeignSnapshot:
     stated = {BucketKey(int(name.removeprefix("p")), 0): offset for name, offset in offsets.items()}
-    return ForeignSnapshot(7, {LIVING: AddedRows(begin, end, end - begin, *times_ms)}, stated)
+    return ForeignSnapshot(7, {LIVING: AddedRows(begin, end, end - begin, newest_ms)}, stated)
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,15 @@ def added(times_ms: tuple[int, int] = NEW, begin: int = 0, end: int = 100, **off
         (partitions(), added(OLD), RowOwner.FORMER),
         (partitions(), added(NEW), RowOwner.THIS),
         (partitions(recorded={LIVING: 100}), added(OLD), RowOwner.THIS),
-        (partitions(CUT_LOG), added(NEW), RowOwner.UNKNOWN),
-        (partitions(CUT_LOG, {LIVING: 300, OTHER: 9}), added(NEW), RowOwner.THIS),
+        (partitions(CUT_LOG), added(NEW), RowOwner.THIS),
+        (partitions(CUT_LOG, {LIVING: 300, OTHER: 100}), added(NEW), RowOwner.THIS),
         (partitions(CUT_LOG, {LIVING: 300, FORMER: 99}), added(NEW), RowOwner.THIS),
         (partitions(CUT_LOG, {LIVING: 300, FORMER: 100}), added(NEW), RowOwner.UNKNOWN),
-        (partitions(CUT_LOG), added(NEW, 200, 300), RowOwner.FORMER),
+        (partitions(CUT_LOG, {LIVING: 300, FORMER: 100}, known=100), added(NEW), RowOwner.THIS),
+        (partitions(CUT_LOG), added(NEW, 150, 201), RowOwner.FORMER),
+        (partitions(CUT_LOG, {FORMER: 400}), added(50, 150, 201), RowOwner.THIS),
         (partitions(LogBegin(0, None)), added(NEW), RowOwner.FORMER),
-        (partitions(), added((20, 30)), RowOwner.UNKNOWN),
-        (partitions(), added((-1, -1), -1, 0), RowOwner.THIS),
+        (partitions(CUT_LOG, {FORMER: 400}), added(-1, -1, 0), RowOwner.THIS),
     ],
 )
 def test_whose_rows_they_are(known: Partitions, snapshot: ForeignSnapshot, owner: RowOwner) -> None:

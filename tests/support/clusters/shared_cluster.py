@@ -2,6 +2,9 @@
 
 A record names a snapshot and the path of a file of offsets. The last write wins, offsets go back without an error, and a write with
 `keep` unset deletes the files of all other registered snapshots, and its own when it is repeated.
+
+A partitioned table has one partition name. `recreate` drops the partition, and the next one gets a new id; what the former one wrote is
+known for ever here, and to nobody else.
 """
 
 from __future__ import annotations
@@ -9,24 +12,36 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 
 from support.clusters.memory_cluster import WHEN, MemoryCluster
-from tiering.errors import ClusterUnavailable, LakeRecordUnreadable, LogTruncated
+from tiering.errors import ClusterUnavailable, LakeRecordUnreadable, LogTruncated, SourceChanged
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit, TieringSplit
-from tiering.model.tables import BucketKey, ChangeType, Offsets, TableBucket, TableInfo, TableType
+from tiering.model.tables import SNAPSHOT_OFFSET, BucketKey, ChangeType, Offsets, Partition, TableBucket, TableInfo, TableType
 
+PARTITION_NAME = "eu"
 Record = tuple[ChangeType, int] | None
 """Kind and key of a log record; None = an offset without a row."""
 
 
+def commit_time(bucket: BucketKey, offset: int) -> datetime:
+    """When a record was committed: those of a later partition came later."""
+    return WHEN + timedelta(hours=bucket.partition_id or 0, milliseconds=offset)
+
+
+def value_of(bucket: BucketKey, offset: int) -> int:
+    """The value of a record's row: no other record has it, also in another partition."""
+    return (bucket.partition_id or 0) * 1_000_000 + offset
+
+
 @dataclass(frozen=True)
 class SharedReader:
-    """A `SplitReader` of the records that there are; of a KV snapshot it reads nothing, the lake in memory knows what is in it."""
+    """A `SplitReader` of the records that there are. Of a KV snapshot it reads one row: the lake in memory knows what is in it."""
 
     table: TableInfo
     split: TieringSplit
@@ -37,10 +52,10 @@ class SharedReader:
         if rows:
             columns = {
                 "id": [record[1] for _, record in rows],
-                "value": [offset for offset, _ in rows],
+                "value": [value_of(self.split.bucket, offset) for offset, _ in rows],
                 "__bucket": [self.split.bucket.bucket_id] * len(rows),
                 "__offset": [offset for offset, _ in rows],
-                "__timestamp": [WHEN] * len(rows),
+                "__timestamp": [commit_time(self.split.bucket, offset) for offset, _ in rows],
                 "__change_type": [int(record[0]) for _, record in rows],
             }
             schema = self.table.read_schema()
@@ -55,6 +70,11 @@ class SharedMemoryCluster(MemoryCluster):
     def __init__(self, table: TableInfo) -> None:
         super().__init__(table)
         self.shared_table = table
+        self.partition_id: int | None = 1 if table.partition_keys else None
+        self.is_dropped = False
+        """Whether there is no partition now."""
+        if table.partition_keys:
+            self.logs[table.table_id] = dict.fromkeys(self._buckets(), (0, 0))
         self.records: dict[BucketKey, list[Record]] = {bucket: [] for bucket in self.logs[table.table_id]}
         self.files: dict[str, dict[BucketKey, int]] = {}
         self.registered: dict[int, str] = {}
@@ -64,16 +84,48 @@ class SharedMemoryCluster(MemoryCluster):
         """Tablet servers only ever raise the lake offset: retention follows it."""
         self._names = itertools.count(1)
 
+    def _buckets(self) -> list[BucketKey]:
+        return [BucketKey(self.partition_id, number) for number in range(self.shared_table.bucket_count)]
+
+    @property
+    def living(self) -> list[BucketKey]:
+        """The buckets that there are."""
+        return list(self.logs[self.shared_table.table_id])
+
+    def drop_partition(self) -> None:
+        """All of its log is gone."""
+        self.is_dropped = True
+        self.logs[self.shared_table.table_id] = {}
+
+    def create_partition(self) -> None:
+        """Another one of that name."""
+        assert self.partition_id is not None
+        self.partition_id += 1
+        self.is_dropped = False
+        self.logs[self.shared_table.table_id] = dict.fromkeys(self._buckets(), (0, 0))
+        self.records |= {bucket: [] for bucket in self._buckets()}
+
+    def partitions(self, table: TableInfo) -> list[Partition]:
+        if self.partition_id is None or self.is_dropped:
+            return []
+        return [Partition(self.partition_id, PARTITION_NAME)]
+
+    def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
+        ends = self.ends()
+        return {bucket: commit_time(bucket, offset) for bucket, offset in offsets.items() if ends.get(bucket, 0) > offset}
+
     def write(self, bucket: int, *records: Record) -> None:
-        """Adds records to one bucket's log."""
-        key = BucketKey(None, bucket)
+        """Adds records to one bucket's log; a partition is created on its first record."""
+        if self.is_dropped:
+            self.create_partition()
+        key = BucketKey(self.partition_id, bucket)
         self.records[key].extend(records)
         start, end = self.logs[self.shared_table.table_id][key]
         self.logs[self.shared_table.table_id][key] = (start, end + len(records))
 
     def cut(self, bucket: int, start: int) -> None:
         """Retention removes what is below `start`."""
-        key = BucketKey(None, bucket)
+        key = BucketKey(self.partition_id, bucket)
         _, end = self.logs[self.shared_table.table_id][key]
         self.logs[self.shared_table.table_id][key] = (start, end)
 
@@ -82,8 +134,10 @@ class SharedMemoryCluster(MemoryCluster):
 
     def reader(self, table: TableInfo, split: TieringSplit) -> SharedReader:  # type: ignore[override]
         if not isinstance(split, TieringLogSplit):
-            return SharedReader(table, split, ())
+            return SharedReader(table, split, ((SNAPSHOT_OFFSET, (ChangeType.INSERT, 0)),))
         start, stop = split.starting_offset, split.stopping_offset
+        if split.bucket not in self.logs[table.table_id]:
+            raise SourceChanged(f"bucket {split.bucket} is gone", table_path=table.path)
         if start < self.logs[table.table_id][split.bucket][0]:
             raise LogTruncated(f"bucket {split.bucket} lacks the offset {start}")
         return SharedReader(table, split, tuple(enumerate(self.records[split.bucket][start:stop], start)))

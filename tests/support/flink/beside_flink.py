@@ -156,7 +156,10 @@ class BesideFlink:
         counts = self.lake.row_counts()
         assert {place: count for place, count in counts.items() if count != 1} == {}
         assert self.lake.held() == self.lake.truth()
-        assert self.fluss_record == RecordedLakeSnapshot(self.newest, self.cluster.ends())
+        recorded = self.fluss_record
+        assert recorded is not None
+        living = {bucket: end for bucket, end in recorded.offsets.items() if bucket in self.cluster.living}
+        assert RecordedLakeSnapshot(recorded.lake_snapshot_id, living) == RecordedLakeSnapshot(self.newest, self.cluster.ends())
 
     def quiet(self) -> None:
         """Both services go on, nothing is wrong, nothing changes any more."""

@@ -27,19 +27,22 @@ class FlinkCommitter:
         self.ends: dict[BucketKey, int] = {}
         self.planned_on: int | None = None
         self.path = ""
+        self._uuid = ""
         self.snapshot_id: int | None = None
 
     def plan(self, stop: int | None = None) -> FlinkCommitter:
         """Takes the offsets that Fluss has and the log's ends, or `stop`."""
         recorded = self._recorded()
-        self.starts = {} if recorded is None else dict(recorded[1])
         self.ends = {bucket: end if stop is None else min(stop, end) for bucket, end in self._cluster.ends().items()}
+        offsets = {} if recorded is None else recorded[1]
+        self.starts = {bucket: offset for bucket, offset in offsets.items() if bucket in self.ends}
         for bucket, start in self.starts.items():
             self.ends[bucket] = max(self.ends[bucket], start)
         return self
 
     def check(self) -> FlinkCommitter:
         """The newest tiering snapshot of the table, rolled back or not, is to be the one that Fluss knows; else Fluss is told of it."""
+        self._check_table()
         recorded = self._recorded()
         known = None if recorded is None else recorded[0]
         snapshots = self._lake.table.snapshots
@@ -67,12 +70,15 @@ class FlinkCommitter:
 
     def append(self) -> FlinkCommitter:
         """On whatever the head is by now."""
+        self._check_table()
         self.snapshot_id = self._lake.foreign_append(self.starts, self.ends, self.path)
         return self
 
     def compact(self) -> FlinkCommitter:
         """The `replace` behind it, of which Fluss is told instead."""
         assert self.snapshot_id is not None
+        if self._lake.table.uuid != self._uuid:
+            raise FlinkFailed("it committed to another lake table")
         self.snapshot_id = self._lake.foreign_compaction(self.snapshot_id)
         return self
 
@@ -85,6 +91,11 @@ class FlinkCommitter:
     def whole(self, stop: int | None = None) -> FlinkCommitter:
         """A healthy round."""
         return self.plan(stop).check().prepare().append().tell()
+
+    def _check_table(self) -> None:
+        if self._cluster.shared_table.path not in self._lake.tables:
+            raise FlinkFailed("there is no lake table")
+        self._uuid = self._lake.table.uuid
 
     def _recorded(self) -> tuple[int, dict[BucketKey, int]] | None:
         try:

@@ -1,9 +1,10 @@
 """A random story beside Flink, driven by a seed: two incarnations of its committer, our rounds with lost, late and repeated requests,
 tierers that die or sleep, a coordinator that starts again, a user who compacts, expires or rolls back and does what errors say, and
-retention. Each fault is counted under its name (`faults.beside_flink.faults`).
+retention. A partitioned table has one partition, which is dropped and created again under its name. A changelog may lack before-images.
+Each fault is counted under its name (`faults.beside_flink.faults`).
 
-`heal` ends the faults. Then every offset, or key, is in the lake once, Fluss names the newest snapshot, and nobody sees an error any
-more. On the way each error is checked: what it names has happened.
+`heal` ends the faults. Then every offset, or key, of the living partition is in the lake once, Fluss names the newest snapshot, and nobody
+sees an error any more. On the way each error is checked: what it names has happened. Rows of former partitions stay all the time.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from support.background import tick
 from support.clusters.shared_cluster import Record
 from support.flink.beside_flink import (
     AFTER,
-    B0,
     BEFORE,
     CLEAN_KEY_TABLE,
     CLEAN_LOG_TABLE,
@@ -34,12 +35,14 @@ from support.flink.flink_incarnations import FlinkIncarnations
 from support.lakes.clean_memory_lake import CleanMemoryLake
 from support.lakes.shared_memory_lake import SharedMemoryLake
 from support.simulated.chance import Chance
+from tiering.cluster.shared_lake import CHANGELOG_IMAGE, WITHOUT_BEFORE_IMAGES
 from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
 from tiering.errors import CannotReconcile, ClusterUnavailable, CommitOutcomeUnknown
 from tiering.lake.base import LakeView
+from tiering.lake.rules.hints import reconcile_call
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
 from tiering.model.states import TableState
-from tiering.model.tables import TableInfo, TablePath
+from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.round.messages import RoundReport, report_to_pb
 from tiering.round.runner import RoundRunner
 from tiering.round.steps.actions import RoundOutcome
@@ -58,13 +61,28 @@ _NAMED_ACTION = re.compile(r"sys\.reconcile_lake\('[^']*', '(\w+)'\)")
 class RandomStory:
     """See the module. `step` does one random thing."""
 
-    def __init__(self, seed: int, *, keyed: bool, lake: type[SharedMemoryLake] = SharedMemoryLake) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        keyed: bool,
+        lake: type[SharedMemoryLake] = SharedMemoryLake,
+        partitioned: bool = False,
+        before_images: bool = True,
+    ) -> None:
         self.chance = Chance(seed)
         self.random = self.chance.random
         self.keyed = keyed
         self.is_clean = issubclass(lake, CleanMemoryLake)
         tables = (CLEAN_LOG_TABLE, CLEAN_KEY_TABLE) if self.is_clean else (LOG_TABLE, KEY_TABLE)
-        self.world = BesideFlink(tables[keyed], [], lake)
+        self.partitioned, self.before_images = partitioned, before_images
+        table = replace(tables[keyed], partition_keys=("region",) if partitioned else ())
+        table = table if before_images else replace(table, properties={CHANGELOG_IMAGE: WITHOUT_BEFORE_IMAGES})
+        self.world = BesideFlink(table, [], lake)
+        self.archive: set[tuple[BucketKey, int]] = set()
+        """Rows of former partitions that stand in the lake."""
+        self.dropped_since_error = False
+        """Whether what the table's error says may be about rows that no log has any more: a user tries again first."""
         self.world.cluster.takes_kv_snapshots = keyed
         self.rolls_back = self.random.random() < 0.4 and not self.is_clean
         """Either a user rolls back, or retention cuts the log: with both, rows can be lost for good."""
@@ -138,8 +156,37 @@ class RandomStory:
             self.sleep: 1,
             self.restart: 1,
             self.lapse: 1,
+            self.drop_partition: 2 if self.partitioned else 0,
         }
         self.random.choices(list(things), weights=list(things.values()))[0]()
+        self.check_archive()
+
+    def drop_partition(self) -> None:
+        """With all of its log; the next write creates another one of its name."""
+        if self.world.cluster.living:
+            self.world.cluster.drop_partition()
+            self.live_keys.clear()
+            self.happened["recreated"] += 1
+            self.chance.note("partition-recreated")
+            self.archive |= self.world.lake.archived()
+            self.dropped_since_error = self.world.record.error is not None
+
+    def check_archive(self, *, may_lose: bool = False) -> None:
+        """Rows of former partitions stay, unless a user sets the lake back; a key that a later partition changes takes their place."""
+        archived = self.world.lake.archived()
+        # A bucket of keys that begins anew with its KV snapshot is emptied: whose keys stand there, nothing tells.
+        may_lose = may_lose or (self.keyed and bool(self.happened["retier"] or self.happened["cut"]))
+        assert may_lose or {row for row in self.archive - archived if not self.is_changed_since(*row)} == set(), self.happened
+        self.archive = archived
+
+    def is_changed_since(self, bucket: BucketKey, key: int) -> bool:
+        """Whether a round may have replaced the row of a key: a later partition has it, or its own one deleted it in the end."""
+        if not self.keyed:
+            return False
+        all_records = self.world.cluster.records
+        later = [records for other, records in all_records.items() if (other.partition_id or 0) > (bucket.partition_id or 0)]
+        own = [record[0] for record in all_records[bucket] if record is not None and record[1] == key]
+        return own[-1:] == [DELETE] or any(record is not None and record[1] == key for records in later for record in records)
 
     def trace(self) -> str:
         """A digest of everything that coordinator, lake and Fluss went through; the same for the same seed, wherever it runs."""
@@ -204,11 +251,11 @@ class RandomStory:
     def change(self, key: int) -> list[Record]:
         if key not in self.live_keys:
             self.live_keys.add(key)
-            return [(INSERT, key)]
+            return [(INSERT if self.before_images else AFTER, key)]
         if self.random.random() < 0.3:
             self.live_keys.discard(key)
             return [(DELETE, key)]
-        return [(BEFORE, key), (AFTER, key)]
+        return [(BEFORE, key), (AFTER, key)] if self.before_images else [(AFTER, key)]
 
     def write(self) -> None:
         self.world.cluster.write(0, *self.records(self.random.randint(1, 6)))
@@ -218,6 +265,8 @@ class RandomStory:
         if not self.is_ours and self.random.random() < 0.3:
             self.flinks.begin()
         self.flinks.advance()
+        if not self.before_images and max(self.world.lake.row_counts().values(), default=1) > 1:
+            self.chance.note("flink-leaves-keys-twice")
 
     def ours(self) -> None:
         """A step of our round; it begins if Fluss assigns the table, and it is kept while a request of ours is unresolved."""
@@ -292,6 +341,7 @@ class RandomStory:
             return
         self.outcomes[error.error_class] += 1
         doubled = max(self.world.lake.row_counts().values(), default=1) > 1
+        is_recreated = self.happened["recreated"] > 0
         reasons = {
             "ForeignTieringOverlap": doubled,
             "ForeignTieringGap": bool(self.happened["rolled back"] or self.happened["cut"]),
@@ -304,23 +354,31 @@ class RandomStory:
             "UntrackedLakeTable": bool(self.happened["expired"]),
             "MarkerLost": bool(self.happened["expired"] or (self.world.lake.ids_come_again and self.happened["rolled back"])),
             "ForeignTiering": bool(self.happened["expired"]),
-            "ForeignTieringUnproved": self.is_clean and (self.keyed or not self.is_as_stated()),
+            "ForeignTieringUnproved": (self.is_clean and (self.keyed or is_recreated or not self.is_as_stated()))
+            or (is_recreated and bool(self.happened["cut"])),
         }
         assert reasons.get(error.error_class), f"{error.error_class}: {error}"
 
     def is_as_stated(self) -> bool:
         """Whether the lake has each row of a log table once up to the end that Flink's newest snapshots state, and none behind it."""
-        lake, records = self.world.lake, self.world.cluster.records[B0]
+        lake, bucket = self.world.lake, self.bucket
+        records = self.world.cluster.records[bucket]
         files = (self.world.cluster.files.get(path, {}) for path in lake.offsets_path.values())
-        stated = max((offsets.get(B0, 0) for offsets in files), default=0)
-        expected = {(B0, offset): 1 for offset, record in enumerate(records[:stated]) if record is not None}
+        stated = max((offsets.get(bucket, 0) for offsets in files), default=0)
+        expected = {(bucket, offset): 1 for offset, record in enumerate(records[:stated]) if record is not None}
         return lake.row_counts() == expected
+
+    @property
+    def bucket(self) -> BucketKey:
+        """The one bucket of the living partition, or of the last one that lived."""
+        return BucketKey(self.world.cluster.partition_id, 0)
 
     def go_back(self, text: str) -> bool:
         """A user sets the main branch on the snapshot that an error names."""
         match = _FORMER_HEAD.search(text)
         if match is not None:
             self.world.lake.roll_back(int(match[1]))
+            self.check_archive()  # the hint says that what is taken back is tiered again
             retry_tiering(self.world.coordinator.call_parts, RetryTiering(self.world.info.path, caller="alice"))
             self.happened["went back"] += 1
         return match is not None
@@ -331,8 +389,15 @@ class RandomStory:
         if record.state is not TableState.FAILED or record.error is None or record.error.retryable:
             return
         hint, tried = record.error.hint, set[str]()
+        if self.dropped_since_error:
+            self.dropped_since_error = False
+            retry_tiering(self.world.coordinator.call_parts, RetryTiering(self.world.info.path, caller="alice"))
+            return
         if self.is_clean and not self.keyed and self.go_back(f"{record.error.message} {hint}"):
             return
+        if self.partitioned and "Rename the lake table" in hint and "retier" in hint and not self.keyed and "adopt" not in hint:
+            self.rename_lake()
+            hint = f"{reconcile_call(self.world.info.path, 'retier')}"
         for _ in range(4):
             actions = [action for action in _NAMED_ACTION.findall(hint) if action not in tried]
             if not actions:  # the log was cut while a round read it
@@ -349,11 +414,22 @@ class RandomStory:
                 tried.add(action)
                 self.outcomes["refused"] += 1
                 hint = refusal.hint
+                if self.partitioned and "Rename the lake table" in hint:
+                    self.rename_lake()
+                    hint, tried = reconcile_call(self.world.info.path, "retier"), set()
             except (CommitOutcomeUnknown, ClusterUnavailable) as unknown:  # its commit may have landed: it is to be called again
                 self.happened["accepted"] += may_stay or action == "accept"
                 self.happened["left open"] += isinstance(unknown, ClusterUnavailable)
                 return
         raise AssertionError(f"no way out of {record.error.error_class}: {record.error.message}; {hint}")
+
+    def rename_lake(self) -> None:
+        """With all of its rows, those of former partitions too."""
+        path = self.world.info.path
+        self.happened["renamed"] += 1
+        self.happened["accepted"] += bool(self.happened["cut"])  # rows that were cut from the log are in the renamed table alone
+        self.world.lake.rename(path, TablePath(path.database_name, f"{path.table_name}_former_{self.happened['renamed']}"))
+        self.archive.clear()
 
     @contextmanager
     def calling(self) -> Iterator[None]:
@@ -375,15 +451,18 @@ class RandomStory:
         parent = table.snapshots[table.head].parent_id
         if parent is not None and parent in table.snapshots:
             self.world.lake.roll_back(parent)
+            self.check_archive(may_lose=True)
             self.happened["rolled back"] += 1
             self.chance.note("lake-rolled-back")
 
     def cut(self) -> None:
         """Retention follows what Fluss was told; here of rows that the lake holds."""
         held = {offset for _, offset in self.world.lake.held()} if not self.keyed else set()
-        start, end = self.world.cluster.logs[self.world.info.table_id][B0]
-        stop = min(self.world.cluster.highest_told.get(B0, 0), end)
-        records = self.world.cluster.records[B0]
+        if not self.world.cluster.living:
+            return
+        start, end = self.world.cluster.logs[self.world.info.table_id][self.bucket]
+        stop = min(self.world.cluster.highest_told.get(self.bucket, 0), end)
+        records = self.world.cluster.records[self.bucket]
         if not self.keyed:
             stop = next((offset for offset in range(start, stop) if records[offset] is not None and offset not in held), stop)
         if stop > start:

@@ -30,10 +30,12 @@ from tiering.lake.marker import Marker
 from tiering.lake.proof.row_checksum import MODULUS
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.hints import absent_table, replaced_hint
-from tiering.model.tables import BucketKey, TableInfo, TablePath
+from tiering.model.tables import OFFSET_COLUMN, SNAPSHOT_OFFSET, BucketKey, TableInfo, TablePath
 
 Range = tuple[BucketKey, int, int, str]
 """Bucket, first offset, offset after the last, and the name of the file that holds them."""
+BEGUN = "-begun"
+"""In the name of a file: it has rows of a KV snapshot, beside what stands in the bucket."""
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -248,7 +250,11 @@ class MemoryWriter:
         self._file = lake.write(f"lakeward-{context.round_id}-{context.attempt_nonce}-{context.bucket}{replacing}.parquet")
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """The ranges say it all."""
+        """The ranges say it all, but for rows of a KV snapshot."""
+        if not self._context.replaces and SNAPSHOT_OFFSET in batch.column(OFFSET_COLUMN).to_pylist() and BEGUN not in self._file:
+            written = self._lake.files.pop(self._file)
+            self._file = self._file.removesuffix(".parquet") + f"{BEGUN}.parquet"
+            self._lake.files[self._file] = written
 
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
         records = reached_offset - starting_offset

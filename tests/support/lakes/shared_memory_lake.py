@@ -1,6 +1,9 @@
 """The lake in memory with another tiering service's snapshots, rows of primary-key tables, and what a user does to it.
 
 Rows of a log table are ranges `(bucket, start, stop, file)`, those of a primary-key table `(bucket, key, offset, file)`.
+
+The buckets are those of the partitions that wrote the rows, which only this double knows. What it tells of a partitioned table goes by the
+partition's name, as in a real lake: rows of a former partition look like those of the living one, but for their commit times.
 """
 
 from __future__ import annotations
@@ -11,18 +14,25 @@ from dataclasses import replace
 
 import numpy as np
 
-from support.clusters.shared_cluster import Record, SharedMemoryCluster
-from support.lakes.memory_lake import MemoryTable, Range, Request
+from support.clusters.shared_cluster import PARTITION_NAME, Record, SharedMemoryCluster, commit_time
+from support.lakes.memory_lake import BEGUN, MemoryTable, Range, Request
 from support.lakes.swept_lake import SweptMemoryLake
 from tiering.errors import CannotReconcile
+from tiering.instants import to_milliseconds
 from tiering.lake.base import FLUSS_COMMIT_USER, LakeView, WriteResult
 from tiering.lake.foreign import AddedRows, ForeignSnapshot
+from tiering.lake.log_begins import NO_BEGINS, LogBegins
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.model.tables import BucketKey, ChangeType, Offsets, TableInfo, TablePath, TableType
 
 GONE = (ChangeType.DELETE, ChangeType.UPDATE_BEFORE)
+
+
+def time_ms(bucket: BucketKey, offset: int) -> int:
+    """When a record was committed."""
+    return to_milliseconds(commit_time(bucket, offset))
 
 
 class SharedMemoryLake(SweptMemoryLake):
@@ -68,13 +78,29 @@ class SharedMemoryLake(SweptMemoryLake):
         return [WriteResult(bucket, 0, 0, 0, 1, 1, file.encode()) for bucket in sorted(buckets, key=BucketKey.sort_key)]
 
     def _removed(self, rows: Iterable[Range], removal: Removal, file: str) -> tuple[Range, ...]:
+        """By the partition's name, as a real lake."""
         if removal.emptied:
-            return tuple(row for row in rows if row[0] not in removal.emptied)
-        offsets: set[tuple[BucketKey, int]] = set()
+            emptied = {self._named(bucket) for bucket in removal.emptied}
+            return tuple(row for row in rows if self._named(row[0]) not in emptied)
+        places = {self._named(bucket): bucket for bucket in removal.places}
+        stay: list[tuple[BucketKey, int]] = []
+        kept: set[tuple[int, int]] = set()
         for bucket, start, stop, _ in rows:
-            ceiling = removal.ceilings.get(bucket, stop)
-            offsets |= {(bucket, offset) for offset in range(start, min(stop, ceiling))}
-        return tuple((bucket, offset, offset + 1, file) for bucket, offset in sorted(offsets))
+            living = places.get(self._named(bucket))
+            for offset in range(start, stop):
+                begin = None if living is None else removal.begins.get(living)
+                is_own = living is not None and (begin is None or bool(begin.own(np.array([time_ms(bucket, offset)]))[0]))
+                if living is None or not is_own:
+                    stay.append((bucket, offset))
+                elif (living.bucket_id, offset) not in kept and offset < removal.ceilings.get(living, offset + 1):
+                    kept.add((living.bucket_id, offset))
+                    stay.append((bucket, offset))
+        return tuple((bucket, offset, offset + 1, file) for bucket, offset in sorted(stay, key=lambda row: (row[0].sort_key(), row[1])))
+
+    @staticmethod
+    def _named(bucket: BucketKey) -> int:
+        """What a lake knows a bucket by: all partitions have one name."""
+        return bucket.bucket_id
 
     def _as_tiering(self, snapshot_id: int, marker: Marker) -> None:
         """As the commit of the Fluss cluster does: its own commit user, and a prepared path that is never registered."""
@@ -87,8 +113,8 @@ class SharedMemoryLake(SweptMemoryLake):
         left = list(rows)
         for bucket, start, stop, file in ranges:
             replaces = "-replacing" in file  # it begins with a KV snapshot, which holds all that was before
-            changes = dict(self._changes(bucket, 0 if replaces else start, stop))
-            left = [row for row in left if row[0] != bucket or (row[1] not in changes and not replaces)]
+            changes = dict(self._changes(bucket, 0 if replaces or BEGUN in file else start, stop))
+            left = [row for row in left if self._named(row[0]) != self._named(bucket) or (row[1] not in changes and not replaces)]
             left += [(bucket, key, offset, file) for key, (offset, kind) in changes.items() if kind not in GONE]
         return tuple(left)
 
@@ -109,7 +135,8 @@ class SharedMemoryLake(SweptMemoryLake):
             part = list(enumerate(self._cluster.records[bucket][start:end], start))
             offsets = self._log_rows(part, bucket, file, rows) if self.is_log else self._keyed_rows(part, bucket, file, rows)
             if offsets:
-                added[bucket] = AddedRows(min(offsets), max(offsets) + 1, len(offsets))
+                first, last = min(offsets), max(offsets)
+                added[bucket] = AddedRows(first, last + 1, len(offsets), time_ms(bucket, last))
         return self._foreign(tuple(rows), path, ForeignSnapshot(0, added))
 
     @staticmethod
@@ -130,7 +157,7 @@ class SharedMemoryLake(SweptMemoryLake):
             kind, key = record
             if kind in GONE:
                 if key not in written:
-                    rows[:] = [row for row in rows if (row[0], row[1]) != (bucket, key)]
+                    rows[:] = [row for row in rows if (row[0].bucket_id, row[1]) != (bucket.bucket_id, key)]
                     offsets.append(offset)
                 written.pop(key, None)
             else:
@@ -162,14 +189,22 @@ class SharedMemoryLake(SweptMemoryLake):
         self.table.expire_all_but({self.table.head, self.table.tag}, forgets=forgets)
 
     def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
-        offsets = self._cluster.files.get(self.offsets_path[snapshot_id], {})
-        return replace(self._added[snapshot_id], offsets=dict(offsets))
+        offsets, snapshot = self._cluster.files.get(self.offsets_path[snapshot_id], {}), self._added[snapshot_id]
+        added = {living: rows for bucket, rows in snapshot.added.items() if (living := self._living(bucket, partitions)) is not None}
+        return replace(snapshot, added=added, offsets=dict(offsets), has_dropped_rows=len(added) < len(snapshot.added))
+
+    def _living(self, bucket: BucketKey, partitions: Mapping[str, int]) -> BucketKey | None:
+        """The bucket that rows of a bucket are taken for, by their partition's name; None: there is no partition of that name."""
+        if bucket.partition_id is None:
+            return bucket
+        return None if PARTITION_NAME not in partitions else BucketKey(partitions[PARTITION_NAME], bucket.bucket_id)
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
         offsets = self._cluster.files.get(self.offsets_path[snapshot_id])
         if offsets is None:
             raise CannotReconcile(f"the file of snapshot {snapshot_id} is gone")
-        return ForeignOffsets(self._cluster.shared_table.table_id, {(None, bucket.bucket_id): end for bucket, end in offsets.items()})
+        places = {(bucket.partition_id, bucket.bucket_id): end for bucket, end in offsets.items()}
+        return ForeignOffsets(self._cluster.shared_table.table_id, places)
 
     def survey(self, path: TablePath) -> LakeSurvey | None:
         view = self.view(path)
@@ -179,24 +214,28 @@ class SharedMemoryLake(SweptMemoryLake):
         newest = next((snapshot.snapshot_id for snapshot in view.line() if snapshot.snapshot_id in self.table.markers), None)
         return self.table.markers[newest] if newest in view.snapshots else None
 
-    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> RowOffsets:
-        if self.is_log:
-            return self._log_offsets(view)
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
         held = RowOffsets()
-        for bucket, *_ in () if view.head is None else self.table.rows[view.head]:
-            held.add_place((None, bucket.bucket_id))
-        return held
-
-    def _log_offsets(self, view: LakeView) -> RowOffsets:
-        held = RowOffsets()
-        for bucket, start, stop, _ in () if view.head is None else self.table.rows[view.head]:
-            held.add((None, bucket.bucket_id), np.arange(start, stop))
+        for bucket, first, stop, _ in () if view.head is None else self.table.rows[view.head]:
+            living = self._living(bucket, partitions)
+            if living is None:
+                continue
+            place = (None if living.partition_id is None else PARTITION_NAME, living.bucket_id)
+            if not self.is_log:
+                held.add_place(place)
+            elif (begin := begins.get(living)) is None:
+                held.add(place, np.arange(first, stop))
+            else:
+                times = np.array([time_ms(bucket, offset) for offset in range(first, stop)])
+                held.add_with_times(place, np.arange(first, stop), times, begin)
         return held
 
     def row_counts(self) -> Counter[tuple[BucketKey, int]]:
-        """How often each bucket holds each offset of a log table that has a row, or each key of a primary-key table."""
+        """How often each bucket of a living partition holds each offset of a log table that has a row, or each key."""
         counts: Counter[tuple[BucketKey, int]] = Counter()
         for bucket, first, second, _ in self.rows(self._cluster.shared_table.path):
+            if bucket not in self._cluster.living:
+                continue
             if self.is_log:
                 records = self._cluster.records[bucket]
                 counts.update((bucket, offset) for offset in range(first, second) if offset < len(records) and records[offset] is not None)
@@ -204,10 +243,21 @@ class SharedMemoryLake(SweptMemoryLake):
                 counts[bucket, first] += 1
         return counts
 
+    def archived(self) -> set[tuple[BucketKey, int]]:
+        """The rows of former partitions that a reader sees: offsets of a log table that have a row, or keys."""
+        rows: set[tuple[BucketKey, int]] = set()
+        for bucket, first, second, _ in self.rows(self._cluster.shared_table.path):
+            if bucket not in self._cluster.living:
+                records = self._cluster.records[bucket]
+                offsets = [offset for offset in range(first, second) if records[offset] is not None] if self.is_log else [first]
+                rows |= {(bucket, offset) for offset in offsets}
+        return rows
+
     def truth(self) -> dict[tuple[BucketKey, int], int]:
         """What a reader should see once all is tiered: the offset by log offset, or by key."""
         rows: dict[tuple[BucketKey, int], int] = {}
-        for bucket, records in self._cluster.records.items():
+        for bucket in self._cluster.living:
+            records = self._cluster.records[bucket]
             if self.is_log:
                 rows |= {(bucket, offset): offset for offset, record in enumerate(records) if record is not None}
             else:
@@ -220,4 +270,5 @@ class SharedMemoryLake(SweptMemoryLake):
         """What a reader sees, in the form of `truth`."""
         if self.is_log:
             return {(bucket, offset): offset for bucket, offset in self.row_counts()}
-        return {(bucket, key): offset for bucket, key, offset, _ in self.rows(self._cluster.shared_table.path)}
+        rows = self.rows(self._cluster.shared_table.path)
+        return {(bucket, key): offset for bucket, key, offset, _ in rows if bucket in self._cluster.living}

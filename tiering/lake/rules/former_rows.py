@@ -7,8 +7,10 @@ read, merged over the ends that the cluster knew. So, for the rows of one snapsh
     its statement lacks the living id, or ends before the rows     rows of a former partition: they stay, and credit nothing
     it reaches the rows, and no dropped id moved on to there       rows of the living partition
     else, as where Fluss deleted the file                          the commit times of the rows decide (`tiering.lake.log_begins`)
-    the log was cut, so that they do not                           rows of the living partition, if a later statement reaches them and
-                                                                   no dropped id moved on; else nobody can tell
+    the log was cut behind them, so that they do not               rows of the living partition: the cluster cuts only what is tiered. If
+                                                                   a dropped id moved on to there, nobody can tell
+
+Where rows are taken for the living partition's although the log was cut behind them, no record of the log is skipped by that.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tiering.lake.foreign import AddedRows, ForeignSnapshot, LogBeginReader
+from tiering.lake.foreign import ForeignSnapshot, LogBeginReader
 from tiering.lake.log_begins import RowOwner
 from tiering.lake.marker import TieredRange
 from tiering.model.tables import BucketKey, Offsets
@@ -47,9 +49,9 @@ class Partitions:
                 return RowOwner.FORMER
             if not self._moved_on(statement, bucket.bucket_id, added.end):
                 return RowOwner.THIS
-        by_time = self._by_time(bucket, added)
-        later = self.stated.get(bucket, 0) >= added.end and not self._moved_on(self.stated, bucket.bucket_id, added.end)
-        return RowOwner.THIS if by_time is RowOwner.UNKNOWN and (later or added.begin < 0) else by_time
+        by_time = RowOwner.UNKNOWN if added.newest_ms is None else self.log_begin(bucket).owner(added.end, added.newest_ms)
+        is_suspect = added.begin >= 0 and self._moved_on(self.stated, bucket.bucket_id, added.end)
+        return RowOwner.THIS if by_time is RowOwner.UNKNOWN and not is_suspect else by_time
 
     def may_have_dropped_rows(self, snapshots: Iterable[ForeignSnapshot]) -> bool:
         """Whether the snapshots may have added rows of dropped partitions, which no log holds any more."""
@@ -73,11 +75,6 @@ class Partitions:
             for bucket, offset in statement.items()
             if bucket.partition_id is not None and bucket.partition_id not in self.living and bucket_id in (None, bucket.bucket_id)
         )
-
-    def _by_time(self, bucket: BucketKey, added: AddedRows) -> RowOwner:
-        if added.oldest_ms is None or added.newest_ms is None:
-            return RowOwner.UNKNOWN
-        return self.log_begin(bucket).owner(added.begin, added.oldest_ms, added.newest_ms)
 
 
 def in_groups(partitions: Partitions, snapshots: Sequence[ForeignSnapshot]) -> list[tuple[list[int], frozenset[int]]]:

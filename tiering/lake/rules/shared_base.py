@@ -281,7 +281,10 @@ def can_tell(view: LakeView, record: RecordedLakeSnapshot | None, walk: ForeignW
 
 
 def _is_older(view: LakeView, record: RecordedLakeSnapshot | None, walk: ForeignWalk) -> bool:
-    """Whether the record is of an older snapshot than the newest tiering one: of one that is gone, if it is nowhere ahead."""
+    """Whether the record is of an older snapshot than the newest tiering one: of one that is gone, if it is nowhere ahead.
+
+    Partitions without an end do not count: they were dropped, and only a new record takes their offsets out of the former one.
+    """
     if record is None:
         return True
     named, newest = view.snapshots.get(record.lake_snapshot_id), view.snapshots.get(walk.newest or -1)
@@ -291,4 +294,5 @@ def _is_older(view: LakeView, record: RecordedLakeSnapshot | None, walk: Foreign
         return newest.mark is not None
     if named is not None:
         return named.sequence_number < newest.sequence_number
-    return all(offset <= walk.ends.get(bucket, 0) for bucket, offset in record.offsets.items())
+    ends = walk.ends
+    return all(offset <= ends.get(bucket, 0) for bucket, offset in record.offsets.items() if bucket in ends or bucket.partition_id is None)

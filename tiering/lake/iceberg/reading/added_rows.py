@@ -43,7 +43,7 @@ class _Piece:
     begin: int
     end: int
     records: int
-    times_ms: tuple[int, int] | None = None
+    newest_ms: int | None = None
 
 
 def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
@@ -115,8 +115,8 @@ def _pieces(table: TableInfo, loaded: Table, file: DataFile) -> Iterator[_Piece]
     buckets, offsets = _bounds(loaded, file, BUCKET_COLUMN, IntegerType()), _bounds(loaded, file, OFFSET_COLUMN, LongType())
     times = _bounds(loaded, file, TIMESTAMP_COLUMN, TimestamptzType()) if is_partitioned else None
     if buckets is not None and offsets is not None and buckets[0] == buckets[1] and (times is not None or not is_partitioned):
-        times_ms = None if times is None else (to_ms(times[0]), to_ms(times[1]))
-        yield _Piece(buckets[0], offsets[0], offsets[1] + 1, file.record_count if is_data else 0, times_ms)
+        newest_ms = None if times is None else to_ms(times[1])
+        yield _Piece(buckets[0], offsets[0], offsets[1] + 1, file.record_count if is_data else 0, newest_ms)
         return
     wanted = (BUCKET_COLUMN, OFFSET_COLUMN, *((TIMESTAMP_COLUMN,) if is_partitioned else ()))
     with open_lake_file(loaded.io, file.file_path) as stream:
@@ -129,9 +129,8 @@ def _pieces(table: TableInfo, loaded: Table, file: DataFile) -> Iterator[_Piece]
             moments = commit_times_ms(batch.column(cast(str, names[2]))) if is_partitioned else None
             for bucket_id in np.unique(bucket_ids):
                 mine = bucket_ids == bucket_id
-                times_ms = None if moments is None else (int(moments[mine].min()), int(moments[mine].max()))
-                own = numbers[mine]
-                yield _Piece(int(bucket_id), int(own.min()), int(own.max()) + 1, len(own) if is_data else 0, times_ms)
+                newest_ms, own = None if moments is None else int(moments[mine].max()), numbers[mine]
+                yield _Piece(int(bucket_id), int(own.min()), int(own.max()) + 1, len(own) if is_data else 0, newest_ms)
 
 
 def _bounds(loaded: Table, file: DataFile, column: str, kind: PrimitiveType) -> tuple[int, int] | None:
@@ -143,6 +142,5 @@ def _bounds(loaded: Table, file: DataFile, column: str, kind: PrimitiveType) -> 
 
 
 def _together(rows: AddedRows | None, piece: _Piece) -> AddedRows:
-    oldest, newest = (None, None) if piece.times_ms is None else piece.times_ms
-    added = AddedRows(piece.begin, piece.end, piece.records, oldest, newest)
+    added = AddedRows(piece.begin, piece.end, piece.records, piece.newest_ms)
     return added if rows is None else rows.with_more(added)

@@ -47,7 +47,6 @@ class _Piece:
     begin: int
     end: int
     records: int
-    oldest_ms: int
     newest_ms: int
 
 
@@ -126,7 +125,7 @@ def _pieces_of(storage: Storage, path: PurePath) -> tuple[_Piece, ...] | None:
             return None
         buckets, offsets, times = (_bounds(file, name) for name in SYSTEM_COLUMNS)
         if buckets is not None and offsets is not None and times is not None and buckets[0] == buckets[1]:
-            return (_Piece(buckets[0], offsets[0], offsets[1] + 1, file.metadata.num_rows, *times),)
+            return (_Piece(buckets[0], offsets[0], offsets[1] + 1, file.metadata.num_rows, times[1]),)
         return tuple(_read_pieces(file))
 
 
@@ -161,11 +160,11 @@ def _read_pieces(file: pq.ParquetFile) -> Iterator[_Piece]:
         buckets, offsets, times = columns[0].to_numpy(), columns[1].to_numpy(), commit_times_ms(columns[2])
         for bucket_id in np.unique(buckets):
             mine, moments = offsets[buckets == bucket_id], times[buckets == bucket_id]
-            yield _Piece(int(bucket_id), int(mine.min()), int(mine.max()) + 1, len(mine), int(moments.min()), int(moments.max()))
+            yield _Piece(int(bucket_id), int(mine.min()), int(mine.max()) + 1, len(mine), int(moments.max()))
 
 
 def _together(rows: AddedRows | None, piece: _Piece, *, is_data: bool) -> AddedRows:
-    added = AddedRows(piece.begin, piece.end, piece.records if is_data else 0, piece.oldest_ms, piece.newest_ms)
+    added = AddedRows(piece.begin, piece.end, piece.records if is_data else 0, piece.newest_ms)
     return added if rows is None else rows.with_more(added)
 
 

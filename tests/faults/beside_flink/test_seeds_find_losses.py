@@ -1,0 +1,84 @@
+"""A mend is taken out, and the random stories beside Flink find by themselves what is lost, doubled or stuck without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from faults.beside_flink.faults import KINDS, STEPS, StoryKind
+
+from support.depth import soaked
+from support.lakes.clean_memory_lake import CleanMemoryLake
+from support.lakes.shared_memory_lake import SharedMemoryLake
+from tiering.lake.base import LakeView
+from tiering.lake.foreign import ForeignWalk
+from tiering.lake.log_begins import RowOwner
+from tiering.model.rounds import RecordedLakeSnapshot
+
+RULES = "tiering.lake.rules."
+PARTITIONED = StoryKind(SharedMemoryLake, keyed=False, partitioned=True)
+CLEAN_PARTITIONED = StoryKind(CleanMemoryLake, keyed=False, partitioned=True)
+WAL, CLEAN_WAL = (StoryKind(lake, keyed=True, before_images=False) for lake in (SharedMemoryLake, CleanMemoryLake))
+
+
+def by_name(*_: object) -> RowOwner:
+    """Rows are credited to whichever partition has the name now."""
+    return RowOwner.THIS
+
+
+def counts_dropped_partitions(view: LakeView, record: RecordedLakeSnapshot | None, walk: ForeignWalk) -> bool:
+    return record is None or all(offset <= walk.ends.get(bucket, 0) for bucket, offset in record.offsets.items())
+
+
+def nothing(*_: object) -> dict[Any, Any]:
+    return {}
+
+
+def never(*_: object) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Loss:
+    """With `target` replaced, a story of `kind` and `seed` breaks a promise."""
+
+    name: str
+    kind: StoryKind
+    seed: int
+    target: str
+    replacement: Callable[..., Any] | str
+
+
+LOSSES = (
+    Loss("rows credited by name", PARTITIONED, 0, RULES + "former_rows.Partitions.owner", by_name),
+    Loss("repair by name", PARTITIONED, 3, "tiering.coordinator.calls.lake_repair.reconcile_lake.log_begins", nothing),
+    Loss("a way back that loses rows", CLEAN_PARTITIONED, 25, RULES + "former_rows.Partitions.may_have_dropped_rows", never),
+    Loss("a record of dropped partitions", PARTITIONED, 2, RULES + "shared_base._is_older", counts_dropped_partitions),
+    Loss("keys left twice", WAL, 1, "tiering.cluster.shared_lake.WITHOUT_BEFORE_IMAGES", "NONE"),
+    Loss(
+        "clean keys left twice",
+        CLEAN_WAL,
+        0,
+        "tiering.lake.proof.change_sums.LogFold._without_before_image",
+        lambda self, kinds, keys: keys[:0],
+    ),
+)
+IN_CI = [soaked(loss, of_ci=number % 2 == 0) for number, loss in enumerate(LOSSES)]
+
+
+def tell_story(kind: StoryKind, seed: int) -> None:
+    story = kind.story(seed)
+    for _ in range(STEPS):
+        story.step()
+    story.heal()
+
+
+@pytest.mark.parametrize("loss", IN_CI, ids=lambda loss: loss.name)
+def test_a_seed_finds_what_goes_wrong_without_a_mend(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert loss.kind in KINDS
+    tell_story(loss.kind, loss.seed)
+    monkeypatch.setattr(loss.target, loss.replacement)
+    with pytest.raises(AssertionError):
+        tell_story(loss.kind, loss.seed)
