@@ -53,6 +53,18 @@ def snapshot_stopped(path: TablePath, bucket: BucketKey, partition_name: str | N
     )
 
 
+def partition_stopped(path: TablePath, bucket: BucketKey, partition_name: str, reason: str) -> BucketStopped:
+    """The error of a bucket whose partition cannot have files in the lake, whatever its records hold."""
+    return BucketStopped(
+        f"{place_of(path, bucket, partition_name)} cannot be tiered: {reason}",
+        hint="Drop that partition at the source, and write its rows under a shorter value, or in a table whose partition column has a "
+        "shorter name. All other partitions are tiered.",
+        table_path=path,
+        bucket=bucket,
+        partition_name=partition_name,
+    )
+
+
 def place_of(path: TablePath, bucket: BucketKey, partition_name: str | None) -> str:
     """A bucket in words: `bucket 3 of partition eu of db.t`."""
     return f"bucket {bucket.bucket_id}" + ("" if partition_name is None else f" of partition {partition_name}") + f" of {path}"

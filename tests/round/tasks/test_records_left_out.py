@@ -14,6 +14,7 @@ import pytest
 from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults
+from tiering.cluster.embedded.metadata import partitions
 from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.errors import InvalidArgument
 from tiering.lake.writing import fitting
@@ -180,3 +181,30 @@ def test_the_record_of_a_partition_is_named_with_it(tmp_path: Path, kind: LakeKi
     assert len(poisoned.in_lake()) == 40
     assert not faults(check(poisoned.world, poisoned.table))
     poisoned.world.close()
+
+
+@pytest.mark.parametrize("has_key", [False, True], ids=["log", "primary key"])
+def test_a_partition_with_a_name_that_the_lake_cannot_hold_keeps_no_other_from_it(
+    tmp_path: Path, kind: LakeKind, has_key: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitions, "MAX_FOLDER_BYTES", 1_000)  # as an older version, and as Fluss
+    world, column, long_value = LakeWorld(tmp_path, kind=kind), "p" * 100, "v" * 180
+    schema = pa.schema([*SCHEMA, pa.field(column, pa.string(), nullable=False)])
+    if has_key:
+        table = world.primary_key_table("orders", 1, schema, (column, "id"), (column,))
+    else:
+        table = world.table("orders", 1, (column,), schema)
+    write = world.storage.upsert if has_key else world.storage.append
+    values = ["a", long_value, "z"]
+    write(table.path, pa.table({"id": range(3), "text": values, column: values}, schema=schema), "test", 0)
+    assert world.tier(table).state is RoundState.FORCE_FINISHED
+    failed = world.tier(table)
+    assert failed.error is not None
+    assert failed.error.error_class == "BucketStopped"
+    assert f"bucket 0 of partition {long_value} of sales.orders cannot be tiered" in failed.error.message
+    assert sorted(world.by_hand.rows(table.path)["id"].to_pylist()) == [0, 2]
+    world.storage.drop_partition(table.path, long_value)
+    write(table.path, pa.table({"id": [3], "text": ["z"], column: ["z"]}, schema=schema), "test", 1)
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    assert sorted(world.by_hand.rows(table.path)["id"].to_pylist()) == [0, 2, 3]
+    world.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from tiering.clock import RandomIds
 from tiering.errors import BucketStopped, InvalidData, LakewardError
-from tiering.model.refused_records import bucket_stopped, first_failing, text_of
+from tiering.model.refused_records import bucket_stopped, first_failing, partition_stopped, text_of
 from tiering.model.tables import OFFSET_COLUMN
 from tiering.round.ports import SplitTask
 
@@ -32,6 +33,9 @@ def refusal_of_record(task: SplitTask, limit: int, error: BaseException) -> Refu
     of the first batch that fails by halves. Nothing of that is kept.
     """
     split = task.split
+    if split.partition_name is not None and _is_name_too_long(error):
+        reason = f"the lake's storage takes no folder with a name as long as that of the partition ({error})"
+        return Refusal(partition_stopped(split.table_path, split.bucket, split.partition_name, reason), split.starting_offset - 1)
     if not isinstance(error, BucketStopped):
         located = None
         with suppress(Exception):  # what went wrong before is the error of the split
@@ -47,6 +51,15 @@ def offset_of(error: BucketStopped) -> int | None:
     """The offset of the record at which a bucket stops; None for a row of its KV snapshot."""
     text = error.ids.get("offset", "")
     return int(text) if text.isdecimal() else None
+
+
+def _is_name_too_long(error: BaseException | None) -> bool:
+    """Whether a file system refused a name for its length. Object stores have no such limit, so none is known beforehand."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _may_come_from_a_value(error: BaseException) -> bool:

@@ -275,3 +275,19 @@ def test_the_lake_record_of_a_vanished_partition_does_not_hold_it_back(storage: 
     storage.record_lake_snapshot(table, RecordedLakeSnapshot(2, {us: 1}))
 
     assert storage.lake_snapshot(table) == RecordedLakeSnapshot(2, {us: 1})
+
+
+@pytest.mark.parametrize("characters", [155, 156])
+def test_a_partition_whose_folder_no_file_system_takes_is_refused_at_the_write(cluster: EmbeddedCluster, characters: int) -> None:
+    """`column=value` has at most 255 bytes: it was accepted, and then no partition of the table was tiered."""
+    column = "p" * 99
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field(column, pa.string(), nullable=False)])
+    table = make_table(cluster, schema=schema, partition_keys=(column,))
+    rows = pa.table({"id": [1], column: ["v" * characters]}, schema=schema)
+    if characters <= 155:
+        assert cluster.append(table.path, rows, "writer", 0)
+        return
+    with pytest.raises(InvalidData, match="name of 256 bytes") as caught:
+        cluster.append(table.path, rows, "writer", 0)
+    assert "may have 155 characters" in caught.value.hint
+    assert not cluster.partitions(table)

@@ -24,6 +24,8 @@ MAX_PARTITION_KEYS = 4
 MAX_TABLE_BUCKETS = 50_000
 """Buckets of all partitions of a table together: their offsets fit one message."""
 VALUE_SEPARATOR = "$"
+MAX_FOLDER_BYTES = 255
+"""Length of a folder's name in the file systems that lakes lie in: a partition's folder is `column=value`."""
 _KEY_TYPES: Collection[pa.DataType] = (pa.string(), pa.date32(), pa.int8(), pa.int16(), pa.int32())
 
 
@@ -63,6 +65,13 @@ def partition_values(column: str, values: pa.Array[Any]) -> list[str]:
             check_name(text, "partition value")
         except InvalidName as error:
             raise InvalidData(f"partition column {column!r}: {error.message}", hint=error.hint, column=column) from error
+        if (length := len(f"{column}={text}".encode())) > MAX_FOLDER_BYTES:
+            raise InvalidData(
+                f"partition column {column!r}: the value {text[:40]!r}... would give its lake folder a name of {length} bytes; "
+                f"file systems take {MAX_FOLDER_BYTES}",
+                hint=f"A value of this column may have {MAX_FOLDER_BYTES - 1 - len(column.encode())} characters.",
+                column=column,
+            )
     return texts
 
 
