@@ -17,7 +17,8 @@ from support.repository import ROOT
 from support.stages.make_test import LEFT_TO_TEST_ALL, MARK, UNIT, journeys
 
 PYTEST = (sys.executable, "-m", "pytest")
-PLUGIN_TESTS = ("mvn", "-o", "-C", "-q", "-B", "-f", "catalog/pom.xml", f"-Dpython={sys.executable}", "test", "-DskipTests=false")
+PLUGIN_TESTS = ("make", "--no-print-directory", "--old-file=test-setup", "plugin-test")
+"""The set-up was done: `make test-all` did it."""
 
 
 @dataclass(frozen=True)
