@@ -139,6 +139,10 @@ def test_files_of_a_round_that_began_before_a_column_was_added_are_committed(kit
     [
         ({"options": {"bucket": "3"}}, "has 3 buckets"),
         ({"options": {"deletion-vectors.enabled": "true"}}, "'deletion-vectors.enabled' = 'true'"),
+        ({"options": {"deduplicate.ignore-delete": "true"}}, "'deduplicate.ignore-delete' = 'true'"),
+        ({"options": {"consumer.expiration-time": "1 h"}}, "'consumer.expiration-time' = '1 h'"),
+        ({"options": {"record-level.expire-time": "1 d"}}, "'record-level.expire-time' = '1 d'"),
+        ({"options": {"bucket-function.type": "mod"}}, "'bucket-function.type' = 'mod'"),
         ({"rename": ("name", "title")}, "lacks|has the column 'title'"),
         ({"retype": ("id", "INT NOT NULL")}, "has the column 'id' as int32"),
         ({"retype": ("name", "STRING NOT NULL")}, "requires values in the column 'name'"),

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from support.lake_kinds.kinds import LAKE_KINDS
 from support.on_call import call, in_lake, next_action
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering import errors
@@ -20,13 +17,6 @@ from tiering.coordinator.calls.tier_table import TierTable
 from tiering.model.tables import TableInfo
 
 pytestmark = pytest.mark.in_turn("world")
-
-
-@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path, kind=request.param)
-    yield lake_world
-    lake_world.close()
 
 
 @pytest.fixture(params=[False, True], ids=["log", "primary key"])

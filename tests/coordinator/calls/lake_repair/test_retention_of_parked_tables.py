@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from support.lake_kinds.kinds import LAKE_KINDS
 from support.on_call import follow, in_lake
 from support.worlds.lake_world import LakeWorld
 from tiering.cluster.embedded.kind import EmbeddedKind
@@ -16,13 +15,6 @@ from tiering.model.tables import TableInfo
 
 TWO_DAYS_S = 2 * 86_400
 pytestmark = pytest.mark.in_turn("world")
-
-
-@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path, kind=request.param)
-    yield lake_world
-    lake_world.close()
 
 
 def tiered(world: LakeWorld) -> TableInfo:
