@@ -97,7 +97,8 @@ class WritableCluster(TableCatalog, Protocol):
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """Appends `rows`, all or none, durably; the ranges they got, by partition and bucket. No rows: no ranges.
 
-        A repeated (writer_id, sequence) appends nothing and returns the first answer's ranges, also after a restart;
+        A repeated (writer_id, sequence) appends nothing and returns the first answer's ranges, also after a restart; rows of
+        partitions that were dropped since are appended again, and their ranges are new ones;
         with other rows it raises InvalidArgument. Columns are matched by name;
         those added to the table later may be left out. Partitions appear with their first row.
         Raises UnknownTable, InvalidData (names the column), InvalidArgument (too many partitions, a primary-key table).

@@ -91,18 +91,6 @@ def test_a_date_beyond_the_calendar_is_refused(cluster: EmbeddedCluster, day: in
         cluster.append(PATH, pa.table({"p": pa.array([day], pa.int32()).cast(pa.date32())}, schema=schema), "writer", 0)
 
 
-def test_a_repeated_append_returns_the_first_answer_also_for_a_partition_dropped_since(cluster: EmbeddedCluster) -> None:
-    table = partitioned(cluster)
-    rows = days((1, "eu", "2024-01-31"), (2, "us", "2024-01-31"))
-    answer = list(cluster.append(PATH, rows, "writer", 0))
-    assert list(cluster.append(PATH, rows, "writer", 0)) == answer
-
-    cluster.drop_partition(PATH, "eu$2024-01-31")
-
-    assert list(cluster.append(PATH, rows, "writer", 0)) == answer
-    assert ids(scan_all(cluster, table)) == [2]
-
-
 def test_a_dropped_partition_is_gone_and_its_name_comes_back_under_a_new_id(cluster: EmbeddedCluster, storage: EmbeddedStorage) -> None:
     table = partitioned(cluster)
     cluster.append(PATH, days((1, "eu", "2024-01-31"), (2, "us", "2024-01-31")), "writer", 0)
@@ -136,7 +124,8 @@ def test_ids_are_not_used_again_after_a_restart_and_everything_else_is_there(tmp
         assert storage.table(PATH) == table
         assert (storage.partitions(table), storage.offsets(table)) == (kept, bounds)
         assert scan_all(storage, table) == content
-        assert list(storage.append(PATH, rows, "writer", 0)) == answer
+        again = list(storage.append(PATH, rows, "writer", 0))
+        assert [ends for ends in again if ends in answer] == answer[:1], "the rows of the dropped partition are written again"
         storage.append(PATH, days((3, "asia", "2024-01-31")), "writer", 1)
         assert names(storage, table)["asia$2024-01-31"] > max(before.values())
 
