@@ -67,9 +67,8 @@ def kinds(depth: int = 2) -> st.SearchStrategy[Kind]:
     if depth == 0:
         return flat
     inner = kinds(depth - 1)
-    return (
-        flat | inner.map(_list) | st.lists(inner, min_size=1, max_size=3).map(_struct) | st.tuples(st.sampled_from(KEYS), inner).map(_map)
-    )
+    part = st.tuples(inner, st.booleans())
+    return flat | part.map(_list) | st.lists(part, min_size=1, max_size=3).map(_struct) | st.tuples(st.sampled_from(KEYS), part).map(_map)
 
 
 def nullable(kind: Kind) -> st.SearchStrategy[Any]:
@@ -77,17 +76,26 @@ def nullable(kind: Kind) -> st.SearchStrategy[Any]:
     return st.none() | kind.values
 
 
-def _list(element: Kind) -> Kind:
-    return Kind(pa.list_(pa.field("element", element.type)), st.lists(nullable(element), max_size=3))
+Part = tuple[Kind, bool]
+"""A kind of values within a nested one, and whether they may be NULL."""
 
 
-def _struct(fields: list[Kind]) -> Kind:
-    named = {f"f{number}": kind for number, kind in enumerate(fields)}
-    values = st.fixed_dictionaries({name: nullable(kind) for name, kind in named.items()})
-    return Kind(pa.struct([pa.field(name, kind.type) for name, kind in named.items()]), values)
+def _values(part: Part) -> st.SearchStrategy[Any]:
+    kind, is_nullable = part
+    return nullable(kind) if is_nullable else kind.values
 
 
-def _map(pair: tuple[Kind, Kind]) -> Kind:
+def _list(element: Part) -> Kind:
+    return Kind(pa.list_(pa.field("element", element[0].type, element[1])), st.lists(_values(element), max_size=3))
+
+
+def _struct(fields: list[Part]) -> Kind:
+    named = {f"f{number}": part for number, part in enumerate(fields)}
+    values = st.fixed_dictionaries({name: _values(part) for name, part in named.items()})
+    return Kind(pa.struct([pa.field(name, kind.type, is_nullable) for name, (kind, is_nullable) in named.items()]), values)
+
+
+def _map(pair: tuple[Kind, Part]) -> Kind:
     key, value = pair
-    values = st.dictionaries(key.values, nullable(value), max_size=3).map(lambda entries: list(entries.items()))
-    return Kind(pa.map_(key.type, value.type), values)
+    values = st.dictionaries(key.values, _values(value), max_size=3).map(lambda entries: list(entries.items()))
+    return Kind(pa.map_(key.type, pa.field("value", value[0].type, value[1])), values)

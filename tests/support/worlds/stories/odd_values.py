@@ -58,14 +58,13 @@ def decimal_keys(rng: random.Random) -> OddValues:
     return OddValues(schema, {"key": _choice(tuple(sorted(values)), nulls=False)}, "key")
 
 
-def far_dates(_: random.Random) -> OddValues:
-    """Of years outside of 1 to 9999, too."""
-    return _with_id(
-        ("day", pa.date32(), _choice(DAYS)),
-        ("at", pa.timestamp("us"), _choice(MICROSECONDS)),
-        ("zoned", pa.timestamp("us", "UTC"), _choice(MICROSECONDS)),
-        shown_wrong=True,  # pypaimon merges rows as Python has them, whose years end at 9999
-    )
+def far_dates(rng: random.Random) -> OddValues:
+    """Of years outside of 1 to 9999, too; keys among them."""
+    kinds = {"day": (pa.date32(), DAYS), "at": (pa.timestamp("us"), MICROSECONDS), "zoned": (pa.timestamp("us", "UTC"), MICROSECONDS)}
+    key = rng.choice(("id", *kinds))
+    fields = [pa.field("id", pa.int64(), nullable=key != "id"), *(pa.field(name, kind, name != key) for name, (kind, _) in kinds.items())]
+    draws = {name: _choice(values, nulls=name != key) for name, (_, values) in kinds.items()}
+    return OddValues(pa.schema(fields), draws, key, shown_wrong=True)  # pypaimon merges rows as Python has them, whose years end at 9999
 
 
 def odd_floats(_: random.Random) -> OddValues:
