@@ -104,7 +104,7 @@ def test_what_does_not_fit_the_table_is_refused_whole(cluster: RemoteEmbeddedClu
     for text, options, reason in (
         ("tail,year\nN1,2004\n", IngestOptions(deletes=True), ": 'year' is not a key column of sales.orders"),
         ("year\n2004\n", IngestOptions(deletes=True), ": 'year' is not a key column of sales.orders"),
-        ("tail\nN1\n\nNA\n", IngestOptions(deletes=True), "line 4: column 'tail': a value is missing"),
+        ("tail\nN1\n\nN2\n", IngestOptions(deletes=True), "line 3: column 'tail': a value is missing"),
         ("tail,year,model\nN3,1,a\n,1,a\n", IngestOptions(), "line 3: column 'tail': a value is missing"),
         ("tail,year,model,seats\nN1,1,a,7\n", IngestOptions(), ": the table has no column 'seats'"),
     ):

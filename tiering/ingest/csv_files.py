@@ -1,6 +1,7 @@
 """CSV files: comma, double quotes, a header line, UTF-8. Read as text in bounded memory; types are found over the whole file.
 
 Unquoted `NA` and its like (`NULL_TEXTS` of `text_types.py`) are null in every column; a quoted text is never null.
+A blank line is skipped, except in a file of one column: there it is a row with null, as PostgreSQL and Spark write it.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ class CsvSource:
             raise InvalidData(f"{file}: the line with the columns' names cannot be read: {error}") from error
         if header is None:
             raise InvalidData(f"{file} is empty", hint="Its first line must name the columns.")
-        self._names = header[1]
+        self._header_line, self._names = header
         counts = Counter(self._names)
         for name in self._names:
             if not _is_unicode(name):
-                raise InvalidData(f"{file}, line {header[0]}: the text is not UTF-8", hint=NOT_UTF8_HINT)
+                raise InvalidData(f"{file}, line {self._header_line}: the text is not UTF-8", hint=NOT_UTF8_HINT)
             if counts[name] > 1:
-                raise InvalidData(f"{file}, line {header[0]}: the column {name!r} is named twice")
+                raise InvalidData(f"{file}, line {self._header_line}: the column {name!r} is named twice")
         self.schema = pa.schema([pa.field(name, pa.string()) for name in self._names])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -48,17 +49,24 @@ class CsvSource:
         convert = arrow_csv.ConvertOptions(
             column_types=self.schema, null_values=list(NULL_TEXTS), strings_can_be_null=True, quoted_strings_can_be_null=False
         )
-        parse = arrow_csv.ParseOptions(newlines_in_values=True)
+        blank_rows = self._blank_rows
+        parse = arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=not blank_rows)
+        read = arrow_csv.ReadOptions(block_size=BLOCK_BYTES, skip_rows=self._header_line - 1 if blank_rows else 0)
         try:
-            with arrow_csv.open_csv(self._file, arrow_csv.ReadOptions(block_size=BLOCK_BYTES), parse, convert) as reader:
+            with arrow_csv.open_csv(self._file, read, parse, convert) as reader:
                 yield from reader
         except pa.ArrowInvalid as error:
             raise self._what_is_broken(str(error)) from error
 
+    @property
+    def _blank_rows(self) -> bool:
+        """Whether a blank line is a row."""
+        return len(self._names) == 1
+
     def locate(self, row: int) -> str:
         """Returns where a row (counted from 0) stands, such as `line 17`."""
         with suppress(csv.Error):  # stricter than Arrow, which read the row
-            for index, (line, _) in enumerate(_rows(self._file), start=-1):
+            for index, (line, _) in enumerate(_rows(self._file, self._blank_rows), start=-1):
                 if index == row:
                     return f"line {line}"
         return f"row {row + 1}"
@@ -77,14 +85,15 @@ class CsvSource:
         return InvalidData(f"{self._file}: {reason}")
 
 
-def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yields the rows that are not empty, with the header, and the line on which each starts."""
+def _rows(file: Path, blank_rows: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Yields the line on which each row starts, and the row. The first row is the header; blank lines behind it are rows if asked for."""
     csv.field_size_limit(_FIELD_LIMIT_BYTES)
     with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
         reader = csv.reader(text, strict=True)
-        line = 1
+        line, has_header = 1, False
         for row in reader:
-            if row:
+            if row or (blank_rows and has_header):
+                has_header = True
                 yield line, row
             line = reader.line_num + 1
 

@@ -6,9 +6,15 @@ decided once all of it was read. Texts within lists and structs stay texts.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 
 import pyarrow as pa
+
+from tiering.ingest.number_texts import Column, NumberInference
+
+_NUMBERS = (pa.int64(), pa.float64())
+"""What Arrow takes a number for."""
 
 
 def as_read(kind: pa.DataType) -> pa.DataType:
@@ -19,6 +25,43 @@ def as_read(kind: pa.DataType) -> pa.DataType:
 def settled(kind: pa.DataType) -> pa.DataType:
     """Returns the type once the whole file was read: a column that never had a value is text."""
     return _mapped(kind, lambda leaf: pa.string() if pa.types.is_null(leaf) else leaf)
+
+
+def has_doubles(kind: pa.DataType) -> bool:
+    """Returns whether Arrow read a number of the column as a double, also within lists and structs."""
+    return kind != _mapped(kind, lambda leaf: pa.string() if pa.types.is_floating(leaf) else leaf)
+
+
+def with_text_numbers(kind: pa.DataType) -> pa.DataType:
+    """Returns a type with text in place of numbers, also within lists and structs."""
+    return _mapped(kind, lambda leaf: pa.string() if leaf in _NUMBERS else leaf)
+
+
+class NumbersByPath:
+    """Finds the types of the numbers of a file by their path: for each column, each field of a struct and each list by itself."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, ...], NumberInference] = defaultdict(NumberInference)
+
+    def see(self, kind: pa.DataType, values: Column, *path: str) -> None:
+        """Takes in the next values of a column that Arrow reads as `kind`. All of its numbers are BIGINT, or all are text."""
+        if isinstance(kind, pa.ListType):
+            self.see(kind.value_type, values.flatten(), *path, "[]")
+        elif isinstance(kind, pa.StructType):
+            for field, inner in zip(_fields(kind), values.flatten(), strict=True):
+                self.see(field.type, inner, *path, field.name)
+        elif kind in _NUMBERS and pa.types.is_integer(values.type):
+            self._numbers[path].see_integers(values)
+        elif kind in _NUMBERS:
+            self._numbers[path].see_texts(values, values.cast(pa.float64()))
+
+    def resolved(self, kind: pa.DataType, *path: str) -> pa.DataType:
+        """Returns a column's type with the types of its numbers in it."""
+        if isinstance(kind, pa.ListType):
+            return pa.list_(self.resolved(kind.value_type, *path, "[]"))
+        if isinstance(kind, pa.StructType):
+            return pa.struct([(field.name, self.resolved(field.type, *path, field.name)) for field in _fields(kind)])
+        return self._numbers[path].kind if kind in _NUMBERS else kind
 
 
 def _nulls_like(table: pa.DataType) -> pa.DataType:

@@ -2,6 +2,8 @@
 
 Texts that are dates or timestamps in every row become such (not within lists and objects); a key that is absent is null.
 Arrays become lists, objects structs.
+
+Arrow reads a number with a fraction as a double. So such numbers are read as the text that the file has, and cast to the column's type.
 """
 
 from __future__ import annotations
@@ -11,12 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 from pyarrow import json as arrow_json
 
 from tiering.errors import InvalidData
-from tiering.ingest.json_types import as_read, in_order_of, merged, settled
+from tiering.ingest.exact_casts import cast_exactly
+from tiering.ingest.json_numbers import with_quoted_numbers
+from tiering.ingest.json_types import NumbersByPath, as_read, has_doubles, in_order_of, merged, settled, with_text_numbers
 from tiering.ingest.text_types import NOT_UTF8_HINT, TIME_TYPES
 
 BLOCK_BYTES = 4 * 1024 * 1024
@@ -32,6 +37,17 @@ class _Block:
     first_line: int
 
 
+@dataclass(frozen=True)
+class _Schemas:
+    """How the columns of a file are read, and what they become."""
+
+    exact: pa.Schema
+    """Columns that Arrow reads without a loss."""
+    as_text: pa.Schema
+    """Columns with a number that is not always whole: their numbers are read as text."""
+    result: pa.Schema
+
+
 class NdjsonSource:
     """One NDJSON file as a `Source`."""
 
@@ -42,24 +58,61 @@ class NdjsonSource:
         self._file = file
         self._table = table
 
-    @cached_property
+    @property
     def schema(self) -> pa.Schema:
-        """All keys of the file, in the order in which they first appear. Raises InvalidData naming file and line."""
+        """All keys of the file, in the order in which they first appear. Raises InvalidData naming file and line.
+
+        Columns of the table have text where a number is not always whole.
+        """
+        return self._schemas.result
+
+    @cached_property
+    def _schemas(self) -> _Schemas:
         kinds: dict[str, pa.DataType] = {}
+        numbers = NumbersByPath()
         for block in self._blocks():
-            for field in self._parse(block, None).schema:
+            table = self._parse(block, None)
+            for field in table.schema:
                 kinds[field.name] = self._unify(field.name, kinds.get(field.name, pa.null()), field.type, block)
-        return pa.schema([pa.field(name, settled(self._ordered(name, kind))) for name, kind in kinds.items()])
+            self._see_numbers(block, table, numbers)
+        ordered = {name: settled(self._ordered(name, kind)) for name, kind in kinds.items()}
+        as_text = {name: with_text_numbers(kind) for name, kind in ordered.items() if has_doubles(kind)}
+        result = {name: as_text.get(name, kind) if self._is_known(name) else numbers.resolved(kind, name) for name, kind in ordered.items()}
+        exact = {name: kind for name, kind in ordered.items() if name not in as_text}
+        return _Schemas(pa.schema(list(exact.items())), pa.schema(list(as_text.items())), pa.schema(list(result.items())))
+
+    def _see_numbers(self, block: _Block, table: pa.Table, numbers: NumbersByPath) -> None:
+        """Takes in the numbers of a block's columns whose types the table does not tell."""
+        untyped = [field for field in table.schema if not self._is_known(field.name)]
+        doubles = [field.with_type(with_text_numbers(as_read(field.type))) for field in untyped if has_doubles(field.type)]
+        texts = self._parse(block, pa.schema(doubles), quoted=True) if doubles else pa.table({})
+        for field in untyped:
+            values = (texts if field.name in texts.column_names else table)[field.name].combine_chunks()
+            numbers.see(field.type, values, field.name)
+
+    def _is_known(self, name: str) -> bool:
+        return self._table is not None and name in self._table.names
 
     def _ordered(self, name: str, kind: pa.DataType) -> pa.DataType:
-        if self._table is None or name not in self._table.names:
-            return kind
-        return in_order_of(kind, self._table.field(name).type)
+        return in_order_of(kind, self._table.field(name).type) if self._table is not None and self._is_known(name) else kind
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields all rows. Raises InvalidData naming file and line."""
         for block in self._blocks():
-            yield from self._parse(block, self.schema).to_batches()
+            yield from self._read(block).to_batches()
+
+    def _read(self, block: _Block) -> pa.Table:
+        schemas = self._schemas
+        if not len(schemas.as_text):
+            return self._parse(block, schemas.result)
+        texts = self._parse(block, schemas.as_text, quoted=True)
+        exact = self._parse(block, schemas.exact) if len(schemas.exact) else texts
+        columns = [(texts if field.name in schemas.as_text.names else exact)[field.name] for field in schemas.result]
+        arrays = [
+            column.combine_chunks() if column.type == field.type else cast_exactly(column.combine_chunks(), field.type)
+            for column, field in zip(columns, schemas.result, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, schema=schemas.result)
 
     def locate(self, row: int) -> str:
         """Returns where a row (counted from 0) stands, such as `line 17`."""
@@ -94,20 +147,22 @@ class NdjsonSource:
             line = first_line + content.count(b"\n", 0, error.start)
             raise InvalidData(f"{self._file}, line {line}: the text is not UTF-8", hint=NOT_UTF8_HINT) from error
 
-    def _parse(self, block: _Block, schema: pa.Schema | None) -> pa.Table:
+    def _parse(self, block: _Block, schema: pa.Schema | None, quoted: bool = False) -> pa.Table:
+        """Returns the rows of a block, with the columns of `schema` only. `quoted` reads each number as a text."""
         try:
-            return _parse(block.content, schema)
+            return _parse(with_quoted_numbers(block.content) if quoted else block.content, schema)
         except pa.ArrowInvalid as error:
-            raise InvalidData(self._what_is_broken(block, schema, str(error))) from error
+            raise InvalidData(self._what_is_broken(block, schema, quoted, str(error))) from error
 
-    def _what_is_broken(self, block: _Block, schema: pa.Schema | None, reason: str) -> str:
+    def _what_is_broken(self, block: _Block, schema: pa.Schema | None, quoted: bool, reason: str) -> str:
         """Finds, by halving, the first line that cannot be read together with those before it."""
         lines = block.content.splitlines(keepends=True)
         good, bad = 0, len(lines)
         while bad - good > 1:
             middle = (good + bad) // 2
+            content = b"".join(lines[:middle])
             try:
-                _parse(b"".join(lines[:middle]), schema)
+                _parse(with_quoted_numbers(content) if quoted else content, schema)
             except pa.ArrowInvalid as error:
                 bad, reason = middle, str(error)
             else:
@@ -126,4 +181,6 @@ def _parse(content: bytes, schema: pa.Schema | None) -> pa.Table:
         return pa.table({})
     # One block, so that types are found over all of it.
     options = arrow_json.ReadOptions(use_threads=False, block_size=len(content) + 1)
-    return arrow_json.read_json(io.BytesIO(content), options, arrow_json.ParseOptions(explicit_schema=schema))
+    others: Literal["infer", "ignore"] = "infer" if schema is None else "ignore"
+    parsing = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others)
+    return arrow_json.read_json(io.BytesIO(content), options, parsing)

@@ -11,16 +11,17 @@ import pyarrow.compute as pc
 from tiering.cluster.embedded.kv.map_keys import check_map_keys
 from tiering.cluster.embedded.metadata.partitions import is_partition_type, partition_values
 from tiering.errors import InvalidData
+from tiering.ingest.exact_casts import cast_exactly, changes_meaning
+from tiering.ingest.number_texts import NumberInference
 
 NULL_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 """Unquoted texts that mean null in a CSV file: R and pandas write these."""
 
 NOT_UTF8_HINT = "Convert the file to UTF-8 first, as with iconv."
 
-NUMBER_TYPES: tuple[pa.DataType, ...] = (pa.int64(), pa.float64())
 TIME_TYPES: tuple[pa.DataType, ...] = (pa.date32(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"))
-CSV_TYPES: tuple[pa.DataType, ...] = (*NUMBER_TYPES, *TIME_TYPES, pa.bool_())
-"""What a column of a CSV file may be, the narrowest first."""
+CSV_TYPES: tuple[pa.DataType, ...] = (pa.float64(), *TIME_TYPES, pa.bool_())
+"""What a column of a CSV file may be. DOUBLE stands for the type of numbers that `NumberInference` finds."""
 
 _SAMPLE_ROWS = 64
 
@@ -39,10 +40,11 @@ class Misfit(Exception):
 
 
 class ColumnInference:
-    """Looks at all texts of a column and returns the first of `candidates` that each of them fits, string if none does."""
+    """Finds the first of `candidates` that all texts of a column fit; string if none does. DOUBLE stands for all types of numbers."""
 
     def __init__(self, candidates: Sequence[pa.DataType]) -> None:
         self._left = list(candidates)
+        self._numbers = NumberInference()
         self._has_values = False
 
     def see(self, texts: Column) -> None:
@@ -51,26 +53,35 @@ class ColumnInference:
         fitting = [(kind, values) for kind, values in tried if values is not None]
         self._left = [kind for kind, _ in fitting]
         self._has_values = self._has_values or any(values.null_count < len(values) for _, values in fitting)
+        for kind, values in fitting:
+            if pa.types.is_floating(kind):
+                self._numbers.see_texts(_without_nulls(texts), values)
 
     @property
     def kind(self) -> pa.DataType:
         """The type that was found; string for a column without a value."""
-        return self._left[0] if self._left and self._has_values else pa.string()
+        if not self._left or not self._has_values:
+            return pa.string()
+        return self._numbers.kind if pa.types.is_floating(self._left[0]) else self._left[0]
 
 
 def _try_cast(texts: Column, kind: pa.DataType) -> Column | None:
+    """Returns the texts as values of a type, numbers as the nearest DOUBLE; None if a text does not fit."""
     try:
         # A cast that fails costs a message per value: most types are ruled out by a few values.
-        cast_text(texts.slice(0, _SAMPLE_ROWS), kind)
-        values = cast_text(texts, kind)
+        _without_nulls(texts.slice(0, _SAMPLE_ROWS)).cast(kind)
+        values: Column = _without_nulls(texts).cast(kind)
     except pa.ArrowInvalid:
         return None
-    # Arrow reads 0x1F as a number; in a column nobody described it is an identifier.
-    return None if pa.types.is_integer(kind) and _any_hexadecimal(texts) else values
+    return values
 
 
-def _any_hexadecimal(texts: Column) -> bool:
-    return bool(pc.any(pc.starts_with(texts, "0x", ignore_case=True)).as_py())
+def _without_nulls(texts: Column) -> Column:
+    """Returns texts without the spaces around them. A text that stands for null between spaces is null; without spaces it was quoted."""
+    trimmed = pc.utf8_trim_whitespace(texts)
+    is_null = pc.and_(pc.is_in(trimmed, pa.array(NULL_TEXTS)), pc.not_equal(trimmed, texts))
+    known: Column = pc.if_else(is_null, pa.scalar(None, pa.string()), trimmed)
+    return known
 
 
 def cast_text(texts: Column, kind: pa.DataType) -> Column:
@@ -80,12 +91,10 @@ def cast_text(texts: Column, kind: pa.DataType) -> Column:
     if pa.types.is_string(kind):
         return texts
     try:
-        return texts.cast(kind)
+        values: Column = cast_exactly(texts, kind)
     except pa.ArrowInvalid:
-        trimmed = pc.utf8_trim_whitespace(texts)
-        known = pc.if_else(pc.is_in(trimmed, pa.array(NULL_TEXTS)), pa.scalar(None, pa.string()), trimmed)
-        values: Column = known.cast(kind)
-        return values
+        values = cast_exactly(_without_nulls(texts), kind)
+    return values
 
 
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -99,8 +108,7 @@ def check_values(batch: pa.RecordBatch) -> None:
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as error:
-            # Taken out: of a slice of structs, Arrow looks at all that lies behind it.
-            row = _first_failing(column, lambda part: part.take(list(range(len(part)))).validate(full=True))
+            row = _first_failing(column, lambda part: part.validate(full=True))
             if "UTF8" in str(error):
                 raise Misfit(name, row, "the text is not UTF-8", NOT_UTF8_HINT) from error
             raise Misfit(name, row, str(error)) from error
@@ -147,7 +155,7 @@ def _caster(kind: pa.DataType, field: pa.Field[Any]) -> Callable[[Column], Colum
     if pa.types.is_string(kind):
         return lambda column: cast_text(column, target) if column.null_count < len(column) else _nulls(len(column), target)
     _check_castable(field.name, kind, target)
-    return lambda column: column.cast(target)
+    return lambda column: cast_exactly(column, target)
 
 
 def _nulls(count: int, kind: pa.DataType) -> Column:
@@ -166,6 +174,12 @@ def _check_castable(path: str, kind: pa.DataType, target: pa.DataType) -> None:
         )
     if pa.types.is_nested(kind) != pa.types.is_nested(target) or (pa.types.is_nested(kind) and _nesting(kind) != _nesting(target)):
         raise InvalidData(f"column {path!r} is {kind}; the table has {target}", column=path)
+    if not pa.types.is_nested(kind) and changes_meaning(kind, target):
+        raise InvalidData(
+            f"column {path!r} is {kind}; the table has {target}",
+            hint="Convert the values in the file: numbers, truth values, dates and timestamps do not stand for each other.",
+            column=path,
+        )
     inner = {name: field.type for name, field in _inner(target)}
     names = [name for name, _ in _inner(kind)]
     for name, field in _inner(kind):
@@ -198,7 +212,8 @@ def _first_failing(column: Column, cast: Callable[[Column], object]) -> int:
     while stop - start > 1:
         middle = (start + stop) // 2
         try:
-            cast(column.slice(start, middle - start))
+            # Taken out: of a slice of lists or structs, Arrow looks at all that lies behind it.
+            cast(column.take(list(range(start, middle))))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             stop = middle
         else:
