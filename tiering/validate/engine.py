@@ -109,7 +109,7 @@ class Engine:
 
     def leave_former_out(self) -> None:
         """Takes out of the view `lake` of a clean table the rows of partitions that were dropped and made anew under the same name."""
-        living = "a.place = r.__place AND a.partition_id <> r.__partition"
+        living = IS_FORMER
         self.rows(
             f"CREATE OR REPLACE TEMP VIEW lake AS SELECT * FROM lake_rows AS r WHERE NOT EXISTS (SELECT 1 FROM living AS a WHERE {living})"
         )

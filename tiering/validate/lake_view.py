@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tiering.lake.column_names import RESERVED_PREFIX
 from tiering.lake.duckdb_rows import LakeColumns, RunQuery, live_rows, quoted, text_literal
 from tiering.lake.file_lists import FileLists
 from tiering.lake.layouts import Layout
@@ -12,9 +13,9 @@ from tiering.model.tables import BUCKET_COLUMN, TableInfo
 __all__ = ["FILE_COLUMN", "PLACE_COLUMN", "ROW_COLUMN", "STORED_ROWS", "make_lake_view", "place_of", "quoted", "text_literal"]
 
 PARTITION_SEPARATOR = "$"
-PLACE_COLUMN = "__place"
-"""The name of a row's partition as the cluster joins it, "" without partitions. No column of a table begins with `__`."""
-FILE_COLUMN, ROW_COLUMN = "__file", "__row"
+PLACE_COLUMN = f"{RESERVED_PREFIX}place"
+"""The name of a row's partition as the cluster joins it, "" without partitions. No column of a lake table begins with RESERVED_PREFIX."""
+FILE_COLUMN, ROW_COLUMN = f"{RESERVED_PREFIX}file", f"{RESERVED_PREFIX}row"
 """Path of a row's file, and the row's number in it, from 0."""
 STORED_ROWS = "stored_rows"
 

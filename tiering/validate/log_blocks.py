@@ -53,7 +53,7 @@ def gather_blocks(engine: Engine, stretches: tuple[Stretch, ...], level: Level) 
         columns += [f"coalesce({bits}, 0)", f"min({OFFSET_COLUMN})", f"max({OFFSET_COLUMN})"]
     if level.depth >= Level.ROWS.depth:
         if any(stretch.start < stretch.readable[0] for stretch in stretches):
-            source, readable = _with_bounds(stretches), f" FILTER (({OFFSET_COLUMN} >= low) IS NOT FALSE)"
+            source, readable = _with_bounds(stretches), f" FILTER (({OFFSET_COLUMN} >= __lakeward_low) IS NOT FALSE)"
         columns += [f"count(*){readable}", f"coalesce(sum({engine.hash_of(*engine.columns)}){readable}, 0)"]
     blocks: dict[Place, dict[int, Block]] = {}
     for place, bucket, block, *values in engine.rows(f"SELECT {', '.join(columns)} FROM {source} GROUP BY ALL"):
@@ -62,10 +62,10 @@ def gather_blocks(engine: Engine, stretches: tuple[Stretch, ...], level: Level) 
 
 
 def _with_bounds(stretches: tuple[Stretch, ...]) -> str:
-    """The lake's rows with the first offset `low` of their bucket that the log still has."""
+    """The lake's rows with the first offset `__lakeward_low` of their bucket that the log still has."""
     bounds = ", ".join(f"({text_literal(stretch.place[0])}, {stretch.place[1]}, {stretch.readable[0]})" for stretch in stretches)
     mine = f"{PLACE_COLUMN} = b.p AND {BUCKET_COLUMN} = b.n"
-    return f"(SELECT lake.*, b.low FROM lake LEFT JOIN (VALUES {bounds}) AS b(p, n, low) ON {mine})"
+    return f"(SELECT lake.*, b.__lakeward_low FROM lake LEFT JOIN (VALUES {bounds}) AS b(p, n, __lakeward_low) ON {mine})"
 
 
 def digests_of_log(engine: Engine, stretch: Stretch) -> Mapping[int, tuple[int, int]]:

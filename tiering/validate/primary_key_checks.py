@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tiering.counts import counted
+from tiering.lake.column_names import RESERVED_PREFIX
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
 from tiering.validate.clean.footers import OURS_COLUMN
 from tiering.validate.elsewhere import report_elsewhere
@@ -21,6 +22,10 @@ from tiering.validate.results import Level
 from tiering.validate.subject import Stretch
 
 _DELETED = int(ChangeType.DELETE)
+_AT, _TIME = f"{RESERVED_PREFIX}at", f"{RESERVED_PREFIX}time"
+_CHANGE, _DIGEST = f"{RESERVED_PREFIX}change", f"{RESERVED_PREFIX}digest"
+_BEFORE_START = f"{RESERVED_PREFIX}before_start"
+"""Columns that are made here: offset, time, change type, hash of the user's columns; whether the first round began behind the offset."""
 
 UNNAMED = "not in the log, or of a former partition of that name: files that somebody wrote anew do not tell"
 
@@ -46,7 +51,7 @@ def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...],
 
 def _count_rows(engine: Engine, report: Report, scope: KeyScope, rows: int) -> None:
     _fold(engine, scope)
-    [(live,)] = engine.rows(f"SELECT count(*) FROM newest WHERE __change <> {_DELETED}")
+    [(live,)] = engine.rows(f"SELECT count(*) FROM newest WHERE {_CHANGE} <> {_DELETED}")
     [(older, unnamed)] = engine.rows(
         f"SELECT count(*), count(*) FILTER (NOT l.{OURS_COLUMN}) FROM {_lake(engine, scope)} AS l WHERE {_untouched(engine, scope)}",
         scope.parameters,
@@ -100,14 +105,18 @@ def _fold(engine: Engine, scope: KeyScope) -> None:
     `__before_start`: the change was made before the KV snapshot with which the first round of the bucket began.
     """
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
-    values = {"__time": TIMESTAMP_COLUMN, "__change": CHANGE_TYPE_COLUMN, "__digest": engine.hash_of(*engine.own_columns)}
+    values = {
+        _TIME: TIMESTAMP_COLUMN,
+        _CHANGE: CHANGE_TYPE_COLUMN,
+        _DIGEST: engine.hash_of(*engine.own_columns),
+    }
     newest = ", ".join(f"arg_max({value}, {OFFSET_COLUMN}) AS {name}" for name, value in values.items())
     into, at = "CREATE OR REPLACE TEMP TABLE newest AS", f"max({OFFSET_COLUMN})"
     for stretch in scope.members:
         start, stop = stretch.held
         with engine.log(stretch, start, stop, [*engine.own_columns, OFFSET_COLUMN, TIMESTAMP_COLUMN, CHANGE_TYPE_COLUMN]) as log:
             engine.rows(
-                f"{into} SELECT {keys}, {at} AS __at, {at} < {stretch.start} AS __before_start, {newest} FROM {log} "
+                f"{into} SELECT {keys}, {at} AS {_AT}, {at} < {stretch.start} AS {_BEFORE_START}, {newest} FROM {log} "
                 f"WHERE {CHANGE_TYPE_COLUMN} <> {int(ChangeType.UPDATE_BEFORE)} GROUP BY {keys}"
             )
         into = "INSERT INTO newest"
@@ -116,12 +125,12 @@ def _fold(engine: Engine, scope: KeyScope) -> None:
 def _first_difference(engine: Engine, scope: KeyScope) -> str | None:
     keys = ", ".join(f"CAST(coalesce(n.{quoted(key)}, l.{quoted(key)}) AS VARCHAR)" for key in engine.table.primary_key)
     join = " AND ".join(f"n.{quoted(key)} = l.{quoted(key)}" for key in engine.table.primary_key)
-    dead = f"(n.__change = {_DELETED} AND l.__digest IS NOT NULL AND NOT {_may_outlive_delete(scope)})"
-    other = f"(n.__change <> {_DELETED} AND {_is_same(engine, scope)} IS NOT TRUE)"
-    unheard = f"(n.__change IS NULL AND {_is_older(engine, scope)} IS NOT TRUE)"
+    dead = f"(n.{_CHANGE} = {_DELETED} AND l.{_DIGEST} IS NOT NULL AND NOT {_may_outlive_delete(scope)})"
+    other = f"(n.{_CHANGE} <> {_DELETED} AND {_is_same(engine, scope)} IS NOT TRUE)"
+    unheard = f"(n.{_CHANGE} IS NULL AND {_is_older(engine, scope)} IS NOT TRUE)"
     differences = engine.rows(
-        f"SELECT {keys}, n.__at, l.__at, n.__change = {_DELETED}, l.__digest IS NULL, l.__digest = n.__digest FROM newest AS n "
-        f"FULL JOIN {_lake(engine, scope)} AS l ON {join} WHERE {dead} OR {other} OR {unheard} ORDER BY coalesce(n.__at, l.__at) LIMIT 1",
+        f"SELECT {keys}, n.{_AT}, l.{_AT}, n.{_CHANGE} = {_DELETED}, l.{_DIGEST} IS NULL, l.{_DIGEST} = n.{_DIGEST} FROM newest AS n "
+        f"FULL JOIN {_lake(engine, scope)} AS l ON {join} WHERE {dead} OR {other} OR {unheard} ORDER BY coalesce(n.{_AT}, l.{_AT}) LIMIT 1",
         scope.parameters,
     )
     if not differences:
@@ -144,11 +153,11 @@ def _first_difference(engine: Engine, scope: KeyScope) -> str | None:
 def _is_same(engine: Engine, scope: KeyScope) -> str:
     """SQL that is true for a row `l` of the lake that is the change `n`."""
     if not engine.layout.has_row_offsets:
-        return "(l.__digest = n.__digest)"
+        return f"(l.{_DIGEST} = n.{_DIGEST})"
     start = scope.members[0].start
     # A row from a KV snapshot has neither offset nor time of its change.
-    from_snapshot = f"(l.__at = {SNAPSHOT_OFFSET} AND (n.__at < {start} OR {start} = 0))"
-    return f"(l.__digest = n.__digest AND ({from_snapshot} OR (l.__at = n.__at AND l.__time = n.__time)))"
+    from_snapshot = f"(l.{_AT} = {SNAPSHOT_OFFSET} AND (n.{_AT} < {start} OR {start} = 0))"
+    return f"(l.{_DIGEST} = n.{_DIGEST} AND ({from_snapshot} OR (l.{_AT} = n.{_AT} AND l.{_TIME} = n.{_TIME})))"
 
 
 def _difference_in_values(where: str, at: int | None, is_deleted: bool, is_missing: bool) -> str:
@@ -166,7 +175,7 @@ def _lake(engine: Engine, scope: KeyScope) -> str:
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     digest = engine.hash_of(*engine.own_columns)
     time, ours = (TIMESTAMP_COLUMN, "TRUE") if engine.layout.has_row_offsets else ("NULL", OURS_COLUMN)
-    columns = f"{keys}, {OFFSET_COLUMN} AS __at, {time} AS __time, {digest} AS __digest, {ours} AS {OURS_COLUMN}"
+    columns = f"{keys}, {OFFSET_COLUMN} AS {_AT}, {time} AS {_TIME}, {digest} AS {_DIGEST}, {ours} AS {OURS_COLUMN}"
     return f"(SELECT {columns} FROM lake WHERE {scope.condition})"
 
 
@@ -181,8 +190,8 @@ def _is_older(engine: Engine, scope: KeyScope) -> str:
     if not engine.layout.has_row_offsets:
         return f"({low > 0} OR ({bool(scope.place)} AND NOT l.{OURS_COLUMN}))"
     if low == 0:
-        return f"({bool(scope.place and scope.members[0].start)} AND l.__at = {SNAPSHOT_OFFSET})"
-    return f"(l.__at = {SNAPSHOT_OFFSET} OR l.__at < {low})"
+        return f"({bool(scope.place and scope.members[0].start)} AND l.{_AT} = {SNAPSHOT_OFFSET})"
+    return f"(l.{_AT} = {SNAPSHOT_OFFSET} OR l.{_AT} < {low})"
 
 
 def _untouched(engine: Engine, scope: KeyScope) -> str:
@@ -197,7 +206,7 @@ def _may_outlive_delete(scope: KeyScope) -> str:
     No round applies a delete from before the KV snapshot with which the bucket began. In a file that a user rewrote, nothing tells whose
     the row is.
     """
-    return f"(n.__change = {_DELETED} AND n.__before_start AND {bool(scope.place)} AND NOT l.{OURS_COLUMN})"
+    return f"(n.{_CHANGE} = {_DELETED} AND n.{_BEFORE_START} AND {bool(scope.place)} AND NOT l.{OURS_COLUMN})"
 
 
 def _place(scope: KeyScope) -> str:

@@ -76,8 +76,8 @@ class QuickProof:
         wanted = [OFFSET_COLUMN, CHANGE_TYPE_COLUMN, *self._engine.table.primary_key, *self._columns]
         with self._engine.log(stretch, start, stop, list(dict.fromkeys(wanted))) as log:
             [(rows, digest)] = self._engine.rows(
-                f"SELECT count(*), sum((newest & {_DIGEST_MASK})::UBIGINT) FROM ({_newest(self._engine, self._digest(), log)}) "
-                f"WHERE newest & {_LIVES} <> 0"
+                f"SELECT count(*), sum((__lakeward_newest & {_DIGEST_MASK})::UBIGINT) FROM ({_newest(self._engine, self._digest(), log)}) "
+                f"WHERE __lakeward_newest & {_LIVES} <> 0"
             )
         return _Side(rows, int(digest or 0))
 
@@ -91,6 +91,6 @@ def _newest(engine: Engine, digest: str, log: str) -> str:
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     lives = f"({CHANGE_TYPE_COLUMN} <> {int(ChangeType.DELETE)})::UBIGINT"
     return (
-        f"SELECT max((({OFFSET_COLUMN}::UBIGINT * 2 + {lives})::UHUGEINT << 64) | {digest}::UHUGEINT) AS newest FROM {log} "
+        f"SELECT max((({OFFSET_COLUMN}::UBIGINT * 2 + {lives})::UHUGEINT << 64) | {digest}::UHUGEINT) AS __lakeward_newest FROM {log} "
         f"WHERE {CHANGE_TYPE_COLUMN} <> {int(ChangeType.UPDATE_BEFORE)} GROUP BY {keys}"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tiering.lake.column_names import RESERVED_PREFIX
 from tiering.lake.duckdb_rows import RunQuery, text_literal
 from tiering.lake.file_lists import LakeFile
 from tiering.lake.proof.file_footer import PREFIX, FileFooter, decode_footer
@@ -12,9 +13,9 @@ from tiering.lake.proof.file_identity import FileIdentity
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN
 from tiering.validate.lake_view import FILE_COLUMN, ROW_COLUMN
 
-PARTITION_COLUMN = "__partition"
+PARTITION_COLUMN = f"{RESERVED_PREFIX}partition"
 """The id of a row's partition, NULL if its file does not tell it."""
-OURS_COLUMN = "__ours"
+OURS_COLUMN = f"{RESERVED_PREFIX}ours"
 """Whether its file has a footer of ours."""
 FILE_PREFIX = "lakeward-"
 FILES_AT_A_TIME = 1_000

@@ -21,6 +21,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.types import BooleanType, DateType, DoubleType, FloatType, IntegerType, NestedField, PrimitiveType, StringType
 
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
+from tiering.lake.column_names import check_column_names
 from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.layouts import Layout, layout_of, wanted_layout
 from tiering.lake_table_options import PREFIX, lake_table_properties, public_options
@@ -51,6 +52,7 @@ def table_layout(table: TableInfo, layout: Layout | None = None) -> TableLayout:
     Raises UnsupportedType, InvalidArgument or InvalidName, naming the column.
     """
     layout = layout or wanted_layout(table.properties)
+    check_column_names(table, paths_are_names=True)
     schema = _schema(table, layout)
     return TableLayout(schema, _spec(table, schema, layout), _sort_order(schema, layout), _properties(table))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
+from tiering.lake.column_names import check_column_names
 from tiering.lake.layouts import Layout, wanted_layout
 from tiering.lake.paimon.schema.types import lake_type
 from tiering.lake_table_options import PREFIX as ICEBERG_PREFIX
@@ -53,6 +54,7 @@ def table_layout(table: TableInfo, layout: Layout | None = None) -> TableLayout:
     Raises UnsupportedType, InvalidArgument or InvalidName, naming the column.
     """
     layout = layout or wanted_layout(table.properties)
+    check_column_names(table)
     for name in table.schema.names:
         if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
             raise InvalidName(f"the column {name!r} has the name of one of Paimon's own columns", hint="Rename the column.", column=name)

@@ -1,0 +1,91 @@
+"""Names of columns that Fluss allows and a lake table cannot have: refused when a round is planned, naming the column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from support.worlds.memory_coordinator import table_info
+from tiering.errors import InvalidName
+from tiering.lake.iceberg.schema import layout as iceberg
+from tiering.lake.layouts import LAYOUT_OPTION, Layout
+from tiering.lake.paimon.schema import layout as paimon
+from tiering.model.tables import TableInfo
+
+LAYOUTS = {"iceberg": iceberg.table_layout, "paimon": paimon.table_layout}
+NAMES = st.one_of(
+    st.sampled_from(
+        ["a", "A", "b", "B", "a.b", "A.b", "element", "key", "__bucket", "__Offset", "__TIMESTAMP", "__lakeward_low", "__op", "é", "É"]
+    ),
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=3),
+)
+KINDS = st.recursive(
+    st.sampled_from([pa.int64(), pa.string()]),
+    lambda inner: st.one_of(
+        inner.map(pa.list_),
+        inner.map(lambda kind: pa.map_(pa.string(), kind)),
+        st.lists(st.tuples(NAMES, inner), min_size=1, max_size=3, unique_by=lambda field: field[0]).map(pa.struct),
+    ),
+    max_leaves=4,
+)
+COLUMNS = st.lists(st.tuples(NAMES, KINDS), min_size=1, max_size=4, unique_by=lambda column: column[0])
+
+
+def table_of(columns: list[tuple[str, pa.DataType]], layout: Layout) -> TableInfo:
+    return table_info("sales.orders", schema=pa.schema(columns), properties={LAYOUT_OPTION: layout.value})
+
+
+def structs(kind: pa.DataType) -> Iterator[list[str]]:
+    """The names of the fields of each struct in a type."""
+    if isinstance(kind, pa.StructType):
+        yield [kind.field(index).name for index in range(kind.num_fields)]
+    for index in range(kind.num_fields):
+        yield from structs(kind.field(index).type)
+
+
+@pytest.mark.parametrize("layout", Layout)
+@pytest.mark.parametrize("lake", LAYOUTS)
+@given(columns=COLUMNS)
+@example(columns=[("a", pa.int64()), ("A", pa.int64())])
+@example(columns=[("s", pa.struct([("a", pa.int64()), ("A", pa.int64())]))])
+@example(columns=[("m", pa.map_(pa.string(), pa.list_(pa.struct([("x", pa.int64()), ("X", pa.int64())]))))])
+@example(columns=[("a.b", pa.int64()), ("a", pa.struct([("b", pa.int64())]))])
+@example(columns=[("l.element", pa.int64()), ("l", pa.list_(pa.int64()))])
+@example(columns=[("__BUCKET", pa.int64())])
+def test_names_are_told_apart_without_their_case_or_refused_by_name(
+    lake: str, layout: Layout, columns: list[tuple[str, pa.DataType]]
+) -> None:
+    try:
+        planned = LAYOUTS[lake](table_of(columns, layout))
+    except InvalidName as refused:
+        if repr(refused.ids["column"]) not in refused.message:
+            raise
+        return
+    names = [[name for name, _ in columns], *(fields for _, kind in columns for fields in structs(kind))]
+    assert all(len({name.lower() for name in level}) == len(level) for level in names)
+    if lake == "iceberg":
+        schema = planned.schema
+        fields_by_path: dict[str, set[int]] = {}
+        for path, field_id in schema._name_to_id.items():
+            fields_by_path.setdefault(path.lower(), set()).add(field_id)
+        assert all(len(fields) == 1 for fields in fields_by_path.values())
+        assert all(schema.find_field(name).name == name for name, _ in columns)
+
+
+@pytest.mark.parametrize(("name", "is_refused"), [("__op", False), ("__bucket", True), ("__Timestamp", True), ("__lakeward_place", True)])
+@pytest.mark.parametrize("lake", LAYOUTS)
+def test_only_names_of_lakewards_own_columns_are_refused_of_those_with_two_lines(lake: str, name: str, is_refused: bool) -> None:
+    table = table_of([("id", pa.int64()), (name, pa.int64())], Layout.CLEAN)
+    if is_refused:
+        with pytest.raises(InvalidName, match=f"the column '{name}' of sales.orders"):
+            LAYOUTS[lake](table)
+    else:
+        assert LAYOUTS[lake](table)
+
+
+def test_a_column_with_a_dot_is_fine_where_no_struct_has_its_path() -> None:
+    assert iceberg.table_layout(table_of([("a.b", pa.int64()), ("a", pa.int64())], Layout.CLEAN)).schema.find_field("a.b").name == "a.b"
