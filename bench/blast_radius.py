@@ -13,7 +13,6 @@ within the promise. `--poisoned 0` is the same without poison. Prints a table; t
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 import time
@@ -29,6 +28,7 @@ import scripted_service as service
 from load import quantile
 from rich.console import Console
 from rich.table import Table
+from running.figures import finish, parse, rounded, shown, verdict
 from running.processes import python_process
 
 from support.running.silent_servers import silent_server
@@ -38,6 +38,8 @@ from tiering.wire.channel import Connection
 
 ROW_SECONDS = 10.0
 LOOK_SECONDS = 5.0
+GIVE_UP_SECONDS = 300.0
+"""How much longer a short run waits for its first commits."""
 
 
 def run(arguments: argparse.Namespace, folder: Path) -> tuple[list[tuple[int, float]], Counter[str]]:
@@ -58,7 +60,7 @@ def run(arguments: argparse.Namespace, folder: Path) -> tuple[list[tuple[int, fl
             stack.enter_context(python_process(*command, log=folder / f"tierer-{number}.log"))
         connection = stack.enter_context(Connection(uri))
         peaks, end = list[tuple[int, float]](), time.monotonic() + arguments.minutes * 60
-        while time.monotonic() < end:
+        while time.monotonic() < end or (len(peaks) < 2 and time.monotonic() < end + GIVE_UP_SECONDS):
             time.sleep(LOOK_SECONDS)
             peaks += service.ask_lake(connection.channel, "Peaks")
         return peaks, failing(SysCatalogStub(connection.channel))
@@ -80,29 +82,33 @@ def main() -> None:
     parser.add_argument("--tierers", type=int, default=2)
     parser.add_argument("--slots", type=int, default=4, help="of each tierer")
     parser.add_argument("--work", type=Path, help="folder for the store; default: a temporary one")
-    arguments = parser.parse_args()
+    arguments = parse(parser, tables=20, poisoned=10, minutes=0.3, freshness=5.0, tierers=1)
     poisoned = poisoned_tierer.poisons(arguments.tables, arguments.poisoned).keys()
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
         peaks, errors = run(arguments, Path(folder))
     healthy = [age for table_id, age in peaks if table_id not in poisoned]
-    figures = {
+    figures: dict[str, float | None] = {
         "commits": len(healthy),
         "tables_that_committed": len({table_id for table_id, _ in peaks if table_id not in poisoned}),
         **{f"freshness_p{percent}_s": quantile(healthy, percent) for percent in (50, 95, 99)},
-        "freshness_max_s": max(healthy, default=0.0),
+        "freshness_max_s": max(healthy, default=None),
         "commits_beyond_the_promise": sum(age > arguments.freshness for age in healthy),
     }
+    report = {name: rounded(value) for name, value in figures.items()}
+    report = {"bench": "blast_radius", "tables": arguments.tables, "poisoned": arguments.poisoned, **report, "errors": errors}
+    finish(report, lambda: show(figures, errors, arguments.freshness, before))
+
+
+def show(figures: dict[str, float | None], errors: Counter[str], freshness: float, load_before: float) -> None:
+    """The figures of the healthy tables, and the errors of the poisoned ones."""
     table = Table("of healthy tables", "value")
     for name, value in figures.items():
-        table.add_row(name.replace("_", " "), f"{value:,.1f}")
+        table.add_row(name.replace("_", " "), shown(value))
     Console().print(table)
     print("tables that fail, by error: " + ", ".join(f"{name} {count}" for name, count in sorted(errors.items())))
-    kept = bool(healthy) and figures["freshness_p99_s"] <= arguments.freshness
-    print(f"the promise of {arguments.freshness:g} s is {'kept' if kept else 'BROKEN'}")
-    print(f"load before {before:.1f}, after {os.getloadavg()[0]:.1f} (1 min)")
-    rounded = {name: round(value, 2) for name, value in figures.items()}
-    print(json.dumps({"bench": "blast_radius", "tables": arguments.tables, "poisoned": arguments.poisoned, **rounded, "errors": errors}))
+    print(f"the promise of {freshness:g} s is {verdict(figures['freshness_p99_s'], freshness)}")
+    print(f"load before {load_before:.1f}, after {os.getloadavg()[0]:.1f} (1 min)")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Rounds of a real Fluss cluster, side by side with their ceiling, in one run.
 
-    PYTHONPATH=tests .venv/bin/python bench/fluss_round.py --rows 2000000 --keys 500000
+    .venv/bin/python bench/fluss_round.py --rows 2000000 --keys 500000
 
 Boots ZooKeeper, a coordinator and a tablet server on this machine, which share its cores with `lakeward up` and its Spark. The tables have
 five columns and four buckets:
@@ -18,7 +18,6 @@ memory by process, and where a round's time went. The lake plugin of the tests l
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -32,10 +31,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import tests_path  # noqa: F401  # what is imported next needs it
 from rich.console import Console
 from rich.table import Table
 from rounds import fluss_ceiling, round_parts
 from rounds.sources import FLIGHTS
+from running.figures import finish, parse
 
 from support.clusters.fluss_plugin import no_tables_plugins
 from tiering.cli.fluss_server.configuration import ClusterSettings
@@ -188,15 +189,13 @@ def tier(client: LakewardClient, path: TablePath) -> str:
 def figures_of(
     records: int, timeline: Sequence[tuple[str, float]], to_the_end: float, work: tuple[float, float], cpu: Mapping[str, float]
 ) -> RoundFigures:
-    """`work`: core seconds of reading, and of reading and writing. On all cores they would take their share of wall time; what the
-    step with the splits took beyond is Spark's, or of rounds without Spark the price of one core."""
+    """`work`: core seconds of reading, and of reading and writing. Of rounds without Spark the part `spark` is the price of one core."""
     steps = round_parts.durations(timeline, until="CommitLake")
     seconds = sum(steps.values())
-    read, whole = (part / CORES for part in work)
-    splits, lease = steps.get("RunSplits", 0.0), steps.get("LeaseSnapshots", 0.0)
-    commit = steps.get("BeginCommit", 0.0) + steps.get("CommitLake", 0.0)
-    parts = {"read": read, "write": whole - read, "spark": splits - whole, "lease": lease, "commit": commit}
-    parts["other"] = seconds - sum(parts.values())
+    parts = round_parts.parts_of_work(steps.get("RunSplits", 0.0), *work, CORES)
+    parts["lease"] = steps.get("LeaseSnapshots", 0.0)
+    parts["commit"] = steps.get("BeginCommit", 0.0) + steps.get("CommitLake", 0.0)
+    parts["other"] = round_parts.rest_of(seconds, parts)
     return RoundFigures(records, seconds, to_the_end, {**parts, **{f"step {name}": taken for name, taken in steps.items()}}, cpu)
 
 
@@ -237,16 +236,16 @@ def measure_keys(bench: Bench, keys: int, times: int) -> tuple[list[RoundFigures
     return inserts, updates
 
 
-def warm_up(bench: Bench) -> None:
+def warm_up(bench: Bench, rows: int, keys: int) -> None:
     """Rounds of each kind, so that JVMs, connections and workers are there."""
     bench.writer.create_database("bench")
     path = table_path("bench", "warm_log")
-    load_log(bench, path, WARM_ROWS)
-    timed_round(bench, path, WARM_ROWS, WARM_ROWS)
+    load_log(bench, path, rows)
+    timed_round(bench, path, rows, rows)
     path = table_path("bench", "warm_keys")
-    insert(bench, path, WARM_KEYS)
-    timed_round(bench, path, WARM_KEYS, WARM_KEYS)
-    timed_round(bench, path, update(bench, path, WARM_KEYS), WARM_KEYS - WARM_KEYS // 50)
+    insert(bench, path, keys)
+    timed_round(bench, path, keys, keys)
+    timed_round(bench, path, update(bench, path, keys), keys - keys // 50)
 
 
 def medians(rounds: Sequence[RoundFigures]) -> RoundFigures:
@@ -283,16 +282,16 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=3, help="rounds of each kind; their median counts")
     parser.add_argument("--inline-round-bytes", type=int, help="as `lakeward up` takes it; 0: every round on Spark")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
-    arguments = parser.parse_args()
+    arguments = parse(parser, rows=20_000, keys=2_000, times=1)
     with tempfile.TemporaryDirectory(dir=arguments.work) as folder, running(Path(folder), arguments.inline_round_bytes) as bench:
-        warm_up(bench)
+        warm_up(bench, min(WARM_ROWS, arguments.rows), min(WARM_KEYS, arguments.keys))
         log_rounds, ceilings = measure_log(bench, arguments.rows, arguments.times, Path(folder))
         inserts, updates = measure_keys(bench, arguments.keys, arguments.times)
         figures = {"log": medians(log_rounds), "inserts": medians(inserts), "updates": medians(updates)}
         ceiling, memory = statistics.median(ceilings), bench.peak_memory_mb()
-    show(figures, ceiling, memory)
     rounds = {name: asdict(of_round) for name, of_round in figures.items()}
-    print(json.dumps({"bench": "fluss_round", "cores": CORES, "rounds": rounds, "ceiling_s": round(ceiling, 3), "peak_memory_mb": memory}))
+    report = {"bench": "fluss_round", "cores": CORES, "rounds": rounds, "ceiling_s": round(ceiling, 3), "peak_memory_mb": memory}
+    finish(report, lambda: show(figures, ceiling, memory))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ the columns that it has in the encodings that the format's readers know. The las
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import statistics
@@ -36,6 +35,7 @@ from rich.table import Table
 from rounds import ceiling, round_parts
 from rounds.ceiling import ParquetStyle
 from rounds.sources import SOURCES, Source
+from running.figures import finish, parse
 
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
@@ -156,7 +156,7 @@ def measure(source: Source, rows: int, style: ParquetStyle, work: Path, times: i
     parts: list[dict[str, float]] = []
     work.mkdir()
     with service(work / "data") as running, RemoteEmbeddedCluster(running.uri) as cluster:
-        warm_rows, _ = load(running.uri, source, "warm", WARM_ROWS, work.parent, style)
+        warm_rows, _ = load(running.uri, source, "warm", min(WARM_ROWS, rows), work.parent, style)
         run_round(running.uri, "warm", warm_rows)
         for number in range(times):
             name = f"rows{number}"
@@ -187,7 +187,7 @@ def data_bytes(lake: Path, name: str) -> int:
 def measure_competitors(source: Source, rows: int, work: Path) -> dict[str, float]:
     """Seconds of Spark's own ways into the lake."""
     source.write_files(work / "source", rows, work)
-    source.write_files(work / "warm-source", WARM_ROWS, work)
+    source.write_files(work / "warm-source", min(WARM_ROWS, rows), work)
     seconds = log_competitors.measure(work / "source", work / "warm-source", work, CORES)
     for name in ("streaming", "batch"):
         written = sum(pq.read_metadata(path).num_rows for path in (work / "warehouse" / "bench" / name).rglob("*.parquet"))
@@ -197,11 +197,10 @@ def measure_competitors(source: Source, rows: int, work: Path) -> dict[str, floa
 
 
 def parts_of(total: float, steps: dict[str, float], read: float, whole: float) -> dict[str, float]:
-    """Wall seconds of the round: work alone would take its core seconds on all cores; what its Spark job took beyond is Spark's."""
-    commit = sum(steps.get(name, 0.0) for name in round_parts.COMMIT_STEPS)
-    work = whole / CORES
-    spark = steps.get("RunSplits", 0.0) - work
-    return {"read": read / CORES, "write": (whole - read) / CORES, "spark": spark, "commit": commit, "other": total - work - spark - commit}
+    """Wall seconds of the round by part."""
+    parts = round_parts.parts_of_work(steps.get("RunSplits", 0.0), read, whole, CORES)
+    parts["commit"] = sum(steps.get(name, 0.0) for name in round_parts.COMMIT_STEPS)
+    return {**parts, "other": round_parts.rest_of(total, parts)}
 
 
 def show(name: str, sizes: list[Figures]) -> None:
@@ -234,7 +233,7 @@ def main() -> None:
     parser.add_argument("--lake", choices=("iceberg", "paimon"), default="iceberg")
     parser.add_argument("--layout", type=Layout, action="append", help="system-columns (default) or clean; repeat it for both side by side")
     parser.add_argument("--without-spark", action="store_true", help="leave streaming and batch out")
-    arguments = parser.parse_args()
+    arguments = parse(parser, rows=[20_000], times=1)
     source, sizes = SOURCES[arguments.table], []
     styles = [ParquetStyle(arguments.lake, layout) for layout in arguments.layout or [Layout.SYSTEM_COLUMNS]]
     for rows in arguments.rows or [2_000_000]:
@@ -243,18 +242,8 @@ def main() -> None:
             measured = [measure(source, rows, style, folder / style.layout, arguments.times) for style in styles]
             others = {} if arguments.without_spark else measure_competitors(source, measured[0].rows, folder)
             sizes += [replace(figures, seconds={**figures.seconds, **others}) for figures in measured]
-    show(arguments.table, sizes)
-    print(
-        json.dumps(
-            {
-                "bench": "log_round",
-                "table": arguments.table,
-                "cores": CORES,
-                "buckets": BUCKETS,
-                "sizes": [figures.as_json() for figures in sizes],
-            }
-        )
-    )
+    report = {"bench": "log_round", "table": arguments.table, "cores": CORES, "buckets": BUCKETS}
+    finish({**report, "sizes": [figures.as_json() for figures in sizes]}, lambda: show(arguments.table, sizes))
 
 
 if __name__ == "__main__":

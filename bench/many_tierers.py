@@ -37,9 +37,10 @@ from pathlib import Path
 import grpc.aio
 import idle
 import scripted_service as service
-from load import EARLY_SECONDS, Measured, ScriptedTierer, quantile
+from load import EARLY_SECONDS, Measured, ScriptedTierer, end, quantile
 from rich.console import Console
 from rich.table import Table
+from running.figures import finish, parse, rounded, shown, verdict
 
 from tiering.coordinator.decisions import waits
 from tiering.model.tables import TableInfo
@@ -131,15 +132,16 @@ async def drive(uri: str, cluster: service.TickingCluster, load: Load, pid: int)
         if broken := [task for task in tasks if task.done()]:
             broken[0].result()
     window = Window(began, time.perf_counter(), idle.cpu_seconds(pid) - cpu, time.process_time() - own, measured)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    await end(tasks)
     for channel in channels:
         await channel.close()
     return window
 
 
-def figures_of(load: Load, window: Window) -> dict[str, float]:
+Figures = dict[str, float | None]
+
+
+def figures_of(load: Load, window: Window) -> Figures:
     """Of one run."""
     measured, seconds, begin_times = window.measured, window.ended - window.began, load.begin_times()
     rounds = sum(window.began < at <= window.ended for at in measured.ended)
@@ -161,13 +163,13 @@ def figures_of(load: Load, window: Window) -> dict[str, float]:
         **{f"assignment_p{percent}_ms": quantile(answers, percent) for percent in (50, 95, 99)},
         "heartbeat_p99_ms": quantile(measured.heartbeat_ms, 99),
         "given_out_of_order_seconds": late_in_order(sorted(first, key=first.__getitem__), begin_times),
-        "longest_wait_seconds": max(late.values()) if load.warm else 0.0,
+        "longest_wait_seconds": max(0.0, *late.values()) if load.warm else None,
         "starved_tables": starved,
         "errors_of_calls": len(measured.errors),
     }
 
 
-def measure(load: Load, work: Path | None) -> tuple[Measured, dict[str, float]]:
+def measure(load: Load, work: Path | None) -> tuple[Measured, Figures]:
     """One coordinator under one load."""
     cores = sorted(os.sched_getaffinity(0))
     cluster = service.TickingCluster(load.infos(), datetime.fromtimestamp(load.start, UTC), ROW_SECONDS)
@@ -187,10 +189,12 @@ def measure(load: Load, work: Path | None) -> tuple[Measured, dict[str, float]]:
     return window.measured, figures_of(load, window)
 
 
-def is_kept(figures: dict[str, float]) -> bool:
-    """Whether a run kept the targets."""
-    in_order = figures["given_out_of_order_seconds"] <= ORDER_SECONDS
-    return figures["assignment_p99_ms"] < ASSIGNMENT_TARGET_MS and in_order and not figures["starved_tables"]
+def targets(figures: Figures) -> str:
+    """`met` if a run kept all targets, else `missed`; `not measured` if it gave out nothing."""
+    out_of_order = figures["given_out_of_order_seconds"]
+    if figures["starved_tables"] or (out_of_order is not None and out_of_order > ORDER_SECONDS):
+        return "missed"
+    return verdict(figures["assignment_p99_ms"], ASSIGNMENT_TARGET_MS)
 
 
 def main() -> None:
@@ -201,23 +205,27 @@ def main() -> None:
     parser.add_argument("--rounds-per-second", type=float, default=50.0, help="of the steady load")
     parser.add_argument("--steady", type=float, default=60.0, help="seconds of it")
     parser.add_argument("--work", type=Path, help="folder for the stores; default: a temporary one")
-    arguments = parser.parse_args()
-    before, runs = os.getloadavg()[0], dict[str, dict[str, float]]()
+    arguments = parse(parser, tables=20, tierers=[1, 2], queue_seconds=5.0, rounds_per_second=5.0, steady=5.0)
+    before, runs = os.getloadavg()[0], dict[str, Figures]()
     loads = [partial(due_at_once, arguments, tierers) for tierers in arguments.tierers] + [partial(steady, arguments)]
     for make_load in loads:
         load = make_load()
         measured, runs[load.name] = measure(load, arguments.work)
-        print(f"{load.name}: {json.dumps({name: round(value, 3) for name, value in runs[load.name].items()})}", flush=True)
+        print(f"{load.name}: {json.dumps({name: rounded(value, 3) for name, value in runs[load.name].items()})}", flush=True)
         for error in dict.fromkeys(measured.errors[:5]):
             print(f"a call failed: {error}")
+    report = [{"run": run, **{name: rounded(value, 3) for name, value in figures.items()}} for run, figures in runs.items()]
+    finish({"bench": "many_tierers", "tables": arguments.tables, "runs": report}, lambda: show(runs, before))
+
+
+def show(runs: dict[str, Figures], load_before: float) -> None:
+    """A column a run, and the targets."""
     table = Table("figure", *runs)
     for name in next(iter(runs.values())):
-        table.add_row(name.replace("_", " "), *(f"{figures[name]:,.2f}" for figures in runs.values()))
+        table.add_row(name.replace("_", " "), *(shown(figures[name], 2) for figures in runs.values()))
     Console().print(table)
-    kept = all(map(is_kept, runs.values()))
-    print(f"targets {'met' if kept else 'MISSED'}; load before {before:.1f}, after {os.getloadavg()[0]:.1f} (1 min)")
-    rounded = [{"run": run, **{name: round(value, 3) for name, value in figures.items()}} for run, figures in runs.items()]
-    print(json.dumps({"bench": "many_tierers", "tables": arguments.tables, "runs": rounded}))
+    verdicts = ", ".join(f"{run}: {targets(figures)}" for run, figures in runs.items())
+    print(f"targets: {verdicts}; load before {load_before:.1f}, after {os.getloadavg()[0]:.1f} (1 min)")
 
 
 if __name__ == "__main__":

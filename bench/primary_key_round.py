@@ -25,7 +25,6 @@ below 1.5 GB. Half of the changelog's records are `-U`. The last line is one JSO
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import tempfile
@@ -43,6 +42,7 @@ from competitors import paimon_competitors, primary_key_competitors
 from rich.console import Console
 from rich.table import Table
 from rounds.primary_key_source import PrimaryKeySource, Round, primary_key_table
+from running.figures import finish, parse
 
 from tiering.lake.base import Committable, LakeTieringFactory, LakeView, WriterInitContext
 from tiering.lake.iceberg.primary_key.bucket_files import decode_bucket_files
@@ -279,7 +279,7 @@ def main() -> None:
     parser.add_argument("--layout", type=Layout, action="append", help="system-columns (default) or clean; repeat it for both side by side")
     parser.add_argument("--without-spark", action="store_true", help="leave MERGE out; of Paimon pypaimon's and Java's writes")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
-    arguments = parser.parse_args()
+    arguments = parse(parser, rows=[2_000], share=[0.1])
     shares, sizes = arguments.share or [0.01, 0.1], arguments.rows or [1_000_000]
     spawn = multiprocessing.get_context("spawn")
     rounds: list[Figures] = []
@@ -291,24 +291,14 @@ def main() -> None:
             competitors = Competitors()
             if not rounds or arguments.lake == "paimon":
                 competitors = competitors_of(table, work, not arguments.without_spark)
-            measure(WARM_ROWS, shares, table, work, pool, competitors)
+            measure(min(WARM_ROWS, 10 * max(sizes)), shares, table, work, pool, competitors)
             for rows in sizes:
                 rounds += measure(rows, shares, table, work, pool, competitors)
             if "merge" in competitors.by_name:
                 rounds[-1].peak_mb["merge"] = competitors.by_name["merge"].memory_mb()
             competitors.close()
-    show(rounds, arguments.lake, arguments.buckets)
-    print(
-        json.dumps(
-            {
-                "bench": "primary_key_round",
-                "lake": arguments.lake,
-                "cores": CORES,
-                "buckets": arguments.buckets,
-                "rounds": [figures.as_json() for figures in rounds],
-            }
-        )
-    )
+    report = {"bench": "primary_key_round", "lake": arguments.lake, "cores": CORES, "buckets": arguments.buckets}
+    finish({**report, "rounds": [figures.as_json() for figures in rounds]}, lambda: show(rounds, arguments.lake, arguments.buckets))
 
 
 if __name__ == "__main__":

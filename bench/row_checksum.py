@@ -10,7 +10,6 @@ one JSON object.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rounds.ceiling import BucketFile, ParquetStyle
 from rounds.sources import SOURCES
+from running.figures import finish, parse
 
 from tiering.lake.layouts import Layout
 from tiering.lake.proof.row_checksum import row_checksum
@@ -62,16 +62,15 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=600_000)
     parser.add_argument("--table", choices=sorted(SOURCES), action="append", help="repeat it for several; default: all")
     parser.add_argument("--columns", action="store_true", help="each column, too")
-    arguments = parser.parse_args()
+    arguments = parse(parser, rows=20_000, table=["flights"])
     table, figures = Table("table", "what", "core seconds", title=f"For {PER_ROWS:,} rows"), {}
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.table or sorted(SOURCES):
             figures[name] = measure(name, arguments.rows, arguments.columns, Path(folder))
             for work, seconds in figures[name].items():
                 table.add_row(name, work, f"{seconds:.2f}")
-    Console(width=100).print(table)
     rounded = {name: {work: round(seconds, 3) for work, seconds in of_table.items()} for name, of_table in figures.items()}
-    print(json.dumps({"bench": "row_checksum", "rows": PER_ROWS, "core_seconds": rounded}))
+    finish({"bench": "row_checksum", "rows": PER_ROWS, "core_seconds": rounded}, lambda: Console(width=100).print(table))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import os
 import statistics
 import sys
@@ -40,6 +39,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 from running import tier_call
+from running.figures import finish, parse, verdict
 from running.secured_queries import TARGET_PERCENT, SecuredFigures, in_pairs
 from running.secured_service import SecuredService, secured_service
 
@@ -53,8 +53,7 @@ RARE_TABLES = 10
 """Due at once, with no tierer to take them: they wait as Pending among the many that are Scheduled."""
 
 WARM_UP_ROUNDS = 10
-WARM_UP_SECONDS = 20.0
-"""Of each question before those that count, at least: while the JVM still compiles, it takes the core that the service needs."""
+"""Of each question before those that count, at least."""
 
 QUESTIONS = {
     "all": "SELECT * FROM {}",
@@ -160,14 +159,15 @@ def in_turn(readers: dict[str, Callable[[], object]]) -> dict[str, float]:
     return {name: milliseconds(read) for name, read in readers.items()}
 
 
-def warm_up(readers: dict[str, Callable[[], object]]) -> None:
+def warm_up(readers: dict[str, Callable[[], object]], seconds: float) -> None:
+    """Asks for so many seconds at least: while the JVM still compiles, it takes the core that the service needs."""
     start, rounds = time.monotonic(), 0
-    while rounds < WARM_UP_ROUNDS or time.monotonic() - start < WARM_UP_SECONDS:
+    while rounds < (WARM_UP_ROUNDS if seconds else 1) or time.monotonic() - start < seconds:
         in_turn(readers)
         rounds += 1
 
 
-def measure(spark: SparkSession, work: Path, tables: int, times: int) -> list[Figures]:
+def measure(spark: SparkSession, work: Path, tables: int, times: int, warm_up_seconds: float) -> list[Figures]:
     """All questions at one number of tables."""
     figures = []
     with coordinator(work, tables) as uri, Connection(uri) as connection:
@@ -184,7 +184,7 @@ def measure(spark: SparkSession, work: Path, tables: int, times: int) -> list[Fi
             for name, sql in QUESTIONS.items()
         }
         for readers in questions.values():
-            warm_up(readers)
+            warm_up(readers, warm_up_seconds)
         for name, readers in questions.items():
             reversed_readers = dict(reversed(readers.items()))
             runs = [in_turn(reversed_readers if number % 2 else readers) for number in range(times)]
@@ -193,7 +193,7 @@ def measure(spark: SparkSession, work: Path, tables: int, times: int) -> list[Fi
     return figures
 
 
-def measure_secured(spark: SparkSession, work: Path, tables: int, times: int) -> list[SecuredFigures]:
+def measure_secured(spark: SparkSession, work: Path, tables: int, times: int, warm_up_seconds: float) -> list[SecuredFigures]:
     """All questions at one number of tables, to a plain coordinator and to a secured one."""
     secured, figures = secured_service(work), []
     for folder in ("plain", "secured"):
@@ -210,7 +210,7 @@ def measure_secured(spark: SparkSession, work: Path, tables: int, times: int) ->
                     **{f"sys_{kind}_ms": partial(collect, session, sql.format(STATUS)) for kind, session in sessions.items()},
                     **{f"server_{kind}_ms": partial(read_all, stub, requests()[name]) for kind, stub in stubs.items()},
                 }
-                warm_up(readers)
+                warm_up(readers, warm_up_seconds)
                 figures.append(SecuredFigures(tables, name, **in_pairs(readers, times, in_turn)))
     return figures
 
@@ -223,9 +223,9 @@ def show_secured(figures: list[SecuredFigures]) -> None:
         table.add_row(f"{question.tables:,}", question.question, *by_spark, *straight)
     Console().print(table)
     worst = max(figures, key=lambda question: question.sys_overhead)
-    verdict = "met" if worst.sys_overhead <= TARGET_PERCENT else "missed"
+    target = verdict(100 + worst.sys_overhead, 100 + TARGET_PERCENT)
     where = f"({worst.question!r} of {worst.tables:,} tables)"
-    print(f"at most {worst.sys_overhead:+.1f} % through Spark {where}; the target, {TARGET_PERCENT:.0f} %, is {verdict}")
+    print(f"at most {worst.sys_overhead:+.1f} % through Spark {where}; the target, {TARGET_PERCENT:.0f} %, is {target}")
 
 
 def secured_json(figures: list[SecuredFigures]) -> list[dict[str, object]]:
@@ -269,9 +269,10 @@ def main() -> None:
     parser.add_argument("--tables", type=int, action="append", help="repeat it; default 1, 1,000, 10,000 and 100,000")
     parser.add_argument("--times", type=int, default=61, help="how often each question is asked when warm")
     parser.add_argument("--calls", type=int, default=30, help="how many CALLs are timed; 0: none")
+    parser.add_argument("--warm-up", type=float, default=20.0, help="seconds of each question before those that count, at least")
     parser.add_argument("--secured", action="store_true", help="compare a plain coordinator with one behind TLS, tokens and policies")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
-    arguments = parser.parse_args()
+    arguments = parse(parser, tables=[2], times=3, calls=2, warm_up=0.0)
     builder = SparkSession.builder.master("local[2]").appName("sys_query").config("spark.driver.memory", "6g")
     for key, value in {"spark.ui.enabled": "false", "spark.driver.extraClassPath": str(plugin_jar())}.items():
         builder = builder.config(key, value)
@@ -279,35 +280,39 @@ def main() -> None:
     spark.sparkContext.setLogLevel("ERROR")
     before = loads()
     try:
-        result = run_secured(spark, arguments) if arguments.secured else run(spark, arguments)
-        print(f"before: {before}; after: {loads()}")
+        result, show_result = run_secured(spark, arguments) if arguments.secured else run(spark, arguments)
+        loads_then = f"before: {before}; after: {loads()}"
     finally:
         spark.stop()
-    print(json.dumps({"bench": "sys_query", **result}))
+    finish({"bench": "sys_query", **result}, show_result)
+    print(loads_then, file=sys.stderr)
 
 
-def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, object]:
-    """Beside a local relation, and the CALLs; the figures."""
+Result = tuple[dict[str, object], Callable[[], None]]
+"""Figures, and what shows them."""
+
+
+def run(spark: SparkSession, arguments: argparse.Namespace) -> Result:
+    """Beside a local relation, and the CALLs."""
     figures: list[Figures] = []
     calls: tier_call.CallFigures | None = None
     for tables in arguments.tables or [1, 1_000, 10_000, 100_000]:
         with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
-            figures += measure(spark, Path(folder), tables, arguments.times)
+            figures += measure(spark, Path(folder), tables, arguments.times, arguments.warm_up)
     if arguments.calls:
         with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
             calls = tier_call.measure(lambda uri: connected(spark, uri), Path(folder), arguments.calls)
-    show(figures, calls)
-    return {"figures": [rounded(question) for question in figures], "calls": None if calls is None else rounded(calls)}
+    report: dict[str, object] = {"figures": [rounded(question) for question in figures], "calls": None if calls is None else rounded(calls)}
+    return report, lambda: show(figures, calls)
 
 
-def run_secured(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, object]:
-    """Beside a secured coordinator; the figures."""
+def run_secured(spark: SparkSession, arguments: argparse.Namespace) -> Result:
+    """Beside a secured coordinator."""
     figures: list[SecuredFigures] = []
     for tables in arguments.tables or [1, 1_000, 10_000]:
         with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
-            figures += measure_secured(spark, Path(folder), tables, arguments.times)
-    show_secured(figures)
-    return {"secured": secured_json(figures)}
+            figures += measure_secured(spark, Path(folder), tables, arguments.times, arguments.warm_up)
+    return {"secured": secured_json(figures)}, lambda: show_secured(figures)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ DuckDB's; Python, its libraries and a batch of the log come on top. The last lin
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import subprocess
@@ -29,6 +28,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 from rounds.sources import SOURCES
+from running.figures import finish, parse
 from validation import own_queries
 from validation.tables import BUCKETS, World, log_table, primary_key_table
 
@@ -148,10 +148,10 @@ def measure_own(world: World, table: TableInfo, memory_limit: str, figures: Figu
         figures.add(FOLDED, own.fold_seconds, own.fold_cpu, own.peak_mb)
 
 
-def measure(world: World, table: TableInfo, rows: int, memory_limit: str) -> Figures:
+def measure(world: World, table: TableInfo, rows: int, memory_limit: str, times: int) -> Figures:
     """Everything, one after the other, and all of it again."""
     figures = Figures("log" if table.table_type is TableType.LOG else "primary-key", rows, os.getloadavg()[0])
-    for _ in range(TIMES):
+    for _ in range(times):
         measure_own(world, table, memory_limit, figures)
         for level in Level:
             measure_level(world, table, level, memory_limit, figures)
@@ -182,7 +182,8 @@ def main() -> None:
     parser.add_argument("--table", choices=sorted(SOURCES), default="flights", help="rows of the log table")
     parser.add_argument("--memory-limit", default=DEFAULT_MEMORY_LIMIT)
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
-    arguments = parser.parse_args()
+    parser.add_argument("--times", type=int, default=TIMES, help="how often each way is measured; the faster time counts")
+    arguments = parse(parser, rows=20_000, keys=5_000, times=1)
     if not arguments.rows and not arguments.keys:
         arguments.rows = 20_000_000
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each child would compile us anew, which an installed package never does
@@ -195,11 +196,11 @@ def main() -> None:
             scratch = Path(name)
             world = World(scratch / "data")
             table = log_table(world, SOURCES[arguments.table], rows, scratch) if kind == "log" else primary_key_table(world, rows, scratch)
-            figures.append(measure(world, *table, arguments.memory_limit))
+            figures.append(measure(world, *table, arguments.memory_limit, arguments.times))
             world.close()
-    show(figures, arguments.memory_limit)
     tables = [figure.as_json() for figure in figures]
-    print(json.dumps({"bench": "validate", "cores": CORES, "memory_limit": arguments.memory_limit, "tables": tables}))
+    report = {"bench": "validate", "cores": CORES, "memory_limit": arguments.memory_limit, "tables": tables}
+    finish(report, lambda: show(figures, arguments.memory_limit))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A year of history at 1,000 rounds a minute: how large the store gets, and how long pruning keeps its lock.
 
-    PYTHONPATH=tests .venv/bin/python bench/year_of_history.py
-    PYTHONPATH=tests .venv/bin/python bench/year_of_history.py --postgresql      # in a PostgreSQL of its own (Debian's package)
+    .venv/bin/python bench/year_of_history.py
+    .venv/bin/python bench/year_of_history.py --postgresql      # in a PostgreSQL of its own (Debian's package)
 
 525.6 million rounds cannot be written here one by one. What is kept is the newest of each table, so the store at any time depends on
 what was written since its oldest row alone: some hours at this rate. Two runs show the whole year, both through the coordinator's own
@@ -19,7 +19,6 @@ Prints tables; the last line is one JSON object. A write is timed beside the pru
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import tempfile
 import threading
@@ -28,13 +27,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
+import tests_path  # noqa: F401  # what is imported next needs it
 from rich.console import Console
 from rich.table import Table
+from running.figures import finish, parse
 
 from support.clusters.memory_cluster import log_table
 from support.running.postgresql import DATABASE, PASSWORD, USER, running_postgresql
@@ -172,10 +174,12 @@ class Writer:
 
     def _run(self) -> None:
         event = replace(self.year.left.events[0], occurred_at=self.year.clock.now(), table_name="heartbeat")
-        while not self._ended.wait(0.005):
+        while True:
             started = time.perf_counter()
             self.year.store.apply(self.year.records.epoch, Writes(events=(event,)))
             self.took_ms.append((time.perf_counter() - started) * 1_000)
+            if self._ended.wait(0.005):
+                return
 
 
 Size = Callable[[], float]
@@ -192,15 +196,16 @@ def full_rate(year: Year, size: Size, hours: float, a_minute: int, tables: int) 
             with beat.beside():
                 year.prune()
         if minute % 60 == 0 or minute == int(hours * 60):
-            shown.append({"hours": minute / 60, "rounds": year.rounds, "events": year.events, "mb": size(), "waited_ms": max(beat.took_ms)})
+            waited = max(beat.took_ms, default=0.0)
+            shown.append({"hours": minute / 60, "rounds": year.rounds, "events": year.events, "mb": size(), "waited_ms": waited})
             beat.took_ms.clear()
     return shown
 
 
-def whole_year(year: Year, size: Size, a_day: int, tables: int) -> list[dict[str, float]]:
-    """A day at a time, pruned every six hours; the store every 73 days. The last table is dropped after a month."""
+def whole_year(year: Year, size: Size, a_day: int, tables: int, number: int) -> list[dict[str, float]]:
+    """A day at a time, so many, pruned every six hours; the store every 73 days. The last table is dropped after a month."""
     shown = []
-    for quarter in range(1, 365 * 4 + 1):
+    for quarter in range(1, number * 4 + 1):
         year.clock.advance(21_600)
         live = tables - (quarter > 120)
         numbers = [(quarter * a_day // 4 + place) % live for place in range(a_day // 4)]
@@ -208,7 +213,7 @@ def whole_year(year: Year, size: Size, a_day: int, tables: int) -> list[dict[str
         if quarter % 4 == 0:
             year.write(range(tables, tables + QUIET_TABLES), 360)
         year.prune()
-        if quarter % (73 * 4) == 0:
+        if quarter % (73 * 4) == 0 or quarter == number * 4:
             shown.append({"days": quarter / 4, "rounds": year.rounds, "events": year.events, "mb": size()})
     return shown
 
@@ -268,31 +273,36 @@ def show(title: str, rows: Sequence[dict[str, float]]) -> None:
     Console().print(table)
 
 
-def measure_full_rate(arguments: argparse.Namespace, folder: Path, figures: dict[str, Any]) -> None:
+Shows = list[Callable[[], None]]
+"""What prints the tables, once the figures are known to be sound."""
+
+
+def measure_full_rate(arguments: argparse.Namespace, folder: Path, figures: dict[str, Any], shows: Shows) -> None:
     with opened(folder, "full", arguments.postgresql) as (store, size):
         year = Year(store, CoordinatorOptions())
         hours = full_rate(year, size, arguments.hours, arguments.rounds_a_minute, arguments.tables)
-        show(f"{arguments.rounds_a_minute:,} rounds a minute of {arguments.tables:,} tables, {BUCKETS} buckets each", hours)
+        title = f"{arguments.rounds_a_minute:,} rounds a minute of {arguments.tables:,} tables, {BUCKETS} buckets each"
+        shows.append(partial(show, title, hours))
         figures |= {"store_mb": round(hours[-1]["mb"]), "longest_prune_s": round(year.longest_prune, 2), "kept": kept(store)}
         figures["longest_write_ms"] = round(max(row["waited_ms"] for row in hours), 1)
         gone, seconds, median, longest = burst(year, 0.1)
-        print(
-            f"{gone:,} rows at once: {seconds:.1f} s of work; a write beside it took {median:.1f} ms (median), {longest:.0f} ms (longest)"
-        )
+        beside = f"a write beside it took {median:.1f} ms (median), {longest:.0f} ms (longest)"
+        shows.append(partial(print, f"{gone:,} rows at once: {seconds:.1f} s of work; {beside}"))
         figures |= {"burst_rows": gone, "burst_s": round(seconds, 1), "burst_write_median_ms": round(median, 1)}
         figures["burst_write_longest_ms"] = round(longest, 1)
 
 
-def measure_year(arguments: argparse.Namespace, folder: Path, figures: dict[str, Any]) -> None:
+def measure_year(arguments: argparse.Namespace, folder: Path, figures: dict[str, Any], shows: Shows) -> None:
     whole, scale = CoordinatorOptions(), arguments.scale
     bounds = {name: max(2, getattr(whole, name) // scale) for name in ("keep_rounds", "keep_events")}
     tables = max(2, arguments.tables // scale * 4)
     with opened(folder, "year", arguments.postgresql) as (store, size):
         year = Year(store, replace(whole, **bounds))
-        days = whole_year(year, size, arguments.rounds_a_minute * 1_440 // scale, tables)
-        show(f"365 days, rate and bounds divided by {scale:,}", days)
+        days = whole_year(year, size, arguments.rounds_a_minute * 1_440 // scale, tables, arguments.days)
+        shows.append(partial(show, f"{arguments.days} days, rate and bounds divided by {scale:,}", days))
         *quiet, dropped = quiet_days(year, tables)
-        print(f"rounds kept of tables tiered once a day: {min(quiet)} to {max(quiet)}; of one dropped after a month: {dropped}")
+        kept_rounds = f"rounds kept of tables tiered once a day: {min(quiet)} to {max(quiet)}; of one dropped after a month: {dropped}"
+        shows.append(partial(print, kept_rounds))
         figures |= {"year_mb": [round(row["mb"], 2) for row in days], "year_rounds": year.rounds, "year_kept": kept(store)}
         figures |= {"quiet_rounds": min(quiet), "dropped_rounds": dropped}
 
@@ -303,9 +313,10 @@ def main() -> None:
     parser.add_argument("--rounds-a-minute", type=int, default=1_000)
     parser.add_argument("--tables", type=int, default=1_000)
     parser.add_argument("--scale", type=int, default=1_000)
+    parser.add_argument("--days", type=int, default=365, help="of the year with the divided rate")
     parser.add_argument("--postgresql", action="store_true", help="in place of SQLite")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
-    arguments = parser.parse_args()
+    arguments = parse(parser, hours=0.2, rounds_a_minute=60, tables=20, scale=1_000, days=10)
     figures: dict[str, Any] = {
         "bench": "year_of_history",
         "store": "postgresql" if arguments.postgresql else "sqlite",
@@ -314,11 +325,16 @@ def main() -> None:
         "tables": arguments.tables,
         "scale": arguments.scale,
     }
-    started = time.perf_counter()
+    started, shows = time.perf_counter(), Shows()
     with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
-        measure_full_rate(arguments, Path(folder), figures)
-        measure_year(arguments, Path(folder), figures)
-    print(json.dumps(figures | {"seconds": round(time.perf_counter() - started)}))
+        measure_full_rate(arguments, Path(folder), figures, shows)
+        measure_year(arguments, Path(folder), figures, shows)
+    finish(figures | {"seconds": round(time.perf_counter() - started)}, lambda: show_all(shows))
+
+
+def show_all(shows: Shows) -> None:
+    for show_part in shows:
+        show_part()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How long it takes to filter many tables by grants, and how often the engine is asked for it.
 
-    .venv/bin/python bench/access/grants.py --tables 100000 --databases 500
+    PYTHONPATH=bench .venv/bin/python bench/access/grants.py --tables 100000 --databases 500
 
 No service: the filter that a view of the coordinator applies, over Arrow columns of databases and names. **cold** is the first read of
 anybody after a change of the policies, **first** the first read of another user then, **filter** any read after a table came or went; when
@@ -11,7 +11,6 @@ of a call that names a table. Prints a table, and one JSON object as its last li
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import time
@@ -24,6 +23,7 @@ import cedarpy
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
+from running.figures import finish, parse
 
 from tiering.access.grants import Access
 from tiering.access.identity import Authentication, Identity
@@ -117,7 +117,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tables", type=int, default=100_000)
     parser.add_argument("--databases", type=int, default=500)
-    arguments = parser.parse_args()
+    arguments = parse(parser, tables=1_000, databases=20)
     databases = pa.array([f"db{n % arguments.databases:04}" for n in range(arguments.tables)])
     names = pa.array([f"t{n:06}{'_public' if n % 3 == 0 else ''}" for n in range(arguments.tables)])
     figures = {name: measure(text, databases, names) for name, text in POLICIES.items()}
@@ -126,8 +126,8 @@ def main() -> None:
         table.add_column(title, justify="left" if title == "policies" else "right")
     for name, row in figures.items():
         table.add_row(name, *(f"{value:,}" for value in row.values()))
-    Console(width=120).print(table)
-    print(json.dumps({"tables": arguments.tables, "databases": arguments.databases, "policies": figures}))
+    report = {"bench": "grants", "tables": arguments.tables, "databases": arguments.databases, "policies": figures}
+    finish(report, lambda: Console(width=120).print(table))
 
 
 if __name__ == "__main__":

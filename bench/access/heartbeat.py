@@ -10,7 +10,6 @@ JSON object. Target: at most 10 % at the median.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -25,6 +24,7 @@ import idle
 import tests_path  # noqa: F401  # what is imported next needs it
 from rich.console import Console
 from rich.table import Table
+from running.figures import finish, parse
 from running.secured_service import overhead, secured_service
 
 from tiering.access.client_access import ClientAccess
@@ -58,7 +58,7 @@ def beat(stub: Any, number: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=1_500, help="heartbeats to each that count")
-    arguments = parser.parse_args()
+    arguments = parse(parser, times=20)
     taken: dict[str, list[float]] = {"plain": [], "secured": []}
     with tempfile.TemporaryDirectory() as work, ExitStack() as stack:
         secured = secured_service(Path(work))
@@ -77,10 +77,9 @@ def main() -> None:
     table = Table("heartbeat", "plain ms", "secured ms", "overhead")
     for name, quantile in (("p50", p50), ("p99", p99)):
         table.add_row(name, f"{quantile['plain']:.2f}", f"{quantile['secured']:.2f}", f"{added[name]:+.1f} %")
-    Console().print(table)
     figures = {f"{service}_{name}_ms": round(quantile[service], 3) for name, quantile in (("p50", p50), ("p99", p99)) for service in taken}
     overheads = {f"{name}_overhead": round(percent, 1) for name, percent in added.items()}
-    print(json.dumps({"bench": "heartbeat", "times": arguments.times, **figures, **overheads}))
+    finish({"bench": "heartbeat", "times": arguments.times, **figures, **overheads}, lambda: Console().print(table))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Whether the time of an answer tells that a hidden table exists: every call that names a table, of a hidden and of an unknown one.
 
-    PYTHONPATH=.:tests .venv/bin/python bench/access/hidden_tables.py --calls 1000
-    PYTHONPATH=.:tests .venv/bin/python bench/access/hidden_tables.py --calls 1000 --only GetTable,pause_tiering
+    PYTHONPATH=bench .venv/bin/python bench/access/hidden_tables.py --calls 1000
+    PYTHONPATH=bench .venv/bin/python bench/access/hidden_tables.py --calls 1000 --only GetTable,pause_tiering
 
 A real coordinator, called over gRPC by a user who may do everything with the database `sales` but for one table in it, and nothing with
 the database `hr`. Calls alternate, so that what else the machine does meets both alike: hidden and unknown in a database that the
@@ -12,7 +12,6 @@ differences in per cent, and one JSON object as its last line. Also checks that 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import statistics
 import tempfile
@@ -22,8 +21,10 @@ from typing import Any
 
 import grpc
 import structlog
+import tests_path  # noqa: F401  # what is imported next needs it
 from rich.console import Console
 from rich.table import Table
+from running.figures import finish, parse
 
 from support.services.guarded_service import guarded_service
 from support.services.naming_calls import NO_TABLE_ID, PAIRS, POLICIES, Call, Named, naming_calls, without_names
@@ -57,7 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--calls", type=int, default=1_000)
     parser.add_argument("--only", default="")
-    arguments = parser.parse_args()
+    arguments = parse(parser, calls=3)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # a line a refusal is not what is measured
     only = set(filter(None, arguments.only.split(",")))
     figures: list[dict[str, Any]] = []
@@ -76,9 +77,9 @@ def main() -> None:
     for row in figures:
         difference = f"{row['difference_percent']:+} %"
         table.add_row(row["call"], row["where"], str(row["hidden_us"]), str(row["unknown_us"]), difference, str(row["same_text"]))
-    Console(width=120).print(table)
     largest = max(abs(row["difference_percent"]) for row in figures)
-    print(json.dumps({"calls": arguments.calls, "largest_difference_percent": largest, "figures": figures}))
+    report = {"bench": "hidden_tables", "calls": arguments.calls, "largest_difference_percent": largest, "figures": figures}
+    finish(report, lambda: Console(width=120).print(table))
 
 
 if __name__ == "__main__":

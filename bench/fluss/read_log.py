@@ -1,6 +1,6 @@
 """How fast logs of a real Fluss cluster are read: log splits of ours beside pyfluss's scanner of log tables.
 
-    .venv/bin/python bench/fluss/read_log.py --rows 2000000 --keys 500000
+    PYTHONPATH=bench .venv/bin/python bench/fluss/read_log.py --rows 2000000 --keys 500000
 
 Boots a cluster of one tablet server on this machine, writes a log table and a primary-key table of five columns and one bucket each
 (every fifth key is updated, every fiftieth deleted), and reads each whole, with each compression. Rows are read to Arrow and dropped.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import resource
 import statistics
 import tempfile
@@ -25,6 +24,7 @@ from typing import Any
 import fluss
 import numpy as np
 import pyarrow as pa
+from running.figures import finish, parse
 
 from tiering.cli.fluss_server.local_cluster import local_cluster
 from tiering.cluster.fluss.connection_options import FlussConnection
@@ -64,7 +64,7 @@ class Figures:
     def text(self) -> str:
         return (
             f"{self.table:12} {self.compression:10} {self.reader:8} {self.records:>9,} {self.seconds:7.3f} s "
-            f"{self.records / self.seconds / 1e6:6.2f} M/s {self.records / self.cpu_seconds / 1e6:6.2f} M/s of CPU"
+            f"{self.records / self.seconds / 1e6:6.2f} M/s {self.records / max(self.cpu_seconds, 1e-9) / 1e6:6.2f} M/s of CPU"
         )
 
 
@@ -147,11 +147,9 @@ def measure(servers: str, arguments: argparse.Namespace) -> list[Figures]:
             figures.append(
                 measured(kind, compression, "lakeward", arguments.runs, lambda table=table: read_split(client, connection, table))
             )
-            print(figures[-1].text, flush=True)
             if kind is TableType.LOG:
                 scanned: Callable[[], Any] = lambda name=name: asyncio.run(scan(servers, name, arguments.rows))  # noqa: E731
                 figures.append(measured(kind, compression, "pyfluss", arguments.runs, scanned))
-                print(figures[-1].text, flush=True)
     client.close()
     return figures
 
@@ -161,11 +159,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000, help="of the log table")
     parser.add_argument("--keys", type=int, default=500_000, help="of the primary-key table")
     parser.add_argument("--runs", type=int, default=5)
-    arguments = parser.parse_args()
+    arguments = parse(parser, rows=5_000, keys=500, runs=1)
     with tempfile.TemporaryDirectory() as folder, local_cluster(Path(folder)) as cluster:
         figures = measure(cluster.bootstrap_servers, arguments)
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(json.dumps({"peak_mb": peak_mb, "figures": [asdict(line) for line in figures]}))
+    report = {"bench": "read_log", "peak_mb": peak_mb, "figures": [asdict(line) for line in figures]}
+    finish(report, lambda: print("\n".join(line.text for line in figures)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How long the redactor takes for the worst text that a fuzzer finds: the beginnings of its patterns, repeated and mixed.
 
-    .venv/bin/python bench/redaction/redactor.py [--texts 400] [--seed 1] [--characters 1000000]
+    PYTHONPATH=bench .venv/bin/python bench/redaction/redactor.py [--texts 400] [--seed 1] [--characters 1000000]
 
 Prints the slowest texts; the last line is one JSON object. A time is the processor's, so that a busy machine does not show.
 """
@@ -8,9 +8,10 @@ Prints the slowest texts; the last line is one JSON object. A time is the proces
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import time
+
+from running.figures import finish, parse
 
 from tiering.redaction.redact import outside_text, redact
 
@@ -30,20 +31,24 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--characters", type=int, default=1_000_000)
-    options = parser.parse_args()
+    options = parse(parser, texts=80, characters=2_000)
     choose = random.Random(options.seed)
     units = {*WORDS, *SIGNS}
     while len(units) < options.texts:
         units.add("".join(choose.choices((*WORDS, *SIGNS), k=choose.randint(2, 6))))
     timed = sorted(((_seconds(unit, options.characters), unit) for unit in sorted(units)), reverse=True)
-    for seconds, unit in timed[:10]:
-        print(f"{seconds:7.3f} s  {unit!r}")
     slowest, unit = timed[0]
     begun = time.process_time()
     outside_text(unit * (options.characters // len(unit)))
     message = time.process_time() - begun
     figures = {"texts": len(units), "characters": options.characters, "slowest_s": round(slowest, 3), "message_s": round(message, 5)}
-    print(json.dumps(figures))
+    finish({"bench": "redactor", **figures}, lambda: show(timed))
+
+
+def show(timed: list[tuple[float, str]]) -> None:
+    """The slowest texts."""
+    for seconds, unit in timed[:10]:
+        print(f"{seconds:7.3f} s  {unit!r}")
 
 
 def _seconds(unit: str, characters: int) -> float:

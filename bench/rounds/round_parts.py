@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,8 @@ from tiering.round.ports import SplitTask
 from tiering.round.tasks.split_work import run_split
 
 _STEP = re.compile(r"^(?P<time>\S+Z) .*round (started|step.* action=(?P<action>\w+)) ")
+LOG_LINE_SECONDS = 0.002
+"""How exact a difference of two log lines is, with the time that writing them takes."""
 STARTED = "started"
 """The tierer has its assignment."""
 COMMIT_STEPS = ("BeginCommit", "CommitLake", "ReadLake", "Ack")
@@ -45,6 +47,23 @@ def durations(times: Sequence[tuple[str, float]], until: str) -> dict[str, float
         if action == until:
             break
     return seconds
+
+
+def parts_of_work(step: float, read: float, whole: float, cores: int) -> dict[str, float]:
+    """Wall seconds of the step with a round's splits: `read`, `write`, and `spark`, what the step took beyond them.
+
+    `read` and `whole` (reading and writing) are core seconds of the same work done alone, which take their share of the wall time on all
+    cores. The work never counts for more than the step took: alone it may take longer, on a machine that other work slows down.
+    """
+    alone = whole / cores
+    share = 1.0 if alone <= step else step / alone
+    return {"read": share * read / cores, "write": share * (whole - read) / cores, "spark": step - share * alone}
+
+
+def rest_of(total: float, parts: Mapping[str, float]) -> float:
+    """Seconds of `total` beyond its parts. Log lines have milliseconds, so parts may seem to take a little longer than the total."""
+    rest = total - sum(parts.values())
+    return 0.0 if -LOG_LINE_SECONDS * len(parts) <= rest < 0 else rest
 
 
 def work_seconds(cluster: SplitSource, path: TablePath, scratch: Path) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from tiering.cluster.writable import TableSpec
 from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.registry import local_lake_properties
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TablePath
@@ -70,7 +71,8 @@ class World:
         committer = factory.create_committer()
         after: dict[BucketKey, TieredRange] = {result.bucket: TieredRange(0, result.reached_offset) for result in results}
         base_round = None if view.marker is None else view.marker.round_id
-        marker = Marker(self.storage.cluster_id, table.table_id, view.table_uuid, round_id, self.rounds, base_round, after)
+        proofs = advanced(view.proofs, before, after, results, round_id)
+        marker = Marker(self.storage.cluster_id, table.table_id, view.table_uuid, round_id, self.rounds, base_round, after, proofs=proofs)
         committer.commit(Committable(round_id, tuple(results)), view, marker)
         left = self.lake.view(table.path)
         return 0 if left is None else left.records or 0
