@@ -86,7 +86,7 @@ def process(*arguments: str, log: Path) -> AbstractContextManager[subprocess.Pop
     return python_process("-m", "tiering.cli.main", *arguments, log=log)
 
 
-def wait_for_line(log: Path, text: str, seconds: float = 180) -> str:
+def wait_for_line(log: Path, text: str, seconds: float = 400) -> str:
     """The line of a log that has `text`, once it is there."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
