@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from support.bench_figures import figures, load_module
+from support.bench.modules import figures, load_module
 
 NAN, INFINITY = float("nan"), float("inf")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.bench_figures import figures
+from support.bench.modules import figures
 from support.repository import ROOT
 
 BENCH = ROOT / "bench"
