@@ -41,6 +41,7 @@ UNIT = (
     "tests/sys_tables",
     "tests/telemetry",
     "tests/wire",
+    "tests/test_bench_figures.py",
     "tests/test_client.py",
     "tests/test_docs.py",
     "tests/test_durations.py",
