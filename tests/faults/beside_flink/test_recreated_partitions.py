@@ -14,6 +14,7 @@ import pytest
 
 from support.flink.flink_on_iceberg import flink_on, share
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, PAIMON, PAIMON_CLEAN, LakeKind
+from support.on_call import next_action
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults
 from tiering.cluster.embedded.rpc.writer import LogWriter
@@ -56,6 +57,15 @@ def recreated(world: LakeWorld, table: TableInfo, rows: int) -> None:
     world.storage.drop_partition(table.path, "eu")
     world.clock.advance(1)
     append(world, table, 0, rows)
+
+
+def key_table(world: LakeWorld) -> TableInfo:
+    return world.primary_key_table("visitors", 1, SCHEMA, ("region", "id"), ("region",), log_ttl="1 s")
+
+
+def upsert(world: LakeWorld, table: TableInfo, *numbers: int) -> None:
+    rows = pa.table({"region": ["eu"] * len(numbers), "id": list(numbers)}, schema=SCHEMA)
+    LogWriter(world.storage, table.path, f"test-{numbers[0]}-{len(numbers)}").upsert(rows)
 
 
 def ids(world: LakeWorld, table: TableInfo) -> Counter[int]:
@@ -173,7 +183,7 @@ def test_rows_of_an_unknown_partition_are_refused_and_kept(world: LakeWorld) -> 
     recreated(world, table, 120)
     flink_on(world, table).plan().append().tell()
     former.offsets_file.unlink()
-    world.clock.advance(60)
+    world.clock.advance(5)
     world.storage.maintenance.run()
     append(world, table, 120, 30)
     outcome = world.tier(table)
@@ -235,3 +245,38 @@ def test_no_way_back_is_named_that_would_lose_rows_of_a_dropped_partition(world:
     assert "Set the main branch" not in outcome.error.hint
     assert "Rename the lake table" in outcome.error.hint
     assert "lake_snapshot_id" not in outcome.error.ids
+
+
+@kinds(*SYSTEM_COLUMNS, *CLEAN)
+def test_keys_of_a_former_partition_stay_where_a_bucket_would_begin_anew(world: LakeWorld) -> None:
+    """Flink sets keys back, and the log is cut: only a KV snapshot in the place of all rows would mend the bucket."""
+    table = key_table(world)
+    upsert(world, table, *range(FORMER, FORMER + 40))
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    world.storage.drop_partition(table.path, "eu")
+    world.clock.advance(1)
+    upsert(world, table, *range(20))
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    upsert(world, table, *range(10, 30))
+    stale = flink_on(world, table).plan()
+    upsert(world, table, *range(15, 40))
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    assert ids(world, table) == once((FORMER, FORMER + 40), (0, 40))
+    stale.append().tell()
+    world.storage.take_kv_snapshots(table.path)
+    world.clock.advance(5)
+    world.storage.maintenance.run()
+    outcome = world.tier(table)
+    assert outcome.error is not None
+    assert not outcome.error.retryable
+    head = world.view(table).head
+    with pytest.raises(CannotReconcile, match="only copy of those of a dropped partition") as refused:
+        reconcile(world, table, "retier")
+    assert refused.value.hint.startswith("Rename the lake table")
+    assert "reconcile_lake" not in (next_action(world.coordinator, table) or "")
+    assert world.view(table).head == head
+    world.by_hand.rename(table.path, "visitors_former")
+    reconcile(world, table, "retier")
+    assert world.tier(table).error is None
+    assert ids(world, table) == once((0, 40))
+    assert faults(check(world, table)) == []

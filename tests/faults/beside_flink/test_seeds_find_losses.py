@@ -15,11 +15,16 @@ from support.lakes.shared_memory_lake import SharedMemoryLake
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.log_begins import RowOwner
+from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.lake.rules.reconcile import Ranges, Situation
 from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey
 
 RULES = "tiering.lake.rules."
+EMPTIED = "tiering.coordinator.calls.lake_repair.decision.emptied"
 PARTITIONED = StoryKind(SharedMemoryLake, keyed=False, partitioned=True)
 CLEAN_PARTITIONED = StoryKind(CleanMemoryLake, keyed=False, partitioned=True)
+KEYS, CLEAN_KEYS = (StoryKind(lake, keyed=True, partitioned=True) for lake in (SharedMemoryLake, CleanMemoryLake))
 WAL, CLEAN_WAL = (StoryKind(lake, keyed=True, before_images=False) for lake in (SharedMemoryLake, CleanMemoryLake))
 
 
@@ -40,6 +45,11 @@ def never(*_: object) -> bool:
     return False
 
 
+def empties_all(situation: Situation, held: RowOffsets, ranges: Ranges) -> frozenset[BucketKey]:
+    """Rows of dropped partitions go with those of the living one."""
+    return frozenset(bucket for bucket in situation.replaceable if bucket not in ranges and situation.places[bucket] in held.places)
+
+
 @dataclass(frozen=True)
 class Loss:
     """With `target` replaced, a story of `kind` and `seed` breaks a promise."""
@@ -56,6 +66,8 @@ LOSSES = (
     Loss("repair by name", PARTITIONED, 3, "tiering.coordinator.calls.lake_repair.reconcile_lake.log_begins", nothing),
     Loss("a way back that loses rows", CLEAN_PARTITIONED, 25, RULES + "former_rows.Partitions.may_have_dropped_rows", never),
     Loss("a record of dropped partitions", PARTITIONED, 2, RULES + "shared_base._is_older", counts_dropped_partitions),
+    Loss("former keys removed", KEYS, 3, EMPTIED, empties_all),
+    Loss("former clean keys removed", CLEAN_KEYS, 19, EMPTIED, empties_all),
     Loss("keys left twice", WAL, 1, "tiering.cluster.shared_lake.WITHOUT_BEFORE_IMAGES", "NONE"),
     Loss(
         "clean keys left twice",

@@ -9,10 +9,12 @@ import pytest
 
 from support.lakes.lake_views import PATH, view
 from tiering.errors import ForeignTieringUnproved
-from tiering.lake.foreign import CleanRows
+from tiering.lake.foreign import CleanRows, ForeignSnapshot
+from tiering.lake.log_begins import LogBegin
 from tiering.lake.marker import TieredRange
 from tiering.lake.proof.change_sums import ChangeSums, RowSum
-from tiering.lake.rules.clean_comparison import CleanStretch, compared_ends, highest
+from tiering.lake.rules.clean_comparison import CleanStretch, check_former, compared_ends, highest
+from tiering.lake.rules.former_rows import Partitions
 from tiering.model.tables import BucketKey, Offsets, TableType
 
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
@@ -169,3 +171,26 @@ def test_a_first_round_without_before_images_is_judged_by_what_lives() -> None:
     assert (whole.ranges, whole.moved_back) == ({B0: TieredRange(0, 60)}, set())
     doubled = compared_ends(stretch, [CleanRows(None, 0, of_keys(gone=None, living=RowSum(6, 9)))], lambda *_: log)
     assert (doubled.ranges, doubled.moved_back) == ({B0: TieredRange(0, 0)}, {B0})
+
+
+def check_round(kind: TableType, tiered: TieredRange | None, *stated: BucketKey, adds_to: int = 7) -> None:
+    """Checks a round that adds rows under the name of the living partition 7 or 8, and states the ends of some buckets."""
+    stretch = at({} if tiered is None else {IN_P7: tiered}, {IN_P7: 60}, kind)
+    partitions = Partitions({7, 8}, stretch.ranges, lambda _: LogBegin(0, 0))
+    offsets = dict.fromkeys(stated, 60)
+    check_former(stretch, partitions, [ForeignSnapshot(5, {}, offsets, has_clean_rows=True, clean_partitions=frozenset({adds_to}))])
+
+
+def test_rows_of_a_former_partition_that_may_have_set_keys_back_are_refused() -> None:
+    former, tiered = BucketKey(3, 0), TieredRange(0, 50)
+    with pytest.raises(
+        ForeignTieringUnproved, match="snapshot 5 has rows under the name of the partition 7, and states nothing of it"
+    ) as no:
+        check_round(TableType.PRIMARY_KEY, tiered, former)
+    assert "Rename the lake table" in no.value.hint
+    assert "begins anew" not in no.value.hint
+    check_round(TableType.LOG, tiered, former)
+    check_round(TableType.PRIMARY_KEY, None, former)
+    check_round(TableType.PRIMARY_KEY, tiered, former, adds_to=8)
+    check_round(TableType.PRIMARY_KEY, tiered, former, IN_P7)
+    check_round(TableType.PRIMARY_KEY, tiered)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tiering.errors import CannotReconcile, LakeRolledBack, PermanentTieringError
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import ForeignWalk, SharedRecords
 from tiering.lake.maintenance import LakeSurvey
@@ -14,20 +15,40 @@ from tiering.lake.rules.reconcile import Situation, emptied
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, TablePath, TableType
 
-BUCKET = BucketKey(7, 0)
+BUCKET, WHOLE = BucketKey(7, 0), BucketKey(None, 0)
+
+
+def anew(bucket: BucketKey, told_by: str, problem: PermanentTieringError | None = None) -> frozenset[BucketKey]:
+    """The buckets that are emptied where one begins anew in which rows stand."""
+    recorded = (RecordedLakeSnapshot(1, {bucket: 5}),) if told_by == "record" else ()
+    ranges = {bucket: TieredRange(0, 5)} if told_by == "walk" else {}
+    walk = ForeignWalk(ranges, moved_back=frozenset({bucket} if told_by == "moved back" else ()), problem=problem)
+    view = LakeView(TablePath("sales", "users"), "uuid", 1, None, None, {})
+    known = KnownLake("cluster", 1, "uuid", None, recorded, shared=SharedRecords())
+    log, place = {bucket: BucketOffsets(0, 9)}, (None if bucket.partition_id is None else "eu", 0)
+    situation = Situation(TableType.PRIMARY_KEY, LakeSurvey(view, None), known, log, {bucket: place}, walk=walk, replaceable=frozenset(log))
+    held = RowOffsets()
+    held.add_place(place)
+    return emptied(situation, held, {})
 
 
 @pytest.mark.parametrize("told_by", ["nothing", "record", "walk", "moved back"])
-def test_a_partition_that_was_tiered_before_loses_its_rows_and_a_dropped_one_keeps_them(told_by: str) -> None:
-    recorded = (RecordedLakeSnapshot(1, {BUCKET: 5}),) if told_by == "record" else ()
-    ranges = {BUCKET: TieredRange(0, 5)} if told_by == "walk" else {}
-    walk = ForeignWalk(ranges, moved_back=frozenset({BUCKET} if told_by == "moved back" else ()))
-    view = LakeView(TablePath("sales", "users"), "uuid", 1, None, None, {})
-    known = KnownLake("cluster", 1, "uuid", None, recorded, shared=SharedRecords())
-    log = {BUCKET: BucketOffsets(0, 9)}
-    situation = Situation(
-        TableType.PRIMARY_KEY, LakeSurvey(view, None), known, log, {BUCKET: ("eu", 0)}, walk=walk, replaceable=frozenset(log)
-    )
-    held = RowOffsets()
-    held.add_place(("eu", 0))
-    assert emptied(situation, held, {}) == (frozenset() if told_by == "nothing" else {BUCKET})
+def test_rows_of_a_table_without_partitions_go(told_by: str) -> None:
+    assert anew(WHOLE, told_by) == {WHOLE}
+
+
+def test_rows_of_a_dropped_partition_stay_and_those_that_a_walk_proved_go() -> None:
+    assert anew(BUCKET, "nothing") == frozenset()
+    assert anew(BUCKET, "moved back") == {BUCKET}
+
+
+@pytest.mark.parametrize(
+    ("told_by", "problem"),
+    [("record", None), ("walk", None), ("moved back", LakeRolledBack("rolled back")), ("record", LakeRolledBack("rolled back"))],
+)
+def test_rows_of_a_partition_that_may_be_those_of_a_dropped_one_are_not_removed(
+    told_by: str, problem: PermanentTieringError | None
+) -> None:
+    with pytest.raises(CannotReconcile, match="only copy of those of a dropped partition of the same name") as refused:
+        anew(BUCKET, told_by, problem)
+    assert refused.value.hint.startswith("Rename the lake table sales.users in the lake's catalog, which keeps all of its rows")

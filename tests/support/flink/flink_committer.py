@@ -77,7 +77,7 @@ class FlinkCommitter:
     def compact(self) -> FlinkCommitter:
         """The `replace` behind it, of which Fluss is told instead."""
         assert self.snapshot_id is not None
-        if self._lake.table.uuid != self._uuid:
+        if self._cluster.shared_table.path not in self._lake.tables or self._lake.table.uuid != self._uuid:
             raise FlinkFailed("it committed to another lake table")
         self.snapshot_id = self._lake.foreign_compaction(self.snapshot_id)
         return self

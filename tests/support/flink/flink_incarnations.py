@@ -99,16 +99,22 @@ class FlinkIncarnations:
         latest = self._cluster.latest
         if step == "check" and "is not in the table" in failure:
             self._chance.note("flink-snapshot-expired")
-        if step == "check" and latest is not None and latest != known and self._lake.table.snapshots[latest].round_id is not None:
+        snapshots = self._snapshots
+        if step == "check" and latest is not None and latest != known and snapshots[latest].round_id is not None:
             self._chance.note("flink-tells-of-ours")
 
     def _is_late(self, flink: Incarnation) -> bool:
         """Whether Fluss knows of a newer snapshot than the one that it is told now."""
-        snapshots, own = self._lake.table.snapshots, flink.committer.snapshot_id
+        snapshots, own = self._snapshots, flink.committer.snapshot_id
         known = None if self._cluster.latest is None else snapshots.get(self._cluster.latest)
         return known is not None and own in snapshots and known.sequence_number > snapshots[own].sequence_number
 
+    @property
+    def _snapshots(self) -> dict[int, LakeSnapshot]:
+        """The snapshots of the lake table; none while a user has renamed it."""
+        return self._lake.table.snapshots if self._cluster.shared_table.path in self._lake.tables else {}
+
     def _newest_id(self) -> int | None:
-        tiering: list[LakeSnapshot] = [entry for entry in self._lake.table.snapshots.values() if entry.commit_user is not None]
+        tiering = [entry for entry in self._snapshots.values() if entry.commit_user is not None]
         newest = max(tiering, key=lambda snapshot: snapshot.sequence_number, default=None)
         return None if newest is None else newest.identity

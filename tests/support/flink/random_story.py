@@ -79,8 +79,8 @@ class RandomStory:
         table = replace(tables[keyed], partition_keys=("region",) if partitioned else ())
         table = table if before_images else replace(table, properties={CHANGELOG_IMAGE: WITHOUT_BEFORE_IMAGES})
         self.world = BesideFlink(table, [], lake)
-        self.archive: set[tuple[BucketKey, int]] = set()
-        """Rows of former partitions that stand in the lake."""
+        self.archive: dict[tuple[BucketKey, int], int] = {}
+        """Rows of former partitions that stand in the lake: the offset by log offset, or by key."""
         self.dropped_since_error = False
         """Whether what the table's error says may be about rows that no log has any more: a user tries again first."""
         self.world.cluster.takes_kv_snapshots = keyed
@@ -174,19 +174,18 @@ class RandomStory:
     def check_archive(self, *, may_lose: bool = False) -> None:
         """Rows of former partitions stay, unless a user sets the lake back; a key that a later partition changes takes their place."""
         archived = self.world.lake.archived()
-        # A bucket of keys that begins anew with its KV snapshot is emptied: whose keys stand there, nothing tells.
-        may_lose = may_lose or (self.keyed and bool(self.happened["retier"] or self.happened["cut"]))
-        assert may_lose or {row for row in self.archive - archived if not self.is_changed_since(*row)} == set(), self.happened
+        lost = [row for row in self.archive if row not in archived and not self.is_changed_since(*row)]
+        assert may_lose or not lost, f"rows of former partitions are gone: {lost}, {self.happened}"
         self.archive = archived
 
     def is_changed_since(self, bucket: BucketKey, key: int) -> bool:
-        """Whether a round may have replaced the row of a key: a later partition has it, or its own one deleted it in the end."""
+        """Whether a round may have replaced a key's row: a later partition has it, or a late round of its own one deleted it."""
         if not self.keyed:
             return False
         all_records = self.world.cluster.records
         later = [records for other, records in all_records.items() if (other.partition_id or 0) > (bucket.partition_id or 0)]
-        own = [record[0] for record in all_records[bucket] if record is not None and record[1] == key]
-        return own[-1:] == [DELETE] or any(record is not None and record[1] == key for records in later for record in records)
+        own = all_records[bucket][self.archive[bucket, key] + 1 :]
+        return (DELETE, key) in own or any(record is not None and record[1] == key for records in later for record in records)
 
     def trace(self) -> str:
         """A digest of everything that coordinator, lake and Fluss went through; the same for the same seed, wherever it runs."""
@@ -349,6 +348,7 @@ class RandomStory:
             "RecordAheadOfLake": bool(
                 self.happened["rolled back"] or self.happened["went back"] or (self.happened["left open"] and self.happened["expired"])
             ),
+            "LakeTableReplaced": bool(self.happened["renamed"]),
             "HistoryExpired": bool(self.happened["expired"]),
             "LogTruncated": bool(self.happened["cut"]),
             "UntrackedLakeTable": bool(self.happened["expired"]),
@@ -395,7 +395,7 @@ class RandomStory:
             return
         if self.is_clean and not self.keyed and self.go_back(f"{record.error.message} {hint}"):
             return
-        if self.partitioned and "Rename the lake table" in hint and "retier" in hint and not self.keyed and "adopt" not in hint:
+        if self.partitioned and "Rename the lake table" in hint and "retier" in hint and "adopt" not in hint:
             self.rename_lake()
             hint = f"{reconcile_call(self.world.info.path, 'retier')}"
         for _ in range(4):

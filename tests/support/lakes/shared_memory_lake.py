@@ -243,14 +243,16 @@ class SharedMemoryLake(SweptMemoryLake):
                 counts[bucket, first] += 1
         return counts
 
-    def archived(self) -> set[tuple[BucketKey, int]]:
-        """The rows of former partitions that a reader sees: offsets of a log table that have a row, or keys."""
-        rows: set[tuple[BucketKey, int]] = set()
+    def archived(self) -> dict[tuple[BucketKey, int], int]:
+        """The rows of former partitions that a reader sees, in the form of `truth`."""
+        rows: dict[tuple[BucketKey, int], int] = {}
         for bucket, first, second, _ in self.rows(self._cluster.shared_table.path):
             if bucket not in self._cluster.living:
                 records = self._cluster.records[bucket]
-                offsets = [offset for offset in range(first, second) if records[offset] is not None] if self.is_log else [first]
-                rows |= {(bucket, offset) for offset in offsets}
+                if self.is_log:
+                    rows |= {(bucket, offset): offset for offset in range(first, second) if records[offset] is not None}
+                else:
+                    rows[bucket, first] = max(second, rows.get((bucket, first), second))
         return rows
 
     def truth(self) -> dict[tuple[BucketKey, int], int]:

@@ -155,14 +155,17 @@ def _unproved(stretch: CleanStretch, why: str, log_lacks: str | None = None) -> 
     view, former = stretch.view, stretch.begins_at if stretch.is_lossless else None
     path = view.path
     back = "" if former is None else f"{set_head_back(view, f'snapshot {former}')}, the last one before, then {tier_call(path)}: "
-    new_table = new_table_hint(path) if stretch.is_lossless else keeping_table_hint(path)
+    is_partitioned = any(bucket.partition_id is not None for bucket in {*stretch.ranges, *stretch.stated})
+    new_table = new_table_hint(path) if stretch.is_lossless and not is_partitioned else keeping_table_hint(path)
     if log_lacks is not None:
         hint = f"Is it right all the same? {reconcile_call(path, 'adopt')} takes it over as it is. Or: {new_table}"
     elif back:
         hint = f"{back}what came since is tiered again from the log."
     else:
         hint = new_table
-    if stretch.table_type is TableType.PRIMARY_KEY:
+    if stretch.table_type is TableType.PRIMARY_KEY and is_partitioned:
+        hint = hint if new_table in hint else f"{hint} Or: {new_table}"
+    elif stretch.table_type is TableType.PRIMARY_KEY:
         hint = f"{reconcile_call(path, 'retier')} begins anew with KV snapshots. Or: {hint}"
     return ForeignTieringUnproved(
         f"another tiering service committed rows to the lake table {path}, whose layout is clean, and nothing of it was adopted: {why}",

@@ -44,6 +44,8 @@ class RunningEnds:
         moved_back: frozenset[BucketKey],
         readers: ForeignReaders,
         partitions: Partitions,
+        *,
+        may_hold_former: bool = False,
     ) -> None:
         self._view = view
         self._partitions = partitions
@@ -53,6 +55,9 @@ class RunningEnds:
         self.moved_back = set(moved_back)
         self.left_out = {bucket for bucket in moved_back if bucket not in ranges}
         """Buckets in which rows stand that tell no end: they begin anew with a KV snapshot, which replaces them."""
+        self._may_hold_former = may_hold_former
+        self._former: set[BucketKey] = set()
+        """Buckets under whose name the walk met rows of a former partition."""
         self._log_rows = readers.log_rows
 
     def take(self, snapshot: ForeignSnapshot, stated: Mapping[BucketKey, int]) -> None:
@@ -89,9 +94,29 @@ class RunningEnds:
         return owner is RowOwner.FORMER
 
     def _pass_former(self, bucket: BucketKey) -> None:
-        if not self._is_log and bucket in self.ranges and bucket not in self.left_out:
-            self.moved_back.add(bucket)
-            self.ranges[bucket] = TieredRange(0, 0)
+        if self._is_log:
+            return
+        self._former.add(bucket)
+        if bucket in self.left_out:
+            raise self._only_copy(bucket)
+        if bucket in self.ranges:
+            self._replay(bucket)
+
+    def _replay(self, bucket: BucketKey) -> None:
+        self.moved_back.add(bucket)
+        self.ranges[bucket] = TieredRange(0, 0)
+
+    def _begin_anew(self, bucket: BucketKey) -> None:
+        """Replays the whole log of a partition's bucket, for that removes no row of a former partition. Where the log was cut, and in a
+        table without partitions, the bucket begins with a KV snapshot, which replaces all rows."""
+        if bucket.partition_id is None:
+            self.left_out.add(bucket)
+        elif self._partitions.log_begin(bucket).offset == 0:
+            self._replay(bucket)
+        elif self._may_hold_former or bucket in self._former:
+            raise self._only_copy(bucket)
+        else:
+            self.left_out.add(bucket)
 
     def _take_rows(self, snapshot_id: int, bucket: BucketKey, added: AddedRows) -> None:
         reached = self.ranges.get(bucket)
@@ -119,7 +144,7 @@ class RunningEnds:
                 self._take_kv_snapshot(bucket, added, stated)
                 return
             if added.begin > 0 and self._log_rows(bucket, 0, added.begin) is None:
-                self.left_out.add(bucket)  # what was before is in no log: only a KV snapshot has it
+                self._begin_anew(bucket)  # what was before is in no log: only a KV snapshot has it
                 return
             reached = TieredRange(0, 0)
         fits = added.begin == reached.tiered or (
@@ -136,22 +161,32 @@ class RunningEnds:
     def _take_kv_snapshot(self, bucket: BucketKey, added: AddedRows, stated: int | None) -> None:
         """Rows of a KV snapshot in a bucket that held nothing. Without a word on its offset the bucket begins with one of ours."""
         if stated is None or stated < added.end:
-            self.left_out.add(bucket)
+            self._begin_anew(bucket)
         else:
             self.ranges[bucket] = TieredRange(stated, stated)
 
     def _unknown_partition(self, snapshot_id: int, bucket: BucketKey, added: AddedRows) -> ForeignTieringUnproved:
         path, offsets = self._view.path, f"[{max(added.begin, 0)}, {added.end})"
-        anew = "" if self._is_log else f"{reconcile_call(path, 'retier')} begins anew with KV snapshots. Or: "
         return ForeignTieringUnproved(
             f"another tiering service committed rows with the offsets {offsets} to bucket {bucket} of {path} in snapshot {snapshot_id}, "
             "and nothing tells whether this partition or a former one of its name wrote them: the snapshot's file of offsets is gone or "
             "names both, and the log does not begin before these offsets any more",
-            hint=f"{anew}{reconcile_call(path, 'adopt')} goes on at the offsets that the cluster records of each partition id, and keeps "
+            hint=f"{reconcile_call(path, 'adopt')} goes on at the offsets that the cluster records of each partition id, and keeps "
             f"all rows. Or: {keeping_table_hint(path)}",
             table_path=path,
             bucket=bucket,
             log_lacks=f"{offsets} of bucket {bucket}",
+        )
+
+    def _only_copy(self, bucket: BucketKey) -> ForeignTieringUnproved:
+        path = self._view.path
+        return ForeignTieringUnproved(
+            f"another tiering service committed rows to bucket {bucket} of {path} that do not tell how far it is tiered, and the bucket's "
+            "log was cut: it would begin anew with a KV snapshot, and all of its rows in the lake would be removed. Some of them may be "
+            "the only copy of those of a former partition of the same name",
+            hint=keeping_table_hint(path),
+            table_path=path,
+            bucket=bucket,
         )
 
     def _overlap(self, snapshot_id: int, bucket: BucketKey, start: int, stop: int) -> PermanentTieringError:

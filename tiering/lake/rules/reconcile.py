@@ -8,7 +8,8 @@
              KV snapshot or at its log's start. Any other bucket of a log table goes on behind its rows, if they have every offset
              from the first one ever tiered on, each once; of a primary-key table where the marker says that the head builds on, or
              at the log's start, for changes may be applied again. Refused when a record would be skipped or doubled, when rows
-             may be those of a former partition or table of the name, and when keys deleted meanwhile would stay.
+             may be those of a former partition or table of the name, and would be counted or removed, and when keys deleted
+             meanwhile would stay.
     adopt    take over what another tiering service wrote: the offsets that it left with its newest snapshot. The same refusal.
     deduplicate, and retier of a log table where another service works on the same tables: see `row_repair`.
 
@@ -30,7 +31,7 @@ from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.rules.base_check import KnownLake
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
-from tiering.lake.rules.hints import is_empty, reconcile_call
+from tiering.lake.rules.hints import is_empty, keeping_table_hint, reconcile_call
 from tiering.lake.rules.history import is_foreign_tiering
 from tiering.model.tables import BucketKey, BucketOffsets, TableType
 
@@ -268,9 +269,10 @@ def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ran
         if walk is not None and walk.problem is None:
             at = walk.ranges.get(bucket)
         begins_anew = bucket in situation.replaceable
+        is_proved = bucket.partition_id is not None and _is_proved(walk, bucket)
         if not begins_anew and (unproved := unproved_problem(situation)) is not None:
             raise CannotReconcile(f"{unproved.message}; there is no KV snapshot of bucket {bucket} to begin anew with", bucket=bucket)
-        if begins_anew and (is_dirty or at is None or at.tiered < bounds.log_start):
+        if begins_anew and ((is_dirty and not is_proved) or at is None or at.tiered < bounds.log_start):
             continue
         if max(recorded.get(bucket, 0), 0 if at is None else at.tiered) > bounds.log_end:
             raise _outside(situation, bucket, max(recorded.get(bucket, 0), 0 if at is None else at.tiered))
@@ -286,6 +288,11 @@ def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ran
                 bucket=bucket,
             )
     return ranges
+
+
+def _is_proved(walk: ForeignWalk | None, bucket: BucketKey) -> bool:
+    """Whether a round would build on the end to which another service tiered the bucket."""
+    return walk is not None and walk.problem is None and bucket in walk.ranges and bucket not in walk.moved_back
 
 
 def _has_foreign_rows(view: LakeView) -> bool:
@@ -306,15 +313,33 @@ def emptied(situation: Situation, held: RowOffsets, ranges: Ranges) -> frozenset
     """Buckets of a primary-key table whose rows go, for they begin anew: rows that stand there would be taken for tiered ones.
 
     Under the value of a partition of which no marker and no record has that bucket stand the rows of a dropped partition: they stay.
+    Raises CannotReconcile if rows of a dropped partition may stand among those that would go.
     """
     walk, marker = situation.walk, situation.survey.head_marker
     known = {*situation.recorded, *({} if marker is None else marker.buckets)}
     if walk is not None:
         known |= {*walk.ranges, *walk.moved_back}
-    return frozenset(
+    anew = frozenset(
         bucket
         for bucket in situation.replaceable
         if bucket not in ranges and situation.places[bucket] in held.places and (bucket in known or bucket.partition_id is None)
+    )
+    # Where a walk passed, only buckets without rows of a dropped partition have no range (`foreign_walk`).
+    proved = frozenset() if walk is None or walk.problem is not None else walk.moved_back - walk.ranges.keys()
+    for bucket in sorted(anew - proved, key=BucketKey.sort_key):
+        if bucket.partition_id is not None:
+            raise _may_hold_former(situation, bucket)
+    return anew
+
+
+def _may_hold_former(situation: Situation, bucket: BucketKey) -> CannotReconcile:
+    path = situation.survey.view.path
+    return CannotReconcile(
+        f"bucket {bucket} of {path} would begin anew with a KV snapshot, and all of its rows in the lake would be removed: some of them "
+        "may be the only copy of those of a dropped partition of the same name",
+        hint=keeping_table_hint(path),
+        table_path=path,
+        bucket=bucket,
     )
 
 
@@ -389,7 +414,9 @@ def adopted(situation: Situation, foreign: ForeignOffsets) -> Ranges:
     for bucket in sorted(set() if situation.walk is None else situation.walk.moved_back, key=BucketKey.sort_key):
         raise CannotReconcile(
             f"the other service set keys of bucket {bucket} of {path} back, or doubled them, and their changes have to be replayed",
-            hint=f"{reconcile_call(path, 'retier')} replaces the bucket by its KV snapshot.",
+            hint=f"{reconcile_call(path, 'retier')} replaces the bucket by its KV snapshot."
+            if bucket.partition_id is None
+            else keeping_table_hint(path),
             table_path=path,
             bucket=bucket,
         )

@@ -158,7 +158,9 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
     stated = highest([*(contents.offsets for contents in looks), recorded])
     known_of = {} if newest is None else {newest: certain}
     partitions = Partitions(frozenset(readers.living()) if looks else (), stretch.ranges, readers.log_begin, stated, known_of)
-    ends = RunningEnds(view, table_type, stretch.ranges, stretch.moved_back, readers, partitions)
+    # Rows that stood there before the walk, and rows of dropped partitions among those that it meets.
+    may_hold_former = stretch.begins_at is not None or bool(stretch.ranges) or partitions.may_have_dropped_rows(looks)
+    ends = RunningEnds(view, table_type, stretch.ranges, stretch.moved_back, readers, partitions, may_hold_former=may_hold_former)
     for snapshot, contents in zip(foreign, looks, strict=True):
         if not contents.has_clean_rows:
             ends.take(contents, certain if snapshot.snapshot_id == newest else {})
@@ -223,8 +225,8 @@ def _never_seen(view: LakeView, foreign: list[LakeSnapshot]) -> ForeignTiering:
         f"another tiering service tiered the lake table {view.path} up to snapshot {newest.snapshot_id}; older snapshots expired before "
         "Lakeward looked at them, so what they added cannot be told from them",
         hint=f"{reconcile_call(view.path, 'deduplicate')} looks at the rows of a log table and takes it over. A primary-key table: "
-        f"{reconcile_call(view.path, 'retier')} (from its log or KV snapshots), or {reconcile_call(view.path, 'adopt')} (as it is, "
-        "with keys that the other service may have doubled or set back).",
+        f"{reconcile_call(view.path, 'retier')} (from its log or KV snapshots; refused if rows of dropped partitions might go), or "
+        f"{reconcile_call(view.path, 'adopt')} (as it is, with keys that the other service may have doubled or set back).",
         table_path=view.path,
         lake_snapshot_id=newest.snapshot_id,
     )

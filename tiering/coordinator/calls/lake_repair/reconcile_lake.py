@@ -30,7 +30,7 @@ from tiering.lake.log_begins import NO_BEGINS
 from tiering.lake.maintenance import DriftCheck, LakeSurvey, Removal, RowRemoval
 from tiering.lake.marker import Marker, next_skipped
 from tiering.lake.rules.base_check import check_base, tiered_offsets
-from tiering.lake.rules.hints import is_empty, new_table_hint, reconcile_call
+from tiering.lake.rules.hints import is_empty, keeping_table_hint, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import (
     ReconcileAction,
     Situation,
@@ -205,7 +205,9 @@ class Reconciler:
             looks = {other: self._is_way_out(other, inspection) for other in ReconcileAction if other is not action}
             others = [other for other, is_way_out in looks.items() if is_way_out]
             ways = " or ".join(reconcile_call(path, other) for other in others)
-            ways = f"{ways} would go through; dry_run => true shows what it does." if ways else new_table_hint(path)
+            keeping = keeping_table_hint(path)
+            new_table = "" if keeping in refusal.hint else new_table_hint(path)  # nothing that may drop the only copy of rows
+            ways = f"{ways} would go through; dry_run => true shows what it does." if ways else new_table
             if None in looks.values():
                 ways = f"The lake does not answer: call again to see all that would go through. As far as is known: {ways}"
             if isinstance(refusal, errors.CannotReconcile):
