@@ -24,6 +24,7 @@ from faults.simulated.weakenings import (
 )
 
 from support.worlds.stories.faulty_rounds import LibraryPanic
+from tiering.cluster.embedded.log.appends import EarlierWrite, earlier_write
 from tiering.errors import DataCorrupt, HistoryExpired, InvalidData, KvSnapshotGone, LakeUnavailable, LakewardError, RoundFailed
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.commit.staging import AssertRefSnapshotId, SnapshotStager
@@ -148,6 +149,12 @@ def runs_whatever_it_is(record: Any, ref: Any) -> bool:
     return record is not None and record.running is not None
 
 
+def remembers_dropped_partitions(connection: Any, key: Any) -> EarlierWrite | None:
+    """Takes a write for repeated though a partition of it was dropped since."""
+    earlier = earlier_write(connection, key)
+    return None if earlier is None else EarlierWrite(earlier.ranges, earlier.kept)
+
+
 TABLES = "tiering.coordinator.decisions.table_lifecycle."
 EMBEDDED = "tiering.cluster.embedded."
 KV = EMBEDDED + "kv."
@@ -230,4 +237,9 @@ WEAKENINGS = (
     Weakening("map-keys-repeated", without(EMBEDDED + "log.batches.check_map_keys"), times=1),
     Weakening("cluster-restored", without("tiering.round.steps.steps_to_write.check_same_log"), times=1),
     Weakening("lake-table-forgotten", without("tiering.coordinator.server.coordinator.lake_is_confirmed", by=lambda *_: True), times=1),
+    Weakening("write-repeated-after-drop", without(EMBEDDED + "log.log.earlier_write", by=remembers_dropped_partitions), times=2),
+    Weakening("untiered-partition-dropped", without(EMBEDDED + "table_changes.insert_dropped"), times=1),
+    Weakening(
+        "archive-in-drifted-table", without("tiering.coordinator.calls.lake_repair.ways_out.archived_rows", by=lambda *_: 0), times=2
+    ),
 )

@@ -474,4 +474,26 @@ FAULTS = (
         HERE,
         variant_of="lake-table-dropped",
     ),
+    fault(
+        "write-repeated-after-drop",
+        "A writer repeats its write after a partition of it was dropped.",
+        Story.repeat_write_after_drop,
+        "appends.earlier_write: a writer's state belongs to the partition id",
+        HERE,
+    ),
+    fault(
+        "untiered-partition-dropped",
+        "A partition is dropped with records that were not tiered.",
+        Story.drop_untiered_partition,
+        "dropped_partition_rows.insert_dropped: PARTITION_DROPPED",
+        HERE,
+    ),
+    fault(
+        "archive-in-drifted-table",
+        "A column of the lake table is dropped, and rows of dropped partitions are in that table alone.",
+        Story.drift_over_archive,
+        "archived_rows",
+        HERE,
+        variant_of="lake-column-dropped",
+    ),
 )

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from support.background import tick
 from support.on_call import call, in_lake, next_action
 from support.worlds.stories.calls import CallSteps
-from support.worlds.stories.cluster_faults import ClusterFaults
+from support.worlds.stories.dropped_partitions import DroppedPartitions
 from support.worlds.stories.model import Model
 from support.worlds.stories.parts import run_call
 from support.worlds.stories.rounds import MAX_BACKOFF_S
@@ -35,11 +35,12 @@ _COLUMN = re.compile(
     r"(?:DROP COLUMN (?P<dropped>\w+)|RENAME COLUMN (?P<name>\w+) TO (?P<renamed>\w+))"
 )
 _RENAME = re.compile(r"Rename or drop the lake table \S+ in the lake's catalog")
+_RENAME_TO = re.compile(r"ALTER TABLE lake\.\w+\.(?P<table>\w+) RENAME TO \w+")
 _AGAIN = re.compile(r"CALL sys\.reconcile_lake again")
 _RECONCILE = re.compile(r"CALL sys\.reconcile_lake\('(?P<table>[^']+)', '(?P<action>\w+)'\)")
 
 
-class Healing(ClusterFaults, CallSteps):
+class Healing(DroppedPartitions, CallSteps):
     """Does what is printed, and compares."""
 
     def heal(self) -> None:
@@ -59,6 +60,7 @@ class Healing(ClusterFaults, CallSteps):
             for status in stuck:
                 self.mend(status)
             if not stuck and self.attempt("look", self.caught_up) is True:
+                self.prove_archives()
                 return
         raise AssertionError("a table is stuck")
 
@@ -96,6 +98,9 @@ class Healing(ClusterFaults, CallSteps):
             return call(self.world.coordinator, statement)
         column = _COLUMN.fullmatch(statement)
         if column is None:
+            for model in self.models.values():
+                if (renamed := _RENAME_TO.fullmatch(statement)) is not None and renamed["table"] == model.info.path.table_name:
+                    self.renamed[model.info.path.table_name] = self.keys_in_lake(model) & model.archived
             return in_lake(self.world)(statement)
         path, by_hand = TablePath(column["database"], column["table"]), self.world.by_hand
         if column["dropped"] is not None:
@@ -126,6 +131,8 @@ class Healing(ClusterFaults, CallSteps):
             table_is_there = self.world.by_hand.exists(path)
             if rename is not None and rename.start() < hinted_call.start() and table_is_there:
                 self.log.append(f"restored for the lake's own tools: {self.put_back()}")
+                if (model := self.models.get(path.table_name)) is not None and self.keys_in_lake(model) & model.archived:
+                    assert "of dropped partitions" in hint, f"{path}: what the new lake table lacks is not said in {hint!r}"
                 self.world.by_hand.rename(path, f"former-{next(self.numbers)}")
             action = hinted_call["action"]
             answer = self.attempt(f"follow {action}", lambda action=action: run_call(self.reconcile(path, action)))  # type: ignore[misc]
@@ -155,6 +162,13 @@ class Healing(ClusterFaults, CallSteps):
             if not model.partitioned:
                 assert not beside - model.foreign or model.left_out, f"{model.info.path}: the lake has {beside} beside"
             assert not beside - model.former - model.foreign, f"{model.info.path}: nobody wrote {beside - model.former}"
+
+    def prove_archives(self) -> None:
+        """A new lake table that a statement led to has the rows of dropped partitions: only where it would lack none is one named."""
+        for name, archived in self.renamed.items():
+            lacking = archived - self.keys_in_lake(self.models[name]) if name in self.models else set()
+            assert not lacking, f"{name}: the statement that was named led to a lake table without {sorted(lacking)}"
+        self.renamed.clear()
 
     def prove_valid(self, model: Model) -> None:
         """Where lake and log should agree."""

@@ -144,8 +144,14 @@ class LakeDamage(StoryParts):
         by_hand.delete(path, "id", victim)
         return f"{path} {victim}"
 
-    def drop_lake_column(self) -> str | None:
-        if (model := self.plain_lake_table()) is None:
+    def keys_in_lake(self, model: Model) -> set[tuple[str, int]]:
+        """Region and id of the rows of a lake table that can be read; none of one with other columns."""
+        if self.lake_table(model) is None or not {"region", "id"} <= set((rows := self.world.by_hand.rows(model.info.path)).column_names):
+            return set()
+        return set(zip(rows["region"].to_pylist(), rows["id"].to_pylist(), strict=True))
+
+    def drop_lake_column(self, model: Model | None = None) -> str | None:
+        if (model := self.plain_lake_table(model)) is None:
             return None
         self.world.by_hand.drop_column(model.info.path, "text")
         return f"{model.info.path} text"

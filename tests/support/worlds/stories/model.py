@@ -41,6 +41,8 @@ class Model:
     """What others wrote into the lake table by hand."""
     removed: Counter[Row] = field(default_factory=Counter)
     """What others deleted from the lake table."""
+    archived: set[tuple[str, int]] = field(default_factory=set)
+    """Region and id of rows of dropped partitions that were in the lake when somebody else changed its table."""
     odd_values: OddValues | None = None
     """What its rows are drawn from, if it is a table of such."""
 

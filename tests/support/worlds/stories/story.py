@@ -55,7 +55,7 @@ class Story(Healing):
     ) -> None:
         super().__init__(folder, seed, kind)
         self.abandoned, self.store_backup = [], None
-        self.backup, self.damaged = {}, {}
+        self.backup, self.damaged, self.renamed = {}, {}, {}
         self.faults = [fault for fault in faults if kind.format in fault.formats]
         self.wanted = deque(fault for fault in wanted if kind.format in fault.formats)
 

@@ -67,7 +67,9 @@ class TableSteps(StoryParts):
         model = model or self.pick()
         if not model.partitioned:
             return None
-        region = self.rng.choice(present or REGIONS)
+        return self.drop_region(model, self.rng.choice(present or REGIONS))
+
+    def drop_region(self, model: Model, region: str) -> str:
         self.world.storage.drop_partition(model.info.path, region)
         model.lost_partition = True
         for place in [place for place in model.rows if place[0] == region]:
@@ -75,21 +77,33 @@ class TableSteps(StoryParts):
         return f"{model.info.path} {region}"
 
     def write(self, model: Model | None = None) -> str:
-        model, rng = model or self.pick(), self.rng
+        model = model or self.pick()
         number = next(self.numbers)
         if model.odd_values is not None:
             return self._write_odd_values(model, model.odd_values, number)
+        rows = self.drawn_rows(model, number)
+        self.put(model, rows, f"writer-{number}")
+        self.note(model, rows)
+        return f"{model.info.path} {rows}"
+
+    def drawn_rows(self, model: Model, number: int) -> list[Row]:
+        rng = self.rng
         ids = (
             rng.sample(range(12), rng.randrange(1, 8)) if model.has_primary_key else range(number * 100, number * 100 + rng.randrange(1, 8))
         )
-        rows = [(key, rng.choice(REGIONS), rng.choice((f"text {number}", None))) for key in ids]
+        return [(key, rng.choice(REGIONS), rng.choice((f"text {number}", None))) for key in ids]
+
+    def put(self, model: Model, rows: list[Row], writer: str) -> None:
+        """The first write of a writer, which it may repeat."""
         table = pa.table(dict(zip(("id", "region", "text"), zip(*rows, strict=True), strict=True)), schema=COLUMNS)
         storage = self.world.storage
-        (storage.upsert if model.has_primary_key else storage.append)(model.info.path, table, f"writer-{number}", 0)
+        (storage.upsert if model.has_primary_key else storage.append)(model.info.path, table, writer, 0)
+
+    def note(self, model: Model, rows: list[Row]) -> None:
+        """The model has what was written."""
         for row in rows:
             model.rows[self._place(model, row)] = row
             model.former[row] += 1
-        return f"{model.info.path} {rows}"
 
     def delete(self) -> str | None:
         model, rng = self.pick(), self.rng
@@ -102,6 +116,7 @@ class TableSteps(StoryParts):
         self.world.storage.delete(model.info.path, keys, f"writer-{next(self.numbers)}", 0)
         for region, key in places:
             model.rows.pop((region if model.partitioned else "", key), None)
+            model.archived.discard((region, key))
         return f"{model.info.path} {places}"
 
     def _place(self, model: Model, row: Row) -> tuple[str, int]:
