@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tiering.lake.base import Committable, WriterInitContext
+from tiering.lake.iceberg.writing.data_files import decode_files
 from tiering.lake.marker import TieredRange
 from tiering.model.tables import BucketKey, TableInfo
 
@@ -40,3 +41,17 @@ def commit_all(kit: Any, table: TableInfo, results: list[Any]) -> Any:
     committer = prepared.committer()
     committer.commit(Committable("round", tuple(results)), prepared.base, marker)
     return kit.catalog().load_table(str(table.path))
+
+
+def write_values(kit: Any, table: TableInfo, values: list[Any]) -> Any:
+    """Writes one column of a log table; the lake table afterwards, and its new files."""
+    prepared = kit.prepare(table, "round", {})
+    writer = prepared.factory.create_writer(WriterInitContext(table, prepared.base.table_uuid, B0, None, "round", "n"))
+    system = kit.rows(kit.table(), B0, 0, len(values)).select(["__bucket", "__offset", "__timestamp"])
+    column = pa.array(values, table.schema.field(0).type)
+    writer.write(pa.RecordBatch.from_arrays([column, *system.columns], schema=table.lake_schema()))
+    result = writer.complete(0, len(values))
+    committer = prepared.committer()
+    marker = replace(prepared.marker, buckets={B0: TieredRange(0, len(values))})
+    committer.commit(Committable("round", (result,)), prepared.base, marker)
+    return kit.catalog().load_table(str(table.path)), decode_files(result.payload).files

@@ -104,7 +104,7 @@ class DataFileBuilder:
     def build(self, location: str, size_bytes: int, metadata: pq.FileMetaData) -> DataFile:
         """The description of a closed file, with counts and bounds of its columns."""
         unbounded = _unbounded(metadata, self._paths)
-        plan = {**self._plan, **{field: _counted(self._plan[field]) for field in unbounded if field in self._plan}}
+        plan = {**self._plan, **{field: _limited(self._plan[field], mode) for field, mode in unbounded.items() if field in self._plan}}
         statistics = data_file_statistics_from_parquet_metadata(metadata, plan, self._paths)
         aggregates = statistics.column_aggregates.items()
         bounded = {field: aggregate for field, aggregate in aggregates if field not in unbounded and _has_bounds(aggregate)}
@@ -157,21 +157,24 @@ def decode_files(data: bytes) -> FilesPayload:
     return FilesPayload(document["lake_table_uuid"], document["schema_id"], spec_id, files, change)
 
 
-def _unbounded(metadata: pq.FileMetaData, paths: dict[str, int]) -> set[int]:
-    """Columns with values in a row group that has no bounds for them, or none that can be read.
+def _unbounded(metadata: pq.FileMetaData, paths: dict[str, int]) -> dict[int, MetricModeTypes]:
+    """Columns with values in a row group that has no bounds for them, or none that can be read; and what may be told of each column.
 
-    Parquet leaves out those of more than 4 KiB; Python has no dates and times outside of the years 1 to 9999. pyiceberg takes the bounds
-    of the other row groups for those of the file, and readers would skip rows that are in it.
+    Parquet leaves out bounds of more than 4 KiB; Python has no dates and times outside of the years 1 to 9999. pyiceberg takes the bounds
+    of the other row groups for those of the file, and readers would skip rows that are in it. Floats with NaN have no statistics at all,
+    of which pyiceberg would warn with each file.
     """
-    field_ids: set[int] = set()
+    modes: dict[int, MetricModeTypes] = {}
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         for position in range(group.num_columns):
             column = group.column(position)
             known = column.statistics
-            if known is None or (not known.has_min_max and known.num_values > 0) or not _is_readable(known):
-                field_ids.add(paths[column.path_in_schema])
-    return field_ids
+            if known is None:
+                modes[paths[column.path_in_schema]] = MetricModeTypes.NONE
+            elif (not known.has_min_max and known.num_values > 0) or not _is_readable(known):
+                modes.setdefault(paths[column.path_in_schema], MetricModeTypes.COUNTS)
+    return modes
 
 
 def _is_readable(statistics: Any) -> bool:
@@ -185,11 +188,11 @@ def _is_readable(statistics: Any) -> bool:
     return True
 
 
-def _counted(collector: StatisticsCollector) -> StatisticsCollector:
-    """`collector` without bounds: it counts values and nulls only."""
+def _limited(collector: StatisticsCollector, mode: MetricModeTypes) -> StatisticsCollector:
+    """`collector` without bounds: it tells nothing, or counts values and nulls only."""
     if collector.mode.type is MetricModeTypes.NONE:
         return collector
-    return replace(collector, mode=MetricsMode(MetricModeTypes.COUNTS))
+    return replace(collector, mode=MetricsMode(mode))
 
 
 def _has_bounds(aggregate: StatsAggregator) -> bool:

@@ -25,6 +25,7 @@ from tiering.lake.paimon.writing.payload import WrittenFile
 from tiering.lake.proof.file_footer import FileFooter, encode_footer
 from tiering.lake.writing.encodings import Encodings, choose_encodings
 from tiering.lake.writing.provenance import Provenance
+from tiering.lake.writing.statistics import columns_with_nan, columns_with_statistics
 from tiering.model.tables import OFFSET_COLUMN, TablePath
 
 ROW_GROUP_ROWS = 1 << 20
@@ -75,6 +76,8 @@ class ParquetFiles:
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
+        self._with_nan: frozenset[str] = frozenset()
+        """Columns in which this attempt met a NaN: the files that begin after it have no statistics of their floats."""
         self._open: OpenFile | None = None
         self._started: list[PurePath] = []
         self._done: list[WrittenFile] = []
@@ -117,6 +120,7 @@ class ParquetFiles:
         table = pa.Table.from_batches(self._batches, schema=self.schema)
         self._batches, self._rows, self._bytes = [], 0, 0
         with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
+            self._note_nan(table)
             if self._open is None:
                 self._open = self._open_file(table)
             try:
@@ -130,10 +134,17 @@ class ParquetFiles:
             if self._open.stream.tell() >= TARGET_FILE_BYTES:
                 self._close_file()
 
+    def _note_nan(self, rows: pa.Table) -> None:
+        """Ends the open file before the first rows with NaN in a column: statistics cannot be switched off within a file."""
+        with_nan = columns_with_nan(rows)
+        if not with_nan <= self._with_nan:
+            self._close_file()
+            self._with_nan |= with_nan
+
     def _open_file(self, first_rows: pa.Table) -> OpenFile:
         path = self._place.begin_file(f"{self._place.prefix}-{len(self._started):05d}.parquet")
         self._started.append(path)
-        return open_file(self._place.storage, path, first_rows)
+        return open_file(self._place.storage, path, first_rows, self._with_nan)
 
     def _close_file(self) -> None:
         if self._open is None:
@@ -154,8 +165,8 @@ def java_encodings(first_rows: pa.Table) -> Encodings:
     return Encodings(encodings.dictionary, {name: kind for name, kind in encodings.encoding.items() if kind != "BYTE_STREAM_SPLIT"})
 
 
-def open_file(storage: Storage, path: PurePath, first_rows: pa.Table) -> OpenFile:
-    """Begins a file whose first rows are `first_rows`; its columns are theirs. Raises OSError."""
+def open_file(storage: Storage, path: PurePath, first_rows: pa.Table, without_statistics: frozenset[str]) -> OpenFile:
+    """Begins a file whose first rows are `first_rows`; its columns are theirs. Floats in `without_statistics` get none. Raises OSError."""
     encodings, schema = java_encodings(first_rows), first_rows.schema
     stream = storage.create_file(path)
     try:
@@ -167,6 +178,7 @@ def open_file(storage: Storage, path: PurePath, first_rows: pa.Table) -> OpenFil
             column_encoding=encodings.encoding or None,
             data_page_size=PAGE_BYTES,
             dictionary_pagesize_limit=DICTIONARY_BYTES,
+            write_statistics=columns_with_statistics(schema, without_statistics),
             store_schema=False,
             store_decimal_as_integer=True,
         )

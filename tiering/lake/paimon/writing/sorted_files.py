@@ -24,6 +24,7 @@ from tiering.lake.paimon.writing.parquet_files import ROW_GROUP_ROWS, FilePlace,
 from tiering.lake.paimon.writing.payload import WrittenFile, pack_keys
 from tiering.lake.proof.file_footer import FileFooter
 from tiering.lake.writing.provenance import Provenance
+from tiering.lake.writing.statistics import columns_with_nan
 from tiering.model.tables import ChangeType
 
 KEY_PREFIX, SEQUENCE, KIND = "_KEY_", "_SEQUENCE_NUMBER", "_VALUE_KIND"
@@ -76,7 +77,7 @@ class SortedFiles:
         kind = "changelog-" if is_changelog else ""
         path = self._place.begin_file(f"{self._place.prefix}-{kind}{len(self._started):05d}.parquet")
         self._started.append(path)
-        file = open_file(self._place.storage, path, table)
+        file = open_file(self._place.storage, path, table, columns_with_nan(table))
         try:
             file.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
         except pa.ArrowInvalid as error:
