@@ -181,5 +181,7 @@ def test_work_done_again_reaches_the_very_same_offsets() -> None:
     buckets = next_buckets(plan, contiguous_prefix([result(B0, 10, 33)], plan.bases))
     assert shape(plan_again(plan, buckets)) == [(B0, 10, 33)]
     plan = plan_round(KEY_TABLE, {}, ends, [], {B0: KvSnapshot(3, 40), B1: KvSnapshot(4, 60)})
-    again = plan_again(plan, next_buckets(plan, contiguous_prefix([result(B1, 60, 60)], plan.bases)))
+    prefix = contiguous_prefix([result(B1, 60, 60)], plan.bases)
+    again = plan_again(plan, next_buckets(plan, prefix))
     assert (shape(again), [split.bucket for split in again.snapshots]) == ([(B1, 60, 60)], [B1])
+    assert next_buckets(again, prefix) == next_buckets(plan, prefix), "a bucket whose KV snapshot was not read is in neither marker"

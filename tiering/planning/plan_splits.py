@@ -177,10 +177,19 @@ def replaced_buckets(plan: Plan, base_moved_back: Collection[BucketKey]) -> froz
 
 
 def plan_again(plan: Plan, buckets: Mapping[BucketKey, TieredRange]) -> Plan:
-    """Returns the part of `plan` that led to `buckets` of a marker: the same work, to the very same offsets."""
+    """Returns the part of `plan` that led to `buckets` of a marker: the same work, to the very same offsets.
+
+    A bucket whose KV snapshot was not read whole is not among `buckets`, and so it is not in the returned plan.
+    """
     splits = tuple(
         replace(split, stopping_offset=min(split.stopping_offset, buckets[split.bucket].tiered))
         for split in plan.splits
         if split.bucket in buckets and (split.bucket in plan.untiered or split.starting_offset < buckets[split.bucket].tiered)
     )
-    return replace(plan, splits=splits, snapshots=tuple(split for split in plan.snapshots if split.bucket in buckets))
+    return replace(
+        plan,
+        splits=splits,
+        starts={bucket: start for bucket, start in plan.starts.items() if bucket in buckets},
+        bases={bucket: base for bucket, base in plan.bases.items() if bucket in buckets},
+        snapshots=tuple(split for split in plan.snapshots if split.bucket in buckets),
+    )
