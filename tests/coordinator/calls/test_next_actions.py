@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.types import DoubleType
 
 from support.flink.flink_on_iceberg import share
 from support.lake_kinds.kinds import ICEBERG, LAKE_KINDS, LakeKind
@@ -354,6 +355,21 @@ def test_a_column_that_somebody_added_is_named_and_without_it_the_table_goes_on(
     world.by_hand.drop_column(source.info.path, "note")
     assert next_action(world.coordinator, source.info) is None
     assert world.record(source.info).state == "Pending"
+    prove_healthy(source)
+
+
+@pytest.mark.parametrize("world", [ICEBERG], indirect=True)
+def test_a_type_that_iceberg_does_not_take_back_needs_a_new_lake_table(world: LakeWorld) -> None:
+    source = tiered(world, LOG, False)
+    with world.iceberg_catalog().load_table(str(source.info.path)).update_schema(allow_incompatible_changes=True) as update:
+        update.update_column("id", field_type=DoubleType())
+    outcome = source.tier()
+    assert outcome.error is not None
+    assert outcome.error.error_class == errors.SchemaDrift.__name__
+    assert "Mend the lake table" not in hint_of(source)
+    assert "Rename the lake table sales.orders" in hint_of(source)
+    steps = follow(world.coordinator, source.info, in_lake(world))
+    assert [step[: len(start)] for step, start in zip(steps, (RENAME, RETIER), strict=True)] == [RENAME, RETIER]
     prove_healthy(source)
 
 

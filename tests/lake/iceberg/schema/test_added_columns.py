@@ -226,6 +226,32 @@ def test_what_somebody_else_changed_is_named_and_nothing_is_added(kit: Any, how:
     assert len(kit.view(table).handle.metadata.schemas) == schemas
 
 
+@pytest.mark.parametrize(
+    ("source", "lake"),
+    [
+        (pa.int32(), pa.int64()),
+        (pa.float32(), pa.float64()),
+        (pa.decimal128(9, 2), pa.decimal128(12, 2)),
+        (pa.list_(pa.int32()), pa.list_(pa.int64())),
+        (pa.struct([("zip", pa.int32())]), pa.struct([("zip", pa.int64())])),
+        (pa.map_(pa.string(), pa.int32()), pa.map_(pa.string(), pa.int64())),
+    ],
+    ids=str,
+)
+def test_a_hint_names_no_mend_for_a_column_that_was_widened(kit: Any, source: pa.DataType, lake: pa.DataType) -> None:
+    """Iceberg takes no wider type back. A narrower one can be widened."""
+    hints = []
+    for number, (in_lake, in_source) in enumerate([(lake, source), (source, lake)]):
+        table = kit.table(f"orders_{number}")
+        kit.lake.ensure_table(with_columns(table, pa.field("value", in_lake)))
+        with pytest.raises(SchemaDrift, match="has the column 'value") as caught:
+            kit.lake.ensure_table(with_columns(table, pa.field("value", in_source)))
+        hints.append(caught.value.hint)
+    assert "Mend" not in hints[0]
+    assert "Rename the lake table sales.orders_0" in hints[0]
+    assert "Mend the lake table" in hints[1]
+
+
 def test_a_dropped_column_whose_schema_was_cleaned_up_is_not_taken_for_a_new_one(kit: Any) -> None:
     """Its old values would be lost silently: a new column has a new field id."""
     table = kit.table()

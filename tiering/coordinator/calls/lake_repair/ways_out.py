@@ -33,7 +33,7 @@ from tiering.lake.base import LakeView
 from tiering.lake.maintenance import ColumnValues, DriftCheck, LakeMaintenance, LakeSurvey, PartitionRows
 from tiering.lake.rules.archived_rows import archived_rows
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.lake.rules.hints import is_empty, new_table_hint, reconcile_call
+from tiering.lake.rules.hints import is_empty, keeping_table_hint, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import ReconcileAction, records_left_out, retiered
 from tiering.model.tables import TablePath, TableType
 from tiering.pace import Rest, no_rest
@@ -244,7 +244,7 @@ class WaysOut:
         if isinstance(lake, DriftCheck) and isinstance(lake, LakeMaintenance) and lake.renames_tables:
             return WayOut(Way.RENAME_TABLE, value=_free_name(inspection.record, lake), choices=choices)
         error, advice = inspection.record.error, new_table_hint(path)
-        is_said = error is not None and advice in error.hint
+        is_said = error is not None and any(hint in error.hint for hint in (advice, keeping_table_hint(path)))
         return WayOut(Way.NONE, choices=choices if is_said else f"Or: {advice} {choices}".strip())
 
     def _record(self, looked_at: TableRecord, way_out: WayOut) -> None:

@@ -20,7 +20,7 @@ from pyiceberg.types import IcebergType, ListType, LongType, MapType, NestedFiel
 from tiering.errors import SchemaDrift
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.iceberg.schema.layout import FORMAT_VERSION, layout_of_table, table_layout
-from tiering.lake.rules.hints import new_table_hint, tier_call
+from tiering.lake.rules.hints import keeping_table_hint, new_table_hint, tier_call
 from tiering.model.tables import SYSTEM_COLUMNS, TableInfo, TablePath
 
 
@@ -64,7 +64,7 @@ def check_written(path: TablePath, written: Schema, current: Schema) -> None:
         if now is None or now.name != field.name:
             raise drift(path, field.name, f"lost or renamed the column {field.name!r} while a round wrote files for it")
         if (difference := misfit(now, field)) is not None:
-            raise drift(path, field.name, f"was changed while a round wrote files for it: {difference}")
+            raise drift(path, field.name, f"was changed while a round wrote files for it: {difference}", _lasting_hint(path, now, field))
     for extra in fields.values():
         if extra.required:
             raise drift(path, extra.name, f"got the required column {extra.name!r} while a round wrote files without it")
@@ -99,9 +99,35 @@ def _check_ids(table: TableInfo, metadata: TableMetadata) -> None:
 def _check_column(table: TableInfo, wanted: NestedField, lake_field: NestedField, schema: Schema) -> None:
     name = wanted.name
     if (difference := misfit(lake_field, wanted)) is not None:
-        raise drift(table.path, name, difference, **_mend(lake_field, wanted, schema))
+        raise drift(table.path, name, difference, _lasting_hint(table.path, lake_field, wanted), **_mend(lake_field, wanted, schema))
     if name in SYSTEM_COLUMNS and lake_field.optional:
         raise drift(table.path, name, f"has the system column {name!r} as nullable; it must be required")
+
+
+def _lasting_hint(path: TablePath, lake_field: NestedField, wanted: NestedField) -> str | None:
+    """Advice where no statement gives the column its source's type: Iceberg makes types wider only. None where one does."""
+    if not _is_lasting(lake_field.field_type, wanted.field_type):
+        return None
+    return (
+        f"No statement gives {lake_field.name!r} that type again: Iceberg only widens. The rows stay in the log. {keeping_table_hint(path)}"
+    )
+
+
+def _is_lasting(lake: IcebergType, source: IcebergType) -> bool:
+    """Whether a type, or one within it, cannot be changed to that of the source (Iceberg spec, "Schema Evolution")."""
+    if isinstance(lake, StructType) and isinstance(source, StructType):
+        wanted = {field.name: field.field_type for field in source.fields}
+        return any(_is_lasting(field.field_type, wanted[field.name]) for field in lake.fields if field.name in wanted)
+    if isinstance(lake, ListType) and isinstance(source, ListType):
+        return _is_lasting(lake.element_type, source.element_type)
+    if isinstance(lake, MapType) and isinstance(source, MapType):
+        return _is_lasting(lake.key_type, source.key_type) or _is_lasting(lake.value_type, source.value_type)
+    if lake == source:
+        return False
+    try:
+        return promote(lake, source) != source
+    except ResolveError:
+        return True
 
 
 def _mend(lake_field: NestedField, wanted: NestedField, schema: Schema) -> dict[str, str]:
