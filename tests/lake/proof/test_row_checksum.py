@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from support.depth import examples
 from support.values.any_values import columns
 from support.values.every_type import CASES
 from support.values.plain_checksum import plain_checksum
@@ -184,3 +185,28 @@ def test_many_texts_of_any_length_have_the_checksum_of_each_of_them(words: int) 
     apart = sum(row_checksum(rows.slice(row, 1)) for row in range(rows.num_rows)) % MODULUS
     assert row_checksum(rows) == apart
     assert row_checksum(rows.slice(0, 1)) == plain_checksum(rows.slice(0, 1))
+
+
+COUNTS = st.integers(1, 4) | st.integers(FEW_TEXTS, FEW_TEXTS + 8)
+LONG_TEXTS = st.sampled_from([FEW_WORDS, MOST_PLACES, 0xFFFF, 0xFFFF]).flatmap(lambda words: st.integers(8 * words - 8, 8 * words + 4_000))
+"""Bytes, up to more than the highest number of words by which texts are sorted."""
+
+
+def check_long_texts(count: int, longest: int, shorter: int) -> None:
+    """Few or many texts in one row group, each of them `shorter` than the one before. A text that is hashed alone takes another path."""
+    content = random.Random(longest).randbytes(longest + count)
+    texts = [content[number : number + max(0, longest - shorter * number)] for number in range(count)]
+    rows = pa.table({"t": pa.array([*texts, None], pa.binary())})
+    apart = sum(row_checksum(rows.slice(row, 1)) for row in range(rows.num_rows)) % MODULUS
+    assert row_checksum(rows) == apart
+
+
+drawn = settings(max_examples=examples(12), phases=[Phase.generate])
+many_texts = given(COUNTS, LONG_TEXTS, st.integers(0, 16))
+test_many_texts_of_any_length_are_hashed_as_each_of_them = drawn(many_texts(check_long_texts))
+
+
+def test_the_draws_find_texts_of_more_words_than_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiering.lake.proof.row_checksum.MOST_PLACES", 1 << 20)
+    with pytest.raises(IndexError):
+        drawn(many_texts(check_long_texts))()
