@@ -20,7 +20,9 @@ apt_install() { # apt_install "what for" package...
 }
 
 alone() { # alone arguments...: runs this script again with them, holding a lock on itself until it ends
-  LAKEWARD_SETUP_ALONE=1 exec "$(find_python)" -c '
+  local python
+  python=$(find_python)
+  LAKEWARD_SETUP_ALONE=1 exec "$python" -c '
 import fcntl, os, sys
 held = os.open("setup.sh", os.O_RDONLY)
 try:
@@ -28,7 +30,8 @@ try:
 except BlockingIOError:
     print("setup: waiting for another setup in this folder", file=sys.stderr)
     fcntl.flock(held, fcntl.LOCK_EX)
-os.set_inheritable(held, True)
+os.dup2(held, 9)
+os.close(held)
 os.execv("setup.sh", ["setup.sh", *sys.argv[1:]])' "$@"
 }
 
@@ -189,8 +192,10 @@ ensure_jars
 ensure_fluss_server
 if [ "${1:-}" = all-tests ]; then
   # Two at once: one waits for Maven's repository, the other one for PyPI and the Go proxy.
-  { ensure_readers && ensure_history_checker; } &
+  # It does not inherit the lock (9): after a Ctrl-C it may outlive this script.
+  { ensure_readers && ensure_history_checker; } 9>&- &
   others=$!
+  trap 'kill "$others" 2>/dev/null || true' EXIT
   ensure_postgresql
   ensure_fault_libraries
   ensure_plugin_tests
@@ -199,4 +204,5 @@ if [ "${1:-}" = all-tests ]; then
   ensure_object_store
   ensure_spark_classes
   wait "$others"
+  trap - EXIT
 fi

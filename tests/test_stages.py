@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 from support.repository import ROOT
-from support.stages.__main__ import Outcome, Stage, run_at_once, verdict
+from support.stages.__main__ import Outcome, Stage, run_at_once, run_stage, verdict
 from support.stages.make_test import JOURNEYS, LEFT_TO_TEST_ALL, UNIT, is_below, journeys
 
 FOLDERS_OF_TEST_ALL = {"behaviours", "cli", "faults", "integration", "packaging", "validate"}
@@ -61,3 +63,10 @@ def test_all_stages_run_and_one_that_failed_fails_the_whole(capfd: pytest.Captur
 def test_stages_that_all_passed_pass(capfd: pytest.CaptureFixture[str]) -> None:
     assert verdict("make test", [Outcome(exits(0, "unit"), 0, 1.0)]) == 0
     assert capfd.readouterr().out.splitlines()[-1] == "make test: all passed"
+
+
+def test_a_process_that_a_test_leaves_behind_does_not_hold_the_verdict() -> None:
+    script = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid)"
+    outcome = run_stage(Stage("journeys", (sys.executable, "-c", script)), is_shown=False)
+    os.kill(int(outcome.output), signal.SIGKILL)  # it fails for a process that has ended
+    assert outcome.status == 0

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from tempfile import TemporaryFile
 
 from support.repository import ROOT
 from support.stages.make_test import LEFT_TO_TEST_ALL, MARK, UNIT, journeys
@@ -63,11 +64,16 @@ def stages_of_make_test_all(workers: int) -> list[Stage]:
 
 
 def run_stage(stage: Stage, is_shown: bool = True) -> Outcome:
-    """Runs a stage. Its output is shown as it comes, or else kept in the outcome."""
+    """Runs a stage. Its output is shown as it comes, or else kept in the outcome.
+
+    Kept output goes through a file and not through a pipe: a process that a test leaves behind would keep the pipe open.
+    """
     begun = time.monotonic()
-    place = None if is_shown else subprocess.PIPE
-    ended = subprocess.run(stage.command, cwd=ROOT, stdout=place, stderr=subprocess.STDOUT, text=True, check=False)
-    return Outcome(stage, ended.returncode, time.monotonic() - begun, ended.stdout or "")
+    with TemporaryFile("w+", encoding="utf-8", errors="replace") as kept:
+        place = None if is_shown else kept
+        ended = subprocess.run(stage.command, cwd=ROOT, stdout=place, stderr=subprocess.STDOUT, check=False)
+        kept.seek(0)
+        return Outcome(stage, ended.returncode, time.monotonic() - begun, kept.read())
 
 
 def run_at_once(stages: Sequence[Stage]) -> list[Outcome]:
