@@ -183,6 +183,31 @@ def test_the_record_of_a_partition_is_named_with_it(tmp_path: Path, kind: LakeKi
     poisoned.world.close()
 
 
+def test_the_error_of_a_former_partition_is_none_of_the_one_made_again(tmp_path: Path) -> None:
+    poisoned = Poisoned(tmp_path, LAKE_KINDS[0], has_key=False, partitioned=True)
+    failed, _ = stuck(poisoned)
+    poisoned.world.storage.drop_partition(poisoned.table.path, "eu")
+    good = {number: f"good {number}" for number in range(1000, 1100)}
+    poisoned.write(*good.items())
+    with pytest.raises(InvalidArgument, match="stands at no record"):
+        poisoned.skip(failed)
+    assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    assert good.items() <= poisoned.in_lake().items()
+    assert not faults(check(poisoned.world, poisoned.table))
+    poisoned.world.close()
+
+
+def test_a_record_that_the_lake_has_already_is_not_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    poisoned = Poisoned(tmp_path, LAKE_KINDS[0], has_key=False)
+    failed, _ = stuck(poisoned)
+    monkeypatch.undo()  # a later version can write it
+    assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    with pytest.raises(InvalidArgument, match="the lake has that record already"):
+        poisoned.skip(failed)
+    assert not poisoned.world.record(poisoned.table).lake.skipped
+    poisoned.world.close()
+
+
 @pytest.mark.parametrize("has_key", [False, True], ids=["log", "primary key"])
 def test_a_partition_with_a_name_that_the_lake_cannot_hold_keeps_no_other_from_it(
     tmp_path: Path, kind: LakeKind, has_key: bool, monkeypatch: pytest.MonkeyPatch

@@ -16,11 +16,11 @@ from tiering.cluster.capabilities import RecordSkipping, SkipOutcome, SkipReques
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change
-from tiering.coordinator.decisions.records import ErrorInfo, ErrorRecord, EventRecord, Level, TableRecord
+from tiering.coordinator.decisions.records import EventRecord, Level, TableRecord
 from tiering.coordinator.requests import Mutation
 from tiering.errors import BucketStopped, InvalidArgument, UnknownPartition
 from tiering.model.call_results import SkipRecordResult
-from tiering.model.refused_records import MAX_VALUE_CHARACTERS, place_of
+from tiering.model.refused_records import MAX_VALUE_CHARACTERS
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 
@@ -77,9 +77,11 @@ def _skip_in_rounds(parts: CallParts, info: TableInfo, request: SkipRecord, refu
         if record is None:
             raise refused
         former = record.lake.skipped.get(str(bucket), ())
-        value = _refused_value(record, bucket, request)
+        value = _refused_value(record, bucket, request.offset)
         if request.offset not in former and value is None:
             raise refused
+        if request.offset not in former and request.offset < (record.shown_offsets or {}).get(str(bucket), 0):
+            raise InvalidArgument(f"{_place(request)} of {request.path} is past offset {request.offset}: the lake has that record already")
         outcome = SkipOutcome.ALREADY_SKIPPED if request.offset in former else SkipOutcome.SKIPPED
         outcome = SkipOutcome.WOULD_SKIP if request.dry_run and outcome is SkipOutcome.SKIPPED else outcome
         result = SkipRecordResult(request.path, request.partition, request.bucket_id, request.offset, value or "", outcome.value)
@@ -104,12 +106,16 @@ def _bucket(parts: CallParts, info: TableInfo, request: SkipRecord) -> BucketKey
     return BucketKey(ids[request.partition], request.bucket_id)
 
 
-def _refused_value(record: TableRecord, bucket: BucketKey, request: SkipRecord) -> str | None:
-    """What the error of a round says of the record, also of a round before the latest one; None if no round stopped there."""
-    begins = f"{place_of(request.path, bucket, request.partition)} stands at offset {request.offset}: "
-    errors: list[ErrorInfo | ErrorRecord] = [*record.errors, *([] if record.error is None else [record.error])]
-    texts = [error.message for error in errors if error.error_class == BucketStopped.__name__ and error.message.startswith(begins)]
-    return texts[0].removeprefix(begins)[:MAX_VALUE_CHARACTERS] if texts else None
+def _refused_value(record: TableRecord, bucket: BucketKey, offset: int) -> str | None:
+    """What the error of a round says of the record, also of a round before the latest one; None if no round stopped there.
+
+    A partition that was made again has the name of the former one, but another id: errors are compared by that.
+    """
+    stops = [(error.message, error.error_class, error.bucket, str(error.offset)) for error in record.errors]
+    if (error := record.error) is not None:
+        stops.append((error.message, error.error_class, error.ids.get("bucket"), error.ids.get("offset", "")))
+    messages = [message for message, *stop in stops if stop == [BucketStopped.__name__, str(bucket), str(offset)]]
+    return messages[0].partition(f" stands at offset {offset}: ")[2][:MAX_VALUE_CHARACTERS] if messages else None
 
 
 def _retried(parts: CallParts, request: SkipRecord, record: TableRecord | None) -> list[Change]:

@@ -14,6 +14,7 @@ MAX_ERRORS = 30
 def with_failure(record: TableRecord, error: ErrorInfo) -> tuple[ErrorRecord, ...]:
     """The kinds after the table's latest round failed; the one of this error is last."""
     assert record.round is not None
+    offset = error.ids.get("offset", "")
     failure = ErrorRecord(
         table_id=record.table_id,
         database_name=record.database_name,
@@ -27,6 +28,8 @@ def with_failure(record: TableRecord, error: ErrorInfo) -> tuple[ErrorRecord, ..
         first_seen=error.time,
         last_seen=error.time,
         last_round_id=record.round.round_id,
+        bucket=error.ids.get("bucket"),
+        offset=int(offset) if offset.isdecimal() else None,
     )
     former = next((row for row in record.errors if row.key == failure.key), None)
     if former is not None:

@@ -77,6 +77,9 @@ class ErrorRecord:
     last_round_id: str
     resolved_at: datetime | None = None
     """When a later round went well, or somebody reconciled the table, or it was dropped or its lake disabled."""
+    bucket: str | None = None
+    """Which bucket stands, as in `TextOffsets`, and `offset` where; None = none does, or an older version recorded the error."""
+    offset: int | None = None
 
     @property
     def key(self) -> str:
