@@ -217,3 +217,9 @@ def test_a_round_keeps_what_was_left_out_below_it_and_adds_what_it_did_not_read(
     by_round = {first: (3, 11, 19, 20), second: (0, 7)}
     buckets = {first: TieredRange(0, 20), second: TieredRange(2, 9)}
     assert next_skipped(before, by_round, {first: 10, second: 2}, buckets) == {first: (3, 11, 19), second: (7,)}
+
+
+def test_a_marker_of_an_older_version_does_not_forget_what_was_left_out() -> None:
+    bucket = BucketKey(None, 0)
+    after = next_skipped({}, {bucket: (1, 3, 11, 20)}, {bucket: 10}, {bucket: TieredRange(2, 20)})
+    assert after == {bucket: (3, 11)}, "the base marker names none, for its version knows of none"

@@ -214,12 +214,15 @@ def next_skipped(
     bases: Mapping[BucketKey, int],
     buckets: Mapping[BucketKey, TieredRange],
 ) -> dict[BucketKey, tuple[int, ...]]:
-    """`Marker.skipped` after a round that read `buckets` from `bases` on without the records of `by_round`; `before`: of the base."""
+    """`Marker.skipped` after a round that read `buckets` from `bases` on without the records of `by_round`; `before`: of the base.
+
+    The round knows of all that were ever left out. A marker of an older version lacks those below its end.
+    """
     after: dict[BucketKey, tuple[int, ...]] = {}
     for bucket, tiered in buckets.items():
         base = bases.get(bucket, tiered.tiered)
         earlier = [offset for offset in before.get(bucket, ()) if tiered.start <= offset < base]
-        now = [offset for offset in by_round.get(bucket, ()) if base <= offset < tiered.tiered]
+        now = [offset for offset in by_round.get(bucket, ()) if tiered.start <= offset < tiered.tiered]
         if earlier or now:
             after[bucket] = tuple(sorted({*earlier, *now}))
     return after

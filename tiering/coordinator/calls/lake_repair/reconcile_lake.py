@@ -246,7 +246,7 @@ class Reconciler:
         proofs, ranges, epoch = self._decider.proofs(inspection, decision, wanted.round_id), decision.ranges, row.tiering_epoch
         former = {BucketKey.parse(bucket): offsets for bucket, offsets in self._record(info).lake.skipped.items()}
         tiered = {bucket: tiered.tiered for bucket, tiered in ranges.items()}
-        skipped = next_skipped(former if view.marker is None else view.marker.skipped, {}, tiered, ranges)
+        skipped = next_skipped({} if view.marker is None else view.marker.skipped, former, tiered, ranges)
         marker = Marker(
             cluster_id, info.table_id, view.table_uuid, wanted.round_id, epoch, base_round, ranges, proofs=proofs, skipped=skipped
         )
