@@ -162,6 +162,36 @@ def test_the_type_of_numbers_is_the_narrowest_that_keeps_them(tmp_path: Path, en
     assert [Decimal(str(value)) for value in column.to_pylist()] == [Decimal(text) for text in texts * 20]
 
 
+@pytest.mark.parametrize("ending", ["csv", "ndjson"])
+@pytest.mark.parametrize("text", ["1e9999999999999999999999", "-1.5E-9999999999999999999999"])
+def test_an_exponent_beyond_all_number_types_is_kept_as_text(tmp_path: Path, ending: str, text: str) -> None:
+    texts = [text, "2", "0.25"]
+    try:
+        column = parse(_file(tmp_path, ending, texts))["a"]
+    except InvalidData as refused:
+        if re.search(r"x\.ndjson, line 1: .*too big", refused.message) is None:
+            raise
+        return
+    assert column.to_pylist() == texts
+
+
+@pytest.mark.parametrize("ending", ["csv", "ndjson"])
+@pytest.mark.parametrize("text", ["1" * 300, "-" + "9" * 300 + ".5", "1" * 5_000])
+def test_a_number_of_thousands_of_digits_is_kept_as_text(tmp_path: Path, ending: str, text: str) -> None:
+    try:
+        column = parse(_file(tmp_path, ending, [text, "2"]))["a"]
+    except InvalidData as refused:
+        if re.search(r"x\.ndjson, line 1: .*too big", refused.message) is None:
+            raise
+        return
+    assert column.to_pylist() == [text, "2"]
+
+
+def test_a_whole_number_with_thousands_of_zeros_before_it_is_a_whole_number(tmp_path: Path) -> None:
+    column = parse(_file(tmp_path, "csv", ["0" * 5_000 + "9223372036854775807"]))["a"]
+    assert column.to_pylist() == [2**63 - 1]
+
+
 def test_numbers_within_lists_and_objects_are_as_exact_as_columns(tmp_path: Path) -> None:
     big, small = 18446744073709551615, 0.5
     lines = [

@@ -92,12 +92,15 @@ class NumberInference:
         self._scale = max(self._scale, pc.max(scale).as_py())
         if self._whole and self._int64 and self._whole_digits > _INT64_DIGITS:
             long = texts.filter(pc.greater(whole_digits, pa.scalar(_INT64_DIGITS))).to_pylist()
-            self._int64 = all(-(2**63) <= int(text) < 2**63 for text in long)
+            self._int64 = all(-(2**63) <= Decimal(text) < 2**63 for text in long)  # int() refuses above 4300 digits
 
     def _see_other(self, text: str) -> None:
         """Takes in a number with an exponent, an infinity or NaN."""
         self._whole = False
-        number = Decimal(text)
+        number = _decimal(text)
+        if number is None:
+            self._double = self._finite = False
+            return
         if not number.is_finite():
             self._finite = False
             return
@@ -122,9 +125,19 @@ def _all_printed_by_doubles(texts: Column, values: Column) -> bool:
     return all(printed_by_double(text) for text in remaining)
 
 
+def _decimal(text: str) -> Decimal | None:
+    """Returns the number that a text has; None if its exponent is beyond what Python's decimals hold (some 10**18)."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return None
+
+
 def printed_by_double(text: str) -> bool:
     """Returns whether the DOUBLE nearest to a number, printed with as many digits as `text` has, is the same number."""
-    written, value = Decimal(text), float(text)
+    written, value = _decimal(text), float(text)
+    if written is None:
+        return False
     if not written.is_finite():
         return True
     if value in (float("inf"), float("-inf")):
