@@ -56,6 +56,9 @@ def structs(kind: pa.DataType) -> Iterator[list[str]]:
 @example(columns=[("a.b", pa.int64()), ("a", pa.struct([("b", pa.int64())]))])
 @example(columns=[("l.element", pa.int64()), ("l", pa.list_(pa.int64()))])
 @example(columns=[("__BUCKET", pa.int64())])
+@example(columns=[("s", pa.int64()), ("\u017f", pa.int64())])
+@example(columns=[("a", pa.struct([("\u03c3", pa.int64()), ("\u03c2", pa.int64())]))])
+@example(columns=[("", pa.int64())])
 def test_names_are_told_apart_without_their_case_or_refused_by_name(
     lake: str, layout: Layout, columns: list[tuple[str, pa.DataType]]
 ) -> None:
@@ -67,6 +70,8 @@ def test_names_are_told_apart_without_their_case_or_refused_by_name(
         return
     names = [[name for name, _ in columns], *(fields for _, kind in columns for fields in structs(kind))]
     assert all(len({name.lower() for name in level}) == len(level) for level in names)
+    assert all(len({name.upper().lower() for name in level}) == len(level) for level in names)
+    assert all(name and "\0" not in name for level in names for name in level)
     if lake == "iceberg":
         schema = planned.schema
         fields_by_path: dict[str, set[int]] = {}
@@ -89,3 +94,10 @@ def test_only_names_of_lakewards_own_columns_are_refused_of_those_with_two_lines
 
 def test_a_column_with_a_dot_is_fine_where_no_struct_has_its_path() -> None:
     assert iceberg.table_layout(table_of([("a.b", pa.int64()), ("a", pa.int64())], Layout.CLEAN)).schema.find_field("a.b").name == "a.b"
+
+
+@pytest.mark.parametrize("lake", LAYOUTS)
+def test_a_field_with_nul_in_its_name_is_refused_by_its_path(lake: str) -> None:
+    table = table_of([("a", pa.list_(pa.struct([("b\0", pa.int64())])))], Layout.CLEAN)
+    with pytest.raises(InvalidName, match=r"the column 'a\.element\.b\\x00' of sales\.orders has a NUL character in its name"):
+        LAYOUTS[lake](table)

@@ -18,12 +18,13 @@ _HINT = "Recreate the source table with other names for the columns, or switch i
 
 
 def check_column_names(table: TableInfo, paths_are_names: bool = False) -> None:
-    """Raises InvalidName for columns, or fields of a struct, whose names differ only in case, and for names of Lakeward's own columns.
+    """Raises InvalidName for columns, or fields of a struct, whose names are empty, hold NUL or differ only in case. Raises it also for
+    names of Lakeward's own columns.
 
     `paths_are_names`: the lake format finds a field by its path, so that a column `a.b` is the field `b` of the struct `a`.
     """
     for name in table.schema.names:
-        if name.lower() in SYSTEM_COLUMNS or name.lower().startswith(RESERVED_PREFIX):
+        if _folded(name) in SYSTEM_COLUMNS or _folded(name).startswith(RESERVED_PREFIX):
             raise InvalidName(f"the column {name!r} of {table.path} has the name of one of Lakeward's own columns", hint=_HINT, column=name)
     columns = pa.struct(list(table.schema))
     _check_fields(table, columns, "")
@@ -35,7 +36,13 @@ def _check_fields(table: TableInfo, kind: pa.DataType, path: str) -> None:
     names: dict[str, str] = {}
     is_struct = pa.types.is_struct(kind)
     for name, inner in _inner(kind):
-        former = names.setdefault(name.lower(), name)
+        if not name or "\0" in name:
+            raise InvalidName(
+                f"the column {path + name!r} of {table.path} has {'a NUL character in its name' if name else 'an empty name'}",
+                hint=_HINT,
+                column=path + name,
+            )
+        former = names.setdefault(_folded(name), name)
         if former != name and is_struct:
             raise InvalidName(
                 f"the columns {path + former!r} and {path + name!r} of {table.path} differ only in case, so that no engine could read the "
@@ -46,19 +53,28 @@ def _check_fields(table: TableInfo, kind: pa.DataType, path: str) -> None:
         _check_fields(table, inner, f"{path}{name}.")
 
 
+def _folded(name: str) -> str:
+    """Returns the form in which engines compare names without their case.
+
+    Spark compares the upper and then the lower case of each character (Java's `String.equalsIgnoreCase`): `s` equals `\u017f`. DuckDB
+    and pyiceberg compare the lower case of the whole name.
+    """
+    return name.lower().upper().lower()
+
+
 def _check_paths(table: TableInfo, columns: pa.DataType) -> None:
     columns_by_path: dict[str, str] = {}
     full_paths: set[str] = set()
     for path, column, is_full in _paths(columns):
-        other = columns_by_path.setdefault(path.lower(), column)
-        if other != column or (is_full and path.lower() in full_paths):
+        other = columns_by_path.setdefault(_folded(path), column)
+        if other != column or (is_full and _folded(path) in full_paths):
             raise InvalidName(
                 f"the lake table would find two fields of {table.path} by the path {path!r}: of the columns {other!r} and {column!r}",
                 hint=_HINT,
                 column=column,
             )
         if is_full:
-            full_paths.add(path.lower())
+            full_paths.add(_folded(path))
 
 
 def _paths(kind: pa.DataType, column: str = "", before: str = "", is_full: bool = True) -> Iterator[tuple[str, str, bool]]:
