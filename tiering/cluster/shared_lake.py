@@ -6,9 +6,11 @@ A round and the coordinator both look through it, so that one answer holds for b
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from tiering.cluster.base import ClusterOwner, SplitSource
 from tiering.cluster.capabilities import LakeCommitCleanUp, service_mode_of
+from tiering.cluster.skipping import reader_without
 from tiering.errors import LakeRecordUnreadable, LogTruncated
 from tiering.instants import to_milliseconds
 from tiering.lake.base import Lake, LakeView
@@ -16,7 +18,7 @@ from tiering.lake.foreign import CleanRows, ForeignReaders, LogRows, LogSums, Sh
 from tiering.lake.log_begins import LogBegin
 from tiering.lake.maintenance import CleanForeignCommits, ForeignCommits
 from tiering.lake.proof.change_sums import ChangeSums, LogFold
-from tiering.lake.rules.empty_ranges import EmptyUpTo
+from tiering.lake.rules.empty_ranges import NONE_SKIPPED, EmptyUpTo, Skipped, all_skipped
 from tiering.lake.rules.shared_base import walked
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.service_mode import ServiceMode
@@ -43,9 +45,15 @@ def recorded_by_cluster(source: SplitSource, table: TableInfo) -> tuple[Recorded
 
 
 def with_foreign_commits(
-    source: SplitSource, lake: Lake, table: TableInfo, view: LakeView, records: SharedRecords, passed_head: int | None
+    source: SplitSource,
+    lake: Lake,
+    table: TableInfo,
+    view: LakeView,
+    records: SharedRecords,
+    passed_head: int | None,
+    skipped: Skipped = NONE_SKIPPED,
 ) -> LakeView:
-    """`view` with the walk of the other service's commits, of a lake that can tell what they added.
+    """`view` with the walk of the other service's commits, of a lake that can tell what they added. `skipped`: besides the marker's.
 
     Raises LakeUnavailable, ClusterUnavailable, SchemaDrift; what the walk makes of the commits is in the view.
     """
@@ -71,11 +79,12 @@ def with_foreign_commits(
             begins.update(log_begins(source, table))
         return begins.get(bucket, NO_LOG)
 
+    left_out = all_skipped(view.marker, skipped)
     readers = ForeignReaders(
         lambda snapshot_id: lake.foreign_snapshot(table, view, snapshot_id, ids()),
         clean_rows,
-        log_rows(source, table),
-        log_sums(source, table),
+        log_rows(source, table, left_out),
+        log_sums(source, table, left_out),
         lambda: frozenset(ids().values()),
         log_begin,
         table.properties.get(CHANGELOG_IMAGE, "").upper() != WITHOUT_BEFORE_IMAGES,
@@ -100,15 +109,18 @@ def clean_up_after_commit(cluster: ClusterOwner, table: TableInfo, view: LakeVie
         cluster.clean_up_lake_commits(table, view.tiered, paths)
 
 
-def empty_in_log(source: SplitSource, table: TableInfo) -> EmptyUpTo:
-    """Reads the log up to its first row. A range that it does not hold all of, or of a partition that is gone, it cannot tell."""
+def empty_in_log(source: SplitSource, table: TableInfo, skipped: Skipped) -> EmptyUpTo:
+    """Reads the log without the records at `skipped` up to its first row.
+
+    A range that it does not hold all of, or of a partition that is gone, it cannot tell.
+    """
 
     def empty_up_to(bucket: BucketKey, start: int, stop: int) -> int:
         split = _log_split(source, table, bucket, start, stop)
         if split is None or (split.starting_offset, split.stopping_offset) != (start, stop):
             return start
         try:
-            for batch in source.reader(table, split).read():
+            for batch in reader_without(partial(source.reader, table), split, skipped.get(bucket, ())).read():
                 if batch.num_rows:
                     return int(batch.column(OFFSET_COLUMN).to_numpy().min())
         except LogTruncated:  # retention came in between
@@ -129,8 +141,11 @@ def _log_split(source: SplitSource, table: TableInfo, bucket: BucketKey, start: 
     return TieringLogSplit(table.path, bucket, name, first, last, bounds.log_end)
 
 
-def log_rows(source: SplitSource, table: TableInfo) -> LogRows:
-    """Reads the log up to its first row. Of what is outside of it, or in a partition that is gone, it cannot tell."""
+def log_rows(source: SplitSource, table: TableInfo, skipped: Skipped) -> LogRows:
+    """Reads the log without the records at `skipped` up to its first row.
+
+    Of what is outside of it, or in a partition that is gone, it cannot tell.
+    """
 
     def holds_rows(bucket: BucketKey, start: int, stop: int) -> bool | None:
         split = _log_split(source, table, bucket, start, stop)
@@ -140,15 +155,21 @@ def log_rows(source: SplitSource, table: TableInfo) -> LogRows:
         if split.starting_offset >= split.stopping_offset:
             return unknown
         try:
-            return True if any(batch.num_rows for batch in source.reader(table, split).read()) else unknown
+            return (
+                True
+                if any(batch.num_rows for batch in reader_without(partial(source.reader, table), split, skipped.get(bucket, ())).read())
+                else unknown
+            )
         except LogTruncated:  # retention came in between
             return None
 
     return holds_rows
 
 
-def log_sums(source: SplitSource, table: TableInfo) -> LogSums:
-    """Reads all of a range of the log, in this process: memory is that of a batch, and 17 bytes a key that changed.
+def log_sums(source: SplitSource, table: TableInfo, skipped: Skipped) -> LogSums:
+    """Reads all of a range of the log without the records at `skipped`, in this process.
+
+    Memory is that of a batch, and 17 bytes a key that changed.
 
     Rounds of another service that are compared so are rare where this one is the main service, and exact comes before fast.
     """
@@ -159,7 +180,7 @@ def log_sums(source: SplitSource, table: TableInfo) -> LogSums:
             return None
         fold = LogFold(table)
         try:
-            for batch in source.reader(table, split).read():
+            for batch in reader_without(partial(source.reader, table), split, skipped.get(bucket, ())).read():
                 fold.add(batch)
         except LogTruncated:  # retention came in between
             return None

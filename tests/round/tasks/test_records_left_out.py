@@ -15,6 +15,7 @@ from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults
 from tiering.cluster.embedded.metadata import partitions
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.errors import InvalidArgument
 from tiering.lake.writing import fitting
@@ -206,6 +207,25 @@ def test_a_record_that_the_lake_has_already_is_not_left_out(tmp_path: Path, monk
         poisoned.skip(failed)
     assert not poisoned.world.record(poisoned.table).lake.skipped
     poisoned.world.close()
+
+
+def test_a_table_that_was_rolled_back_goes_on_behind_what_was_left_out(tmp_path: Path, kind: LakeKind) -> None:
+    poisoned = Poisoned(tmp_path, kind, has_key=False)
+    failed, _ = stuck(poisoned)
+    poisoned.skip(failed)
+    world, path = poisoned.world, poisoned.table.path
+    assert world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    left = world.by_hand.snapshots(path)[-1]
+    poisoned.write(*((number, f"last {number}") for number in range(300, 320)))
+    assert world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    world.by_hand.roll_back(path, left)
+    assert world.tier(poisoned.table).state is RoundState.FAILED
+    done = asyncio.run(world.coordinator.control.perform(ReconcileLake(path, "retier", caller="ann")))
+    assert (done.outcome, done.records_left_out) == ("reconciled", 0)
+    assert world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    assert len(poisoned.in_lake()) == 60
+    assert not faults(check(world, poisoned.table))
+    world.close()
 
 
 @pytest.mark.parametrize("has_key", [False, True], ids=["log", "primary key"])

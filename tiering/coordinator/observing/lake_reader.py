@@ -50,13 +50,14 @@ class Lakes:
             recorded=tuple(copy for copy in copies if copy is not None),
             path=record.path,
             shared=shared,
+            skipped={BucketKey.parse(bucket): offsets for bucket, offsets in lake.skipped.items()},
         )
 
     def walked(self, known: KnownLake, info: TableInfo, view: LakeView | None) -> LakeView | None:
         """`view`, read after `known`, with what another tiering service did. Raises LakeUnavailable, ClusterUnavailable, SchemaDrift."""
         if view is None or known.shared is None:
             return view
-        return with_foreign_commits(self._cluster, self.of(info.lake_format), info, view, known.shared, known.passed_head)
+        return with_foreign_commits(self._cluster, self.of(info.lake_format), info, view, known.shared, known.passed_head, known.skipped)
 
     def with_living(self, known: KnownLake, info: TableInfo, view: LakeView | None) -> KnownLake:
         """`known`, after `view` was read: with the source's partitions if the base check needs them. Raises ClusterUnavailable."""

@@ -7,7 +7,7 @@ and cluster remember (`KnownLake`) are copies that may be behind, and never may 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tiering.errors import (
@@ -56,6 +56,8 @@ class KnownLake:
     path: TablePath | None = None
     shared: SharedRecords | None = None
     """Who has which of the copies, where another service may tier the table, too: then `rules.shared_base` decides. None = none may."""
+    skipped: Mapping[BucketKey, Collection[int]] = field(default_factory=dict)
+    """Offsets of records that `CALL sys.skip_record` left out; markers name those that the lake has passed."""
 
     @property
     def was_tiered(self) -> bool:

@@ -5,23 +5,48 @@ What the log still holds the log itself tells. Of what it was cut off, the marke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tiering.lake.foreign import LogRows
-from tiering.lake.maintenance import LakeSurvey
+from tiering.lake.marker import Marker
 from tiering.lake.proof.file_footer import Run, merged, without
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.reconcile import Situation
-from tiering.model.tables import BucketKey, BucketOffsets
+from tiering.model.tables import BucketKey, BucketOffsets, TableType
 
 EmptyUpTo = Callable[[BucketKey, int, int], int]
 """How far a bucket's log has no row from an offset on, up to a second one; the first one itself if the log cannot tell."""
 
 
-def marked_ranges(survey: LakeSurvey) -> dict[BucketKey, tuple[Run, ...]]:
-    """Per bucket the ranges without rows of all markers that can be read; they are ranges of one log, and hold for good."""
-    ranges: dict[BucketKey, tuple[Run, ...]] = {}
+Skipped = Mapping[BucketKey, Collection[int]]
+"""By bucket the offsets of records that `CALL sys.skip_record` left out: no row of the lake has them."""
+NONE_SKIPPED: Skipped = {}
+
+
+def all_skipped(*known: Marker | Skipped | None) -> Skipped:
+    """What any of them names."""
+    after: dict[BucketKey, set[int]] = {}
+    for source in known:
+        for bucket, offsets in (source.skipped if isinstance(source, Marker) else source or {}).items():
+            after.setdefault(bucket, set()).update(offsets)
+    return after
+
+
+def skipped_records(situation: Situation) -> Skipped:
+    """Those of all markers that can be read, and those that are remembered outside of the lake."""
+    survey = situation.survey
+    return all_skipped(survey.newest_marker, survey.view.marker, survey.head_marker, situation.known.skipped)
+
+
+def marked_ranges(situation: Situation) -> dict[BucketKey, tuple[Run, ...]]:
+    """Per bucket the ranges without rows of all markers that can be read, and the records that were left out.
+
+    They are ranges of one log, and hold for good.
+    """
+    survey = situation.survey
+    left_out = skipped_records(situation) if situation.table_type is TableType.LOG else NONE_SKIPPED  # other rows tell no offsets
+    ranges = {bucket: merged((offset, offset + 1) for offset in offsets) for bucket, offsets in left_out.items()}
     for marker in (survey.newest_marker, survey.view.marker, survey.head_marker):
         for bucket, proof in {} if marker is None else marker.proofs.items():
             known = ranges.get(bucket, ())
@@ -84,7 +109,7 @@ def with_empty_ranges(situation: Situation, held: RowOffsets, empty: EmptyRanges
 def with_marked_ranges(situation: Situation, held: RowOffsets) -> RowOffsets:
     """`held` with all ranges that markers know to be without rows, for what counts the rows that are missing."""
     whole = held.copy()
-    for bucket, runs in marked_ranges(situation.survey).items():
+    for bucket, runs in marked_ranges(situation).items():
         if bucket in situation.places:
             for start, stop in runs:
                 whole.add_run(situation.places[bucket], start, stop)

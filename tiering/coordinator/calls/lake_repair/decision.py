@@ -13,12 +13,12 @@ from tiering.cluster.shared_lake import empty_in_log, log_rows, recorded_by_clus
 from tiering.coordinator.calls.effects import CallParts
 from tiering.coordinator.decisions.records import TableRecord, to_text
 from tiering.lake.base import LakeView
-from tiering.lake.foreign import CleanRows
+from tiering.lake.foreign import CleanRows, LogRows
 from tiering.lake.maintenance import ForeignOffsets, LakeMaintenance, LakeSurvey, Removal, StandingRows
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.lake.rules.empty_ranges import EmptyRanges, marked_ranges, with_empty_ranges, with_marked_ranges
+from tiering.lake.rules.empty_ranges import EmptyRanges, marked_ranges, skipped_records, with_empty_ranges, with_marked_ranges
 from tiering.lake.rules.proved_rows import proved_rows, proving_markers, rebuilt_proofs
 from tiering.lake.rules.reconcile import (
     Ranges,
@@ -156,7 +156,12 @@ class Decider:
 
     def _empty_ranges(self, inspection: Inspection) -> EmptyRanges:
         situation = inspection.situation
-        return EmptyRanges(situation.log, marked_ranges(situation.survey), empty_in_log(self._cluster, inspection.info))
+        in_log = empty_in_log(self._cluster, inspection.info, skipped_records(situation))
+        return EmptyRanges(situation.log, marked_ranges(situation), in_log)
+
+    def _rows_in_log(self, inspection: Inspection) -> LogRows:
+        rows = log_rows(self._cluster, inspection.info, skipped_records(inspection.situation))
+        return self._empty_ranges(inspection).log_rows(rows)
 
     def _foreign_offsets(self, inspection: Inspection, snapshot_id: int) -> ForeignOffsets:
         """How far the other service says that it wrote with a snapshot: as the cluster has it, if that is the snapshot that it names.
@@ -186,8 +191,7 @@ class Decider:
             with suppress(errors.LakewardError):  # the files of all but the newest are deleted
                 stated_by_it = self.maintenance(inspection.record).foreign_offsets(view, foreign.snapshot_id)
                 stated = {BucketKey(*place): offset for place, offset in stated_by_it.offsets.items()}
-        rows_in_log = self._empty_ranges(inspection).log_rows(log_rows(self._cluster, info))
-        repair = deduplicated(situation, self._own_rows(inspection), stated, rows_in_log)
+        repair = deduplicated(situation, self._own_rows(inspection), stated, self._rows_in_log(inspection))
         return Decision(repair.ranges, repair.left_out, repair.removal)
 
     def _retiered_rows(self, inspection: Inspection) -> Decision:
@@ -198,8 +202,7 @@ class Decider:
             if (ranges := walked_ranges(situation)) is None:
                 raise
             return Decision(ranges, 0)
-        rows_in_log = self._empty_ranges(inspection).log_rows(log_rows(self._cluster, inspection.info))
-        repair = retiered_rows(situation, held, rows_in_log)
+        repair = retiered_rows(situation, held, self._rows_in_log(inspection))
         return Decision(repair.ranges, repair.left_out, repair.removal)
 
     def with_rows(self, inspection: Inspection) -> Inspection:
