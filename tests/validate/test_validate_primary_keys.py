@@ -136,7 +136,7 @@ def test_rows_of_a_kv_snapshot_are_compared_with_the_log_as_long_as_it_has_them(
     assert ("values", "0", "bucket 0: key 7, last changed at offset 7, is missing") in faults(check(world, planes))
 
 
-def test_what_the_log_no_longer_holds_of_a_kv_snapshot_is_said_and_the_rest_compared(world: LakeWorld) -> None:
+def test_what_the_log_no_longer_holds_is_compared_with_the_kv_snapshot(world: LakeWorld) -> None:
     planes = world.primary_key_table("planes", buckets=1, log_ttl="1 s")
     upsert(world, planes, 0, {key: f"row {key}" for key in range(10)})
     world.storage.take_kv_snapshots(planes.path)
@@ -149,8 +149,7 @@ def test_what_the_log_no_longer_holds_of_a_kv_snapshot_is_said_and_the_rest_comp
     assert log.log_start == 10
     results = check(world, planes)
     assert not faults(results)
-    text = "9 rows were last changed before offset 10, where the log begins: taken as they are"
-    assert untold(results) == [("rows", "0", text)]
+    assert not untold(results)
     newer = data_files(world, planes)[-1]
     replace_column(newer, "text", ["wrong"] * read(newer).num_rows)
     [(name, _, details)] = faults(check(world, planes))

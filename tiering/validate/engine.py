@@ -17,8 +17,9 @@ from tiering.cluster.skipping import reader_without
 from tiering.errors import LakewardError
 from tiering.lake.proof.file_identity import FileIdentity
 from tiering.library_guards.duckdb_guard import lock
-from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TableInfo, TableType
+from tiering.model.leases import KvSnapshot
+from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TableType
 from tiering.validate.clean.footers import OURS_COLUMN, PARTITION_COLUMN, FileFacts, make_footer_view, read_footers
 from tiering.validate.lake_view import PLACE_COLUMN, make_lake_view, place_of, quoted
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT
@@ -67,7 +68,28 @@ class Engine:
         name = stretch.place[0] or None
         split = TieringLogSplit(self.table.path, stretch.bucket, name, start, stop, stop)
         # A range without records may lie where the log is not.
-        reader = self._reader(split) if start < stop else None
+        with self._stream(self._reader(split) if start < stop else None, columns) as records:
+            yield records
+
+    @contextmanager
+    def kv_snapshot(self, stretch: Stretch, snapshot: KvSnapshot, columns: list[str]) -> Iterator[str]:
+        """The name of a relation with the rows of one bucket's KV snapshot, typed as in the lake; it can be read once."""
+        at, place = snapshot.log_offset, stretch.place[0] or None
+        split = TieringSnapshotSplit(self.table.path, stretch.bucket, place, snapshot.snapshot_id, at, None)
+        with self._stream(self._subject.source.reader(self.table, split), columns) as rows:
+            yield rows
+
+    def newest_kv_snapshots(self) -> Mapping[BucketKey, KvSnapshot]:
+        """The newest KV snapshot of each bucket that has one."""
+        return self._subject.source.kv_snapshots(self.table)
+
+    def skipped_below(self, stretch: Stretch, stop: int) -> int:
+        """How many records of the bucket below offset `stop` were left out by `CALL sys.skip_record`."""
+        marker = self._subject.marker
+        return 0 if marker is None else sum(offset < stop for offset in marker.skipped.get(stretch.bucket, ()))
+
+    @contextmanager
+    def _stream(self, reader: SplitReader | None, columns: list[str]) -> Iterator[str]:
         failed: list[LakewardError] = []
 
         def batches() -> Iterator[pa.RecordBatch]:

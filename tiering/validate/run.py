@@ -19,11 +19,12 @@ from tiering.lake.file_lists import LakeFile, ReadableLake
 from tiering.library_guards.duckdb_guard import lock
 from tiering.model.tables import TablePath, TableType
 from tiering.redaction.redact import outside_text
-from tiering.validate import log_checks, primary_key_checks
+from tiering.validate import log_checks
 from tiering.validate.clean import checks as clean_checks
 from tiering.validate.engine import Engine, open_engine
 from tiering.validate.file_places import check_places
 from tiering.validate.former import set_former_apart
+from tiering.validate.primary_key import checks as primary_key_checks
 from tiering.validate.report import Report
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
 from tiering.validate.subject import Subject, read_subject

@@ -138,7 +138,7 @@ def test_what_the_log_has_no_more_is_proved_by_the_checksums_of_files(world: Pai
     planes = cut_log(world)
     results = check(world, planes)
     assert not faults(results)
-    assert untold(results) == [("rows", "0", "9 rows were last changed before offset 10, where the log begins: taken as they are")]
+    assert not untold(results)
     oldest = world.data_files(planes)[0]
     kept = read(oldest)
     replace_column(oldest, "text", ["wrong", *kept["text"].to_pylist()[1:]])

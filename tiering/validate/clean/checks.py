@@ -16,7 +16,7 @@ from tiering.lake.file_lists import ReadableLake
 from tiering.lake.proof.file_footer import FileFooter, Run, runs_text, without
 from tiering.lake.proof.row_checksum import MODULUS, row_checksum
 from tiering.model.tables import BUCKET_COLUMN, TableType
-from tiering.validate import log_checks, primary_key_checks
+from tiering.validate import log_checks
 from tiering.validate.clean.cover import cover_problem, has_overlap, overlap_problem, runs_problem
 from tiering.validate.clean.dead_offsets import living_footers
 from tiering.validate.clean.footers import FileFacts
@@ -24,6 +24,7 @@ from tiering.validate.clean.ledger import Scope, chain_problem, check_scope, may
 from tiering.validate.engine import IS_FORMER, Engine
 from tiering.validate.former import older_rows_text
 from tiering.validate.lake_view import PLACE_COLUMN, quoted, text_literal
+from tiering.validate.primary_key import checks as primary_key_checks
 from tiering.validate.report import Report
 from tiering.validate.results import Level
 from tiering.validate.subject import Stretch, Subject

@@ -1,7 +1,8 @@
 """The checks of a primary-key table: one row a key, and that row the newest change of its key.
 
 The newest change of a key is looked for in all of the log that the cluster still holds, also below the offset at which the first round
-began: rows that this round took from a KV snapshot (offset -1) are compared as far as the log still has the changes they were made from.
+began. Where the log was cut, the newest KV snapshot tells the rows that were last changed before the log begins; where no KV snapshot
+tells them, no check says that they are right.
 """
 
 from __future__ import annotations
@@ -9,24 +10,32 @@ from __future__ import annotations
 from typing import Any
 
 from tiering.counts import counted
-from tiering.lake.column_names import RESERVED_PREFIX
-from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
+from tiering.model.tables import OFFSET_COLUMN, SNAPSHOT_OFFSET
 from tiering.validate.clean.footers import OURS_COLUMN
 from tiering.validate.elsewhere import report_elsewhere
 from tiering.validate.engine import Engine
-from tiering.validate.key_scopes import KeyScope, key_scopes
 from tiering.validate.lake_view import quoted
-from tiering.validate.primary_key_proof import QuickProof
+from tiering.validate.primary_key.key_scopes import KeyScope, key_scopes
+from tiering.validate.primary_key.newest_changes import (
+    AT,
+    BEFORE_START,
+    CHANGE,
+    DELETED,
+    DIGEST,
+    TIME,
+    NewestChanges,
+    fold,
+    is_below_log,
+    lake_rows,
+    may_be_former,
+    same_key,
+)
+from tiering.validate.primary_key.quick_proof import QuickProof
 from tiering.validate.report import Report
 from tiering.validate.results import Level
 from tiering.validate.subject import Stretch
 
-_DELETED = int(ChangeType.DELETE)
-_AT, _TIME = f"{RESERVED_PREFIX}at", f"{RESERVED_PREFIX}time"
-_CHANGE, _DIGEST = f"{RESERVED_PREFIX}change", f"{RESERVED_PREFIX}digest"
-_BEFORE_START = f"{RESERVED_PREFIX}before_start"
-"""Columns that are made here: offset, time, change type, hash of the user's columns; whether the first round began behind the offset."""
-
+FORMER = "neither in the log nor in the KV snapshot: of a former partition of that name, taken as they are"
 UNNAMED = "not in the log, or of a former partition of that name: files that somebody wrote anew do not tell"
 
 
@@ -50,19 +59,29 @@ def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...],
 
 
 def _count_rows(engine: Engine, report: Report, scope: KeyScope, rows: int) -> None:
-    _fold(engine, scope)
-    [(live,)] = engine.rows(f"SELECT count(*) FROM newest WHERE {_CHANGE} <> {_DELETED}")
-    [(older, unnamed)] = engine.rows(
-        f"SELECT count(*), count(*) FILTER (NOT l.{OURS_COLUMN}) FROM {_lake(engine, scope)} AS l WHERE {_untouched(engine, scope)}",
+    changes = fold(engine, scope)
+    [(live,)] = engine.rows(f"SELECT count(*) FROM newest WHERE {CHANGE} <> {DELETED}")
+    [(older, unclear)] = engine.rows(
+        f"SELECT count(*), count(*) FILTER ({_is_unclear(engine)}) FROM {lake_rows(engine, scope)} AS l "
+        f"WHERE {_untouched(engine, scope, changes)}",
         scope.parameters,
     )
-    report.add("rows", scope.name, rows == live + older, live + older, rows, None)
     cut = scope.log_start
-    if older and cut:
-        text = f"{older} rows were last changed before offset {cut}, where the log begins: taken as they are"
-        report.add("rows", scope.name, None, None, older, text)
-    elif unnamed:
-        report.add("rows", scope.name, None, None, unnamed, f"{counted(unnamed, 'row')} {UNNAMED}")
+    if changes.problem is not None and rows == live + older:
+        text = f"{counted(older, 'row')} last changed before offset {cut}, where the log begins, and {changes.problem}: taken as they are"
+        report.add("rows", scope.name, None, None, rows, f"{text}; rows may be missing")
+        return
+    report.add("rows", scope.name, rows == live + older, live + older, rows, None)
+    if changes.problem is not None:
+        return
+    if changes.unclear_keys:
+        text = (
+            f"{counted(changes.unclear_keys, 'key')} changed again since, or by a record that was skipped: their rows are taken as they are"
+        )
+        report.add("rows", scope.name, None, None, unclear, text)
+    if former := older - unclear:
+        text = UNNAMED if not engine.layout.has_row_offsets else FORMER
+        report.add("rows", scope.name, None, None, former, f"{counted(former, 'row')} {text}")
 
 
 def check_offsets(engine: Engine, report: Report, stretches: tuple[Stretch, ...], proof: QuickProof) -> None:
@@ -94,51 +113,37 @@ def check_rows(engine: Engine, report: Report, stretches: tuple[Stretch, ...], p
         if not scope.members:
             continue
         if not proof.holds(scope):
-            _fold(engine, scope)
-            details = _first_difference(engine, scope)
+            changes = fold(engine, scope)
+            details = _first_difference(engine, scope, changes)
+            if details is None and changes.problem is not None:
+                text = f"rows last changed before offset {scope.log_start}, where the log begins, are not compared: {changes.problem}"
+                report.add("values", scope.name, None, None, None, text)
+                continue
         report.add("values", scope.name, details is None, "the newest change of each key", None, details)
 
 
-def _fold(engine: Engine, scope: KeyScope) -> None:
-    """Creates the table `newest`: offset, time, change type and hash of the user's columns of each key's newest change in the log.
-
-    `__before_start`: the change was made before the KV snapshot with which the first round of the bucket began.
-    """
-    keys = ", ".join(quoted(key) for key in engine.table.primary_key)
-    values = {
-        _TIME: TIMESTAMP_COLUMN,
-        _CHANGE: CHANGE_TYPE_COLUMN,
-        _DIGEST: engine.hash_of(*engine.own_columns),
-    }
-    newest = ", ".join(f"arg_max({value}, {OFFSET_COLUMN}) AS {name}" for name, value in values.items())
-    into, at = "CREATE OR REPLACE TEMP TABLE newest AS", f"max({OFFSET_COLUMN})"
-    for stretch in scope.members:
-        start, stop = stretch.held
-        with engine.log(stretch, start, stop, [*engine.own_columns, OFFSET_COLUMN, TIMESTAMP_COLUMN, CHANGE_TYPE_COLUMN]) as log:
-            engine.rows(
-                f"{into} SELECT {keys}, {at} AS {_AT}, {at} < {stretch.start} AS {_BEFORE_START}, {newest} FROM {log} "
-                f"WHERE {CHANGE_TYPE_COLUMN} <> {int(ChangeType.UPDATE_BEFORE)} GROUP BY {keys}"
-            )
-        into = "INSERT INTO newest"
-
-
-def _first_difference(engine: Engine, scope: KeyScope) -> str | None:
+def _first_difference(engine: Engine, scope: KeyScope, changes: NewestChanges) -> str | None:
     keys = ", ".join(f"CAST(coalesce(n.{quoted(key)}, l.{quoted(key)}) AS VARCHAR)" for key in engine.table.primary_key)
-    join = " AND ".join(f"n.{quoted(key)} = l.{quoted(key)}" for key in engine.table.primary_key)
-    dead = f"(n.{_CHANGE} = {_DELETED} AND l.{_DIGEST} IS NOT NULL AND NOT {_may_outlive_delete(scope)})"
-    other = f"(n.{_CHANGE} <> {_DELETED} AND {_is_same(engine, scope)} IS NOT TRUE)"
-    unheard = f"(n.{_CHANGE} IS NULL AND {_is_older(engine, scope)} IS NOT TRUE)"
+    join = same_key(engine, "n", "l")
+    dead = f"(n.{CHANGE} = {DELETED} AND l.{DIGEST} IS NOT NULL AND NOT {_may_outlive_delete(scope)})"
+    other = f"(n.{CHANGE} <> {DELETED} AND {_is_same(engine, scope)} IS NOT TRUE)"
+    unheard = f"(n.{CHANGE} IS NULL AND {_is_older(engine, scope, changes)} IS NOT TRUE)"
     differences = engine.rows(
-        f"SELECT {keys}, n.{_AT}, l.{_AT}, n.{_CHANGE} = {_DELETED}, l.{_DIGEST} IS NULL, l.{_DIGEST} = n.{_DIGEST} FROM newest AS n "
-        f"FULL JOIN {_lake(engine, scope)} AS l ON {join} WHERE {dead} OR {other} OR {unheard} ORDER BY coalesce(n.{_AT}, l.{_AT}) LIMIT 1",
+        f"SELECT {keys}, n.{AT}, l.{AT}, n.{CHANGE} = {DELETED}, l.{DIGEST} IS NULL, l.{DIGEST} = n.{DIGEST} FROM newest AS n "
+        f"FULL JOIN {lake_rows(engine, scope)} AS l ON {join} WHERE {dead} OR {other} OR {unheard} "
+        f"ORDER BY coalesce(n.{AT}, l.{AT}) LIMIT 1",
         scope.parameters,
     )
     if not differences:
         return None
     *key, at, in_lake, is_deleted, is_missing, same_values = differences[0]
     where = f"{_place(scope)}: key {_key(key)}"
+    if at == SNAPSHOT_OFFSET:
+        return f"{where}, last changed before the log begins, {_SNAPSHOT_DIFFERENCES[bool(is_missing)]}"
     if not engine.layout.has_row_offsets:
         return _difference_in_values(where, at, is_deleted, is_missing)
+    if at is None and in_lake is not None and in_lake < scope.log_start:
+        return f"{where} has offset {in_lake} in the lake; neither the log nor the KV snapshot has such a row"
     if at is None:
         return f"{where} has offset {in_lake} in the lake; the log has no such change"
     if is_deleted:
@@ -150,14 +155,19 @@ def _first_difference(engine: Engine, scope: KeyScope) -> str | None:
     return f"{where}, last changed at offset {at}, has {'another offset or time' if same_values else 'other values'} in the lake"
 
 
+_SNAPSHOT_DIFFERENCES = {True: "is missing; the KV snapshot has it", False: "has other values in the lake than in the KV snapshot"}
+"""By whether the row is missing."""
+
+
 def _is_same(engine: Engine, scope: KeyScope) -> str:
     """SQL that is true for a row `l` of the lake that is the change `n`."""
     if not engine.layout.has_row_offsets:
-        return f"(l.{_DIGEST} = n.{_DIGEST})"
+        return f"(l.{DIGEST} = n.{DIGEST})"
     start = scope.members[0].start
     # A row from a KV snapshot has neither offset nor time of its change.
-    from_snapshot = f"(l.{_AT} = {SNAPSHOT_OFFSET} AND (n.{_AT} < {start} OR {start} = 0))"
-    return f"(l.{_DIGEST} = n.{_DIGEST} AND ({from_snapshot} OR (l.{_AT} = n.{_AT} AND l.{_TIME} = n.{_TIME})))"
+    from_snapshot = f"(l.{AT} = {SNAPSHOT_OFFSET} AND (n.{AT} < {start} OR {start} = 0))"
+    by_snapshot = f"(n.{AT} = {SNAPSHOT_OFFSET} AND {is_below_log(engine, scope)})"
+    return f"(l.{DIGEST} = n.{DIGEST} AND ({from_snapshot} OR {by_snapshot} OR (l.{AT} = n.{AT} AND l.{TIME} = n.{TIME})))"
 
 
 def _difference_in_values(where: str, at: int | None, is_deleted: bool, is_missing: bool) -> str:
@@ -171,33 +181,31 @@ def _difference_in_values(where: str, at: int | None, is_deleted: bool, is_missi
     return f"{where}, last changed at offset {at}, has other values in the lake"
 
 
-def _lake(engine: Engine, scope: KeyScope) -> str:
-    keys = ", ".join(quoted(key) for key in engine.table.primary_key)
-    digest = engine.hash_of(*engine.own_columns)
-    time, ours = (TIMESTAMP_COLUMN, "TRUE") if engine.layout.has_row_offsets else ("NULL", OURS_COLUMN)
-    columns = f"{keys}, {OFFSET_COLUMN} AS {_AT}, {time} AS {_TIME}, {digest} AS {_DIGEST}, {ours} AS {OURS_COLUMN}"
-    return f"(SELECT {columns} FROM lake WHERE {scope.condition})"
+def _is_unclear(engine: Engine) -> str:
+    """SQL that is true for a row `l` of the lake whose key's state at the end of the lake copy cannot be told."""
+    return f"EXISTS (SELECT 1 FROM unclear AS u WHERE {same_key(engine, 'u', 'l')})"
 
 
-def _is_older(engine: Engine, scope: KeyScope) -> str:
+def _is_older(engine: Engine, scope: KeyScope, changes: NewestChanges) -> str:
     """SQL that is true for a row whose change the log need not hold any more.
 
     A log that reaches back to its start holds all changes, except those of rows from a KV snapshot in a partition: these may belong to
     a former partition of that name. In a clean table any row may be older than a log that was cut, and of a former partition what lies
-    in a file that somebody else wrote.
+    in a file that somebody else wrote. Where a KV snapshot tells the rows of a log that was cut, only rows of unclear keys are left.
     """
     low = scope.log_start
+    if low > 0 and changes.problem is None:
+        return f"({is_below_log(engine, scope)} AND ({_is_unclear(engine)} OR {may_be_former(engine, scope)}))"
     if not engine.layout.has_row_offsets:
         return f"({low > 0} OR ({bool(scope.place)} AND NOT l.{OURS_COLUMN}))"
     if low == 0:
-        return f"({bool(scope.place and scope.members[0].start)} AND l.{_AT} = {SNAPSHOT_OFFSET})"
-    return f"(l.{_AT} = {SNAPSHOT_OFFSET} OR l.{_AT} < {low})"
+        return f"({bool(scope.place and scope.members[0].start)} AND l.{AT} = {SNAPSHOT_OFFSET})"
+    return f"(l.{AT} = {SNAPSHOT_OFFSET} OR l.{AT} < {low})"
 
 
-def _untouched(engine: Engine, scope: KeyScope) -> str:
-    join = " AND ".join(f"n.{quoted(key)} = l.{quoted(key)}" for key in engine.table.primary_key)
-    change = f"SELECT 1 FROM newest AS n WHERE {join} AND NOT {_may_outlive_delete(scope)}"
-    return f"{_is_older(engine, scope)} AND NOT EXISTS ({change})"
+def _untouched(engine: Engine, scope: KeyScope, changes: NewestChanges) -> str:
+    change = f"SELECT 1 FROM newest AS n WHERE {same_key(engine, 'n', 'l')} AND NOT {_may_outlive_delete(scope)}"
+    return f"{_is_older(engine, scope, changes)} AND NOT EXISTS ({change})"
 
 
 def _may_outlive_delete(scope: KeyScope) -> str:
@@ -206,7 +214,7 @@ def _may_outlive_delete(scope: KeyScope) -> str:
     No round applies a delete from before the KV snapshot with which the bucket began. In a file that a user rewrote, nothing tells whose
     the row is.
     """
-    return f"(n.{_CHANGE} = {_DELETED} AND n.{_BEFORE_START} AND {bool(scope.place)} AND NOT l.{OURS_COLUMN})"
+    return f"(n.{CHANGE} = {DELETED} AND n.{BEFORE_START} AND {bool(scope.place)} AND NOT l.{OURS_COLUMN})"
 
 
 def _place(scope: KeyScope) -> str:

@@ -1,7 +1,7 @@
 """The quick proof of a scope (`key_scopes`), mostly a bucket: the lake has as many rows as keys live by the log, with the same checksum.
 
 Where the proof holds, the rows are the newest changes of their keys, each once, and no check looks further. Where it does not hold (a
-difference, rows from a KV snapshot, rows older than the log), it proves nothing, and the checks look closer. It reads in any order and in
+difference, rows from a KV snapshot, a log that was cut), it proves nothing, and the checks look closer. It reads in any order and in
 a stream: only the keys of a bucket are in memory, or in DuckDB's temporary folder.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from tiering.model.tables import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType
 from tiering.validate.engine import Engine
-from tiering.validate.key_scopes import KeyScope
 from tiering.validate.lake_view import PLACE_COLUMN, quoted
+from tiering.validate.primary_key.key_scopes import KeyScope
 from tiering.validate.results import Level
 from tiering.validate.subject import Stretch
 
@@ -22,7 +22,6 @@ from tiering.validate.subject import Stretch
 class _Side:
     rows: int = 0
     digest: int = 0
-    lowest_offset: int | None = None
 
 
 def _total(sides: Sequence[_Side]) -> tuple[int, int]:
@@ -56,9 +55,8 @@ class QuickProof:
         return self._proved[place]
 
     def _compare(self, scope: KeyScope, lake: Sequence[_Side]) -> bool:
-        lowest = min((side.lowest_offset for side in lake if side.lowest_offset is not None), default=None)
-        if lowest is not None and lowest < scope.log_start:
-            return False  # the log need not be read for that
+        if scope.log_start > 0:
+            return False  # rows that were last changed before the log begins may be missing: the log alone does not tell them
         log = [self._read_log(stretch) for stretch in scope.members]
         return _total(lake) == _total(log)
 
@@ -67,8 +65,8 @@ class QuickProof:
 
     def _read_lake(self) -> dict[tuple[str, int | None], _Side]:
         places = f"{PLACE_COLUMN}, {BUCKET_COLUMN}"
-        sql = f"SELECT {places}, count(*), sum({self._digest()}), min({OFFSET_COLUMN}) FROM lake GROUP BY {places}"
-        return {(place, bucket): _Side(rows, int(digest), low) for place, bucket, rows, digest, low in self._engine.rows(sql)}
+        sql = f"SELECT {places}, count(*), sum({self._digest()}) FROM lake GROUP BY {places}"
+        return {(place, bucket): _Side(rows, int(digest)) for place, bucket, rows, digest in self._engine.rows(sql)}
 
     def _read_log(self, stretch: Stretch) -> _Side:
         """Rows and checksum of the newest changes of the keys that are not deleted."""

@@ -1,0 +1,152 @@
+"""The newest change of each key of a scope: by the log, and by a KV snapshot where the log was cut.
+
+A KV snapshot holds the last row of each key below its offset. A key without a change in the log since the log begins has that row,
+provided that the snapshot is not older than the log's beginning. A key that is changed between the end of the lake copy and the offset
+of a newer snapshot cannot be told: it goes to the table `unclear`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tiering.errors import LakewardError, LogTruncated, SourceChanged
+from tiering.lake.column_names import RESERVED_PREFIX
+from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
+from tiering.validate.clean.footers import OURS_COLUMN
+from tiering.validate.engine import Engine
+from tiering.validate.lake_view import quoted
+from tiering.validate.primary_key.key_scopes import KeyScope
+from tiering.validate.subject import Stretch
+
+DELETED = int(ChangeType.DELETE)
+AT, TIME = f"{RESERVED_PREFIX}at", f"{RESERVED_PREFIX}time"
+CHANGE, DIGEST = f"{RESERVED_PREFIX}change", f"{RESERVED_PREFIX}digest"
+BEFORE_START = f"{RESERVED_PREFIX}before_start"
+"""Columns that are made here: offset, time, change type, hash of the user's columns; whether the first round began behind the offset."""
+
+
+@dataclass(frozen=True)
+class NewestChanges:
+    """What the tables `newest` and `unclear` hold of one scope.
+
+    `problem`: why keys that were last changed before the log begins are not in `newest`; None = all keys of the scope are in the tables.
+    """
+
+    problem: str | None = None
+    unclear_keys: int = 0
+
+
+def fold(engine: Engine, scope: KeyScope) -> NewestChanges:
+    """Creates the tables `newest` and `unclear`.
+
+    `newest`: offset, time, change type and hash of the user's columns of each key's newest change. A row of a KV snapshot has
+    SNAPSHOT_OFFSET for its offset. `__before_start`: the change was made before the KV snapshot with which the first round of the bucket
+    began. `unclear`: keys whose state at the end of the lake copy cannot be told.
+    """
+    keys = _keys(engine)
+    values = {
+        TIME: TIMESTAMP_COLUMN,
+        CHANGE: CHANGE_TYPE_COLUMN,
+        DIGEST: engine.hash_of(*engine.own_columns),
+    }
+    newest = ", ".join(f"arg_max({value}, {OFFSET_COLUMN}) AS {name}" for name, value in values.items())
+    into, at = "CREATE OR REPLACE TEMP TABLE newest AS", f"max({OFFSET_COLUMN})"
+    for stretch in scope.members:
+        start, stop = stretch.held
+        with engine.log(stretch, start, stop, [*engine.own_columns, OFFSET_COLUMN, TIMESTAMP_COLUMN, CHANGE_TYPE_COLUMN]) as log:
+            engine.rows(
+                f"{into} SELECT {keys}, {at} AS {AT}, {at} < {stretch.start} AS {BEFORE_START}, {newest} FROM {log} "
+                f"WHERE {CHANGE_TYPE_COLUMN} <> {int(ChangeType.UPDATE_BEFORE)} GROUP BY {keys}"
+            )
+        into = "INSERT INTO newest"
+    engine.rows(f"CREATE OR REPLACE TEMP TABLE unclear AS SELECT {keys} FROM newest LIMIT 0")
+    cut = [stretch for stretch in scope.members if stretch.held[0] > 0]
+    return _with_older_rows(engine, scope, cut) if cut else NewestChanges()
+
+
+def same_key(engine: Engine, one: str, other: str) -> str:
+    """SQL that is true for rows `one` and `other` with the same key."""
+    return " AND ".join(f"{one}.{quoted(key)} = {other}.{quoted(key)}" for key in engine.table.primary_key)
+
+
+def lake_rows(engine: Engine, scope: KeyScope) -> str:
+    """SQL of the scope's rows in the lake, with the columns of `newest` that they have; `scope.parameters` are its parameters."""
+    digest = engine.hash_of(*engine.own_columns)
+    time, ours = (TIMESTAMP_COLUMN, "TRUE") if engine.layout.has_row_offsets else ("NULL", OURS_COLUMN)
+    columns = f"{_keys(engine)}, {OFFSET_COLUMN} AS {AT}, {time} AS {TIME}, {digest} AS {DIGEST}, {ours} AS {OURS_COLUMN}"
+    return f"(SELECT {columns} FROM lake WHERE {scope.condition})"
+
+
+def is_below_log(engine: Engine, scope: KeyScope) -> str:
+    """SQL that is true for a row `l` of the lake that tells no change from where the log begins on."""
+    return f"(l.{AT} < {scope.log_start})" if engine.layout.has_row_offsets else "TRUE"
+
+
+def may_be_former(engine: Engine, scope: KeyScope) -> str:
+    """SQL that is true for a row `l` from before the log begins that may be of a dropped partition with the same name."""
+    return f"({bool(scope.place)} AND ({engine.layout.has_row_offsets} OR NOT l.{OURS_COLUMN}))"
+
+
+def _keys(engine: Engine) -> str:
+    return ", ".join(quoted(key) for key in engine.table.primary_key)
+
+
+def _with_older_rows(engine: Engine, scope: KeyScope, cut: Sequence[Stretch]) -> NewestChanges:
+    engine.rows(f"CREATE OR REPLACE TEMP TABLE kept AS SELECT {_keys(engine)}, {DIGEST} FROM newest LIMIT 0")
+    try:
+        problems = [_read_snapshot(engine, stretch) for stretch in cut]
+    except (LogTruncated, SourceChanged):
+        raise  # the validation begins again
+    except LakewardError as error:
+        problems = [f"the KV snapshot cannot be compared ({error.message})"]
+    if problem := next((problem for problem in problems if problem is not None), None):
+        engine.rows("DELETE FROM unclear")
+        return NewestChanges(problem)
+    _leave_skipped_out(engine, scope, sum(engine.skipped_below(stretch, stretch.tiered) for stretch in cut))
+    engine.rows(f"DELETE FROM kept AS k WHERE EXISTS (SELECT 1 FROM unclear AS u WHERE {same_key(engine, 'u', 'k')})")
+    insert = int(ChangeType.INSERT)
+    engine.rows(f"INSERT INTO newest SELECT {_keys(engine)}, {SNAPSHOT_OFFSET}, FALSE, NULL, {insert}, {DIGEST} FROM kept")
+    [(unclear,)] = engine.rows("SELECT count(*) FROM unclear")
+    return NewestChanges(None, unclear)
+
+
+def _read_snapshot(engine: Engine, stretch: Stretch) -> str | None:
+    """Adds to `kept` the snapshot's rows of keys without a change in the log, and to `unclear` keys that are changed behind the lake's end.
+
+    Returns why the snapshot tells nothing; None = it does.
+    """
+    low, stop = stretch.held
+    snapshot = engine.newest_kv_snapshots().get(stretch.bucket)
+    if snapshot is None:
+        return f"bucket {stretch.name} has no KV snapshot"
+    if snapshot.log_offset < low:
+        return f"the KV snapshot of bucket {stretch.name} ends at offset {snapshot.log_offset}, before that"
+    keys, changed = _keys(engine), f"EXISTS (SELECT 1 FROM newest AS n WHERE {same_key(engine, 'n', 's')})"
+    with engine.kv_snapshot(stretch, snapshot, engine.own_columns) as rows:
+        engine.rows(f"INSERT INTO kept SELECT {keys}, {engine.hash_of(*engine.own_columns)} FROM {rows} AS s WHERE NOT {changed}")
+    if snapshot.log_offset > stop:
+        with engine.log(stretch, stop, snapshot.log_offset, list(engine.table.primary_key)) as log:
+            engine.rows(f"INSERT INTO unclear SELECT DISTINCT {keys} FROM {log} AS s WHERE NOT {changed}")
+    return None
+
+
+def _leave_skipped_out(engine: Engine, scope: KeyScope, skipped: int) -> None:
+    """Moves keys that differ to `unclear` if skipped records explain them: the KV state has these records, and their keys are not known.
+
+    A skipped record explains one key. More differences than skipped records are a fault of the lake.
+    """
+    if not skipped:
+        return
+    told = " AND ".join(f"NOT EXISTS (SELECT 1 FROM {name} AS t WHERE {same_key(engine, 't', 'l')})" for name in ("newest", "unclear"))
+    lake = f"(SELECT * FROM {lake_rows(engine, scope)} AS l WHERE {is_below_log(engine, scope)} AND {told})"
+    keys = ", ".join(f"coalesce(k.{quoted(key)}, l.{quoted(key)}) AS {quoted(key)}" for key in engine.table.primary_key)
+    differs = f"k.{DIGEST} IS DISTINCT FROM l.{DIGEST} AND NOT (k.{DIGEST} IS NULL AND {may_be_former(engine, scope)})"
+    engine.rows(
+        f"CREATE OR REPLACE TEMP TABLE differing AS SELECT {keys} FROM kept AS k FULL JOIN {lake} AS l ON {same_key(engine, 'k', 'l')} "
+        f"WHERE {differs}",
+        scope.parameters,
+    )
+    [(differing,)] = engine.rows("SELECT count(*) FROM differing")
+    if differing <= skipped:
+        engine.rows("INSERT INTO unclear SELECT DISTINCT * FROM differing")
