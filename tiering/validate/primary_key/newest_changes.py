@@ -65,9 +65,9 @@ def fold(engine: Engine, scope: KeyScope) -> NewestChanges:
     return _with_older_rows(engine, scope, cut) if cut else NewestChanges()
 
 
-def same_key(engine: Engine, one: str, other: str) -> str:
-    """SQL that is true for rows `one` and `other` with the same key."""
-    return " AND ".join(f"{one}.{quoted(key)} = {other}.{quoted(key)}" for key in engine.table.primary_key)
+def same_key(engine: Engine, first: str, second: str) -> str:
+    """SQL that is true for rows `first` and `second` with the same key."""
+    return " AND ".join(f"{first}.{quoted(key)} = {second}.{quoted(key)}" for key in engine.table.primary_key)
 
 
 def lake_rows(engine: Engine, scope: KeyScope) -> str:
