@@ -138,8 +138,8 @@ def _leave_skipped_out(engine: Engine, scope: KeyScope, skipped: int) -> None:
     """
     if not skipped:
         return
-    told = " AND ".join(f"NOT EXISTS (SELECT 1 FROM {name} AS t WHERE {same_key(engine, 't', 'l')})" for name in ("newest", "unclear"))
-    lake = f"(SELECT * FROM {lake_rows(engine, scope)} AS l WHERE {is_below_log(engine, scope)} AND {told})"
+    unmatched = " AND ".join(f"NOT EXISTS (SELECT 1 FROM {name} AS t WHERE {same_key(engine, 't', 'l')})" for name in ("newest", "unclear"))
+    lake = f"(SELECT * FROM {lake_rows(engine, scope)} AS l WHERE {is_below_log(engine, scope)} AND {unmatched})"
     keys = ", ".join(f"coalesce(k.{quoted(key)}, l.{quoted(key)}) AS {quoted(key)}" for key in engine.table.primary_key)
     differs = f"k.{DIGEST} IS DISTINCT FROM l.{DIGEST} AND NOT (k.{DIGEST} IS NULL AND {may_be_former(engine, scope)})"
     engine.rows(
