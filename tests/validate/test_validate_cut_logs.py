@@ -114,12 +114,12 @@ def test_without_a_kv_snapshot_nothing_older_is_called_right(cut: Cut, monkeypat
     text = "last changed before offset 1000, where the log begins,"
     for kept in (KEYS, 0):
         cut.keep(kept)
-        found = {(result.check, result.ok): str(result.details) for result in check(cut.world, cut.table)}
-        assert text in found["rows", None]
-        assert "bucket 0 has no KV snapshot" in found["rows", None]
-        assert text in found["values", None]
-        assert ("rows", True) not in found
-        assert ("values", True) not in found
+        details = {(result.check, result.ok): str(result.details) for result in check(cut.world, cut.table)}
+        assert text in details["rows", None]
+        assert "bucket 0 has no KV snapshot" in details["rows", None]
+        assert text in details["values", None]
+        assert ("rows", True) not in details
+        assert ("values", True) not in details
 
 
 def test_a_kv_snapshot_from_before_the_log_begins_tells_nothing(cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,7 +164,7 @@ def test_a_log_that_was_cut_leaves_older_rows_of_all_buckets_as_they_are(world: 
     world.storage.maintenance.run()
     results = check(world, places)
     assert not faults(results)
-    assert [name for name, _, _ in untold(results)] == ["rows"]
+    assert not untold(results), "the KV snapshot has the rows that the log no longer holds"
     upsert(world, places, 3, range(45, 60), "newest")
     world.tier(places)
     assert not faults(check(world, places))
