@@ -43,7 +43,7 @@ class TieringRoundRow:
     deletes_written: int | None = column("Rows of the lake that it marked as deleted.")
     lake_snapshot_id: int | None = column("The lake snapshot that it made; NULL unless the coordinator found it in the lake.")
     idempotency_key: str | None = column("The key of the CALL that made it; NULL without one.")
-    error_class: str | None = column("Class of the error that ended it.")
+    error_class: str | None = column("Class of the error that ended it, or of a bucket that stopped while it succeeded.")
     error_message: str | None = column("That error, in words.")
     attempt: int = column("1, and one more for each round before it that failed or was fenced without one that went well.", arrow_type=INT)
     deadline: datetime | None = column(

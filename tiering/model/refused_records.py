@@ -65,6 +65,12 @@ def partition_stopped(path: TablePath, bucket: BucketKey, partition_name: str, r
     )
 
 
+def offset_of(error: BucketStopped) -> int | None:
+    """The offset of the record at which a bucket stops; None for a row of its KV snapshot."""
+    text = error.ids.get("offset", "")
+    return int(text) if text.isdecimal() else None
+
+
 def place_of(path: TablePath, bucket: BucketKey, partition_name: str | None) -> str:
     """A bucket in words: `bucket 3 of partition eu of db.t`."""
     return f"bucket {bucket.bucket_id}" + ("" if partition_name is None else f" of partition {partition_name}") + f" of {path}"

@@ -62,6 +62,10 @@ class RoundState(StrEnum):
     def is_final(self) -> bool:
         return self not in (RoundState.QUEUED, RoundState.RUNNING)
 
+    @property
+    def ended_well(self) -> bool:
+        return self in (RoundState.SUCCEEDED, RoundState.EMPTY, RoundState.FORCE_FINISHED)
+
 
 class Phase(StrEnum):
     """Where in a round an error happened (SYS.md, `tiering_errors.phase`)."""

@@ -16,7 +16,6 @@ from tiering.wire.errors import sendable
 from tiering.wire.rounds import recorded_to_pb, round_to_pb, stats_to_pb
 from tiering.wire.splits import split_to_pb
 
-_ENDED_WELL = (RoundState.SUCCEEDED, RoundState.FORCE_FINISHED, RoundState.EMPTY)
 _ENDED_BY_THE_SERVICE = (Cancelled, Unauthenticated, AccessDenied)
 """Nothing is wrong with the table: the service ended the round, or did not know its tierer any more, and knows whoever reports that."""
 
@@ -32,7 +31,7 @@ class RoundReport:
     @property
     def finished(self) -> bool:
         """Whether the report belongs to finished_tables; otherwise it belongs to failed_tables."""
-        return self.outcome.state in _ENDED_WELL
+        return self.outcome.state.ended_well
 
     @property
     def forced(self) -> bool:

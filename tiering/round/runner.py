@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -18,15 +18,16 @@ from tiering.cluster.log_look import look_at_log, traces_at
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
 from tiering.cluster.skipping import reader_without
 from tiering.durations import short_duration
-from tiering.errors import Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError, RoundStalled
+from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError, RoundStalled
 from tiering.lake.base import Lake, LakeCommitter, LakeView, WriterInitContext
 from tiering.lake.rules.base_check import needs_living
+from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
 from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TableType
 from tiering.planning.plan_splits import replaced_buckets
-from tiering.planning.readable_splits import readable_splits
+from tiering.planning.readable_splits import ReadableSplits, readable_splits
 from tiering.round.phase_times import PhaseTimer
 from tiering.round.ports import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
@@ -34,7 +35,6 @@ from tiering.round.progress_reports import ProgressReports
 from tiering.round.steps import actions as act
 from tiering.round.steps import machine, steps_to_write
 from tiering.round.steps.round_state import outcome as outcome_of
-from tiering.round.tasks.refused_records import offset_of
 from tiering.round.tasks.split_work import as_lakeward_error
 from tiering.round.watch import TiererWatch
 
@@ -275,7 +275,7 @@ class RoundRunner:
     def _run_splits(self, action: act.RunSplits) -> WorkDone:
         world, assignment, plan = self._world, self._assignment, action.plan
         self._meter = None
-        tasks = self._tasks(action)
+        tasks, stopped = self._tasks(action)
         inline = plan.estimated_bytes is not None and plan.estimated_bytes <= world.inline_round_bytes
         self._runs += 1
         reports = ProgressReports(partial(world.transport.report_progress, assignment, Phase.WRITE), self._runs, tasks)
@@ -286,7 +286,7 @@ class RoundRunner:
         except Cancelled:
             self._check_cancelled(action)  # who cancelled it, and why
             raise
-        done = combined(outcomes)
+        done = combined(outcomes, stopped)
         if self._stopped_by is not None and not self._granted:
             return replace(done, error=self._stopped_by, phase=Phase.WRITE)
         self._snapshots_read = True
@@ -302,7 +302,8 @@ class RoundRunner:
         limit_ms = NO_LIMIT_MS if action.replays else self._assignment.max_duration_ms
         return WorkLimits(limit_ms, lambda: self._stopped_by is not None)
 
-    def _tasks(self, action: act.RunSplits) -> list[SplitTask]:
+    def _tasks(self, action: act.RunSplits) -> tuple[list[SplitTask], Collection[BucketStopped]]:
+        """Returns the tasks, and the errors of buckets that the cluster lets nobody read to their end."""
         table, world, plan = action.table, self._world, action.plan
         lake = world.lake(table.lake_format)
         factory = lake.tiering_factory(table)
@@ -313,7 +314,8 @@ class RoundRunner:
         replaced = replaced_buckets(plan, base_moved_back=() if action.base.foreign is None else action.base.foreign.moved_back)
         ranks: Counter[BucketKey] = Counter()
         tasks = []
-        for split, reader in self._readable(table, plan.splits):
+        readable = self._readable(table, plan.splits)
+        for split, reader in readable.splits:
             bucket, nonce = split.bucket, world.ids.new_id()
             base = bases.get(bucket, b"")
             context = WriterInitContext(
@@ -323,9 +325,9 @@ class RoundRunner:
             tasks.append(SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket), expected_records=expected))
             ranks[bucket] += 1
         first = next(iter(working_order(tasks)), None)
-        return [replace(task, is_first=index == first) for index, task in enumerate(tasks)]
+        return [replace(task, is_first=index == first) for index, task in enumerate(tasks)], readable.stopped.values()
 
-    def _readable(self, table: TableInfo, splits: Sequence[TieringLogSplit]) -> Sequence[tuple[TieringLogSplit, SplitReader]]:
+    def _readable(self, table: TableInfo, splits: Sequence[TieringLogSplit]) -> ReadableSplits[SplitReader]:
         """Returns the splits with their readers; of a bucket that stands at a refused record the part before it, without its later splits.
 
         Raises BucketStopped if nothing else is left to read.
@@ -334,7 +336,7 @@ class RoundRunner:
         readable = readable_splits(splits, lambda split: reader_without(reader, split, skipped.get(split.bucket, ())))
         if readable.stopped and not readable.splits:
             raise next(iter(readable.stopped.values()))
-        return readable.splits
+        return readable
 
 
 def unexpected_end(state: machine.Round, error: BaseException) -> act.RoundOutcome:
@@ -344,7 +346,8 @@ def unexpected_end(state: machine.Round, error: BaseException) -> act.RoundOutco
     return replace(outcome_of(state, RoundState.FAILED), error=as_lakeward_error(error), phase=state.phase)
 
 
-def combined(outcomes: Sequence[TaskOutcome]) -> WorkDone:
+def combined(outcomes: Sequence[TaskOutcome], stopped: Collection[BucketStopped] = ()) -> WorkDone:
+    """Returns the work of all tasks. `stopped`: errors of buckets that were not read to their end, beside those that tasks met."""
     results = tuple(outcome.result for outcome in outcomes if outcome.result is not None)
     stats = RoundStats(
         splits=len(outcomes),
@@ -356,15 +359,15 @@ def combined(outcomes: Sequence[TaskOutcome]) -> WorkDone:
         deletes_written=sum(result.deletes for result in results),
     )
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
-    stopped = sorted((outcome for outcome in outcomes if outcome.stopped is not None), key=_bucket_and_offset)
+    met = [(outcome.stopped, outcome.phase) for outcome in outcomes if outcome.stopped is not None]
+    stops = sorted((*met, *((error, Phase.WRITE) for error in stopped)), key=_bucket_and_offset)
     work_ms = sum(outcome.work_ms for outcome in outcomes)
     read_share = sum(outcome.read_ms for outcome in outcomes) / work_ms if work_ms else 0.0
-    done = WorkDone(results, stats, stopped=tuple(filter(None, (outcome.stopped for outcome in stopped))), read_share=read_share)
+    done = WorkDone(results, stats, stopped=tuple(error for error, _ in stops), read_share=read_share)
     if failed is not None:
         return replace(done, error=failed.error, phase=failed.phase)
-    return replace(done, phase=stopped[0].phase) if stopped else done
+    return replace(done, phase=stops[0][1]) if stops else done
 
 
-def _bucket_and_offset(outcome: TaskOutcome) -> tuple[str, int]:
-    assert outcome.stopped is not None
-    return outcome.stopped.ids.get("bucket", ""), offset_of(outcome.stopped) or 0
+def _bucket_and_offset(stop: tuple[BucketStopped, Phase]) -> tuple[str, int]:
+    return stop[0].ids.get("bucket", ""), offset_of(stop[0]) or 0

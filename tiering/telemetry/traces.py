@@ -106,7 +106,8 @@ class RoundTraces(TiererWatch):
             span.end(part.end_us * 1_000)
         if outcome.error is not None:
             root.set_attribute("error_class", outcome.error.error_class)
-            root.set_status(api.Status(api.StatusCode.ERROR, outcome.error.message))
+            if not outcome.state.ended_well:
+                root.set_status(api.Status(api.StatusCode.ERROR, outcome.error.message))
         root.end(trace.advance(self._now_us()) * 1_000)
 
     def close(self) -> None:

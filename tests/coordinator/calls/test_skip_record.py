@@ -86,7 +86,7 @@ def test_after_the_skip_log_rows_snapshots_and_lake_agree(stuck: Stuck, when: st
 def test_a_round_that_would_read_the_record_fails_with_the_way_out(stuck: Stuck) -> None:
     world, table = stuck.world, stuck.table
     offset = stuck.poison(2, NOT_YET)
-    assert world.tier(table).state is RoundState.FORCE_FINISHED, "what comes before the record"
+    assert world.tier(table).state is RoundState.SUCCEEDED, "what comes before the record"
     assert world.tier(table).state is RoundState.FAILED
     assert stuck.in_lake() == {1: "old", 2: "old", 3: "old"}
     (status,) = world.coordinator.view().table_statuses()
@@ -126,12 +126,12 @@ def test_the_other_buckets_of_the_table_go_on_into_the_lake(tmp_path: Path) -> N
 
     write_where_it_can_be("new", 0)
     assert 4 < list(expected.values()).count("new") < 12
-    assert world.tier(table).state is RoundState.FORCE_FINISHED
+    assert world.tier(table).state is RoundState.SUCCEEDED
     assert in_lake() == expected
     failed = world.tier(table)
     assert (failed.state, getattr(failed.error, "error_class", None)) == (RoundState.FAILED, "BucketStopped")
     write_where_it_can_be("newer", 1)
-    assert world.tier(table).state is RoundState.FORCE_FINISHED, "it is tried again, for the others"
+    assert world.tier(table).state is RoundState.SUCCEEDED, "it is tried again, for the others"
     assert in_lake() == expected
     offset = int(failed.error.ids["offset"]) if failed.error else -1
     bucket = int(re.search(r"bucket (\d+)", failed.error.message if failed.error else "")[1])  # type: ignore[index]

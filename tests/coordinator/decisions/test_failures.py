@@ -232,3 +232,47 @@ def test_a_paused_table_whose_round_was_fenced_shows_why_it_is_failed(world: Wor
     record = world.record()
     assert record.error is not None
     assert (world.state(), record.error.error_class, record.error_count) == ("Failed", "Fenced", 0)
+
+
+STOPPED = {
+    "error_class": "BucketStopped",
+    "error_message": "bucket 1 of sales.orders stands at offset 4: no",
+    "error_phase": "WRITE",
+    "error_ids": {"bucket": "1", "offset": "4"},
+}
+
+
+def stopped_round(world: World, *, forced: bool = False) -> None:
+    """A round that ends well, and reports that bucket 1 stops at the offset 4; the lake has nothing of that bucket."""
+    world.append(10)
+    world.append(10, bucket=1)
+    tierer, assignment = world.assigned()
+    tierer.commit(assignment, buckets=[0])
+    tierer.ack(assignment)
+    tierer.finish(assignment, forced=forced, **STOPPED)
+    tierer.beat(finished=(tierer.about(assignment, **STOPPED),))  # its answer was lost
+    record = world.record()
+    assert record.error is not None
+    assert (record.error.error_class, record.error_count, record.consecutive_failures) == ("BucketStopped", 1, 0)
+
+
+def test_a_bucket_that_stops_is_shown_by_a_table_that_rests(world: World) -> None:
+    stopped_round(world)
+    assert (world.state(), world.record().last_checked_time) == ("Scheduled", None)
+    assert [row.resolved_at for row in world.record().errors] == [None]
+
+
+def test_a_round_that_came_to_no_record_leaves_the_error_of_a_bucket_that_stops(world: World) -> None:
+    stopped_round(world, forced=True)
+    assert world.state() == "Pending"
+    tierer = world.tierer("two")
+    assignment = tierer.get()
+    tierer.commit(assignment, buckets=[0])
+    tierer.ack(assignment)
+    tierer.finish(assignment, forced=True)
+    assert world.record().error is not None
+    assert [row.resolved_at for row in world.record().errors] == [None]
+    assignment = tierer.get()
+    tierer.run(assignment)
+    assert world.record().error is None, "the lake has passed the record"
+    assert all(row.resolved_at is not None for row in world.record().errors)

@@ -32,6 +32,7 @@ OLD = NOON - CONFIRMED_FOR - timedelta(seconds=1)
         (replace(TABLE, error=ERROR), False),
         (replace(TABLE, error=ERROR, state=TableState.PENDING), False),
         (replace(TABLE, error=replace(ERROR, error_class="LakeUnavailable", retryable=True)), False),
+        (replace(TABLE, error=replace(ERROR, error_class="BucketStopped", retryable=True)), True),
         (replace(TABLE, state=None), False),
         (None, False),
     ],

@@ -106,7 +106,7 @@ def stuck(poisoned: Poisoned) -> tuple[Any, dict[int, str]]:
     rows = {number: f"row {number}" for number in range(20)}
     poisoned.write(*rows.items(), (100, POISON), *((number, f"later {number}") for number in range(200, 220)))
     first = poisoned.world.tier(poisoned.table)
-    assert first.state is RoundState.FORCE_FINISHED, first.error
+    assert first.state is RoundState.SUCCEEDED, first.error
     failed = poisoned.world.tier(poisoned.table)
     assert failed.state is RoundState.FAILED
     return failed, rows
@@ -146,6 +146,30 @@ def test_after_the_skip_all_but_that_record_is_tiered_and_validation_knows_it(po
     assert not faults(check(poisoned.world, poisoned.table))
 
 
+@pytest.mark.parametrize("kind", [LAKE_KINDS[0]], ids=["iceberg"])
+def test_on_a_table_that_gets_rows_all_the_time_the_bucket_is_shown_and_can_be_skipped(tmp_path: Path, kind: LakeKind) -> None:
+    poisoned = Poisoned(tmp_path, kind, has_key=False)
+    poisoned.write(*((number, "text") for number in range(20)), (100, POISON))
+    for turn in range(3):
+        outcome = poisoned.world.tier(poisoned.table)
+        assert outcome.state is RoundState.SUCCEEDED
+        assert poisoned.world.record(poisoned.table).state == "Scheduled", "the next round waits for the freshness"
+        (status,) = poisoned.world.coordinator.view().table_statuses()
+        assert (status.error_class, status.error_count, status.consecutive_failures) == ("BucketStopped", turn + 1, 0)
+        stops = [bucket.stopped_at_offset for bucket in poisoned.world.coordinator.view().buckets()]
+        assert sorted(stops, key=str) == sorted([None, int(outcome.error.ids["offset"])], key=str)  # type: ignore[union-attr]
+        assert len([event for event in poisoned.world.store.events() if event.event_type == "BUCKET_STOPPED"]) == 1
+        poisoned.write(*((number, "text") for number in range(1_000 * (turn + 1), 1_000 * (turn + 1) + 20)))
+    assert poisoned.skip(outcome).outcome == "skipped"
+    poisoned.world.restart()
+    assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    assert len(poisoned.in_lake()) == 80
+    (status,) = poisoned.world.coordinator.view().table_statuses()
+    assert (status.error_class, status.error_count) == (None, 3)
+    assert not faults(check(poisoned.world, poisoned.table))
+    poisoned.world.close()
+
+
 def test_only_the_record_at_which_a_round_stopped_can_be_skipped(poisoned: Poisoned) -> None:
     failed, _ = stuck(poisoned)
     offset, bucket = int(failed.error.ids["offset"]), BucketKey.parse(failed.error.ids["bucket"]).bucket_id
@@ -161,7 +185,7 @@ def test_only_the_record_at_which_a_round_stopped_can_be_skipped(poisoned: Poiso
 
 def test_a_record_that_is_the_last_of_its_bucket_is_passed(poisoned: Poisoned) -> None:
     poisoned.write((1, "row 1"), (100, POISON))
-    assert poisoned.world.tier(poisoned.table).state is RoundState.FORCE_FINISHED
+    assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
     failed = poisoned.world.tier(poisoned.table)
     poisoned.skip(failed)
     assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
@@ -242,7 +266,7 @@ def test_a_partition_with_a_name_that_the_lake_cannot_hold_keeps_no_other_from_i
     write = world.storage.upsert if has_key else world.storage.append
     values = ["a", long_value, "z"]
     write(table.path, pa.table({"id": range(3), "text": values, column: values}, schema=schema), "test", 0)
-    assert world.tier(table).state is RoundState.FORCE_FINISHED
+    assert world.tier(table).state is RoundState.SUCCEEDED
     failed = world.tier(table)
     assert failed.error is not None
     assert failed.error.error_class == "BucketStopped"

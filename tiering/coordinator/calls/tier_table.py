@@ -266,7 +266,8 @@ class _Steps:
         except errors.TransientTieringError as error:
             progress = Progress(f"the round ended; looking at the lake: {error.message}")
             return Waiting(goal, progress, self._table_records.now().after(LOOK_AGAIN_MS))
-        if base is None and ended.error is not None and ended.error == record.error:  # fenced, and not for the first time
+        is_forced = ended.state is RoundState.FORCE_FINISHED  # the next round goes on at once, also if a bucket stops
+        if base is None and ended.error is not None and ended.error == record.error and not is_forced:  # fenced again, or a bucket stops
             raise self._end_badly(request, goal, in_context(ended.error, record.path, ended.round_id))
         if base is None:
             return self._ask_again(request, goal)

@@ -227,7 +227,24 @@ def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool
     return resting.move(ctx, TableState.TIERED, why).move(ctx, TableState.SCHEDULED, "waits for its next due time")
 
 
-def clear_error(change: Change, ctx: Context) -> Change:
-    """Clears what success clears (SYS.md); the count of errors stays."""
-    cleared = change.update(error=None, consecutive_failures=0, consecutive_fences=0, retry_deadline=None)
-    return cleared.update_errors(error_kinds.resolved(change.record.errors, ctx.now.wall))
+def clear_error(change: Change, ctx: Context, stopped: ErrorInfo | None = None) -> Change:
+    """Clears what success clears (SYS.md); the count of errors stays, and so does the error `stopped` of a bucket."""
+    cleared = change.update(error=stopped, consecutive_failures=0, consecutive_fences=0, retry_deadline=None)
+    return cleared.update_errors(error_kinds.resolved(change.record.errors, ctx.now.wall, stopped))
+
+
+def settle_errors(change: Change, ctx: Context, reported: ErrorInfo | None) -> Change:
+    """Clears what success clears after a round that ended well, except for the error of a bucket that still stops at a record.
+
+    Each round that reports such an error counts it. The event comes with the first of them.
+    """
+    before, stopped = change.record.error, error_kinds.stopped_after(change.record, reported)
+    change = clear_error(change, ctx, stopped)
+    if stopped is None or reported is None:
+        return change
+    change = change.update(error_count=change.record.error_count + 1).update_round(error=stopped)
+    change = change.update_errors(error_kinds.with_failure(change.record, stopped))
+    if error_kinds.is_same_stop(before, stopped):
+        return change
+    place = {name: stopped.ids[name] for name in ("bucket", "partition_name", "offset") if name in stopped.ids}
+    return change.note(ctx, "BUCKET_STOPPED", stopped.message, Level.ERROR, **place)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from tiering.coordinator.decisions.records import ErrorInfo, ErrorRecord, TableRecord
+from tiering.errors import BucketStopped
 
 MAX_ERRORS = 30
 """Kinds that a table's record counts on: more classes come only from a tierer that makes them up. The store has the others as they were."""
@@ -38,6 +39,50 @@ def with_failure(record: TableRecord, error: ErrorInfo) -> tuple[ErrorRecord, ..
     return (*others[-(MAX_ERRORS - 1) :], failure)
 
 
-def resolved(errors: tuple[ErrorRecord, ...], time: datetime) -> tuple[ErrorRecord, ...]:
-    """The kinds once a round went well."""
-    return tuple(row if row.resolved_at is not None else replace(row, resolved_at=time) for row in errors)
+def resolved(errors: tuple[ErrorRecord, ...], time: datetime, stopped: ErrorInfo | None = None) -> tuple[ErrorRecord, ...]:
+    """The kinds once a round went well. `stopped`: the error of a bucket that still stops at a record."""
+    kept = None if stopped is None else (stopped.phase, stopped.error_class)
+    return tuple(
+        row if row.resolved_at is not None or (row.phase, row.error_class) == kept else replace(row, resolved_at=time) for row in errors
+    )
+
+
+def is_bucket_stopped(error: ErrorInfo | None) -> bool:
+    """Whether the error is of one bucket, which stops at a record while the others are tiered."""
+    return error is not None and error.error_class == BucketStopped.__name__
+
+
+def stopped_after(record: TableRecord, reported: ErrorInfo | None) -> ErrorInfo | None:
+    """The error of a bucket that stops at a record after the table's latest round ended well; None = no bucket does.
+
+    `reported`: by that round. A round may report nothing although the bucket still stops: it ended before it came to the record, or its
+    tierer was lost. Then the error stays until the lake has passed the record, or the record is skipped, rewritten or dropped.
+    """
+    error = record.error if reported is None else reported
+    if error is None or not is_bucket_stopped(error):
+        return None
+    bucket, offset = error.ids.get("bucket", ""), _offset_of(error)
+    if offset is not None and offset in record.lake.skipped.get(bucket, ()):
+        return None
+    return error if reported is not None or _is_ahead(record, bucket, offset) else None
+
+
+def is_same_stop(before: ErrorInfo | None, stopped: ErrorInfo) -> bool:
+    """Whether both errors are of the same record, or of the KV snapshot of the same bucket."""
+    if before is None or before.error_class != stopped.error_class:
+        return False
+    return before.ids.get("bucket") == stopped.ids.get("bucket") and _offset_of(before) == _offset_of(stopped)
+
+
+def _is_ahead(record: TableRecord, bucket: str, offset: int | None) -> bool:
+    """Whether the latest round planned to read the record, and the lake is not past it. `offset` None: it is the bucket's KV snapshot."""
+    planned = None if record.round is None else (record.round.planned_stops or {}).get(bucket)
+    if planned is None:
+        return False
+    tiered = (record.lake.offsets or {}).get(bucket)
+    return tiered is None if offset is None else (tiered or 0) <= offset < planned
+
+
+def _offset_of(error: ErrorInfo) -> int | None:
+    text = error.ids.get("offset", "")
+    return int(text) if text.isdecimal() else None

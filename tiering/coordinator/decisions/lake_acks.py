@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from tiering.coordinator.decisions import backlog
 from tiering.coordinator.decisions.change import Change, Context
+from tiering.coordinator.decisions.error_kinds import is_bucket_stopped
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, TableRecord, TextOffsets, to_text
 from tiering.lake.marker import TieredRange
@@ -165,12 +166,14 @@ def record_cluster_has_it(ctx: Context, record: TableRecord, contents: LakeConte
 def lake_is_confirmed(record: TableRecord | None, now: Moment) -> bool:
     """Whether the cluster may remove records from its log because the lake has them: a round succeeded lately, and none failed since.
 
+    A round that stops at a record of a bucket has checked the lake table: its error says nothing against it.
+
     The cluster's record of the lake says what was tiered, and not what became of the lake table since: a user may have dropped it, or
     rolled it back. The log is then the only place that has the rows. A round without rows counts: it checks the lake table, too.
 
     False for a table without a record, such as one that the coordinator has not discovered since a start on an empty store.
     """
-    if record is None or record.state is None or record.error is not None:
+    if record is None or record.state is None or not (record.error is None or is_bucket_stopped(record.error)):
         return False
     confirmed = [moment for moment in (record.last_checked_time, record.last_tiered_time) if moment is not None]
     valid_for = max(CONFIRMED_FOR, timedelta(milliseconds=2 * record.freshness_ms))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from tiering import errors
 from tiering.coordinator.decisions import backlog
 from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending
+from tiering.coordinator.decisions.error_kinds import is_bucket_stopped
 from tiering.coordinator.decisions.fences import Fence, judge
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, QueuedCall, TableRecord, TextOffsets, Trigger
 from tiering.lake.rules.reconcile import ReconcileAction
@@ -163,10 +164,16 @@ def mended(ctx: Context, record: TableRecord) -> Change:
 
 
 def retry(ctx: Context, record: TableRecord) -> Change:
-    """Failed -> Pending now, with the back-off reset; a paused table when its pause ends. Any other table is left as it is."""
-    if record.state is not TableState.FAILED:
-        return Change(record, durable=False)
-    change = Change(record).update(consecutive_failures=0, consecutive_fences=0, retry_deadline=ctx.now.steady)
+    """Failed -> Pending now, with the back-off reset; a paused table when its pause ends. Any other table is left as it is.
+
+    A table at rest of which a bucket stops at a record is due now, too.
+    """
+    is_stopped = record.state is TableState.SCHEDULED and is_bucket_stopped(record.error)
+    if record.state is not TableState.FAILED and not is_stopped:
+        return Change(record)
+    change = Change(record).update(consecutive_failures=0, consecutive_fences=0, retry_deadline=ctx.now.steady if not is_stopped else None)
+    if is_stopped:
+        change = change.update(due_deadline=ctx.now.steady)
     change = change.note(ctx, "TABLE_RETRIED", f"retry_tiering by {ctx.principal}", Level.INFO)
     if record.pause is not None:
         return change

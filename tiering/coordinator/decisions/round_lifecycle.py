@@ -16,11 +16,11 @@ from tiering.coordinator.decisions.change import (
     Change,
     Context,
     cancel_text,
-    clear_error,
     end_round,
     enter_pending,
     outlives_coordinator,
     rest,
+    settle_errors,
 )
 from tiering.coordinator.decisions.fences import Fence
 from tiering.coordinator.decisions.records import (
@@ -60,11 +60,15 @@ class RoundRef:
 
 @dataclass(frozen=True)
 class Finished:
-    """A round that ended well. `empty`: there was nothing to do; `forced`: it stopped early at its maximum duration."""
+    """A round that ended well. `empty`: there was nothing to do; `forced`: it stopped early at its maximum duration.
+
+    `stopped`: the error of a bucket that stops at a record, while all others are committed.
+    """
 
     stats: RoundStats | None = None
     empty: bool = False
     forced: bool = False
+    stopped: ErrorInfo | None = None
 
 
 @dataclass(frozen=True)
@@ -277,14 +281,20 @@ def finish(ctx: Context, record: TableRecord, report: Finished) -> Change:
         state = RoundState.FORCE_FINISHED
     change = end_round(change, ctx, state, stats=report.stats)
     if not unproved:
-        change = clear_error(change, ctx).update_round(missed_by_ms=None if report.forced else waits.missed_by_ms(change.record))
+        change = settle_errors(change, ctx, report.stopped)
+        is_behind = report.forced or report.stopped is not None
+        change = change.update_round(missed_by_ms=None if is_behind else waits.missed_by_ms(change.record))
         change = replace(change, record=waits.remember_times(change.record))
     if state is RoundState.EMPTY:
         change = backlog.finish_all(change, ctx)
     if report.forced:
         tiered = change.move(ctx, TableState.TIERED, "the round reached its maximum duration and stopped early")
         return enter_pending(tiered, ctx, Trigger.FORCE, "its round stopped early and has to go on")
-    return _answer_call(rest(change, ctx, f"round {state}", checked=not unproved, at_once=unproved), ctx)
+    checked_before, is_skipped = record.last_checked_time, report.stopped is not None and change.record.error is None
+    change = rest(change, ctx, f"round {state}", checked=not unproved, at_once=unproved or is_skipped)
+    if report.stopped is not None:  # the lake lacks what the bucket has behind the record
+        change = change.update(last_checked_time=checked_before)
+    return _answer_call(change, ctx)
 
 
 def _answer_call(change: Change, ctx: Context) -> Change:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tiering.coordinator.decisions.assignments import why_not_written
+from tiering.coordinator.decisions.error_kinds import is_bucket_stopped
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, TiererRecord
 from tiering.coordinator.decisions.waits import begin_deadline
@@ -105,7 +106,12 @@ def _failure(record: TableRecord, now: Moment) -> Iterator[Explanation]:
             f"in back-off after {failures} failures in a row: tried again in {left}, at {wall_text(until)}; last error: {_error(error)}",
         )
     elif error is not None:
-        yield Explanation(Decision.NOTE, f"its last round failed, and the next one tries again: {_error(error)}")
+        situation = (
+            "a bucket stops, and the others are tiered"
+            if is_bucket_stopped(error)
+            else "its last round failed, and the next one tries again"
+        )
+        yield Explanation(Decision.NOTE, f"{situation}: {_error(error)}")
 
 
 def _error(error: ErrorInfo | None) -> str:

@@ -304,7 +304,7 @@ class Heartbeats:
         record = self._current(ref)
         if record is not None:
             self._doubt_head(record, passed_head_from_pb(report))
-            finished = finished_from_pb(report, forced_tables)
+            finished = finished_from_pb(report, forced_tables, self._table_records.now().wall)
             self._table_records.put(round_lifecycle.finish(self._table_records.context(), record, finished))
             self._tierers.count_round(key_of(tierer))
         elif not self._ended(ref, ENDED_WELL):

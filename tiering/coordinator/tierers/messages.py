@@ -11,7 +11,7 @@ from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import Failure, Finished, GrantRequest, Plan, RoundRef
 from tiering.coordinator.memory.running_splits import SplitsReport
-from tiering.errors import InvalidArgument
+from tiering.errors import BucketStopped, InvalidArgument
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundStats
 from tiering.model.tables import BucketKey
 from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
@@ -62,15 +62,24 @@ def _checked_round_id(text: str) -> str:
     return text
 
 
-def finished_from_pb(message: pb.PbHeartbeatReqForTable, forced_tables: Collection[int]) -> Finished:
-    """A round that ended well. An older tierer tells of its table, in `forced_tables`, whether it stopped early, not of the round."""
+def finished_from_pb(message: pb.PbHeartbeatReqForTable, forced_tables: Collection[int], now: datetime) -> Finished:
+    """A round that ended well, with the error of a bucket that stopped, if there is one; no other error goes with a round that ended well.
+
+    An older tierer tells of its table, in `forced_tables`, whether it stopped early, not of the round, and never sends an error here.
+    """
     forced = message.forced if message.HasField("forced") else message.table_id in forced_tables
-    return Finished(_stats_from_pb(message), message.empty, forced)
+    stopped = _error_from_pb(message, now) if message.error_class == BucketStopped.__name__ else None
+    return Finished(_stats_from_pb(message), message.empty, forced, stopped)
 
 
 def failure_from_pb(message: pb.PbHeartbeatReqForTable, now: datetime) -> Failure:
     """A round that failed. Its texts are redacted and cut here as well; one of an older tierer has no error, and may be retried."""
-    error = ErrorInfo(
+    error = _error_from_pb(message, now)
+    return Failure(error, fenced=message.fenced, stopped=message.tierer_stopped, stats=_stats_from_pb(message))
+
+
+def _error_from_pb(message: pb.PbHeartbeatReqForTable, now: datetime) -> ErrorInfo:
+    return ErrorInfo(
         error_class=outside_text(message.error_class, NAME_TEXT_LIMIT) if message.HasField("error_class") else "RoundFailed",
         message=outside_text(message.error_message) if message.HasField("error_message") else UNEXPLAINED,
         phase=outside_text(message.error_phase, _PHASE_LIMIT) if message.HasField("error_phase") else None,
@@ -79,7 +88,6 @@ def failure_from_pb(message: pb.PbHeartbeatReqForTable, now: datetime) -> Failur
         time=now,
         ids=_ids_from_pb(message.error_ids),
     )
-    return Failure(error, fenced=message.fenced, stopped=message.tierer_stopped, stats=_stats_from_pb(message))
 
 
 def _ids_from_pb(ids: Mapping[str, str]) -> dict[str, str]:

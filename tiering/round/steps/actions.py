@@ -251,7 +251,10 @@ Event = (
 
 @dataclass(frozen=True)
 class RoundOutcome:
-    """How a round ended. `error` and `phase` are set unless it succeeded; `passed_head` is the head that its base check accepted."""
+    """How a round ended. `passed_head` is the head that its base check accepted.
+
+    `error` and `phase` are set unless it succeeded. Beside a success they tell of a bucket that stops at a record (BucketStopped).
+    """
 
     state: RoundState
     stats: RoundStats = field(default_factory=RoundStats)

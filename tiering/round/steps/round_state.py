@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tiering.errors import Cancelled, Fenced, LakewardError
+from tiering.errors import BucketStopped, Cancelled, Fenced, LakewardError
 from tiering.lake.base import Committable
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import Base
@@ -42,6 +42,9 @@ class Round:
     marker: Marker | None = None
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
+    stopped: BucketStopped | None = None
+    """The error of a bucket that stops at a record, though the round commits what it can; `stopped_phase` is where that was found."""
+    stopped_phase: Phase = Phase.WRITE
     sent: int = 0
     redone: int = 0
     commit_error: LakewardError | None = None
@@ -69,8 +72,9 @@ def end_failed(state: Round, error: LakewardError) -> Step:
 
 
 def end_well(state: Round) -> Step:
-    """Ends a round whose commit landed."""
-    return state, act.End(outcome(state, RoundState.SUCCEEDED if state.whole else RoundState.FORCE_FINISHED))
+    """Ends a round whose commit landed. A bucket that stops at a record is reported with it."""
+    ended = outcome(state, RoundState.SUCCEEDED if state.whole else RoundState.FORCE_FINISHED)
+    return state, act.End(ended if state.stopped is None else replace(ended, error=state.stopped, phase=state.stopped_phase))
 
 
 def outcome(state: Round, ended: RoundState) -> act.RoundOutcome:

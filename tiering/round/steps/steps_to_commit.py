@@ -4,14 +4,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tiering.errors import BaseMoved, Cancelled, CommitOutcomeUnknown, Fenced, LakewardError, LogTruncated, RoundFailed, SourceChanged
+from tiering.errors import (
+    BaseMoved,
+    BucketStopped,
+    Cancelled,
+    CommitOutcomeUnknown,
+    Fenced,
+    LakewardError,
+    LogTruncated,
+    RoundFailed,
+    SourceChanged,
+)
 from tiering.lake.base import Committable, WriteResult
-from tiering.lake.marker import Marker, next_skipped
+from tiering.lake.marker import Marker, TieredRange, next_skipped
 from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit, tiered_offsets
+from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Phase, RoundStats
+from tiering.model.tables import BucketKey
 from tiering.planning.check_log import Traces, confirmed_traces, kept_traces, witnesses_of
 from tiering.planning.contiguous_prefix import Prefix, contiguous_prefix
 from tiering.planning.plan_splits import Plan, next_buckets, plan_again
@@ -27,13 +40,14 @@ COMMIT_ATTEMPTS = 5
 def splits_run(state: Round, event: act.SplitsRun) -> Step:
     """Takes the contiguous prefix of the work, and requests the grant for it.
 
-    A bucket that stops at a record which cannot be written has a shorter prefix; the other buckets are committed. Once such buckets are
-    all that is left, the round fails with the record: the table shows it, and is tried again for the other buckets.
+    A bucket that stops at a record which cannot be written has a shorter prefix; the other buckets are committed, and the round reports
+    the record when it has ended well. Once such buckets are all that is left, the round fails with the record.
     """
     work = event.work
     if state.marker is not None:
         return _splits_run_again(state, event)
     state = replace(state, stats=work.stats, phase=work.phase, committable=Committable(state.assignment.round_id, work.results))
+    state = replace(state, stopped=next(iter(work.stopped), None), stopped_phase=work.phase)
     if work.error is not None:
         return failed(state, error_of_reading(work.error))
     plan, base = plan_of(state), base_of(state)
@@ -58,7 +72,7 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
             proofs=advanced({} if base.view is None else base.view.proofs, base.ranges, buckets, prefix.kept, round_id),
         ),
         committable=Committable(round_id, prefix.kept),
-        whole={bucket: tiered.tiered for bucket, tiered in buckets.items()} == plan.stops,
+        whole=_is_whole(plan, buckets, work.stopped),
         stats=_committed_stats(work.stats, prefix.kept),
     )
     if witnesses := witnesses_of(buckets, state.traces):
@@ -102,6 +116,19 @@ def error_of_reading(error: LakewardError) -> LakewardError:
 def _is_progress(plan: Plan, prefix: Prefix) -> bool:
     """Whether work moves the marker; a KV snapshot does also when no record follows it, and so does a commit planned without rows."""
     return not plan.splits or prefix.reached != plan.bases or any(result.bucket in plan.untiered for result in prefix.kept)
+
+
+def _is_whole(plan: Plan, buckets: Mapping[BucketKey, TieredRange], stopped: Sequence[BucketStopped]) -> bool:
+    """Whether no bucket has anything left that the next round could commit at once.
+
+    A bucket that stops at a record has to get to the split with that record; one that stops at its KV snapshot cannot get anywhere.
+    """
+    ends: dict[BucketKey, int | None] = dict(plan.stops)
+    for error in reversed(stopped):  # of the records of one bucket the first one counts
+        bucket, offset = BucketKey.parse(error.ids["bucket"]), offset_of(error)
+        starts = [split.starting_offset for split in plan.splits if split.bucket == bucket]
+        ends[bucket] = None if offset is None else max((start for start in starts if start <= offset), default=plan.bases[bucket])
+    return all(end is None or (bucket in buckets and buckets[bucket].tiered >= end) for bucket, end in ends.items())
 
 
 def _splits_run_again(state: Round, event: act.SplitsRun) -> Step:

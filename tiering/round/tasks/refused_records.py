@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tiering.clock import RandomIds
 from tiering.errors import BucketStopped, InvalidData, LakewardError
-from tiering.model.refused_records import bucket_stopped, first_failing, partition_stopped, text_of
+from tiering.model.refused_records import bucket_stopped, first_failing, offset_of, partition_stopped, text_of
 from tiering.model.tables import OFFSET_COLUMN
 from tiering.round.ports import SplitTask
 
@@ -45,12 +45,6 @@ def refusal_of_record(task: SplitTask, limit: int, error: BaseException) -> Refu
     if offset is None:
         return Refusal(error, split.starting_offset - 1)
     return Refusal(error, offset) if split.starting_offset <= offset < limit else None
-
-
-def offset_of(error: BucketStopped) -> int | None:
-    """The offset of the record at which a bucket stops; None for a row of its KV snapshot."""
-    text = error.ids.get("offset", "")
-    return int(text) if text.isdecimal() else None
 
 
 def _is_name_too_long(error: BaseException | None) -> bool:

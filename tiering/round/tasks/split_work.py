@@ -15,10 +15,11 @@ from tiering.cluster.base import SplitReader
 from tiering.cluster.capabilities import CountingReader
 from tiering.errors import BucketStopped, LakeUnavailable, LakewardError, RoundFailed
 from tiering.lake.base import LakeWriter, WriteResult
+from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Phase
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType
 from tiering.round.ports import SplitTask, TaskOutcome
-from tiering.round.tasks.refused_records import offset_of, refusal_of_record
+from tiering.round.tasks.refused_records import refusal_of_record
 
 Advance = Callable[[int, int | None], None]
 """Gets the records read so far, and the next offset of the log to be read; None within a KV snapshot."""
