@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -19,7 +20,7 @@ from tiering import errors
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.pause_tiering import PauseTiering
 from tiering.coordinator.calls.skip_record import SkipRecord
-from tiering.model.tables import TablePath
+from tiering.model.tables import TablePath, TableType
 from tiering.rpc.v1 import common_pb2, status_pb2
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
@@ -243,7 +244,9 @@ def test_skips_that_wait_for_the_cluster_hold_up_no_other_call(world: World) -> 
     def refuse(_: object) -> None:
         raise errors.ClusterUnavailable("the cluster was closed")
 
+    keyed = replace(world.table, table_type=TableType.PRIMARY_KEY)  # of a log table the cluster skips nothing itself
     world.cluster.skip_record = refuse  # type: ignore[attr-defined]
+    world.cluster.table = lambda _: keyed  # type: ignore[method-assign]
 
     async def test() -> None:
         with hanging(world.cluster, "skip_record") as skips:
