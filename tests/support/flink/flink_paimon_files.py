@@ -79,7 +79,7 @@ class FlinkPaimonFiles:
     def _payload(self, loaded: LoadedTable, bucket: BucketKey, changes: pa.Table) -> FilesPayload:
         place = 0 if self._is_unaware else bucket.bucket_id
         write = self._rows if self._table.table_type is TableType.LOG else self._runs
-        texts = () if bucket.partition_id is None else tuple(self._names[bucket.partition_id].split(VALUE_SEPARATOR))
+        texts = tuple(self._names[bucket.partition_id].split(VALUE_SEPARATOR)) if bucket.partition_id in self._names else ()
         folder = bucket_folder(self._table.partition_keys, texts, place)
         files = write(loaded, place, folder, changes) if changes.num_rows else ()
         total = -1 if self._is_unaware else self._table.bucket_count
