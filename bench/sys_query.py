@@ -53,7 +53,7 @@ RARE_TABLES = 10
 """Due at once, with no tierer to take them: they wait as Pending among the many that are Scheduled."""
 
 WARM_UP_ROUNDS = 10
-"""Of each question before those that count, at least."""
+"""Lowest number of warm-up runs of each question."""
 
 QUESTIONS = {
     "all": "SELECT * FROM {}",

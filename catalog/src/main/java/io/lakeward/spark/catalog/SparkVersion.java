@@ -18,7 +18,7 @@ final class SparkVersion {
 
   /**
    * Throws LakewardException for an older Spark, where statements would end in errors about missing
-   * classes. A version without numbers is a build of somebody's own: it passes.
+   * classes. A version without numbers passes: it names a custom build.
    */
   static void check(String version) throws LakewardException {
     Matcher numbers = NUMBERS.matcher(version);
