@@ -65,6 +65,12 @@ def test_stages_that_all_passed_pass(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().out.splitlines()[-1] == "make test: all passed"
 
 
+def test_tests_get_no_import_path_that_depends_on_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", ".:tests")
+    outcome = run_stage(Stage("unit", (sys.executable, "-c", "import os; print(os.environ.get('PYTHONPATH'))")), is_shown=False)
+    assert (outcome.status, outcome.output.strip()) == (0, "None")
+
+
 def test_a_process_that_a_test_leaves_behind_does_not_hold_the_verdict() -> None:
     script = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid)"
     outcome = run_stage(Stage("journeys", (sys.executable, "-c", script)), is_shown=False)

@@ -56,7 +56,6 @@ WEAKENINGS = (
     Weakening("kv-snapshot-superseded", without("tiering.round.steps.steps_to_write.snapshots_leased", by=goes_on_without_snapshots)),
     Weakening("lease-expired", without("tiering.round.runner.RoundRunner.lose_snapshots")),
     Weakening("lease-dropped", without("tiering.round.lease_keeper.LeaseKeeper._all_held", by=lambda _: {})),
-    Weakening("partition-remade", without("tiering.lake.rules.reconcile._check_own_partitions")),
     Weakening(
         "partitions-alike",
         without("tiering.lake.rules.contiguous_offsets.RowOffsets.add", by=takes_names_for_equal),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -66,12 +67,14 @@ def stages_of_make_test_all(workers: int) -> list[Stage]:
 def run_stage(stage: Stage, is_shown: bool = True) -> Outcome:
     """Runs a stage. Its output is shown as it comes, or else kept in the outcome.
 
-    Kept output goes through a file and not through a pipe: a process that a test leaves behind would keep the pipe open.
+    Tests and the commands that they start get the PYTHONPATH of a user, which is none. Ours is relative: a command that is started elsewhere would
+    import what lies there. Kept output goes through a file and not through a pipe: a process that a test leaves behind would keep the pipe open.
     """
     begun = time.monotonic()
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with TemporaryFile("w+", encoding="utf-8", errors="replace") as kept:
         place = None if is_shown else kept
-        ended = subprocess.run(stage.command, cwd=ROOT, stdout=place, stderr=subprocess.STDOUT, check=False)
+        ended = subprocess.run(stage.command, cwd=ROOT, env=environment, stdout=place, stderr=subprocess.STDOUT, check=False)
         kept.seek(0)
         return Outcome(stage, ended.returncode, time.monotonic() - begun, kept.read())
 
