@@ -145,6 +145,8 @@ class SplitTask:
     is_first: bool = False
     expected_records: int = 0
     """Of log and snapshot, for the progress of the round: a snapshot is counted as the log up to it."""
+    records_before: SplitReader | None = None
+    """Reads what the log has before a split of few records: a record to compare with one that cannot be written. None = not readable."""
 
     @property
     def records(self) -> int:

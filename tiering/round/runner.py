@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -45,6 +46,9 @@ NO_LIMIT_MS = 10 * 365 * 86_400_000
 
 REREAD_SECONDS = 60
 """How long a lake that does not answer is asked again for the outcome of a commit."""
+
+FEW_RECORDS = 8
+"""A split of more records holds one that can be written, to compare with one that cannot; a shorter one may need the record before it."""
 
 LOG_LOOKS = 3
 """How often a log is looked at again whose leader may have moved just now."""
@@ -322,7 +326,8 @@ class RoundRunner:
                 table, action.lake_table_uuid, bucket, split.partition_name, self._assignment.round_id, nonce, base, bucket in replaced
             )
             expected = split.records + before_log.get(bucket, 0)
-            tasks.append(SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket), expected_records=expected))
+            task = SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket), expected_records=expected)
+            tasks.append(replace(task, records_before=self._records_before(table, split)))
             ranks[bucket] += 1
         first = next(iter(working_order(tasks)), None)
         return [replace(task, is_first=index == first) for index, task in enumerate(tasks)], readable.stopped.values()
@@ -337,6 +342,17 @@ class RoundRunner:
         if readable.stopped and not readable.splits:
             raise next(iter(readable.stopped.values()))
         return readable
+
+    def _records_before(self, table: TableInfo, split: TieringLogSplit) -> SplitReader | None:
+        """Returns the reader of the record before a split of few records; None if the log does not have it (any more)."""
+        skipped, stop = self._assignment.skipped.get(split.bucket, ()), split.starting_offset
+        while stop - 1 in skipped:
+            stop -= 1
+        if split.records > FEW_RECORDS or stop == 0:
+            return None
+        with suppress(LakewardError):  # it is read only to compare with a record that cannot be written
+            return self._world.cluster.reader(table, replace(split, starting_offset=stop - 1, stopping_offset=stop))
+        return None
 
 
 def unexpected_end(state: machine.Round, error: BaseException) -> act.RoundOutcome:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +167,53 @@ def test_on_a_table_that_gets_rows_all_the_time_the_bucket_is_shown_and_can_be_s
     (status,) = poisoned.world.coordinator.view().table_statuses()
     assert (status.error_class, status.error_count) == (None, 3)
     assert not faults(check(poisoned.world, poisoned.table))
+    poisoned.world.close()
+
+
+def unnamed_refusals(monkeypatch: pytest.MonkeyPatch, is_refused: Callable[[str], bool]) -> None:
+    """A library raises an error that names no record for a text."""
+    fitted = fitting._fitted
+
+    def refusing(batch: pa.RecordBatch, *more: Any) -> pa.RecordBatch:
+        if any(is_refused(text) for text in batch.column("text").to_pylist() if text is not None):
+            raise ValueError("no such option")
+        return fitted(batch, *more)
+
+    monkeypatch.setattr(fitting, "_fitted", refusing)
+
+
+@pytest.mark.parametrize("has_key", [False, True], ids=["log", "primary key"])
+def test_the_only_new_record_of_a_round_is_compared_with_the_one_before_it(
+    tmp_path: Path, has_key: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poisoned = Poisoned(tmp_path, LAKE_KINDS[0], has_key=has_key)
+    poisoned.write(*((number, f"row {number}") for number in range(20)))
+    assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    unnamed_refusals(monkeypatch, POISON.__eq__)
+    for number in (100, 200):
+        poisoned.write((number, POISON))
+        failed = poisoned.world.tier(poisoned.table)
+        assert failed.error is not None
+        assert failed.error.error_class == "BucketStopped"
+        assert poisoned.skip(failed).outcome == "skipped"
+    assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    assert len(poisoned.in_lake()) == 20
+    assert not faults(check(poisoned.world, poisoned.table))
+    poisoned.world.close()
+
+
+def test_a_lake_that_takes_no_record_at_all_names_none_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    poisoned = Poisoned(tmp_path, LAKE_KINDS[0], has_key=False)
+    with monkeypatch.context() as broken:
+        unnamed_refusals(broken, lambda text: True)
+        for number in range(3):
+            poisoned.write((number, f"row {number}"))
+            failed = poisoned.world.tier(poisoned.table)
+            assert failed.error is not None
+            assert failed.error.error_class != "BucketStopped"
+            assert "no such option" in failed.error.message
+    assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    assert len(poisoned.in_lake()) == 3
     poisoned.world.close()
 
 

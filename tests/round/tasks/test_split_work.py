@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tiering.errors import KvSnapshotGone
+from tiering.errors import KvSnapshotGone, LakeUnavailable
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.model.refused_records import bucket_stopped
 from tiering.model.rounds import Phase
@@ -258,13 +259,112 @@ def test_a_kv_snapshot_is_written_without_the_record_behind_it_that_cannot_be() 
     assert outcome.error is not None
 
 
-def test_a_failure_that_no_value_causes_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(*_: object) -> None:
-        raise ValueError("no such option")
+class BrokenLake(Lake):
+    """Its storage refuses every file, with an error that a value could cause as well. Deletes of keys need no file."""
 
-    lake = Lake()
-    monkeypatch.setattr(lake, "write", failing)
-    outcome = run_split(task(lake, 0, LOG), lambda: False)
+    def write(self, rows: pa.RecordBatch) -> None:
+        kinds = rows.column("__change_type").to_pylist()
+        if any(kind not in (BEFORE, ChangeType.DELETE) for kind in kinds):
+            raise ValueError("no such option")
+
+
+ONE, TWO = batch((4, INSERT)), batch((5, INSERT))
+
+
+@pytest.mark.parametrize(
+    "log",
+    [LOG, [ONE], [ONE, TWO], [batch(), ONE], [batch((4, BEFORE)), batch((5, AFTER))], [batch((4, BEFORE), (5, AFTER))]],
+    ids=["many", "one", "two batches", "an empty batch", "an update in two batches", "an update"],
+)
+@pytest.mark.parametrize("records_before", [[], [batch((3, INSERT))], [batch((3, ChangeType.DELETE))]], ids=["none", "a row", "a delete"])
+def test_a_failure_that_no_value_causes_fails_the_task(log: Sequence[pa.RecordBatch], records_before: Sequence[pa.RecordBatch]) -> None:
+    """Every record fails alone, so none is blamed: the statement that its error would name loses a good record."""
+    work = task(BrokenLake(), offsets_of(log)[0], log)
+    outcome = run_split(replace(work, records_before=Reader(work.split, records_before)), lambda: False)
     assert outcome.stopped is None
     assert outcome.error is not None
     assert outcome.error.error_class == "ValueError"
+
+
+@pytest.mark.parametrize(
+    ("refused", "log", "records_before"),
+    [
+        ({4}, [ONE, TWO], []),
+        ({5}, [ONE, TWO], []),
+        ({4, 5}, [ONE, TWO, batch((6, INSERT))], [batch((3, INSERT))]),
+        ({4, 5}, [batch((4, INSERT), (5, INSERT), (6, INSERT))], []),
+        ({4}, [ONE], [batch((3, INSERT))]),
+        ({5}, [batch((4, BEFORE)), batch((5, AFTER))], [batch((3, INSERT))]),
+    ],
+    ids=["first batch", "second batch", "two batches", "two in a batch", "only record", "only update"],
+)
+def test_a_record_is_found_beside_one_that_can_be_written_alone(
+    refused: Collection[int], log: Sequence[pa.RecordBatch], records_before: Sequence[pa.RecordBatch]
+) -> None:
+    work = task(PickyLake(refused, names_it=False), 4, log)
+    outcome = run_split(replace(work, records_before=Reader(work.split, records_before)), lambda: False)
+    assert outcome.error is None
+    assert outcome.stopped is not None
+    assert outcome.stopped.ids["offset"] == str(min(refused))
+
+
+def test_no_record_is_blamed_where_none_is_left_to_compare_it_with() -> None:
+    outcome = run_split(task(PickyLake({4}, names_it=False), 4, [ONE]), lambda: False)
+    assert outcome.stopped is None
+    assert outcome.error is not None
+    assert outcome.error.error_class == "OverflowError"
+
+
+def test_storage_that_fails_while_the_record_is_looked_for_is_not_blamed_on_it() -> None:
+    """It comes back between two attempts: the record is written in the last one."""
+    attempts = iter([ValueError("no such option")] * 3)
+
+    class Recovering(Lake):
+        def write(self, rows: pa.RecordBatch) -> None:
+            if rows.column("__offset").to_pylist() != [3] and (error := next(attempts, None)) is not None:
+                raise error
+
+    work = task(Recovering(), 4, [ONE])
+    outcome = run_split(replace(work, records_before=Reader(work.split, [batch((3, INSERT))])), lambda: False)
+    assert next(attempts, None) is None
+    assert outcome.stopped is None
+    assert outcome.error is not None
+
+
+class FullPath(Lake):
+    """Its storage takes no file because of the path's length."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        try:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), self.path)
+        except OSError as error:
+            raise LakeUnavailable("cannot write a data file") from error
+
+
+@pytest.mark.parametrize(
+    ("path", "is_of_partition"),
+    [
+        (f"/lake/sales/t/data/day={'d' * 252}", True),
+        (f"/lake/sales/t/day={'d' * 252}/bucket-0/data-1.parquet", True),
+        (f"/lake/sales/t/d%C3%A4y={'d' * 252}/bucket-0", True),
+        ("/lake" * 900 + "/sales/t/day=d/bucket-0", False),
+        ("/lake" * 900 + f"/sales/t/day={'d' * 200}/bucket-0", False),
+        (f"/{'lake' * 64}/sales/t/day=d", False),
+        (f"/lake/sales/t/day=d/{'data' * 64}.parquet", False),
+        ("", False),
+    ],
+    ids=["folder", "folder above", "quoted", "long path", "long path and folder", "warehouse", "file", "no path"],
+)
+def test_only_a_partition_with_too_long_a_name_stops_for_the_length_of_a_path(path: str, is_of_partition: bool) -> None:
+    schema = pa.schema([*SCHEMA, pa.field("day", pa.string(), nullable=False), pa.field("däy", pa.string(), nullable=False)])
+    table = replace(TABLE, schema=schema, partition_keys=("day", "däy"))
+    work = task(FullPath(path), 0, LOG)
+    split = replace(work.split, bucket=BucketKey(1, 0), partition_name="d$d")
+    context = replace(work.context, table=table, bucket=BucketKey(1, 0), partition_name="d$d")
+    outcome = run_split(replace(work, split=split, context=context), lambda: False)
+    assert (outcome.stopped is not None) == is_of_partition
+    assert (outcome.error is None) == is_of_partition

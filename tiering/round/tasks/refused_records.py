@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import errno
+import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
+from urllib.parse import unquote_plus
 
+import numpy as np
 import pyarrow as pa
 
 from tiering.clock import RandomIds
 from tiering.errors import BucketStopped, InvalidData, LakewardError
 from tiering.model.refused_records import bucket_stopped, first_failing, offset_of, partition_stopped, text_of
-from tiering.model.tables import OFFSET_COLUMN
+from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType
 from tiering.round.ports import SplitTask
 
 
@@ -33,7 +37,7 @@ def refusal_of_record(task: SplitTask, limit: int, error: BaseException) -> Refu
     of the first batch that fails by halves. Nothing of that is kept.
     """
     split = task.split
-    if split.partition_name is not None and _is_name_too_long(error):
+    if split.partition_name is not None and _is_name_too_long(error, task.context.table.partition_keys):
         reason = f"the lake's storage takes no folder with a name as long as that of the partition ({error})"
         return Refusal(partition_stopped(split.table_path, split.bucket, split.partition_name, reason), split.starting_offset - 1)
     if not isinstance(error, BucketStopped):
@@ -47,13 +51,25 @@ def refusal_of_record(task: SplitTask, limit: int, error: BaseException) -> Refu
     return Refusal(error, offset) if split.starting_offset <= offset < limit else None
 
 
-def _is_name_too_long(error: BaseException | None) -> bool:
-    """Whether a file system refused a name for its length. Object stores have no such limit, so none is known beforehand."""
+def _is_name_too_long(error: BaseException | None, partition_keys: Sequence[str]) -> bool:
+    """Whether a file system refused a path because the folder of its partition has too long a name.
+
+    A path that is too long as a whole, or by the name of its warehouse or of a file, is not the partition's fault. Object stores have
+    no such limit, so none is known beforehand.
+    """
     while error is not None:
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-            return True
+            return _has_its_longest_name_from_a_partition(str(error.filename or ""), partition_keys)
         error = error.__cause__ or error.__context__
     return False
+
+
+def _has_its_longest_name_from_a_partition(path: str, partition_keys: Sequence[str]) -> bool:
+    """Whether the name of a folder `column=value` is the reason why a file system does not take the path."""
+    if len(os.fsencode(path)) >= os.pathconf("/", "PC_PATH_MAX"):
+        return False
+    longest = max(path.split("/"), key=lambda name: len(os.fsencode(name)))
+    return unquote_plus(longest).startswith(tuple(f"{column}=" for column in partition_keys))
 
 
 def _may_come_from_a_value(error: BaseException) -> bool:
@@ -62,19 +78,61 @@ def _may_come_from_a_value(error: BaseException) -> bool:
 
 
 def _located(task: SplitTask, limit: int, error: BaseException) -> BucketStopped | None:
-    for batch in _batches(task, limit):
+    """The error that names the first record which cannot be written; None if no single record is the cause.
+
+    A record is blamed only beside a control: another record that can be written alone. Without one the cause may as well be the storage,
+    a library or an option, and the statement that the error names would lose a good record.
+    """
+    before = None
+    batches = _batches(task, limit)
+    for batch in batches:
         if _is_written(task, batch, 0, batch.num_rows):
+            before = _last_added_row(batch) or before
             continue
         row = first_failing(batch.num_rows, partial(_is_written, task, batch))
-        neighbour = row - 1 if row else row + 1
-        if _is_written(task, batch, row, row + 1) or not _is_written(task, batch, neighbour, neighbour + 1):
-            return None  # several records together are the cause, or no value at all
         record = batch.slice(row, 1)
+        before, behind = _last_added_row(batch.slice(0, row)) or before, batch.slice(row + 1)
+        if _is_written(task, record, 0, 1) or not _has_control(task, before, behind, batches) or _is_written(task, record, 0, 1):
+            return None  # several records together are the cause, or no value at all
         cause = error.message if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
         reason = f"it cannot be written ({cause}): {text_of(record)}"
         table, offset = task.context.table, int(record.column(OFFSET_COLUMN)[0].as_py())
         return bucket_stopped(table.path, task.split.bucket, task.split.partition_name, offset, reason)
     return None
+
+
+def _has_control(task: SplitTask, before: pa.RecordBatch | None, behind: pa.RecordBatch, batches: Iterator[pa.RecordBatch]) -> bool:
+    """Whether a record before or behind the refused one can be written alone; also one of the bucket's log before the split."""
+    candidates = chain([before], _ends_of(behind), _ends_of(next(batches, None)), _rows_before(task))
+    return any(row is not None and _is_written(task, row, 0, 1) for row in candidates)
+
+
+def _ends_of(batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch | None]:
+    """Yields the first and the last record of a batch that add a row."""
+    if batch is not None and len(places := _added_rows(batch)):
+        yield batch.slice(places[0], 1)
+        yield batch.slice(places[-1], 1)
+
+
+def _rows_before(task: SplitTask) -> Iterator[pa.RecordBatch | None]:
+    """Yields the last record before the split that adds a row, if the log still has one."""
+    if task.records_before is not None:
+        for batch in task.records_before.read():
+            yield _last_added_row(batch)
+
+
+def _last_added_row(batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    places = _added_rows(batch)
+    return batch.slice(places[-1], 1) if len(places) else None
+
+
+def _added_rows(batch: pa.RecordBatch) -> Sequence[int]:
+    """Places of the records that add a row. Of the other ones, such as deletes, a writer may write nothing, and so prove nothing."""
+    if CHANGE_TYPE_COLUMN not in batch.schema.names:
+        return range(batch.num_rows)
+    kinds = batch.column(CHANGE_TYPE_COLUMN).to_numpy()
+    places: list[int] = np.flatnonzero(~np.isin(kinds, (ChangeType.UPDATE_BEFORE, ChangeType.DELETE))).tolist()
+    return places
 
 
 def _batches(task: SplitTask, limit: int) -> Iterator[pa.RecordBatch]:
