@@ -30,7 +30,7 @@ def test_whatever_fails_several_tables_are_tiered_once_and_heal(block: int) -> N
 def test_tables_that_hold_their_leases_long_are_tiered_once_and_heal(
     every_parent_is_forgotten: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Few rounds are fenced, so more of them meet a lake that its users changed; also where nothing tells the parents of expired snapshots."""
+    """Few rounds are fenced, so more of them meet a lake that its users changed; also where the parents of expired snapshots are lost."""
     if every_parent_is_forgotten:
         monkeypatch.setattr(SimulatedLake, "forgets", lambda lake, table: True)
     outcomes: Counter[str] = Counter()

@@ -67,8 +67,9 @@ def stages_of_make_test_all(workers: int) -> list[Stage]:
 def run_stage(stage: Stage, is_shown: bool = True) -> Outcome:
     """Runs a stage. Its output is shown as it comes, or else kept in the outcome.
 
-    Tests and the commands that they start get the PYTHONPATH of a user, which is none. Ours is relative: a command that is started elsewhere would
-    import what lies there. Kept output goes through a file and not through a pipe: a process that a test leaves behind would keep the pipe open.
+    Tests and the commands that they start get the PYTHONPATH of a user, which is none. Ours is relative: a command that is started
+    elsewhere would import what lies there. Kept output goes through a file and not through a pipe: a process that a test leaves behind
+    would keep the pipe open.
     """
     begun = time.monotonic()
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
