@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.running.ingested import parse, write
@@ -86,6 +87,46 @@ def test_a_broken_csv_row_is_named_by_its_line(tmp_path: Path, rows: str, line: 
 
 
 @pytest.mark.usefixtures("tiny_blocks")
+@pytest.mark.parametrize(
+    ("rows", "line", "fault"),
+    [
+        ('1,"a\n2,b\n3,c\n', 2, "a quote that is never closed"),
+        ("1,a\n" * 50 + '2,"b', 52, "a quote that is never closed"),
+        ('1,"two\nlines"\n' * 30 + '2,"b""\n' + "3,c\n" * 50, 62, "a quote that is never closed"),
+        ('1,a\n2,5" pipe\n3,"b\n4,c\n', 4, "a quote that is never closed"),
+        ('1,"a\n2,"b"\n3,c\n', 2, "text behind a closing quote"),
+        ("1,a\n" * 50 + '2,"b"c\n', 52, "text behind a closing quote"),
+        ('1,"a\n2,"b', 2, "text behind a closing quote"),
+    ],
+)
+def test_rows_that_a_wrong_quote_would_join_are_refused(tmp_path: Path, rows: str, line: int, fault: str) -> None:
+    file = write(tmp_path, "x.csv", "id,name\n" + rows)
+    with pytest.raises(InvalidData, match=rf"x\.csv, line {line}: the row that begins here has {fault}"):
+        parse(file)
+
+
+_CELLS = st.sampled_from(["", "a", '"a"', '"', '"a', 'b"', '"a""', '""b"', '"a\nb"', '"a,"', '5" x', '"a"b'])
+_LINES = st.tuples(st.lists(_CELLS, min_size=2, max_size=2).map(",".join), st.sampled_from(["\n", "\r\n", "\n\n"])).map("".join)
+
+
+@pytest.mark.usefixtures("tiny_blocks")
+@given(lines=st.lists(_LINES, min_size=1, max_size=8), end=st.sampled_from(["", '1,"', "1,2"]))
+@example(lines=['1,"a\n', '2,"b"\n'], end="")
+def test_arrow_reads_the_rows_that_python_reads_or_the_file_is_refused(tmp_path: Path, lines: list[str], end: str) -> None:
+    content = "one,two\n" + "".join(lines) + end
+    try:
+        rows = [row for row in csv.reader(io.StringIO(content, newline=""), strict=True) if row][1:]
+    except csv.Error:
+        rows = []
+    try:
+        table = parse(write(tmp_path, "x.csv", content), pa.schema([("one", pa.string()), ("two", pa.string())]))
+    except InvalidData:
+        assert not rows or any(len(row) != 2 for row in rows)
+    else:
+        assert rows == [[value or "" for value in row.values()] for row in table.to_pylist()]
+
+
+@pytest.mark.usefixtures("tiny_blocks")
 def test_a_value_of_the_wrong_type_is_named_by_its_line(tmp_path: Path) -> None:
     rows = '1,"two\nlines"\n\n' * 10 + "7,x\n" * 40 + "seven,b\n8,c\n"
     file = write(tmp_path, "wrong.csv", "id,name\n" + rows)
@@ -131,10 +172,10 @@ def test_a_cast_that_would_lose_something_is_refused(tmp_path: Path, kind: pa.Da
     ("text", "error", "reason"),
     [
         ("", InvalidData, "is empty"),
-        ("a,b,a\n1,2,3\n", InvalidData, "'a' is named twice"),
-        ("a b\n1\n", InvalidName, "'a b'"),
-        ("__offset\n1\n", InvalidName, "__offset"),
-        ("a,A\n1,2\n", InvalidName, "same name"),
+        ("a,b,a\n1,2,3\n", InvalidData, "line 1: the column 'a' is named twice"),
+        ("\na b\n1\n", InvalidName, "line 2: 'a b'"),
+        ("__offset\n1\n", InvalidName, "line 1: .*__offset"),
+        ("a,A\n1,2\n", InvalidName, "line 1: .*same name"),
     ],
 )
 def test_bad_headers_are_refused(tmp_path: Path, text: str, error: type[Exception], reason: str) -> None:

@@ -114,7 +114,7 @@ def test_a_parquet_file_whose_text_is_not_utf8_is_refused_by_column_and_row(tmp_
 
 
 def test_a_header_that_no_reader_understands_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidData, match=r"x\.csv: the line with the columns' names cannot be read"):
+    with pytest.raises(InvalidData, match=r"x\.csv, line 1: the row that begins here has a quote that is never closed"):
         parse(write(tmp_path, "x.csv", 'id,"text\n1,2\n'))
 
 

@@ -226,6 +226,21 @@ def test_truth_values_numbers_and_times_do_not_stand_for_each_other(tmp_path: Pa
         parse(write(tmp_path, "x.ndjson", f'{{"a": {line}}}\n'), pa.schema([("a", kind)]))
 
 
+@pytest.mark.parametrize("ending", ["csv", "ndjson"])
+@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("others", [[], ["7"], ["0.5"]])
+@pytest.mark.parametrize("text", ["-0", "-0.0", "-0e5"])
+def test_a_negative_zero_keeps_its_sign(tmp_path: Path, ending: str, kind: pa.DataType, others: list[str], text: str) -> None:
+    values = parse(_file(tmp_path, ending, [text, *others]), pa.schema([("a", kind)]))["a"].to_pylist()
+    assert (values[0], math.copysign(1, values[0])) == (0, -1)
+
+
+def test_a_negative_zero_within_lists_and_objects_keeps_its_sign(tmp_path: Path) -> None:
+    kind = pa.list_(pa.struct([("d", pa.float64())]))
+    stored = parse(write(tmp_path, "x.ndjson", '{"a": [{"d": -0}]}\n'), pa.schema([("a", kind)]))["a"].to_pylist()
+    assert math.copysign(1, stored[0][0]["d"]) == -1
+
+
 def test_a_json_number_in_a_text_column_keeps_its_characters(tmp_path: Path) -> None:
     file = write(tmp_path, "x.ndjson", '{"a": 1.50}\n{"a": 123456789012345678901234567890}\n{"a": 7}\n')
     assert parse(file, pa.schema([("a", pa.string())]))["a"].to_pylist() == ["1.50", "123456789012345678901234567890", "7"]
@@ -272,7 +287,7 @@ def test_parquet_numbers_are_exact_in_the_columns_type(tmp_path: Path, column: p
 )
 def test_parquet_values_that_the_column_cannot_hold_are_refused(tmp_path: Path, column: pa.Array[Any], kind: pa.DataType) -> None:
     parquet.write_table(pa.table({"a": column}), tmp_path / "x.parquet")
-    with pytest.raises(InvalidData, match="column 'a"):
+    with pytest.raises(InvalidData, match=r"x\.parquet.*: column 'a"):
         parse(tmp_path / "x.parquet", pa.schema([("a", kind)]))
 
 
@@ -299,3 +314,10 @@ def test_a_quoted_text_is_never_null_in_a_column_of_numbers_either(tmp_path: Pat
     assert parse(file)["a"].to_pylist() == ["1", text]
     with pytest.raises(InvalidData, match=rf"line 3: column 'a': '{text}' is not a valid int64"):
         parse(file, pa.schema([("a", pa.int64()), ("b", pa.int64())]))
+
+
+@pytest.mark.parametrize("text", [" NA ", '" NA "', '" "', " ", '"\tnull"'])
+def test_a_null_text_between_spaces_is_null_in_a_column_of_numbers_quoted_or_not_and_text_in_others(tmp_path: Path, text: str) -> None:
+    file = write(tmp_path, "x.csv", f"a,b,c\n1,{text},{text}\n2,3,x\n")
+    table = parse(file)
+    assert (table["b"].to_pylist(), table["c"].to_pylist()) == ([None, 3], [text.strip('"'), "x"])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from support.running.ingested import parse, write
-from tiering.errors import InvalidData
+from tiering.errors import BadRequest, InvalidArgument, InvalidData
 
 
 @pytest.mark.usefixtures("tiny_blocks")
@@ -89,3 +89,62 @@ def test_nested_values_that_do_not_fit_are_refused_never_dropped(tmp_path: Path,
     file = write(tmp_path, "x.ndjson", "{}\n" + line + "\n")
     with pytest.raises(InvalidData, match=reason):
         parse(file, pa.schema([("at", pa.struct([("x", pa.int8())]))]))
+
+
+@pytest.mark.usefixtures("tiny_blocks")
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (pa.int64(), "null", "true"),
+        (pa.bool_(), "null", "1"),
+        (pa.bool_(), "null", "1.5"),
+        (pa.float64(), "null", "true"),
+        (pa.binary(), '"x"', "5"),
+        (pa.binary(), "null", "5.5"),
+        (pa.timestamp("us"), "null", "5"),
+        (pa.map_(pa.string(), pa.int64()), "null", '{"k": 1}'),
+        (pa.struct([("x", pa.int8())]), '{"x": 1}', '{"other": 1}'),
+        (pa.struct([("x", pa.int8())]), "null", "[1]"),
+        (pa.list_(pa.int8()), "[]", '{"x": 1}'),
+        (pa.struct([("b", pa.bool_()), ("d", pa.float64())]), '{"b": null, "d": 1.5}', '{"b": 1, "d": 1.5}'),
+        (pa.struct([("b", pa.binary()), ("d", pa.float64())]), '{"b": "x", "d": 1.5}', '{"b": 2.5, "d": 1.5}'),
+        (pa.list_(pa.struct([("b", pa.bool_()), ("d", pa.float64())])), '[{"b": true, "d": 1.5}]', '[{"b": 0, "d": 1.5}]'),
+    ],
+)
+def test_a_value_of_another_kind_than_the_tables_is_refused_with_its_line(tmp_path: Path, kind: pa.DataType, good: str, bad: str) -> None:
+    lines = f'{{"a": {good}}}\n' * 30 + f'\n{{"a": {bad}}}\n' + f'{{"a": {good}}}\n' * 30
+    with pytest.raises(InvalidData, match=r"x\.ndjson, line 32: .*[Cc]olumn.*a"):
+        parse(write(tmp_path, "x.ndjson", lines), pa.schema([("a", kind)]))
+    assert parse(write(tmp_path, "x.ndjson", lines.replace(bad, good)), pa.schema([("a", kind)])).num_rows == 61
+
+
+@pytest.mark.usefixtures("tiny_blocks")
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ('{"b c": 1}', "'b c' is not a valid column name"),
+        ('{"__b": 1}', "'__b' starts with '__'"),
+        ('{"A": 1}', "'a' and 'A' have the same name"),
+        ('{"s": {"x y": 1}}', "'x y' is not a valid field"),
+        ('{"s": {}}', "'s' has type struct<>"),
+        ('{"a": "x"}', "changed from number to string|column 'a'"),
+    ],
+)
+def test_a_key_that_no_column_can_have_is_refused_with_its_line(tmp_path: Path, bad: str, reason: str) -> None:
+    file = write(tmp_path, "x.ndjson", '{"a": 1}\n' * 30 + "\n" + bad + "\n" + '{"a": 2}\n' * 30)
+    with pytest.raises(BadRequest, match=rf"x\.ndjson, line 32: .*({reason})"):
+        parse(file)
+
+
+def test_columns_that_the_table_lacks_are_named_by_their_line_and_missing_ones_by_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path, "x.ndjson", '{"a": 1}\n{"a": 1, "other": 2}\n')
+    with pytest.raises(InvalidData, match=r"x\.ndjson, line 2: the table has no column 'other'"):
+        parse(file, pa.schema([("a", pa.int64())]))
+    with pytest.raises(InvalidData, match=r"x\.ndjson: the column 'z' is missing"):
+        parse(file, pa.schema([("a", pa.int64()), ("other", pa.int64()), ("z", pa.int64())]))
+
+
+@pytest.mark.parametrize("text", ["", "\n", "{}\n{}\n"])
+def test_a_file_without_a_column_is_named(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"x\.ndjson.*: a table needs at least one column"):
+        parse(write(tmp_path, "x.ndjson", text))

@@ -123,7 +123,7 @@ def test_a_file_of_keys_has_all_key_columns_and_no_others(cluster: RemoteEmbedde
     for name, text, reason in (
         ("lack.csv", "tail\nN1\n", "lack.csv: the key column 'year' of sales.orders is missing"),
         ("lack.ndjson", '{"tail": "N1"}\n', "lack.ndjson: the key column 'year' of sales.orders is missing"),
-        ("more.csv", "tail,year,model\nN1,2004,A\n", "more.csv: 'model' is not a key column of sales.orders"),
+        ("more.csv", "tail,year,model\nN1,2004,A\n", "more.csv, line 1: 'model' is not a key column of sales.orders"),
     ):
         with pytest.raises(InvalidData, match=reason) as refused:
             ingest_file(cluster, PATH, written(tmp_path, name, text), IngestOptions(deletes=True))

@@ -46,7 +46,7 @@ def cast_exactly(column: Column, target: pa.DataType) -> Column:
 
 
 def changes_meaning(kind: pa.DataType, target: pa.DataType) -> bool:
-    """Returns whether Arrow would give a value of one kind to a type of another: truth values, numbers, dates, timestamps."""
+    """Returns whether a value of one kind would become one of another: truth values, numbers, bytes, dates, timestamps."""
     if pa.types.is_timestamp(kind) and pa.types.is_date(target):
         return True  # the time of day would be cut off
     families = {_family(kind), _family(target)}
@@ -54,9 +54,11 @@ def changes_meaning(kind: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _family(kind: pa.DataType) -> str:
-    """Returns the family of a type; "" for texts, bytes and nulls."""
+    """Returns the family of a type; "" for texts and nulls."""
     if pa.types.is_boolean(kind):
         return "truth"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return "bytes"
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "number"
     return "time" if pa.types.is_temporal(kind) else ""

@@ -7,7 +7,7 @@ read. Whatever does not fit raises InvalidData with file and line (of a Parquet 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from pyarrow import parquet as pq
 from tiering.cluster.embedded.kv.primary_keys import check_key_names
 from tiering.cluster.embedded.log.batches import check_names
 from tiering.cluster.embedded.metadata.types import storable_schema, with_columns
-from tiering.errors import InvalidArgument, InvalidData
+from tiering.errors import InvalidArgument, InvalidData, InvalidName, UnsupportedType
 from tiering.ingest.csv_files import CsvSource
 from tiering.ingest.formats import FileFormat as FileFormat  # its callers know it from here
 from tiering.ingest.ndjson_files import NdjsonSource
@@ -59,6 +59,10 @@ class Source(Protocol):
 
     def locate(self, row: int) -> str:
         """Returns where a row (counted from 0) stands, in words for a person."""
+        ...
+
+    def locate_refused(self, check: Callable[[pa.Schema], None]) -> str:
+        """Returns where the columns stand that `check` refuses, in words for a person; empty if the file as a whole is refused."""
         ...
 
 
@@ -184,6 +188,10 @@ class ParquetSource:
         """Returns where a row stands, such as `row 17`, counted from 1."""
         return f"row {row + 1}"
 
+    def locate_refused(self, check: Callable[[pa.Schema], None]) -> str:
+        """Returns nothing: a Parquet file has its columns as a whole."""
+        return ""
+
 
 def _decoded(field: pa.Field[Any]) -> pa.Field[Any]:
     """Returns the field without the dictionary encoding that pandas writes categories with."""
@@ -201,17 +209,13 @@ def _open_source(file: Path, file_format: FileFormat, shape: Shape) -> Source:
 
 def _parse(file: Path, source: Source, shape: Shape, folder: Path) -> ParsedFile:
     columns = source.schema  # its own errors name the file already
-    try:
-        shape.check(columns)
-    except InvalidData as error:
-        raise InvalidData(f"{file}: {error.message}", hint=error.hint, **error.ids) from error
+    _check_columns(file, source, shape)
     spooling = _Spooling(file, source, shape.partition_keys, folder)
     undecided = [field for field in columns if pa.types.is_string(field.type) and field.name not in shape.known]
     if not undecided or not source.text_types:
         return spooling.cast_all(spooling.batches(), shape.complete(columns))
     # Types are known at the last row only: keep the text until then, so that the file is read once.
     raw = folder / "raw.arrow"
-    shape.complete(columns)
     inferences = {field.name: ColumnInference(source.text_types) for field in undecided}
     _spool(raw, columns, _observed(spooling.batches(), inferences))
     kinds = [field.with_type(inferences[field.name].kind) if field.name in inferences else field for field in columns]
@@ -219,6 +223,21 @@ def _parse(file: Path, source: Source, shape: Shape, folder: Path) -> ParsedFile
         parsed = spooling.cast_all(reader, shape.complete(pa.schema(kinds)))
     raw.unlink()
     return parsed
+
+
+def _check_columns(file: Path, source: Source, shape: Shape) -> None:
+    """Raises the shape's refusal of the file's columns, with file and line."""
+
+    def check(columns: pa.Schema) -> None:
+        shape.check(columns)
+        shape.complete(columns)
+
+    try:
+        check(source.schema)
+    except (InvalidData, InvalidName, InvalidArgument, UnsupportedType) as error:
+        is_missing = error.ids.get("column") in {*shape.known} - {*source.schema.names}
+        place = "" if is_missing else source.locate_refused(check)
+        raise type(error)(f"{file}{place and ', '}{place}: {error.message}", hint=error.hint, **error.ids) from error
 
 
 def _observed(batches: Iterable[pa.RecordBatch], inferences: Mapping[str, ColumnInference]) -> Iterator[pa.RecordBatch]:
@@ -269,6 +288,8 @@ class _Spooling:
             where = self.source.locate(before + misfit.row)
             reason = f"{self.file}, {where}: column {misfit.column!r}: {misfit.reason}"
             raise InvalidData(reason, hint=misfit.hint, column=misfit.column) from misfit
+        except InvalidData as error:
+            raise InvalidData(f"{self.file}: {error.message}", hint=error.hint, **error.ids) from error
 
 
 def _spool(target: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:

@@ -9,20 +9,22 @@ Arrow reads a number with a fraction as a double. So such numbers are read as th
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import pyarrow as pa
 from pyarrow import json as arrow_json
 
-from tiering.errors import InvalidData
+from tiering.errors import InvalidData, LakewardError
 from tiering.ingest.exact_casts import cast_exactly
 from tiering.ingest.json_numbers import with_quoted_numbers
 from tiering.ingest.json_types import NumbersByPath, as_read, has_doubles, in_order_of, merged, settled, with_text_numbers
-from tiering.ingest.text_types import NOT_UTF8_HINT, TIME_TYPES
+from tiering.ingest.text_types import NOT_UTF8_HINT, TIME_TYPES, check_castable
+
+_T = TypeVar("_T")
 
 BLOCK_BYTES = 4 * 1024 * 1024
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -71,12 +73,10 @@ class NdjsonSource:
         kinds: dict[str, pa.DataType] = {}
         numbers = NumbersByPath()
         for block in self._blocks():
-            table = self._parse(block, None)
-            for field in table.schema:
-                kinds[field.name] = self._unify(field.name, kinds.get(field.name, pa.null()), field.type, block)
+            table, kinds = self._first_look(block, kinds)
             self._see_numbers(block, table, numbers)
         ordered = {name: settled(self._ordered(name, kind)) for name, kind in kinds.items()}
-        as_text = {name: with_text_numbers(kind) for name, kind in ordered.items() if has_doubles(kind)}
+        as_text = {name: with_text_numbers(kind) for name, kind in ordered.items() if self._may_be_fractions(name, kind)}
         result = {name: as_text.get(name, kind) if self._is_known(name) else numbers.resolved(kind, name) for name, kind in ordered.items()}
         exact = {name: kind for name, kind in ordered.items() if name not in as_text}
         return _Schemas(pa.schema(list(exact.items())), pa.schema(list(as_text.items())), pa.schema(list(result.items())))
@@ -95,6 +95,33 @@ class NdjsonSource:
 
     def _ordered(self, name: str, kind: pa.DataType) -> pa.DataType:
         return in_order_of(kind, self._table.field(name).type) if self._table is not None and self._is_known(name) else kind
+
+    def _may_be_fractions(self, name: str, kind: pa.DataType) -> bool:
+        """Returns whether a column holds numbers that BIGINT would change: fractions, and -0 where the table has DOUBLE or FLOAT."""
+        return has_doubles(kind) or (self._table is not None and self._is_known(name) and has_doubles(self._table.field(name).type))
+
+    def _first_look(self, block: _Block, kinds: dict[str, pa.DataType]) -> tuple[pa.Table, dict[str, pa.DataType]]:
+        """Returns the rows of a block, and the kinds of values that the columns have up to its end. Raises InvalidData for the first line
+        that does not fit those before it, or the table's types.
+        """
+
+        def read(content: bytes) -> tuple[pa.Table, dict[str, pa.DataType]]:
+            rows = _parse(content, None)
+            return rows, self._joined(kinds, rows.schema)
+
+        return self._checked(block, read)
+
+    def _joined(self, kinds: dict[str, pa.DataType], schema: pa.Schema) -> dict[str, pa.DataType]:
+        joined = dict(kinds)
+        for field in schema:
+            before, now = joined.get(field.name, pa.null()), as_read(field.type)
+            if self._table is not None and self._is_known(field.name):
+                check_castable(field.name, self._ordered(field.name, now), self._table.field(field.name).type)
+            both = merged(before, now)
+            if both is None:
+                raise InvalidData(f"column {field.name!r} is {before} in the lines before, and {now} here", column=field.name)
+            joined[field.name] = both
+        return joined
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields all rows. Raises InvalidData naming file and line."""
@@ -123,6 +150,24 @@ class NdjsonSource:
                     return f"line {number}"
         return f"row {row + 1}"
 
+    def locate_refused(self, check: Callable[[pa.Schema], None]) -> str:
+        """Returns the first line with whose keys `check` raises the error that it raises for the whole file, such as `line 17`."""
+        refusal = _message_of(check, self.schema)
+        kinds: dict[str, pa.DataType] = {}
+
+        def read(content: bytes) -> dict[str, pa.DataType]:
+            joined = self._joined(kinds, _parse(content, None).schema)
+            if _message_of(check, pa.schema([(name, settled(kind)) for name, kind in joined.items()])) == refusal:
+                raise InvalidData(refusal)
+            return joined
+
+        for block in self._blocks():
+            try:
+                kinds = read(block.content)
+            except InvalidData as error:
+                return f"line {_first_refused(block, read, error)[0]}"
+        return ""
+
     def _blocks(self) -> Iterator[_Block]:
         line = 1
         with self._file.open("rb") as file:
@@ -149,31 +194,44 @@ class NdjsonSource:
 
     def _parse(self, block: _Block, schema: pa.Schema | None, quoted: bool = False) -> pa.Table:
         """Returns the rows of a block, with the columns of `schema` only. `quoted` reads each number as a text."""
+
+        def read(content: bytes) -> pa.Table:
+            return _parse(with_quoted_numbers(content) if quoted else content, schema)
+
+        return self._checked(block, read)
+
+    def _checked(self, block: _Block, read: Callable[[bytes], _T]) -> _T:
+        """Returns what `read` makes of a block. Raises InvalidData, naming file and line, for what it refuses."""
         try:
-            return _parse(with_quoted_numbers(block.content) if quoted else block.content, schema)
-        except pa.ArrowInvalid as error:
-            raise InvalidData(self._what_is_broken(block, schema, quoted, str(error))) from error
+            return read(block.content)
+        except (pa.ArrowInvalid, InvalidData) as error:
+            line, reason = _first_refused(block, read, error)
+            hint, ids = (reason.hint, reason.ids) if isinstance(reason, InvalidData) else (None, {})
+            raise InvalidData(f"{self._file}, line {line}: {reason}", hint=hint, **ids) from error
 
-    def _what_is_broken(self, block: _Block, schema: pa.Schema | None, quoted: bool, reason: str) -> str:
-        """Finds, by halving, the first line that cannot be read together with those before it."""
-        lines = block.content.splitlines(keepends=True)
-        good, bad = 0, len(lines)
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            content = b"".join(lines[:middle])
-            try:
-                _parse(with_quoted_numbers(content) if quoted else content, schema)
-            except pa.ArrowInvalid as error:
-                bad, reason = middle, str(error)
-            else:
-                good = middle
-        return f"{self._file}, line {block.first_line + bad - 1}: {reason}"
 
-    def _unify(self, name: str, before: pa.DataType, now: pa.DataType, block: _Block) -> pa.DataType:
-        both = merged(before, as_read(now))
-        if both is not None:
-            return both
-        raise InvalidData(f"{self._file}: column {name!r} is {before} up to line {block.first_line - 1}, and {now} after it", column=name)
+def _first_refused(block: _Block, read: Callable[[bytes], object], error: Exception) -> tuple[int, Exception]:
+    """Finds, by halving, the first line that `read` refuses together with those before it; `error` is the refusal of the whole block."""
+    lines = io.BytesIO(block.content).readlines()
+    good, bad = 0, len(lines)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            read(b"".join(lines[:middle]))
+        except (pa.ArrowInvalid, InvalidData) as refusal:
+            bad, error = middle, refusal
+        else:
+            good = middle
+    return block.first_line + bad - 1, error
+
+
+def _message_of(check: Callable[[pa.Schema], None], columns: pa.Schema) -> str:
+    """Returns the message with which `check` refuses columns; empty if it does not."""
+    try:
+        check(columns)
+    except LakewardError as error:
+        return error.message
+    return ""
 
 
 def _parse(content: bytes, schema: pa.Schema | None) -> pa.Table:

@@ -77,7 +77,7 @@ def _try_cast(texts: Column, kind: pa.DataType) -> Column | None:
 
 
 def _without_nulls(texts: Column) -> Column:
-    """Returns texts without the spaces around them. A text that stands for null between spaces is null; without spaces it was quoted."""
+    """Returns texts without the spaces around them. A text of `NULL_TEXTS` is null if it has spaces around it; without them it was quoted."""
     trimmed = pc.utf8_trim_whitespace(texts)
     is_null = pc.and_(pc.is_in(trimmed, pa.array(NULL_TEXTS)), pc.not_equal(trimmed, texts))
     known: Column = pc.if_else(is_null, pa.scalar(None, pa.string()), trimmed)
@@ -154,7 +154,7 @@ def _caster(kind: pa.DataType, field: pa.Field[Any]) -> Callable[[Column], Colum
     target: pa.DataType = field.type
     if pa.types.is_string(kind):
         return lambda column: cast_text(column, target) if column.null_count < len(column) else _nulls(len(column), target)
-    _check_castable(field.name, kind, target)
+    check_castable(field.name, kind, target)
     return lambda column: cast_exactly(column, target)
 
 
@@ -164,8 +164,10 @@ def _nulls(count: int, kind: pa.DataType) -> Column:
     return values
 
 
-def _check_castable(path: str, kind: pa.DataType, target: pa.DataType) -> None:
+def check_castable(path: str, kind: pa.DataType, target: pa.DataType) -> None:
     """Raises InvalidData where Arrow's cast would change a meaning, drop a field of a struct, or mix up the order of its fields."""
+    if pa.types.is_null(kind):
+        return
     if isinstance(kind, pa.TimestampType) and isinstance(target, pa.TimestampType) and (kind.tz is None) != (target.tz is None):
         raise InvalidData(
             f"column {path!r} is {kind}; the table has {target}",
@@ -177,7 +179,7 @@ def _check_castable(path: str, kind: pa.DataType, target: pa.DataType) -> None:
     if not pa.types.is_nested(kind) and changes_meaning(kind, target):
         raise InvalidData(
             f"column {path!r} is {kind}; the table has {target}",
-            hint="Convert the values in the file: numbers, truth values, dates and timestamps do not stand for each other.",
+            hint="Convert the values in the file: numbers, truth values, bytes, dates and timestamps do not stand for each other.",
             column=path,
         )
     inner = {name: field.type for name, field in _inner(target)}
@@ -185,7 +187,7 @@ def _check_castable(path: str, kind: pa.DataType, target: pa.DataType) -> None:
     for name, field in _inner(kind):
         if name not in inner:
             raise InvalidData(f"column {path!r} has the field {name!r}, which the table lacks", column=path)
-        _check_castable(f"{path}.{name}", field.type, inner[name])
+        check_castable(f"{path}.{name}", field.type, inner[name])
     if [name for name in inner if name in names] != names:
         raise InvalidData(
             f"column {path!r} has its fields in the order {', '.join(names)}; the table has them as {', '.join(inner)}", column=path
