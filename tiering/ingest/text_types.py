@@ -77,7 +77,7 @@ def _try_cast(texts: Column, kind: pa.DataType) -> Column | None:
 
 
 def _without_nulls(texts: Column) -> Column:
-    """Returns texts without the spaces around them. A text of `NULL_TEXTS` is null if it has spaces around it; without them it was quoted."""
+    """Returns texts without the spaces around them. A text of `NULL_TEXTS` between spaces is null; without spaces it was quoted."""
     trimmed = pc.utf8_trim_whitespace(texts)
     is_null = pc.and_(pc.is_in(trimmed, pa.array(NULL_TEXTS)), pc.not_equal(trimmed, texts))
     known: Column = pc.if_else(is_null, pa.scalar(None, pa.string()), trimmed)
