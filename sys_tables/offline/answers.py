@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,11 @@ import pyarrow as pa
 
 from sys_tables.declare.columns import record_batch
 from tiering.errors import StatementFailed, cut_message
+from tiering.library_guards.duckdb_guard import duckdb_reason
+
+_OF_THE_STATEMENT = (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException, duckdb.NotImplementedException)
+"""Errors that tell of the statement alone, whatever is in the files."""
+_DAMAGE_HINT = "Leave the column out of the query, or read the table with Spark: `lakeward sql` without --engine."
 
 
 @dataclass(frozen=True)
@@ -28,8 +33,11 @@ def answer_of(objects: Iterable[object], schema: pa.Schema) -> Answer:
     return Answer(schema.names, [list(row.values()) for row in batch.to_pylist()])
 
 
-def queried(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
-    """All rows of a query. Raises StatementFailed with what DuckDB says; KeyboardInterrupt ends the query."""
+def queried(connection: duckdb.DuckDBPyConnection, sql: str, name_damage: Callable[[duckdb.Error], str | None] | None = None) -> Answer:
+    """All rows of a query. Raises StatementFailed with what DuckDB says; KeyboardInterrupt ends the query.
+
+    `name_damage` says which file of a lake table DuckDB cannot read, and is asked once the query failed.
+    """
 
     def run() -> Answer:
         cursor = connection.execute(sql)
@@ -39,26 +47,30 @@ def queried(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
     with ThreadPoolExecutor(1, thread_name_prefix="duckdb") as pool:
         work = pool.submit(run)
         try:
-            return _awaited(work)
+            return _awaited(work, name_damage or _no_damage)
         except KeyboardInterrupt:
             connection.interrupt()
             raise
 
 
-def _awaited(work: Future[Answer]) -> Answer:
+def _awaited(work: Future[Answer], name_damage: Callable[[duckdb.Error], str | None]) -> Answer:
     try:
         return work.result()
     except duckdb.Error as error:
-        # After an empty line DuckDB shows the place in the translated SQL, which the user has not written.
-        message = str(error).split("\n\nLINE ", 1)[0].strip()
-        raise StatementFailed(cut_message(f"DuckDB refuses the statement: {message}"), hint=_hint(error)) from error
+        if not isinstance(error, _OF_THE_STATEMENT) and (damage := name_damage(error)) is not None:
+            raise StatementFailed(cut_message(damage), hint=_DAMAGE_HINT) from error
+        raise StatementFailed(cut_message(f"DuckDB refuses the statement: {duckdb_reason(error)}"), hint=_hint(error)) from error
+
+
+def _no_damage(error: duckdb.Error) -> None:
+    """Names no file: the query reads none."""
 
 
 def _hint(error: duckdb.Error) -> str:
     if "Referenced column" in str(error):
         return "DESCRIBE says which columns a table has."
-    if isinstance(error, (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException, duckdb.NotImplementedException)):
+    if isinstance(error, _OF_THE_STATEMENT):
         return (
             "Offline, Spark's SQL is translated for DuckDB, which has not all of its functions; `lakeward sql` without --engine runs Spark."
         )
-    return "Is a value out of range, or a lake file damaged? `lakeward validate` looks at the files."
+    return "Is a value out of range of its type, or of the type that the statement casts it to?"

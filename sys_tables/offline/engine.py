@@ -90,7 +90,7 @@ class OfflineEngine:
             lock(connection, relations.files(tables))
             for table in tables:
                 relations.create(table, hidden)
-            return queried(connection, sql)
+            return queried(connection, sql, relations.name_damage)
 
     @contextmanager
     def _connection(self) -> Iterator[duckdb.DuckDBPyConnection]:

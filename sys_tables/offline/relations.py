@@ -22,8 +22,9 @@ from sys_tables.registry import Registry
 from tiering.coordinator.interface import NamesView
 from tiering.errors import InvalidArgument, LakeUnavailable, LakewardError, UnknownTable
 from tiering.lake.base import Lake
-from tiering.lake.duckdb_rows import LakeColumns, live_rows, quoted
-from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, ReadableLake
+from tiering.lake.duckdb_rows import LakeColumns, live_rows, quoted, unreadable_file
+from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, LakeFile, ReadableLake
+from tiering.library_guards.duckdb_guard import duckdb_reason
 from tiering.model.names import SYSTEM_DATABASE, table_path
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TablePath
 
@@ -110,8 +111,15 @@ class Relations:
     def files(self, resolved: Iterable[ResolvedTable]) -> list[str]:
         """All files of lake tables that `create` reads. Raises as `create` does."""
         tables = [self._lake_table(table) for table in resolved if table.name[1] != SYSTEM_DATABASE]
-        lists = [table.files for table in tables]
-        return [file.path for files in lists for file in (*files.data, *files.position_deletes, *files.equality_deletes)]
+        return [file.path for table in tables for file in table.all_files]
+
+    def name_damage(self, error: duckdb.Error) -> str | None:
+        """Which file of the lake tables in use DuckDB cannot read, with its table and column; None if none is to blame for `error`."""
+        times_only = isinstance(error, (duckdb.ConversionException, duckdb.OutOfRangeException))
+        for resolved, table in self._lake_tables.items():
+            if (damage := unreadable_file(table.all_files, times_only)) is not None:
+                return f"{'.'.join(resolved.name[1:])}: {damage}"
+        return None
 
     def _lake_table(self, resolved: ResolvedTable) -> LakeTable:
         """The lake table, looked up once, so that a query reads one snapshot."""
@@ -158,8 +166,9 @@ class Relations:
             picked = ", ".join(f"{values[column]} AS {quoted(column)}" for column in shown)
             self._run(f"CREATE VIEW {target} AS SELECT {picked} FROM {rows.relation}")
         except duckdb.Error as error:
+            damage = unreadable_file(table.all_files) or f"its lake files cannot be read: {duckdb_reason(error)}"
             raise LakeUnavailable(
-                f"the lake files of {database}.{name} cannot be read: {error}",
+                f"{database}.{name}: {damage}",
                 hint=f"`lakeward validate {database}.{name}` names the file.",
             ) from error
 
@@ -187,6 +196,11 @@ class LakeTable:
     columns: pa.Schema
     shown: tuple[str, ...]
     files: FileLists
+
+    @property
+    def all_files(self) -> list[LakeFile]:
+        """The files that its rows are read from, those with deletes included."""
+        return [*self.files.data, *self.files.position_deletes, *self.files.equality_deletes]
 
 
 def lake_table(view: NamesView, open_lake: Callable[[str], Lake], lake_format: str, resolved: ResolvedTable) -> LakeTable:

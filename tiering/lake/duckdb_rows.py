@@ -11,8 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import duckdb
+
 from tiering.errors import DataCorrupt, InvalidArgument
 from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile, MergeRule
+from tiering.library_guards.duckdb_guard import duckdb_reason, lock
 
 RunQuery = Callable[[str, Mapping[str, object]], list[tuple[Any, ...]]]
 """Runs SQL with named parameters in one connection."""
@@ -77,6 +80,30 @@ def live_rows(run: RunQuery, files: FileLists, wanted: LakeColumns, table: objec
         relation += f" JOIN {newest_of_keys(relation, files.merge, numbered)} AS m ON {same_key(files.merge, numbered)}"
         living.append(f"{numbered[files.merge.kind]} IN ({', '.join(map(str, files.merge.live_kinds))})")
     return LiveRows(dict(present), expressions, f"{relation} WHERE {' AND '.join(living)}" if living else relation, stored)
+
+
+def unreadable_file(files: Sequence[LakeFile], times_only: bool = False) -> str | None:
+    """Says which of the files DuckDB cannot read, in which column if it is a value, and why; None if it can read all of them.
+
+    A value may be read and yet be none that DuckDB can show, as a timestamp before its first year. `times_only`: reads only columns with
+    dates and timestamps.
+    """
+    for file in files:
+        what = f"the lake file {file.label}"
+        source = f"read_parquet({_paths([file])}, hive_partitioning = false)"
+        try:
+            with duckdb.connect() as connection:
+                connection.execute("SET TimeZone = 'UTC'").fetchall()
+                lock(connection, [file.path])
+                columns = [row[:2] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
+                if not times_only:
+                    connection.execute(f"SELECT count(hash(COLUMNS(*))) FROM {source}").fetchall()
+                for name, value in ((name, quoted(name)) for name, kind in columns if "TIMESTAMP" in kind or "DATE" in kind):
+                    what = f"the column {name!r} of the lake file {file.label}"
+                    connection.execute(f"SELECT min({value}), max({value}), count(CAST({value} AS VARCHAR)) FROM {source}").fetchall()
+        except duckdb.Error as error:
+            return f"{what} cannot be read: {duckdb_reason(error)}"
+    return None
 
 
 def newest_of_keys(relation: str, rule: MergeRule, columns: Mapping[str, str]) -> str:

@@ -26,3 +26,13 @@ def lock(connection: duckdb.DuckDBPyConnection, files: Iterable[str] = ()) -> No
     if paths := sorted(set(files)):
         connection.execute("SET allowed_paths = $files", {"files": paths}).fetchall()
     connection.execute(_LOCK).fetchall()
+
+
+def duckdb_reason(error: duckdb.Error) -> str:
+    """Returns what DuckDB says, without the place in the SQL, which no user has written, and without the stack of its own C++ code."""
+    reason = str(error)
+    for end in ("\n\nStack Trace:", "\n\nLINE "):
+        reason = reason.split(end, 1)[0]
+    if isinstance(error, duckdb.InternalException):
+        reason = reason.rsplit(" Error: ", 1)[-1]
+    return reason.strip()

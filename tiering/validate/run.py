@@ -15,8 +15,9 @@ from tiering.cluster.base import SplitSource
 from tiering.counts import counted
 from tiering.errors import DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
+from tiering.lake.duckdb_rows import unreadable_file
 from tiering.lake.file_lists import LakeFile, ReadableLake
-from tiering.library_guards.duckdb_guard import lock
+from tiering.library_guards.duckdb_guard import duckdb_reason
 from tiering.model.tables import TablePath, TableType
 from tiering.redaction.redact import outside_text
 from tiering.validate import log_checks
@@ -176,11 +177,4 @@ def _check_contents(lake: Lake, engine: Engine, subject: Subject, report: Report
 
 def _name_damage(subject: Subject, error: duckdb.Error) -> str:
     """Which file DuckDB cannot read: found by reading each alone."""
-    for file in _files(subject):
-        with duckdb.connect() as connection:
-            try:
-                lock(connection, [file.path])
-                connection.execute("SELECT count(hash(COLUMNS(*))) FROM read_parquet($path)", {"path": file.path}).fetchall()
-            except duckdb.Error as why:
-                return _unreadable(file, why)
-    return outside_text(f"DuckDB cannot read the two sides: {error}")
+    return outside_text(unreadable_file(_files(subject)) or f"DuckDB cannot read the two sides: {duckdb_reason(error)}")

@@ -200,9 +200,31 @@ def test_a_file_that_is_gone_or_damaged_is_named(own: Opened) -> None:
     damaged = bytearray(second.read_bytes())
     damaged[4:60] = b"\0" * 56
     second.write_bytes(damaged)
-    assert "DuckDB refuses the statement" in own.error("SELECT sum(id), max(text) FROM sales.orders").message
+    assert f"sales.orders: the lake file {second} cannot be read" in own.error("SELECT sum(id), max(text) FROM sales.orders").message
     first.unlink()
     assert first.name in own.error("SELECT * FROM sales.orders").message
+
+
+def test_a_value_that_duckdb_cannot_show_is_named_by_table_column_and_file_without_a_stack(own: Opened) -> None:
+    catalog = own.world.iceberg_catalog()
+    rows = pa.table({"id": [1], "seen": pa.array([0], pa.timestamp("us"))})
+    times = catalog.create_table("sales.times", rows.schema)
+    times.append(rows)
+    times.append(rows)
+    file = max(task.file.file_path for task in times.scan().plan_files()).removeprefix("file://")
+    stored = pq.read_table(file, partitioning=None)
+    pq.write_table(pa.table([stored["id"], pa.array([-(2**63)], pa.timestamp("us"))], schema=stored.schema), file)
+    for sql in ("SELECT * FROM lake.sales.times", "SELECT max(CAST(seen AS STRING)) FROM lake.sales.times"):
+        refused = own.error(sql)
+        assert refused.message == (
+            f"sales.times: the column 'seen' of the lake file {file} cannot be read: Date out of range in timestamp conversion"
+        )
+        assert "Leave the column out" in refused.hint
+    assert own.rows("SELECT sum(id) FROM lake.sales.times") == [(2,)]
+
+
+def test_an_error_of_the_statement_names_no_file(own: Opened) -> None:
+    assert own.error("SELECT CAST(text AS INT) FROM sales.orders").message.startswith("DuckDB refuses the statement: ")
 
 
 def test_each_statement_sees_what_was_written_before_it(own: Opened) -> None:
