@@ -89,7 +89,7 @@ def unreadable_file(files: Sequence[LakeFile], times_only: bool = False) -> str 
     dates and timestamps.
     """
     for file in files:
-        what = f"the lake file {file.label}"
+        place = f"the lake file {file.label}"
         source = f"read_parquet({_paths([file])}, hive_partitioning = false)"
         try:
             with duckdb.connect() as connection:
@@ -99,10 +99,10 @@ def unreadable_file(files: Sequence[LakeFile], times_only: bool = False) -> str 
                 if not times_only:
                     connection.execute(f"SELECT count(hash(COLUMNS(*))) FROM {source}").fetchall()
                 for name, value in ((name, quoted(name)) for name, kind in columns if "TIMESTAMP" in kind or "DATE" in kind):
-                    what = f"the column {name!r} of the lake file {file.label}"
+                    place = f"the column {name!r} of the lake file {file.label}"
                     connection.execute(f"SELECT min({value}), max({value}), count(CAST({value} AS VARCHAR)) FROM {source}").fetchall()
         except duckdb.Error as error:
-            return f"{what} cannot be read: {duckdb_reason(error)}"
+            return f"{place} cannot be read: {duckdb_reason(error)}"
     return None
 
 
