@@ -14,7 +14,7 @@ from support.repository import ROOT
 from support.stages.__main__ import Outcome, Stage, run_at_once, run_stage, verdict
 from support.stages.make_test import JOURNEYS, LEFT_TO_TEST_ALL, UNIT, is_below, journeys
 
-FOLDERS_OF_TEST_ALL = {"behaviours", "cli", "faults", "integration", "packaging", "validate"}
+FOLDERS_OF_TEST_ALL = {"behaviours", "cli", "conformance", "faults", "integration", "packaging", "redaction", "validate"}
 """Folders without a test of `make test` but for its journeys."""
 FILES_OF_TEST_ALL = {"test_client_imports.py", "test_hostile_service.py", "test_house.py"}
 
@@ -28,7 +28,11 @@ def test_each_folder_of_tests_belongs_to_make_test_or_is_left_to_test_all() -> N
 def test_each_place_in_the_table_has_tests(place: str) -> None:
     file, _, test = place.partition("::")
     files = sorted((ROOT / file).rglob("test_*.py")) if (ROOT / file).is_dir() else [ROOT / file]
-    assert [name for name in files if re.search(rf"^(async )?def {test or 'test_'}", name.read_text(), re.MULTILINE)]
+    assert [
+        name
+        for name in files
+        if re.search(rf"^(async )?def {test}" if test else r"^(async )?def test_|^Test\w+ =", name.read_text(), re.MULTILINE)
+    ]
 
 
 def test_what_is_left_to_test_all_would_run_otherwise() -> None:
