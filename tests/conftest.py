@@ -19,11 +19,14 @@ from support.spark.class_archive import QUICK_JVM, archive_options
 from support.stages.make_test import MARK, is_in_make_test
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from _pytest.terminal import TerminalReporter
 
     from support.clusters.fluss_tables import FlussTables
     from support.object_store.rest_server import RestCatalog
     from support.object_store.s3_server import S3Server
+    from support.worlds.lake_world import LakeWorld
     from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 
 folders_in_memory()
@@ -49,6 +52,16 @@ def _own_umask() -> Iterator[None]:
     os.umask(before)
     yield
     os.umask(before)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[LakeWorld]:
+    """An embedded cluster with its coordinator and a lake, in this process."""
+    from support.worlds.lake_world import LakeWorld
+
+    world = LakeWorld(tmp_path)
+    yield world
+    world.close()
 
 
 @pytest.fixture(scope="session")

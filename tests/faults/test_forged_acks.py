@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from support.background import tick
@@ -18,13 +15,6 @@ from tiering.wire.common import offsets_to_pb
 from tiering.wire.rounds import round_to_pb
 
 HOUR_S = 3_600
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    world = LakeWorld(tmp_path)
-    yield world
-    world.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -125,13 +124,6 @@ def test_a_round_that_waits_for_something_else_is_not_given_up(scene: Scene) -> 
     scene.clock.ms += AFTER_MS
     assert runner.give_up(AFTER_MS) is None, "none of its splits was heard of yet"
     assert runner.run().state is RoundState.SUCCEEDED
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    new_world = LakeWorld(tmp_path)
-    yield new_world
-    new_world.close()
 
 
 def tell(world: LakeWorld, stalled: SteppedRound, outcome: act.RoundOutcome) -> None:

@@ -113,7 +113,7 @@ LEFT_TO_TEST_ALL = (
     "tests/telemetry/test_http_server.py",
     "tests/telemetry/test_traces.py",
 )
-"""Folders, files and tests of UNIT that take seconds of CPU each (cells of a matrix, drawn values, whole stories), or a server of their own."""
+"""Folders, files and tests of UNIT that take seconds each (cells of a matrix, drawn values, whole stories), or a server of their own."""
 NEEDS_OF_TEST_ALL = ("postgresql",)
 """Words in the fixtures or parameters of tests that need what only `./setup.sh all-tests` installs."""
 

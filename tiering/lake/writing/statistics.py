@@ -17,6 +17,18 @@ _FLOATS = ("FLOAT", "DOUBLE")
 """Physical types in Parquet."""
 
 
+class FloatsWithoutStatistics:
+    """The columns in which a writer met a NaN: the files that it begins after that have no statistics of their floats."""
+
+    def __init__(self) -> None:
+        self.names: frozenset[str] = frozenset()
+
+    def meets(self, rows: pa.Table) -> bool:
+        """Whether `rows` are the first with NaN in a column. The open file ends before them: all of a file has statistics, or none."""
+        before, self.names = self.names, self.names | columns_with_nan(rows)
+        return self.names != before
+
+
 def columns_with_nan(rows: pa.Table) -> frozenset[str]:
     """The columns of `rows` that hold a NaN, also in a nested field."""
     return frozenset(name for name, column in zip(rows.column_names, rows.columns, strict=True) if _holds_nan(column))

@@ -29,7 +29,7 @@ from tiering.lake.writing.encodings import choose_encodings
 from tiering.lake.writing.fitting import fit_records, watched_schema
 from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import RowGuard
-from tiering.lake.writing.statistics import columns_with_nan, columns_with_statistics
+from tiering.lake.writing.statistics import FloatsWithoutStatistics, columns_with_statistics
 from tiering.model.tables import OFFSET_COLUMN
 
 ROW_GROUP_ROWS = 1 << 20
@@ -117,8 +117,7 @@ class RowFiles:
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
-        self._with_nan: frozenset[str] = frozenset()
-        """Columns in which this attempt met a NaN: the files that begin after it have no statistics of their floats."""
+        self._with_nan = FloatsWithoutStatistics()
         self._open: _OpenFile | None = None
         self._started: list[str] = []
         self._done: list[DataFile] = []
@@ -172,7 +171,8 @@ class RowFiles:
         table = pa.Table.from_batches(self._batches, schema=self.schema)
         self._batches, self._rows, self._bytes = [], 0, 0
         with lake_errors(f"write a data file of {self._context.table.path}", table_path=self._context.table.path):
-            self._note_nan(table)
+            if self._with_nan.meets(table):
+                self._close_file()
             if self._open is None:
                 self._open = self._open_file(table)
             try:
@@ -183,13 +183,6 @@ class RowFiles:
                 raise self._misfit(error) from error
             if self._open.stream.tell() >= self._target.size_bytes:
                 self._close_file()
-
-    def _note_nan(self, rows: pa.Table) -> None:
-        """Ends the open file before the first rows with NaN in a column: statistics cannot be switched off within a file."""
-        with_nan = columns_with_nan(rows)
-        if not with_nan <= self._with_nan:
-            self._close_file()
-            self._with_nan |= with_nan
 
     def _open_file(self, first_rows: pa.Table) -> _OpenFile:
         location = self.new_location()
@@ -204,7 +197,7 @@ class RowFiles:
                 column_encoding=encodings.encoding,
                 data_page_size=PAGE_BYTES,
                 dictionary_pagesize_limit=DICTIONARY_BYTES,
-                write_statistics=columns_with_statistics(self.schema, self._with_nan),
+                write_statistics=columns_with_statistics(self.schema, self._with_nan.names),
                 store_schema=False,
                 store_decimal_as_integer=True,  # as Iceberg wants it (spec, appendix A, Parquet)
             )

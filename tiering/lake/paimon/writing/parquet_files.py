@@ -25,7 +25,7 @@ from tiering.lake.paimon.writing.payload import WrittenFile
 from tiering.lake.proof.file_footer import FileFooter, encode_footer
 from tiering.lake.writing.encodings import Encodings, choose_encodings
 from tiering.lake.writing.provenance import Provenance
-from tiering.lake.writing.statistics import columns_with_nan, columns_with_statistics
+from tiering.lake.writing.statistics import FloatsWithoutStatistics, columns_with_statistics
 from tiering.model.tables import OFFSET_COLUMN, TablePath
 
 ROW_GROUP_ROWS = 1 << 20
@@ -76,8 +76,7 @@ class ParquetFiles:
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
-        self._with_nan: frozenset[str] = frozenset()
-        """Columns in which this attempt met a NaN: the files that begin after it have no statistics of their floats."""
+        self._with_nan = FloatsWithoutStatistics()
         self._open: OpenFile | None = None
         self._started: list[PurePath] = []
         self._done: list[WrittenFile] = []
@@ -120,7 +119,8 @@ class ParquetFiles:
         table = pa.Table.from_batches(self._batches, schema=self.schema)
         self._batches, self._rows, self._bytes = [], 0, 0
         with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
-            self._note_nan(table)
+            if self._with_nan.meets(table):
+                self._close_file()
             if self._open is None:
                 self._open = self._open_file(table)
             try:
@@ -134,17 +134,10 @@ class ParquetFiles:
             if self._open.stream.tell() >= TARGET_FILE_BYTES:
                 self._close_file()
 
-    def _note_nan(self, rows: pa.Table) -> None:
-        """Ends the open file before the first rows with NaN in a column: statistics cannot be switched off within a file."""
-        with_nan = columns_with_nan(rows)
-        if not with_nan <= self._with_nan:
-            self._close_file()
-            self._with_nan |= with_nan
-
     def _open_file(self, first_rows: pa.Table) -> OpenFile:
         path = self._place.begin_file(f"{self._place.prefix}-{len(self._started):05d}.parquet")
         self._started.append(path)
-        return open_file(self._place.storage, path, first_rows, self._with_nan)
+        return open_file(self._place.storage, path, first_rows, self._with_nan.names)
 
     def _close_file(self) -> None:
         if self._open is None:
