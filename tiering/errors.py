@@ -46,7 +46,7 @@
     │   ├── SourceChanged               the source changed under the round: the next one plans afresh
     │   ├── KvSnapshotGone              a KV snapshot was deleted before it was read to its end
     │   ├── BaseMoved                   a foreign commit moved rows that a round's deletes name
-    │   ├── TableBusy                   another acknowledgement or reconciliation of the table is at work
+    │   ├── TableBusy                   another acknowledgement, a reconciliation or a round of the table is at work
     │   ├── BucketStopped               the next record of a bucket cannot be read or written; the other buckets go on
     │   ├── TiererStopped
     │   └── TiererLost                  nothing was heard of the tierer for the service timeout
@@ -395,7 +395,7 @@ class BaseMoved(TransientTieringError, phases=("LAKE_COMMIT",)):
 
 
 class TableBusy(TransientTieringError, phases=("FENCE", "ACK"), look=_CALLS):
-    """Another acknowledgement or reconciliation of the same table is at work, and does not end."""
+    """Another acknowledgement or reconciliation of the same table does not end; or a round may pass the record that a CALL would skip."""
 
     default_hint = "Try again. If it stays like that, the lake's catalog or storage does not answer: check that it does."
 

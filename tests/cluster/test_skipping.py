@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tiering.cluster.skipping import reader_without
+from tiering.cluster.skipping import reader_without, still_skipped
 from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import BucketKey, TablePath
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TablePath, TableType
+
+B0 = BucketKey(None, 0)
+TABLE = TableInfo(1, TablePath("sales", "orders"), TableType.LOG, pa.schema([("offset", pa.int64())]), 1, datetime(2026, 1, 1, tzinfo=UTC))
 
 
 @dataclass(frozen=True)
@@ -32,3 +37,46 @@ def test_all_records_but_those_are_read(skipped: tuple[int, ...]) -> None:
     offsets = [offset for batch in reader.read() for offset in batch.column("offset").to_pylist()]
     assert offsets == [offset for offset in range(10, 20) if offset not in skipped]
     assert reader.split == split
+
+
+LEFT_OUT = {3: "a3", 5: None, 7: "a7", 9: "a9"}
+"""Offsets with the traces that the records had when they were left out."""
+
+
+class RewrittenLog:
+    """A log of one bucket whose records from `cut` on are others than they were."""
+
+    def __init__(self, start: int, cut: int, end: int) -> None:
+        self.start, self.cut, self.end = start, cut, end
+
+    def offsets(self, table: object) -> Mapping[BucketKey, BucketOffsets]:
+        return {B0: BucketOffsets(self.start, self.end)}
+
+    def record_traces(self, table: object, offsets: Offsets) -> Mapping[BucketKey, str]:
+        return {bucket: f"{'a' if at <= self.cut else 'b'}{at - 1}" for bucket, at in offsets.items() if self.start < at <= self.end}
+
+    def settle(self, table: object) -> None:
+        """Knows its end always."""
+
+
+@pytest.mark.parametrize(
+    ("log", "left"),
+    [
+        (RewrittenLog(0, 20, 20), {3, 5, 7, 9}),
+        (RewrittenLog(0, 9, 20), {3, 5, 7}),
+        (RewrittenLog(0, 6, 20), {3, 5}),
+        (RewrittenLog(0, 0, 20), set()),
+        (RewrittenLog(0, 6, 8), {3, 5}),
+        (RewrittenLog(0, 4, 4), {3, 5, 7, 9}),
+        (RewrittenLog(8, 0, 20), {3, 5, 7}),
+        (RewrittenLog(12, 0, 20), {3, 5, 7, 9}),
+    ],
+    ids=["same", "last", "middle", "all", "grown in part", "cut only", "start is gone", "all are gone"],
+)
+def test_records_stay_left_out_unless_the_log_has_others_there(log: Any, left: set[int]) -> None:
+    assert set(still_skipped(log, TABLE, {B0: LEFT_OUT})[B0]) == left
+
+
+def test_nothing_is_asked_where_no_record_has_a_trace() -> None:
+    older = {B0: {3: None}}
+    assert still_skipped(None, TABLE, older) == older  # type: ignore[arg-type]  # no cluster is needed

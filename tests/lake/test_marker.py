@@ -55,7 +55,9 @@ MARKERS = st.builds(
     ),
     skipped=st.dictionaries(
         st.builds(BucketKey, st.none() | st.integers(0, 2**40), st.integers(0, 5_000)),
-        st.sets(OFFSETS, min_size=1, max_size=4).map(lambda offsets: tuple(sorted(offsets))),
+        st.dictionaries(OFFSETS, st.none() | st.text(max_size=20), min_size=1, max_size=4).map(
+            lambda records: dict(sorted(records.items()))
+        ),
         max_size=4,
     ),
 )
@@ -213,13 +215,23 @@ def test_a_missing_file_is_corrupt_but_a_lake_that_is_away_is_not() -> None:
 
 def test_a_round_keeps_what_was_left_out_below_it_and_adds_what_it_did_not_read() -> None:
     first, second, gone = BucketKey(None, 0), BucketKey(None, 1), BucketKey(None, 2)
-    before = {first: (3, 12), gone: (1,)}
-    by_round = {first: (3, 11, 19, 20), second: (0, 7)}
+    before = {first: {3: "a", 12: None}, gone: {1: None}}
+    by_round = {first: {3: None, 11: "b", 19: None, 20: None}, second: {0: None, 7: "c"}}
     buckets = {first: TieredRange(0, 20), second: TieredRange(2, 9)}
-    assert next_skipped(before, by_round, {first: 10, second: 2}, buckets) == {first: (3, 11, 19), second: (7,)}
+    assert next_skipped(before, by_round, {first: 10, second: 2}, buckets) == {first: {3: "a", 11: "b", 19: None}, second: {7: "c"}}
 
 
 def test_a_marker_of_an_older_version_does_not_forget_what_was_left_out() -> None:
     bucket = BucketKey(None, 0)
-    after = next_skipped({}, {bucket: (1, 3, 11, 20)}, {bucket: 10}, {bucket: TieredRange(2, 20)})
-    assert after == {bucket: (3, 11)}, "the base marker names none, for its version knows of none"
+    after = next_skipped({}, {bucket: dict.fromkeys((1, 3, 11, 20))}, {bucket: 10}, {bucket: TieredRange(2, 20)})
+    assert after == {bucket: {3: None, 11: None}}, "the base marker names none, for its version knows of none"
+
+
+def test_a_marker_of_an_older_version_names_left_out_records_without_traces() -> None:
+    bucket = BucketKey(None, 0)
+    marker = replace(SMALL, skipped={bucket: {3: "trace", 5: None}})
+    document = json.loads(encode(marker).properties[codec.PLAIN_KEY])
+    assert document["skipped"] == [[None, [0, 3, 0, 5]]], "as older versions read it"
+    assert document.pop("skipped_traces") == [[None, [0, 3, "trace"]]]
+    older = decode({codec.ROUND_ID_KEY: "r", codec.PLAIN_KEY: json.dumps(document)}, lambda path: b"")
+    assert older == replace(marker, skipped={bucket: {3: None, 5: None}})

@@ -7,7 +7,7 @@ names a file with that zstd. Pure: the lake reads and writes the file.
 The JSON lists buckets grouped by partition, `[partition id or null, [bucket, start, tiered, bucket, ...]]`, sorted, so
 that one marker always has one text. `traces`, there only if the cluster has some, lists them in the same manner, and so does `proofs`,
 there only for a clean layout: `[bucket, since, rows, checksum, chain, ranges without rows, bucket, ...]`. `skipped`, there only after
-`CALL sys.skip_record`: `[bucket, offset, bucket, offset, ...]`.
+`CALL sys.skip_record`: `[bucket, offset, bucket, offset, ...]`; and `skipped_traces`: `[bucket, offset, trace, ...]` of those with a trace.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import base64
 import binascii
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import zstandard
@@ -24,7 +24,7 @@ import zstandard
 from tiering.errors import MarkerCorrupt
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.proof.file_footer import parse_runs, runs_text
-from tiering.model.tables import BucketKey
+from tiering.model.tables import BucketKey, SkippedRecords
 
 ROUND_ID_KEY = "lakeward.round-id"
 PLAIN_KEY = "lakeward.marker"
@@ -67,8 +67,8 @@ class Marker:
     """By what the cluster knows the last record below `tiered` (`RewritableLogs`); buckets without are not checked."""
     proofs: Mapping[BucketKey, BucketProof] = field(default_factory=dict)
     """Of a table with a clean layout: what rounds wrote to each bucket; one without cannot be proved by it."""
-    skipped: Mapping[BucketKey, tuple[int, ...]] = field(default_factory=dict)
-    """Offsets below `tiered` whose records were left out by `CALL sys.skip_record`, in order: the lake rightly lacks them."""
+    skipped: SkippedRecords = field(default_factory=dict)
+    """Records below `tiered` that were left out by `CALL sys.skip_record`, in order of their offsets: the lake rightly lacks them."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,7 @@ def _to_json(marker: Marker) -> str:
             for offset in marker.skipped[bucket]:
                 skipped[bucket.partition_id].extend((bucket.bucket_id, offset))
         document["skipped"] = list(skipped.items())
+        document.update(_skipped_traces(marker.skipped))
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -168,7 +169,7 @@ def _from_json(text: str, round_id: str) -> Marker:
             buckets=_buckets(document["buckets"]),
             traces=_traces(document.get("traces", [])),
             proofs=_proofs(document.get("proofs", [])),
-            skipped=_skipped(document.get("skipped", [])),
+            skipped=_skipped(document.get("skipped", []), document.get("skipped_traces", [])),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _corrupt(f"{type(error).__name__}: {error}", round_id) from error
@@ -193,38 +194,53 @@ def _buckets(groups: list[tuple[int | None, list[int]]]) -> dict[BucketKey, Tier
 
 def _traces(groups: list[tuple[int | None, list[object]]]) -> dict[BucketKey, str]:
     return {
-        BucketKey(None if partition_id is None else _number(partition_id), _number(bucket_id)): _text(trace)
+        _bucket_key(partition_id, bucket_id): _text(trace)
         for partition_id, entries in groups
         for bucket_id, trace in zip(entries[::2], entries[1::2], strict=True)
     }
 
 
-def _skipped(groups: list[tuple[int | None, list[object]]]) -> dict[BucketKey, tuple[int, ...]]:
-    skipped: dict[BucketKey, tuple[int, ...]] = {}
+def _skipped_traces(skipped: SkippedRecords) -> dict[str, object]:
+    """A key of its own: older versions read `skipped` as offsets alone."""
+    groups: dict[int | None, list[int | str]] = defaultdict(list)
+    for bucket in sorted(skipped, key=BucketKey.sort_key):
+        for offset, trace in skipped[bucket].items():
+            if trace is not None:
+                groups[bucket.partition_id].extend((bucket.bucket_id, offset, trace))
+    return {"skipped_traces": list(groups.items())} if groups else {}
+
+
+def _skipped(
+    groups: list[tuple[int | None, list[object]]], trace_groups: list[tuple[int | None, list[object]]]
+) -> dict[BucketKey, dict[int, str | None]]:
+    skipped: dict[BucketKey, dict[int, str | None]] = defaultdict(dict)
     for partition_id, numbers in groups:
         for bucket_id, offset in zip(numbers[::2], numbers[1::2], strict=True):
-            bucket = BucketKey(None if partition_id is None else _number(partition_id), _number(bucket_id))
-            skipped[bucket] = (*skipped.get(bucket, ()), _number(offset))
-    return skipped
+            skipped[_bucket_key(partition_id, bucket_id)][_number(offset)] = None
+    for partition_id, entries in trace_groups:
+        for bucket_id, offset, trace in zip(entries[::3], entries[1::3], entries[2::3], strict=True):
+            skipped[_bucket_key(partition_id, bucket_id)][_number(offset)] = _text(trace)
+    return dict(skipped)
+
+
+def _bucket_key(partition_id: int | None, bucket_id: object) -> BucketKey:
+    return BucketKey(None if partition_id is None else _number(partition_id), _number(bucket_id))
 
 
 def next_skipped(
-    before: Mapping[BucketKey, Collection[int]],
-    by_round: Mapping[BucketKey, Collection[int]],
-    bases: Mapping[BucketKey, int],
-    buckets: Mapping[BucketKey, TieredRange],
-) -> dict[BucketKey, tuple[int, ...]]:
+    before: SkippedRecords, by_round: SkippedRecords, bases: Mapping[BucketKey, int], buckets: Mapping[BucketKey, TieredRange]
+) -> dict[BucketKey, dict[int, str | None]]:
     """`Marker.skipped` after a round that read `buckets` from `bases` on without the records of `by_round`; `before`: of the base.
 
     The round knows of all that were ever left out. A marker of an older version lacks those below its end.
     """
-    after: dict[BucketKey, tuple[int, ...]] = {}
+    after: dict[BucketKey, dict[int, str | None]] = {}
     for bucket, tiered in buckets.items():
         base = bases.get(bucket, tiered.tiered)
-        earlier = [offset for offset in before.get(bucket, ()) if tiered.start <= offset < base]
-        now = [offset for offset in by_round.get(bucket, ()) if tiered.start <= offset < tiered.tiered]
+        earlier = {offset: trace for offset, trace in before.get(bucket, {}).items() if tiered.start <= offset < base}
+        now = {offset: trace for offset, trace in by_round.get(bucket, {}).items() if tiered.start <= offset < tiered.tiered}
         if earlier or now:
-            after[bucket] = tuple(sorted({*earlier, *now}))
+            after[bucket] = {offset: now.get(offset) or earlier.get(offset) for offset in sorted({*earlier, *now})}
     return after
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tiering.model.splits import AssignedBacklog
-from tiering.model.tables import DEFAULT_FRESHNESS_MS, BucketKey, Offsets, TablePath
+from tiering.model.tables import DEFAULT_FRESHNESS_MS, Offsets, SkippedRecords, TablePath
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,8 @@ class Assignment:
     """The round whose marker counted when `recorded` was recorded."""
     moved_back: Offsets = field(default_factory=dict)
     """Buckets whose end in `recorded` was moved back, with it: they are replayed (`tiering.lake.foreign`)."""
-    skipped: Mapping[BucketKey, tuple[int, ...]] = field(default_factory=dict)
-    """Offsets of records that `CALL sys.skip_record` left out: the round does not read them."""
+    skipped: SkippedRecords = field(default_factory=dict)
+    """Records that `CALL sys.skip_record` left out: the round does not read them, unless the log has another record there now."""
     unresolved: bool = False
     """A commit request of an earlier round may still land."""
     backlog: AssignedBacklog = field(default_factory=AssignedBacklog)

@@ -86,6 +86,9 @@ class BucketKey:
 Offsets = Mapping[BucketKey, int]
 """Per bucket, an offset: the next one to read."""
 
+SkippedRecords = Mapping[BucketKey, Mapping[int, str | None]]
+"""Per bucket, the offsets of records that `CALL sys.skip_record` left out. Each has its trace (`RewritableLogs`), if known."""
+
 
 @dataclass(frozen=True)
 class Partition:

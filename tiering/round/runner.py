@@ -17,7 +17,7 @@ from tiering.cluster.base import SplitReader, SplitSource
 from tiering.cluster.capabilities import RewritableLogs, service_mode_of
 from tiering.cluster.log_look import look_at_log, traces_at
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
-from tiering.cluster.skipping import reader_without
+from tiering.cluster.skipping import reader_without, still_skipped
 from tiering.durations import short_duration
 from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError, RoundStalled
 from tiering.lake.base import Lake, LakeCommitter, LakeView, WriterInitContext
@@ -26,7 +26,7 @@ from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
 from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import BucketKey, TableInfo, TableType
+from tiering.model.tables import BucketKey, SkippedRecords, TableInfo, TableType
 from tiering.planning.plan_splits import replaced_buckets
 from tiering.planning.readable_splits import ReadableSplits, readable_splits
 from tiering.round.phase_times import PhaseTimer
@@ -88,6 +88,8 @@ class RoundRunner:
         self._given_up = False
         self._timer = PhaseTimer()
         self._step_since_ms: int | None = None
+        self._skipped: SkippedRecords = {}
+        """Records of the assignment that the log still had at its last look."""
         looks = LOG_LOOKS if isinstance(world.cluster, RewritableLogs) else 0
         self._state, self._action = machine.start(assignment, world.cluster.cluster_id, service_mode_of(world.cluster), looks)
 
@@ -229,8 +231,11 @@ class RoundRunner:
         raise AssertionError(f"no effect for {action}")
 
     def _read_log(self, action: act.ReadLog) -> act.LogRead:
-        look = look_at_log(self._world.cluster, action.table, action.tiered, settle=action.settle)
-        return act.LogRead(look.ends, look.partitions, look.snapshots, look.traces)
+        cluster, table = self._world.cluster, action.table
+        look = look_at_log(cluster, table, action.tiered, settle=action.settle)
+        # Behind the look: a log that is cut after this comparison has other traces at the ends of the look in the next round.
+        self._skipped = still_skipped(cluster, table, self._assignment.skipped)
+        return act.LogRead(look.ends, look.partitions, look.snapshots, look.traces, self._skipped)
 
     def _committer(self, table: TableInfo) -> LakeCommitter:
         factory = self._world.lake(table.lake_format).tiering_factory(table)
@@ -274,7 +279,8 @@ class RoundRunner:
             return view
         records = replace(records, cluster=recorded, is_readable=is_readable)
         lake = world.lake(table.lake_format)
-        return with_foreign_commits(world.cluster, lake, table, view, records, assignment.passed_head, assignment.skipped)
+        skipped = still_skipped(world.cluster, table, assignment.skipped)
+        return with_foreign_commits(world.cluster, lake, table, view, records, assignment.passed_head, skipped)
 
     def _run_splits(self, action: act.RunSplits) -> WorkDone:
         world, assignment, plan = self._world, self._assignment, action.plan
@@ -290,11 +296,23 @@ class RoundRunner:
         except Cancelled:
             self._check_cancelled(action)  # who cancelled it, and why
             raise
-        done = combined(outcomes, stopped)
+        done = self._with_traces(action.table, combined(outcomes, stopped))
         if self._stopped_by is not None and not self._granted:
             return replace(done, error=self._stopped_by, phase=Phase.WRITE)
         self._snapshots_read = True
         meter.report()
+        return done
+
+    def _with_traces(self, table: TableInfo, done: WorkDone) -> WorkDone:
+        """Adds to the error of each record what the cluster knows the record by: `sys.skip_record` leaves out no other one."""
+        first: dict[BucketKey, BucketStopped] = {}
+        for error in done.stopped:  # in the order of their offsets
+            if offset_of(error) is not None:
+                first.setdefault(BucketKey.parse(error.ids["bucket"]), error)
+        places = {bucket: int(error.ids["offset"]) + 1 for bucket, error in first.items()}
+        with suppress(LakewardError):  # a record without a trace is named all the same
+            for (bucket, _), trace in traces_at(self._world.cluster, table, places).items() if places else ():
+                first[bucket].ids["trace"] = trace
         return done
 
     def _limits(self, action: act.RunSplits) -> WorkLimits:
@@ -337,7 +355,7 @@ class RoundRunner:
 
         Raises BucketStopped if nothing else is left to read.
         """
-        skipped, reader = self._assignment.skipped, partial(self._world.cluster.reader, table)
+        skipped, reader = self._skipped, partial(self._world.cluster.reader, table)
         readable = readable_splits(splits, lambda split: reader_without(reader, split, skipped.get(split.bucket, ())))
         if readable.stopped and not readable.splits:
             raise next(iter(readable.stopped.values()))
@@ -345,7 +363,7 @@ class RoundRunner:
 
     def _records_before(self, table: TableInfo, split: TieringLogSplit) -> SplitReader | None:
         """Returns the reader of the record before a split of few records; None if the log does not have it (any more)."""
-        skipped, stop = self._assignment.skipped.get(split.bucket, ()), split.starting_offset
+        skipped, stop = self._skipped.get(split.bucket, ()), split.starting_offset
         while stop - 1 in skipped:
             stop -= 1
         if split.records > FEW_RECORDS or stop == 0:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import fields
 
 from tiering.model.rounds import Assignment, PhaseTimes, RecordedLakeSnapshot, RoundProgress, RoundStats
 from tiering.model.splits import AssignedBacklog
-from tiering.model.tables import BucketKey
+from tiering.model.tables import BucketKey, SkippedRecords
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.common_pb2 import PbBucketOffset
 from tiering.rpc.v1.control_pb2 import PbRoundProgress
@@ -54,15 +54,19 @@ def assignment_from_pb(message: pb.PbLakeTieringTableInfo, coordinator_epoch: in
     )
 
 
-def _skipped_to_pb(skipped: Mapping[BucketKey, Sequence[int]]) -> list[PbBucketOffset]:
-    return [PbBucketOffset(bucket=bucket_to_pb(bucket), offset=offset) for bucket, offsets in skipped.items() for offset in offsets]
+def _skipped_to_pb(skipped: SkippedRecords) -> list[PbBucketOffset]:
+    return [
+        PbBucketOffset(bucket=bucket_to_pb(bucket), offset=offset, trace=trace)
+        for bucket, records in skipped.items()
+        for offset, trace in records.items()
+    ]
 
 
-def _skipped_from_pb(messages: Iterable[PbBucketOffset]) -> dict[BucketKey, tuple[int, ...]]:
-    skipped: dict[BucketKey, tuple[int, ...]] = {}
+def _skipped_from_pb(messages: Iterable[PbBucketOffset]) -> dict[BucketKey, dict[int, str | None]]:
+    skipped: dict[BucketKey, dict[int, str | None]] = {}
     for message in messages:
-        bucket = bucket_from_pb(message.bucket)
-        skipped[bucket] = (*skipped.get(bucket, ()), message.offset)
+        records = skipped.setdefault(bucket_from_pb(message.bucket), {})
+        records[message.offset] = message.trace if message.HasField("trace") else None
     return skipped
 
 

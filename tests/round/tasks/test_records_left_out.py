@@ -7,85 +7,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.worlds.lake_world import LakeWorld
+from support.worlds.poisoned import POISON, SCHEMA, Poisoned, refuse_poison
 from support.worlds.validated import check, faults
 from tiering.cluster.embedded.metadata import partitions
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
-from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.errors import InvalidArgument
 from tiering.lake.writing import fitting
-from tiering.model.call_results import SkipRecordResult
-from tiering.model.refused_records import UnwritableRow
 from tiering.model.rounds import RoundState
-from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, ChangeType, TableInfo
-
-SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("text", pa.string())])
-POISON = "poison"
-"""A text that no lake of these tests can hold."""
+from tiering.model.tables import BucketKey
 
 
 @pytest.fixture(autouse=True)
 def _lakes_refuse_poison(monkeypatch: pytest.MonkeyPatch) -> None:
-    fitted = fitting._fitted
-
-    def refusing(batch: pa.RecordBatch, *more: Any) -> pa.RecordBatch:
-        texts = np.array(batch.column("text").to_pylist(), dtype=object)
-        if CHANGE_TYPE_COLUMN in batch.schema.names:
-            texts[np.isin(batch.column(CHANGE_TYPE_COLUMN).to_numpy(), (ChangeType.UPDATE_BEFORE, ChangeType.DELETE))] = None
-        places = np.flatnonzero(texts == POISON)
-        if len(places):
-            raise UnwritableRow(int(places[0]), "text", "is poison")
-        return fitted(batch, *more)
-
-    monkeypatch.setattr(fitting, "_fitted", refusing)
-
-
-class Poisoned:
-    """A table of two buckets in a kind of lake, in which rows are written by id and text."""
-
-    def __init__(self, folder: Path, kind: LakeKind, *, has_key: bool, partitioned: bool = False) -> None:
-        self.world = LakeWorld(folder, kind=kind)
-        self.has_key = has_key
-        schema = pa.schema([*SCHEMA, pa.field("region", pa.string(), nullable=False)]) if partitioned else SCHEMA
-        partitions = ("region",) if partitioned else ()
-        if has_key:
-            self.table: TableInfo = self.world.primary_key_table("orders", 2, schema, (*partitions, "id"), partitions)
-        else:
-            self.table = self.world.table("orders", 2, partitions, schema, bucket_keys=("id",))
-        self.sequence = 0
-
-    def write(self, *rows: tuple[int, str]) -> None:
-        values: dict[str, Any] = {"id": [number for number, _ in rows], "text": [text for _, text in rows]}
-        if self.table.partition_keys:
-            values["region"] = ["eu"] * len(rows)
-        storage, self.sequence = self.world.storage, self.sequence + 1
-        write = storage.upsert if self.has_key else storage.append
-        write(self.table.path, pa.table(values, schema=self.table.schema), "test", self.sequence)
-
-    def in_lake(self) -> dict[int, str]:
-        rows = self.world.by_hand.rows(self.table.path).to_pylist()
-        assert len({row["id"] for row in rows}) == len(rows)
-        return {row["id"]: row["text"] for row in rows}
-
-    def skip(self, outcome: Any, **changes: Any) -> SkipRecordResult:
-        ids = outcome.error.ids
-        call = SkipRecord(
-            self.table.path,
-            **{
-                "bucket_id": BucketKey.parse(ids["bucket"]).bucket_id,
-                "offset": int(ids["offset"]),
-                "partition": ids.get("partition_name"),
-                "caller": "ann",
-                "reason": "a test",
-                **changes,
-            },
-        )
-        return asyncio.run(self.world.coordinator.control.perform(call))
+    refuse_poison(monkeypatch)
 
 
 @pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)

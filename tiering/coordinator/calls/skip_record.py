@@ -5,6 +5,7 @@ stored: if the coordinator dies between the two, a repeat finds the record skipp
 
 A record that a round cannot read or write, of any table of any cluster, is skipped in the record of the table, in one write with the
 operation's row and the event. Assignments carry it to rounds, which do not read it; their markers say so to whoever compares the lake.
+It is tied to the record's trace: where the log was rewritten, another record at its offset is not left out.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tiering.cluster.capabilities import RecordSkipping, SkipOutcome, SkipRequest
+from tiering.cluster.log_look import traces_at
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import EventRecord, Level, TableRecord
 from tiering.coordinator.requests import Mutation
-from tiering.errors import BucketStopped, InvalidArgument, UnknownPartition
+from tiering.errors import BucketStopped, InvalidArgument, TableBusy, UnknownPartition
 from tiering.model.call_results import SkipRecordResult
 from tiering.model.refused_records import MAX_VALUE_CHARACTERS
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
@@ -40,7 +42,7 @@ class SkipRecord(Mutation[SkipRecordResult]):
 
 @effect(SkipRecord, pool=Pool.REPAIR)
 def skip_record(parts: CallParts, request: SkipRecord) -> SkipRecordResult:
-    """Does it once for one idempotency key. Raises UnknownTable, UnknownPartition, InvalidArgument, ClusterUnavailable."""
+    """Does it once for one idempotency key. Raises UnknownTable, UnknownPartition, InvalidArgument, TableBusy, ClusterUnavailable."""
     return parts.operations.in_turn(request.procedure, request, lambda: _skip(parts, request))
 
 
@@ -70,28 +72,66 @@ def _skip_in_cluster(parts: CallParts, cluster: RecordSkipping, request: SkipRec
 
 
 def _skip_in_rounds(parts: CallParts, info: TableInfo, request: SkipRecord, refused: InvalidArgument) -> SkipRecordResult:
-    """Raises `refused` unless a round failed at that very record, UnknownPartition."""
+    """Raises `refused` unless a round failed at that very record, UnknownPartition, TableBusy, ClusterUnavailable."""
     bucket, records = _bucket(parts, info, request), parts.table_records
+    place = (bucket, request.offset + 1)
+    trace_now = traces_at(parts.cluster, info, {bucket: place[1]}).get(place)
     with records.changing():
         record = records.get(info.table_id)
         if record is None:
             raise refused
-        former = record.lake.skipped.get(str(bucket), ())
-        value = _refused_value(record, bucket, request.offset)
-        if request.offset not in former and value is None:
-            raise refused
-        if request.offset not in former and request.offset < (record.shown_offsets or {}).get(str(bucket), 0):
-            raise InvalidArgument(f"{_place(request)} of {request.path} is past offset {request.offset}: the lake has that record already")
-        outcome = SkipOutcome.ALREADY_SKIPPED if request.offset in former else SkipOutcome.SKIPPED
+        stop = _stop_at(record, bucket, request.offset)
+        trace = trace_now if stop is None or stop.trace is None else stop.trace
+        is_repeat = record.lake.has_skipped(str(bucket), request.offset, trace_now)
+        if not is_repeat:
+            if stop is None:
+                raise refused
+            _check_still_there(record, request, trace, trace_now)
+            _check_not_passed(record, request, bucket)
+        outcome = SkipOutcome.ALREADY_SKIPPED if is_repeat else SkipOutcome.SKIPPED
         outcome = SkipOutcome.WOULD_SKIP if request.dry_run and outcome is SkipOutcome.SKIPPED else outcome
-        result = SkipRecordResult(request.path, request.partition, request.bucket_id, request.offset, value or "", outcome.value)
+        value = "" if stop is None else stop.value
+        result = SkipRecordResult(request.path, request.partition, request.bucket_id, request.offset, value, outcome.value)
         if not request.dry_run:
-            skipped = {**record.lake.skipped, str(bucket): tuple(sorted({*former, request.offset}))}
-            changed = replace(record, lake=replace(record.lake, skipped=skipped))
+            lake = record.lake if is_repeat else record.lake.with_skipped(str(bucket), request.offset, trace)
+            changed = replace(record, lake=lake)
             changes = _retried(parts, request, changed) or [Change(changed)]
             operations = parts.operations.done(request, info.table_id, result)
             records.put(*changes, operations=operations, events=[_event(request, result, records.now().wall)])
     return result
+
+
+def _check_still_there(record: TableRecord, request: SkipRecord, trace: str | None, trace_now: str | None) -> None:
+    """Raises InvalidArgument if the log has another record at the offset now than the one at which the round stopped."""
+    if trace_now is not None and trace_now != trace:
+        raise InvalidArgument(
+            f"{_place(request)} of {request.path} has another record at offset {request.offset} now than the one that its error names: "
+            "the cluster lost records and wrote others at their offsets",
+            hint=f"Nothing is left out. If the lake cannot hold the present record either, the next round of {record.path} names it again.",
+        )
+
+
+def _check_not_passed(record: TableRecord, request: SkipRecord, bucket: BucketKey) -> None:
+    """Raises InvalidArgument if the lake has the record, TableBusy if a round or a commit that is under way may bring it there.
+
+    Such a round does not know that the record is left out, and would contradict the answer.
+    """
+    key, offset = str(bucket), request.offset
+    if offset < (record.shown_offsets or {}).get(key, 0):
+        raise InvalidArgument(f"{_place(request)} of {request.path} is past offset {offset}: the lake has that record already")
+    running, commit = record.running, record.commit
+    if running is not None and (running.planned_stops is None or running.planned_stops.get(key, 0) > offset):
+        raise TableBusy(
+            f"round {running.round_id} of {request.path} reads {_place(request)} and may pass offset {offset}",
+            hint="Nothing is left out. Call again when that round is over: SELECT status FROM fluss.sys.lake_tiering_status shows it.",
+            round_id=running.round_id,
+        )
+    granted = record.granted and record.round is not None and not record.round.acked
+    if record.lake.unresolved_epoch is not None or (granted and commit is not None and commit.offsets.get(key, 0) > offset):
+        raise TableBusy(
+            f"a commit of {request.path} was granted and its outcome is not known: {_place(request)} may be past offset {offset}",
+            hint="Nothing is left out. Call again after the next round, which finds out what the lake holds.",
+        )
 
 
 def _bucket(parts: CallParts, info: TableInfo, request: SkipRecord) -> BucketKey:
@@ -106,16 +146,27 @@ def _bucket(parts: CallParts, info: TableInfo, request: SkipRecord) -> BucketKey
     return BucketKey(ids[request.partition], request.bucket_id)
 
 
-def _refused_value(record: TableRecord, bucket: BucketKey, offset: int) -> str | None:
+@dataclass(frozen=True)
+class _Stop:
+    """A record at which a round stopped: its text, and what the cluster knew it by then; None = not known."""
+
+    value: str
+    trace: str | None
+
+
+def _stop_at(record: TableRecord, bucket: BucketKey, offset: int) -> _Stop | None:
     """What the error of a round says of the record, also of a round before the latest one; None if no round stopped there.
 
     A partition that was made again has the name of the former one, but another id: errors are compared by that.
     """
-    stops = [(error.message, error.error_class, error.bucket, str(error.offset)) for error in record.errors]
+    stops = [(error.error_class, error.bucket, str(error.offset), error.message, error.trace) for error in record.errors]
     if (error := record.error) is not None:
-        stops.append((error.message, error.error_class, error.ids.get("bucket"), error.ids.get("offset", "")))
-    messages = [message for message, *stop in stops if stop == [BucketStopped.__name__, str(bucket), str(offset)]]
-    return messages[0].partition(f" stands at offset {offset}: ")[2][:MAX_VALUE_CHARACTERS] if messages else None
+        ids = error.ids
+        stops.insert(0, (error.error_class, ids.get("bucket"), ids.get("offset", ""), error.message, ids.get("trace")))
+    for *stop, message, trace in stops:
+        if stop == [BucketStopped.__name__, str(bucket), str(offset)]:
+            return _Stop(message.partition(f" stands at offset {offset}: ")[2][:MAX_VALUE_CHARACTERS], trace)
+    return None
 
 
 def _retried(parts: CallParts, request: SkipRecord, record: TableRecord | None) -> list[Change]:

@@ -31,6 +31,7 @@ def with_failure(record: TableRecord, error: ErrorInfo) -> tuple[ErrorRecord, ..
         last_round_id=record.round.round_id,
         bucket=error.ids.get("bucket"),
         offset=int(offset) if offset.isdecimal() else None,
+        trace=error.ids.get("trace"),
     )
     former = next((row for row in record.errors if row.key == failure.key), None)
     if former is not None:
@@ -62,7 +63,7 @@ def stopped_after(record: TableRecord, reported: ErrorInfo | None) -> ErrorInfo 
     if error is None or not is_bucket_stopped(error):
         return None
     bucket, offset = error.ids.get("bucket", ""), _offset_of(error)
-    if offset is not None and offset in record.lake.skipped.get(bucket, ()):
+    if offset is not None and record.lake.has_skipped(bucket, offset, error.ids.get("trace")):
         return None
     return error if reported is not None or _is_ahead(record, bucket, offset) else None
 

@@ -12,7 +12,7 @@ from tiering.coordinator.decisions.error_kinds import is_bucket_stopped
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, TableRecord, TextOffsets, to_text
 from tiering.lake.marker import TieredRange
-from tiering.model.tables import BucketKey
+from tiering.model.tables import BucketKey, SkippedRecords
 
 CONFIRMED_FOR = timedelta(hours=2)
 """How long the success of a round confirms the lake table, at least. A healthy table has a round once in its freshness."""
@@ -48,6 +48,8 @@ class LakeContents:
     marker_epoch: int | None = None
     moved_back: TextOffsets = field(default_factory=dict)
     starts: TextOffsets = field(default_factory=dict)
+    skipped: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    """By bucket the records that the marker names as left out, with their traces; without those that have none."""
 
     @property
     def marked(self) -> int:
@@ -58,6 +60,15 @@ class LakeContents:
 def late_starts(ranges: Mapping[BucketKey, TieredRange]) -> dict[str, int]:
     """Of a marker's ranges those starts that are not 0, as records keep them."""
     return to_text({bucket: tiered.start for bucket, tiered in ranges.items() if tiered.start > 0})
+
+
+def traced_records(skipped: SkippedRecords) -> dict[str, dict[int, str]]:
+    """The skipped records of a marker that have a trace. Without one nothing tells later whether the log has another record there."""
+    return {
+        str(bucket): traces
+        for bucket, records in skipped.items()
+        if (traces := {offset: trace for offset, trace in records.items() if trace is not None})
+    }
 
 
 def is_behind(offsets: TextOffsets, recorded: TextOffsets | None) -> bool:
@@ -94,6 +105,9 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
         unresolved_epoch=unresolved,
         starts=contents.starts,
     )
+    for bucket, traces in contents.skipped.items():  # a restored store may have lost them
+        for offset, trace in traces.items():
+            known = known if offset in known.skipped.get(bucket, ()) else known.with_skipped(bucket, offset, trace)
     change = Change(record).update(lake=known, last_tiered_time=ctx.now.wall)
     change = backlog.finish_passed(change, ctx, contents.offsets)
     own = record.running is not None and record.running.round_id == contents.marker_round_id

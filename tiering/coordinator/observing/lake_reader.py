@@ -9,6 +9,7 @@ from tiering.cluster.base import SplitSource
 from tiering.cluster.capabilities import RewritableLogs, service_mode_of
 from tiering.cluster.log_look import traces_at
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
+from tiering.cluster.skipping import still_skipped
 from tiering.coordinator.decisions.records import TableRecord, from_text
 from tiering.coordinator.observing.lake_looks import Asking, Side, unnoted
 from tiering.errors import LogRewritten
@@ -50,7 +51,7 @@ class Lakes:
             recorded=tuple(copy for copy in copies if copy is not None),
             path=record.path,
             shared=shared,
-            skipped={BucketKey.parse(bucket): offsets for bucket, offsets in lake.skipped.items()},
+            skipped=still_skipped(self._cluster, info, lake.skipped_records),
         )
 
     def walked(self, known: KnownLake, info: TableInfo, view: LakeView | None) -> LakeView | None:

@@ -13,7 +13,6 @@ from tiering.coordinator.decisions.round_lifecycle import Failure, Finished, Gra
 from tiering.coordinator.memory.running_splits import SplitsReport
 from tiering.errors import BucketStopped, InvalidArgument
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundStats
-from tiering.model.tables import BucketKey
 from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
 from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -158,6 +157,6 @@ def assignment_of(record: TableRecord, coordinator_epoch: int) -> Assignment:
         recorded_round_id=lake.marker_round_id,
         moved_back=from_text(lake.moved_back),
         unresolved=lake.unresolved_epoch is not None,
-        skipped={BucketKey.parse(bucket): offsets for bucket, offsets in lake.skipped.items()},
+        skipped=lake.skipped_records,
         backlog=assigned_backlog(record),
     )

@@ -35,7 +35,7 @@ from tiering.lake.rules.hints import (
 )
 from tiering.lake.rules.history import check_history, foreign_tiering, is_foreign_tiering
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.tables import BucketKey, Offsets, TablePath
+from tiering.model.tables import BucketKey, Offsets, SkippedRecords, TablePath
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class KnownLake:
     path: TablePath | None = None
     shared: SharedRecords | None = None
     """Who has which of the copies, where another service may tier the table, too: then `rules.shared_base` decides. None = none may."""
-    skipped: Mapping[BucketKey, Collection[int]] = field(default_factory=dict)
-    """Offsets of records that `CALL sys.skip_record` left out; markers name those that the lake has passed."""
+    skipped: SkippedRecords = field(default_factory=dict)
+    """Records that `CALL sys.skip_record` left out; markers name those that the lake has passed."""
 
     @property
     def was_tiered(self) -> bool:

@@ -13,7 +13,7 @@ from tiering.lake.base import Committable, LakeView
 from tiering.lake.marker import Marker
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState, RoundStats
-from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableBucket, TableInfo
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, SkippedRecords, TableBucket, TableInfo
 from tiering.planning.check_log import Traces
 from tiering.planning.plan_splits import Plan
 from tiering.round.ports import ProposedCommit, WorkDone
@@ -181,6 +181,8 @@ class LogRead:
     partitions: Sequence[Partition]
     snapshots: Mapping[BucketKey, KvSnapshot] = field(default_factory=dict)
     traces: Traces = field(default_factory=dict)
+    skipped: SkippedRecords = field(default_factory=dict)
+    """Records of the assignment that the log still has."""
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def log_read(state: Round, event: act.LogRead) -> Step:
         is_doubtful = True
     if is_doubtful and state.log_looks:
         return replace(state, log_looks=state.log_looks - 1), _read_log(state, settle=True)
-    state = replace(state, plan=plan, traces=event.traces)
+    state = replace(state, plan=plan, traces=event.traces, assignment=replace(state.assignment, skipped=event.skipped))
     if not plan.splits and not _has_to_commit(state):
         return state, act.End(outcome(state, RoundState.EMPTY))
     if plan.snapshots:

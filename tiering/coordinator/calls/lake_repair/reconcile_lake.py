@@ -39,7 +39,7 @@ from tiering.lake.rules.reconcile import (
 )
 from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
+from tiering.model.tables import TableInfo, TablePath, TableType
 
 _log = structlog.get_logger(__name__)
 
@@ -244,9 +244,8 @@ class Reconciler:
         row = change.commits[wanted.round_id]
         cluster_id = inspection.situation.known.cluster_id
         proofs, ranges, epoch = self._decider.proofs(inspection, decision, wanted.round_id), decision.ranges, row.tiering_epoch
-        former = {BucketKey.parse(bucket): offsets for bucket, offsets in self._record(info).lake.skipped.items()}
         tiered = {bucket: tiered.tiered for bucket, tiered in ranges.items()}
-        skipped = next_skipped({} if view.marker is None else view.marker.skipped, former, tiered, ranges)
+        skipped = next_skipped({} if view.marker is None else view.marker.skipped, inspection.situation.known.skipped, tiered, ranges)
         marker = Marker(
             cluster_id, info.table_id, view.table_uuid, wanted.round_id, epoch, base_round, ranges, proofs=proofs, skipped=skipped
         )

@@ -80,6 +80,8 @@ class ErrorRecord:
     bucket: str | None = None
     """Which bucket stands, as in `TextOffsets`, and `offset` where; None = none does, or an older version recorded the error."""
     offset: int | None = None
+    trace: str | None = None
+    """What the cluster knows the record at `offset` by; None = not known."""
 
     @property
     def key(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tiering.coordinator.decisions.records.assignments import AssignmentRecord, ElsewhereRecord
@@ -15,7 +15,7 @@ from tiering.model.assignments import AssignmentRef
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import BacklogStart
 from tiering.model.states import TableState
-from tiering.model.tables import TablePath
+from tiering.model.tables import BucketKey, SkippedRecords, TablePath
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,8 @@ class LakeKnowledge:
     """Buckets whose end in `offsets` was moved back by what another tiering service wrote: the next round replays them."""
     skipped: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """By bucket, as in `TextOffsets`, the offsets of records that `sys.skip_record` left out for rounds, in order."""
+    skipped_traces: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    """By bucket and offset, what the cluster knows a record of `skipped` by; older versions recorded none."""
     starts: TextOffsets | None = None
     """Where the rows of buckets begin of which the lake lacks the first; None = an older version recorded the offsets."""
     backlog_start: BacklogStart | None = None
@@ -66,6 +68,28 @@ class LakeKnowledge:
     """When the latest one was."""
     unresolved_epoch: int | None = None
     """Epoch of the newest round whose granted commit nobody has the outcome of: its request may still land."""
+
+    @property
+    def skipped_records(self) -> SkippedRecords:
+        """`skipped` with the traces, as rounds and markers have it."""
+        return {
+            BucketKey.parse(bucket): {offset: self.skipped_traces.get(bucket, {}).get(offset) for offset in offsets}
+            for bucket, offsets in self.skipped.items()
+        }
+
+    def has_skipped(self, bucket: str, offset: int, trace: str | None) -> bool:
+        """Whether that very record was left out. `trace`: of the record; None = not known, as it may be of the one that was left out."""
+        known = self.skipped_traces.get(bucket, {}).get(offset)
+        return offset in self.skipped.get(bucket, ()) and (trace is None or known is None or trace == known)
+
+    def with_skipped(self, bucket: str, offset: int, trace: str | None) -> LakeKnowledge:
+        """The knowledge with that record left out, in the place of another one that stood at its offset."""
+        traces = {**self.skipped_traces.get(bucket, {}), **({} if trace is None else {offset: trace})}
+        return replace(
+            self,
+            skipped={**self.skipped, bucket: tuple(sorted({*self.skipped.get(bucket, ()), offset}))},
+            skipped_traces={**self.skipped_traces, bucket: traces} if traces else self.skipped_traces,
+        )
 
     @property
     def recorded(self) -> RecordedLakeSnapshot | None:
