@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -194,6 +195,24 @@ def test_former_metadata_that_does_not_answer_decides_nothing(kit: Any, monkeypa
     monkeypatch.setattr(expired_snapshots, "_snapshots_in", fails)
     with pytest.raises(errors.LakeUnavailable):
         kit.view(table)
+
+
+def test_former_metadata_that_the_storage_refuses_to_read_decides_nothing(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = kit.table()
+    kit.tier(table, "r1", {B0: 10})
+    compact(kit, table)
+    expire_all(kit, table)
+
+    def refuses(file: object) -> None:
+        raise PermissionError("AWS Error ACCESS_DENIED during HeadObject operation")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(expired_snapshots, "FromInputFile", SimpleNamespace(table_metadata=refuses))
+        with pytest.raises(errors.LakeUnavailable, match="cannot be read: PermissionError: AWS Error ACCESS_DENIED") as refused:
+            kit.view(table)
+    assert refused.value.retryable
+    assert "s3:ListBucket" in refused.value.hint
+    check_base(kit.view(table), kit.known(table))
 
 
 def test_a_dropped_tag_is_found_and_can_be_set_again(kit: Any) -> None:

@@ -148,6 +148,8 @@ class HadoopCatalog(FixedLocations, MetastoreCatalog):
         name = self._database(namespace)
         try:
             self._warehouse.remove_empty_folder(name)
+        except PermissionError:
+            raise
         except OSError as error:
             raise NamespaceNotEmptyError(f"Namespace {name} is not empty") from error
 

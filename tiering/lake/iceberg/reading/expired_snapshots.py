@@ -23,17 +23,25 @@ from pyiceberg import exceptions
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
 
-from tiering.errors import ForbiddenLocation
+from tiering.errors import ForbiddenLocation, LakeUnavailable
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.reading.view import lake_snapshot
+from tiering.lake.outside_errors import describe
 from tiering.lake.rules.history import is_undecided
 
 REMEMBERED_TABLES = 1_000
 """Tables whose expired snapshots a process remembers; some 300 bytes a snapshot."""
 
-_GONE = (FileNotFoundError, PermissionError, ForbiddenLocation)
-"""A clean-up deletes the oldest files first, so nothing is read beyond a file that is gone."""
+_GONE = (FileNotFoundError, ForbiddenLocation)
+"""A clean-up deletes the oldest files first, so nothing is read beyond a file that does not exist, or that lies where none may be read.
+
+A refused permission says nothing of the file: without the right to list, S3 answers 403 for a missing object, too.
+"""
+_REFUSED_HINT = (
+    "Let this user read the metadata folder of the lake table, and list it (S3: s3:GetObject and s3:ListBucket; without the second one, S3 "
+    "refuses to say that a file is gone). The next round reads it again by itself."
+)
 _DAMAGED = (MetadataInvalid, exceptions.ValidationError, ValueError, EOFError, BadGzipFile, zlib.error)
 
 
@@ -99,15 +107,20 @@ class ExpiredSnapshots:
 
 
 class _Gone(Exception):
-    """A file does not exist any more, or may not be read."""
+    """A file does not exist any more, or lies outside of the places where files of the lake may lie."""
 
 
 def _snapshots_in(table: Table, location: str) -> dict[int, LakeSnapshot]:
-    """The snapshots that a metadata file of this table lists; empty for a damaged file and for another table's. Raises _Gone."""
+    """The snapshots that a metadata file of this table lists; empty for a damaged file and for another table's.
+
+    Raises _Gone, LakeUnavailable where the storage refuses the permission.
+    """
     try:
         metadata = FromInputFile.table_metadata(table.io.new_input(location))
     except _GONE as error:
         raise _Gone from error
+    except PermissionError as error:
+        raise LakeUnavailable(f"{location} cannot be read: {describe(error)}", hint=_REFUSED_HINT) from error
     except _DAMAGED:
         return {}
     if metadata.table_uuid != table.metadata.table_uuid:
