@@ -11,9 +11,9 @@ import pytest
 
 from support.background import tick
 from support.lake_kinds.kinds import ICEBERG_CLEAN
+from support.lake_kinds.poisoned import POISON, Poisoned, refuse_poison
 from support.on_call import call, in_lake, next_action
 from support.worlds.memory_store import MemoryStore
-from support.worlds.poisoned import POISON, Poisoned, refuse_poison
 from support.worlds.validated import check, faults
 from tiering.errors import InvalidArgument, LogRewritten, TableBusy
 from tiering.model.rounds import RoundState

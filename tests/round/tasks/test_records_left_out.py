@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
+from support.lake_kinds.poisoned import POISON, SCHEMA, Poisoned, refuse_poison
 from support.worlds.lake_world import LakeWorld
-from support.worlds.poisoned import POISON, SCHEMA, Poisoned, refuse_poison
 from support.worlds.validated import check, faults
 from tiering.cluster.embedded.metadata import partitions
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
