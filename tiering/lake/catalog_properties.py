@@ -17,6 +17,7 @@ from tiering.lake_table_options import check_text
 from tiering.public_properties import ALLOWED_LOCATIONS as ALLOWED_LOCATIONS
 from tiering.public_properties import CATALOG_NAME as CATALOG_NAME
 from tiering.public_properties import CATALOG_PROPERTIES as PUBLIC
+from tiering.redaction.redact import redact
 
 STORAGE_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "client.")
 STORAGE_KEYS = ("buffer-size",)
@@ -42,6 +43,11 @@ _PORTS = re.compile(r"[0-9]*(?:,[^,:@]+:[0-9]+)*")
 _CONTAINER_SCHEMES = ("abfs", "abfss", "wasb", "wasbs")
 _PUBLIC_QUERY = frozenset({"uri", "mode", "immutable", "timeout", "cache", "sslmode", "connect_timeout", "application_name", "charset"})
 """Parameters of a database's URI that are no secrets."""
+
+_NOT_IN_PATH = re.compile(r"[#?]")
+"""Characters at which pyiceberg and Paimon end a path: files of different names would be one file."""
+_NOT_IN_DATA_FOLDER = re.compile(r"[#?]|%[0-9A-Fa-f]{2}")
+"""Some readers decode what is percent-encoded in a location, and others take it as it is."""
 
 
 def check_catalog_properties(properties: Mapping[str, object]) -> None:
@@ -98,8 +104,21 @@ def accepted_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 def with_default_catalog(properties: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
     """`properties`, completed by `defaults`. If they name a catalog or a warehouse they are another lake's: no defaults."""
-    names_another = any(name in properties for name in ("type", "uri", "warehouse"))
-    return dict(properties) if names_another else {**defaults, **properties}
+    if any(name in properties for name in ("type", "uri", "warehouse")):
+        return dict(properties)
+    check_local_path(str(defaults.get("warehouse", "")), _NOT_IN_DATA_FOLDER)
+    return {**defaults, **properties}
+
+
+def check_local_path(warehouse: str, refused: re.Pattern[str] = _NOT_IN_PATH) -> None:
+    """Raises InvalidArgument for a folder of this machine with characters in its path with which readers would look elsewhere."""
+    if warehouse.startswith(("/", "file:")) and (match := refused.search(warehouse)) is not None:
+        raise InvalidArgument(
+            f"no lake table can lie in {redact(warehouse)!r}: readers would take {match.group()!r} in its path for a part of a URI, and "
+            "look in another folder",
+            hint="Name a folder whose path has no '#', no '?' and no '%' before two hexadecimal digits: with --data, or as the lake "
+            "property `warehouse`.",
+        )
 
 
 def lake_environment(properties: Mapping[str, str]) -> dict[str, str]:

@@ -24,7 +24,7 @@ def check_column_names(table: TableInfo, paths_are_names: bool = False) -> None:
     `paths_are_names`: the lake format finds a field by its path, so that a column `a.b` is the field `b` of the struct `a`.
     """
     for name in table.schema.names:
-        if _folded(name) in SYSTEM_COLUMNS or _folded(name).startswith(RESERVED_PREFIX):
+        if folded_name(name) in SYSTEM_COLUMNS or folded_name(name).startswith(RESERVED_PREFIX):
             raise InvalidName(f"the column {name!r} of {table.path} has the name of one of Lakeward's own columns", hint=_HINT, column=name)
     columns = pa.struct(list(table.schema))
     _check_fields(table, columns, "")
@@ -42,7 +42,7 @@ def _check_fields(table: TableInfo, kind: pa.DataType, path: str) -> None:
                 hint=_HINT,
                 column=path + name,
             )
-        former = names.setdefault(_folded(name), name)
+        former = names.setdefault(folded_name(name), name)
         if former != name and is_struct:
             raise InvalidName(
                 f"the columns {path + former!r} and {path + name!r} of {table.path} differ only in case, so that no engine could read the "
@@ -53,28 +53,35 @@ def _check_fields(table: TableInfo, kind: pa.DataType, path: str) -> None:
         _check_fields(table, inner, f"{path}{name}.")
 
 
-def _folded(name: str) -> str:
+def folded_name(name: str) -> str:
     """Returns the form in which engines compare names without their case.
 
-    Spark compares the upper and then the lower case of each character (Java's `String.equalsIgnoreCase`): `s` equals `\u017f`. DuckDB
-    and pyiceberg compare the lower case of the whole name.
+    Spark compares the lower case of the upper case of each character (Java's `String.equalsIgnoreCase`): `s` equals `\u017f`, and `\u0130`
+    equals `i`, but `ss` is not `\u00df`. Iceberg, DuckDB and pyiceberg compare the lower case of the whole name, and that of `\u0130` is
+    an `i` and a dot.
     """
-    return name.lower().upper().lower()
+    return "".join(map(_folded, name)).replace("i\u0307", "i")
+
+
+def _folded(character: str) -> str:
+    """The lower case of the upper case of a character, as far as that is one character (Unicode, "Simple Case Mapping")."""
+    upper = next((cased for cased in (character.upper(), character.title()) if len(cased) == 1), character)
+    return upper.lower()[0]
 
 
 def _check_paths(table: TableInfo, columns: pa.DataType) -> None:
     columns_by_path: dict[str, str] = {}
     full_paths: set[str] = set()
     for path, column, is_full in _paths(columns):
-        other = columns_by_path.setdefault(_folded(path), column)
-        if other != column or (is_full and _folded(path) in full_paths):
+        other = columns_by_path.setdefault(folded_name(path), column)
+        if other != column or (is_full and folded_name(path) in full_paths):
             raise InvalidName(
                 f"the lake table would find two fields of {table.path} by the path {path!r}: of the columns {other!r} and {column!r}",
                 hint=_HINT,
                 column=column,
             )
         if is_full:
-            full_paths.add(_folded(path))
+            full_paths.add(folded_name(path))
 
 
 def _paths(kind: pa.DataType, column: str = "", before: str = "", is_full: bool = True) -> Iterator[tuple[str, str, bool]]:

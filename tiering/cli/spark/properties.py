@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from urllib.parse import unquote
 
 from tiering.access.client_access import access_from_environment, user_token_path
 from tiering.cli.maven_jars import MavenJar
@@ -137,5 +138,5 @@ def _jdbc_uri(uri: str) -> str:
     scheme, _, rest = uri.partition("://")
     dialect = scheme.split("+")[0]
     if dialect == "sqlite":
-        return f"jdbc:sqlite:{rest.removeprefix('/')}"
+        return f"jdbc:sqlite:{unquote(rest.removeprefix('/'))}"  # SQLAlchemy decodes a path, the driver does not
     return f"jdbc:{dialect}://{rest.rpartition('@')[2]}"

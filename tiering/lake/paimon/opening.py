@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from tiering.errors import InvalidArgument
 from tiering.lake.base import Lake, LakeFormat
-from tiering.lake.catalog_properties import FILESYSTEM, storage_properties
+from tiering.lake.catalog_properties import FILESYSTEM, check_local_path, storage_properties
 from tiering.lake.catalog_timeouts import STORE_TIMEOUTS
 from tiering.lake.iceberg.user_settings import own_settings, user_settings
 from tiering.redaction.redact import redact
@@ -77,6 +77,8 @@ def warehouse_folder(properties: Mapping[str, str]) -> Path:
     _check_kind(properties)
     warehouse = properties.get("warehouse", "")
     parts = urlsplit(warehouse)
+    if parts.scheme:
+        check_local_path(warehouse)
     path = unquote(parts.path) if parts.scheme else warehouse
     if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost") or not path.startswith("/"):
         raise InvalidArgument(

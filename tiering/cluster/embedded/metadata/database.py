@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from tiering.clock import Ids
 from tiering.cluster.embedded.metadata.upgrade import upgrade
 from tiering.errors import ClusterUnavailable, SetupError
-from tiering.files.sqlite_files import distrust
+from tiering.files.sqlite_files import distrust, sqlite_url
 from tiering.model.tables import BucketKey
 
 FILE_NAME = "meta.db"
@@ -215,7 +215,7 @@ class Metadata:
     @staticmethod
     def open(root: Path, ids: Ids) -> Metadata:
         """Opens the file under `root`, or creates it. Raises SetupError (newer format, not writable)."""
-        engine = sa.create_engine(f"sqlite:///{root / FILE_NAME}", pool_size=16, max_overflow=16)
+        engine = sa.create_engine(sqlite_url(str(root / FILE_NAME)), pool_size=16, max_overflow=16)
         sa.event.listen(engine, "connect", _prepare_connection)
         sa.event.listen(engine, "begin", _begin)
         try:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
+from tiering.lake.column_names import folded_name
 from tiering.model.names import check_name
 
 MAX_DECIMAL_PRECISION = 38
@@ -77,8 +78,8 @@ def _check_names(names: Sequence[str], noun: str) -> None:
     by_folded_name: dict[str, str] = {}
     for name in names:
         check_name(name, noun)
-        twin = by_folded_name.setdefault(name.lower(), name)
-        if by_folded_name[name.lower()] is not name:
+        twin = by_folded_name.setdefault(folded_name(name), name)
+        if twin is not name:
             raise InvalidName(f"the {noun}s {twin!r} and {name!r} have the same name", hint="Names are compared without regard to case.")
 
 

@@ -31,7 +31,7 @@ from requests import Session
 from tiering.errors import InvalidArgument, SetupError
 from tiering.files.sqlite_files import distrust
 from tiering.lake.catalog_properties import CATALOG_NAME as NAME_PROPERTY
-from tiering.lake.catalog_properties import KINDS, check_catalog_properties
+from tiering.lake.catalog_properties import KINDS, check_catalog_properties, check_local_path
 from tiering.lake.catalog_timeouts import READ_DEADLINE
 from tiering.lake.catalog_timeouts import STORE_TIMEOUTS as STORE_TIMEOUTS
 from tiering.lake.iceberg.catalogs.bounded import BoundedCatalog
@@ -188,6 +188,7 @@ def open_catalog(properties: Mapping[str, str]) -> Catalog:
     merged = merge_config(merge_config(cast(RecursiveDict, dict(STORE_TIMEOUTS)), user_settings()), cast(RecursiveDict, dict(properties)))
     merged.pop(PY_IO_IMPL, None)
     check_catalog_properties(merged)
+    check_local_path(str(merged.get("warehouse") or ""))
     kind = str(merged.get(TYPE) or "").lower()
     if not kind:
         inferred = infer_catalog_type(CATALOG_NAME, merged)

@@ -21,7 +21,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.types import BooleanType, DateType, DoubleType, FloatType, IntegerType, NestedField, PrimitiveType, StringType
 
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
-from tiering.lake.column_names import check_column_names
+from tiering.lake.column_names import check_column_names, folded_name
 from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.layouts import Layout, layout_of, wanted_layout
 from tiering.lake_table_options import PREFIX, lake_table_properties, public_options
@@ -97,7 +97,7 @@ def _schema(table: TableInfo, layout: Layout) -> Schema:
 
 def _check_reserved_names(names: Sequence[str]) -> None:
     for name in names:
-        if name.lower() in RESERVED_COLUMNS:
+        if folded_name(name) in RESERVED_COLUMNS:
             raise InvalidName(
                 f"the column {name!r} has the name of one of Iceberg's metadata columns, so that no engine could read the lake table",
                 hint="Rename the column.",
@@ -151,7 +151,7 @@ def _check_bucket_key(table: TableInfo, schema: Schema, name: str) -> None:
     if field.optional:
         raise InvalidArgument(f"the bucket key {name!r} is nullable", hint="Declare the column NOT NULL.", column=name)
     for other in schema.fields:
-        if other.name.lower() == f"{name}_bucket".lower():  # engines compare names without regard to case
+        if folded_name(other.name) == folded_name(f"{name}_bucket"):  # engines compare names without regard to case
             raise InvalidName(
                 f"the column {other.name} has the name of the lake table's partition by the bucket key {name!r}",
                 hint="Rename the column.",

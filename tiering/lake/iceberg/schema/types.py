@@ -27,6 +27,7 @@ from pyiceberg.types import (
 )
 
 from tiering.errors import InvalidName, UnsupportedType
+from tiering.lake.column_names import folded_name
 from tiering.lake.file_lists import FIELD_ID_KEY as FIELD_ID_KEY
 
 MAX_DECIMAL_PRECISION = 38
@@ -101,13 +102,13 @@ def _check_field_names(column: str, kind: pa.StructType, names: list[str]) -> No
     """Parquet has no empty struct; pyiceberg finds a field by its dotted path, Spark without regard to case."""
     if not names:
         raise UnsupportedType(f"column {column!r} has a struct without fields, which a lake table cannot hold", column=column, type=kind)
-    lowered = [name.lower() for name in names]
+    folded = [folded_name(name) for name in names]
     for name in names:
         if not name or "." in name:
             raise InvalidName(
                 f"column {column!r} has a field named {name!r}", hint="Rename it: not empty, and without a dot.", column=column
             )
-        if lowered.count(name.lower()) > 1:
+        if folded.count(folded_name(name)) > 1:
             raise InvalidName(
                 f"column {column!r} has two fields named {name!r}", hint="Names are compared without regard to case.", column=column
             )

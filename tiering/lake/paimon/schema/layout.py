@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
-from tiering.lake.column_names import check_column_names
+from tiering.lake.column_names import check_column_names, folded_name
 from tiering.lake.layouts import Layout, wanted_layout
 from tiering.lake.paimon.schema.types import lake_type
 from tiering.lake_table_options import PREFIX as ICEBERG_PREFIX
@@ -56,7 +56,7 @@ def table_layout(table: TableInfo, layout: Layout | None = None) -> TableLayout:
     layout = layout or wanted_layout(table.properties)
     check_column_names(table)
     for name in table.schema.names:
-        if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
+        if folded_name(name) in _RESERVED or folded_name(name).startswith(_RESERVED_PREFIX):
             raise InvalidName(f"the column {name!r} has the name of one of Paimon's own columns", hint="Rename the column.", column=name)
     columns = pa.schema([pa.field(column.name, lake_type(column.name, column.type), column.nullable) for column in table.schema])
     for name in table.partition_keys:

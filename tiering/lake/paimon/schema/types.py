@@ -7,6 +7,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from tiering.errors import InvalidName, UnsupportedType
+from tiering.lake.column_names import folded_name
 
 MAX_DECIMAL_PRECISION = 38
 _FLAT = frozenset(
@@ -97,9 +98,9 @@ def _written_field(field: pa.Field[Any]) -> pa.Field[Any]:
 def _check_field_names(column: str, kind: pa.StructType, names: list[str]) -> None:
     if not names:
         raise UnsupportedType(f"column {column!r} has a struct without fields, which a lake table cannot hold", column=column, type=kind)
-    lowered = [name.lower() for name in names]
+    folded = [folded_name(name) for name in names]
     for name in names:
-        if not name or lowered.count(name.lower()) > 1:
+        if not name or folded.count(folded_name(name)) > 1:
             raise InvalidName(
                 f"column {column!r} has a field named {name!r} that has no name, or the name of another one",
                 hint="Rename it; names are compared without regard to case.",
