@@ -9,6 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pypaimon import CatalogFactory
+from pypaimon.schema.data_types import AtomicType
+from pypaimon.schema.schema_change import SchemaChange
 
 from support.lake_kinds.without_pypaimon import without_pypaimon
 from support.lakes.paimon_kit import COLUMNS, CREATED, PaimonKit
@@ -166,6 +169,20 @@ def test_what_somebody_changed_is_named(kit: PaimonKit, change: dict[str, Any], 
     (folder / "schema-1").write_text(json.dumps(schema))
     with pytest.raises(SchemaDrift, match=difference):
         kit.lake.ensure_table(table)
+
+
+def test_the_hint_for_a_widened_column_names_what_gives_it_its_type_again(kit: PaimonKit) -> None:
+    table = kit.log_table(pa.schema([*COLUMNS, pa.field("n", pa.int32())]))
+    kit.prepare(table, "r1", {"id": [1], "name": ["1"], "n": [7]}).commit()
+    catalog = CatalogFactory.create({"warehouse": str(kit.warehouse)})
+    catalog.alter_table(str(table.path), [SchemaChange.update_column_type("n", AtomicType("BIGINT"))])
+    with pytest.raises(SchemaDrift, match="has the column 'n' as int64") as refused:
+        kit.lake.ensure_table(table)
+    assert "'n' the type int32 again, with Flink" in refused.value.hint
+    assert "SchemaChange.update_column_type" in refused.value.hint
+    catalog.alter_table(str(table.path), [SchemaChange.update_column_type("n", AtomicType("INT"))])
+    kit.prepare(table, "r2", {"id": [2], "name": ["2"], "n": [8]}).commit()
+    assert sorted(kit.read(table)["n"].to_pylist()) == [7, 8]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tiering.lake.paimon.schema.allowed_options import RefusedOption, refused_op
 from tiering.lake.paimon.schema.layout import BUCKET, BUCKET_KEY, UNAWARE, TableLayout, table_layout
 from tiering.lake.paimon.schema.stored_schema import StoredSchema
 from tiering.lake.paimon.schema.types import holds
-from tiering.lake.rules.hints import new_table_hint, tier_call
+from tiering.lake.rules.hints import keeping_table_hint, new_table_hint, tier_call
 from tiering.model.tables import SYSTEM_COLUMNS, TIMESTAMP_COLUMN, TableInfo, TablePath
 
 
@@ -88,9 +88,19 @@ def _without_option(path: TablePath, option: RefusedOption) -> str:
 def _check_column(path: TablePath, wanted: pa.Field[pa.DataType], lake: pa.Field[pa.DataType]) -> None:
     former = pa.timestamp("us", "UTC") if wanted.name == TIMESTAMP_COLUMN else None
     if not holds(lake.type, wanted.type) and lake.type != former:  # Fluss before 0.9 made times of rows in microseconds
-        raise drift(path, wanted.name, f"has the column {wanted.name!r} as {lake.type}; the source table has it as {wanted.type}")
+        difference = f"has the column {wanted.name!r} as {lake.type}; the source table has it as {wanted.type}"
+        raise drift(path, wanted.name, difference, _type_hint(path, wanted))
     if wanted.nullable and not lake.nullable and wanted.name not in SYSTEM_COLUMNS:
         raise drift(path, wanted.name, f"requires values in the column {wanted.name!r}, which is nullable in the source table")
+
+
+def _type_hint(path: TablePath, wanted: pa.Field[pa.DataType]) -> str:
+    """Advice for a column with another type. Paimon takes each type to which it can cast, but Spark asks it for wider types only."""
+    return (
+        f"Give {wanted.name!r} the type {wanted.type} again, with Flink (ALTER TABLE ... MODIFY) or pypaimon "
+        f"(SchemaChange.update_column_type), then {tier_call(path)}: Spark's ALTER TABLE only makes types wider. "
+        f"The rows stay in the log until then. Or: {keeping_table_hint(path)}"
+    )
 
 
 def _check_new(path: TablePath, column: pa.Field[pa.DataType], schema: StoredSchema) -> None:
