@@ -59,6 +59,12 @@ def with_foreign_commits(
     """
     if not isinstance(lake, ForeignCommits):
         return view
+    readers = _readers(source, lake, table, view, all_skipped(view.marker, skipped))
+    return walked(view, records, passed_head, table.table_type, readers)
+
+
+def _readers(source: SplitSource, lake: ForeignCommits, table: TableInfo, view: LakeView, left_out: Skipped) -> ForeignReaders:
+    """What the walk may ask of lake and log. Partitions, and where logs begin, are looked up once, and only where they are asked for."""
     partitions: dict[str, int] = {}
 
     def ids() -> dict[str, int]:
@@ -68,7 +74,7 @@ def with_foreign_commits(
 
     def clean_rows(snapshot_ids: Sequence[int], members: Collection[int]) -> Sequence[CleanRows]:
         if not isinstance(lake, CleanForeignCommits):
-            raise AssertionError(f"a lake of the format {lake.format} has rows that it cannot sum")
+            raise AssertionError(f"{type(lake).__name__} has rows that it cannot sum")
         partitions = {name: partition_id for name, partition_id in ids().items() if partition_id in members}
         return lake.clean_rows(table, view, snapshot_ids, partitions)
 
@@ -79,8 +85,7 @@ def with_foreign_commits(
             begins.update(log_begins(source, table))
         return begins.get(bucket, NO_LOG)
 
-    left_out = all_skipped(view.marker, skipped)
-    readers = ForeignReaders(
+    return ForeignReaders(
         lambda snapshot_id: lake.foreign_snapshot(table, view, snapshot_id, ids()),
         clean_rows,
         log_rows(source, table, left_out),
@@ -89,7 +94,6 @@ def with_foreign_commits(
         log_begin,
         table.properties.get(CHANGELOG_IMAGE, "").upper() != WITHOUT_BEFORE_IMAGES,
     )
-    return walked(view, records, passed_head, table.table_type, readers)
 
 
 def log_begins(source: SplitSource, table: TableInfo) -> dict[BucketKey, LogBegin]:

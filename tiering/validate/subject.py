@@ -91,12 +91,7 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
     Raises UnknownTable, InvalidArgument (another format, never tiered, no such snapshot), LakeUnavailable.
     """
     table = source.table(path)
-    if table.lake_format.lower() != lake.format:
-        raise InvalidArgument(
-            f"the lake copy of {path} is of the format {table.lake_format}, and this version validates {lake.format}",
-            hint=f"Read it with a reader of {table.lake_format}, or validate a table whose lake format is {lake.format}.",
-            table_path=path,
-        )
+    _check_format(table, lake)
     recorded = source.lake_snapshot(table)  # before the lake: a round that lands in between leaves it behind, never ahead
     view = lake.view(path)
     if view is None or view.head is None:
@@ -126,6 +121,15 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
     columns = lake.columns(view)
     subject = Subject(source, table, view, marker, files, layout_of(columns.names), has_times_in_milliseconds=_has_milliseconds(columns))
     return subject if marker is None else _with_stretches(subject, marker, logs, names)
+
+
+def _check_format(table: TableInfo, lake: Lake) -> None:
+    if table.lake_format.lower() != lake.format:
+        raise InvalidArgument(
+            f"the lake copy of {table.path} is of the format {table.lake_format}, and this version validates {lake.format}",
+            hint=f"Read it with a reader of {table.lake_format}, or validate a table whose lake format is {lake.format}.",
+            table_path=table.path,
+        )
 
 
 def _never_tiered(path: TablePath, view: LakeView | None) -> InvalidArgument:
