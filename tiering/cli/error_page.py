@@ -11,6 +11,18 @@ from tiering.errors import LakewardError
 
 _HEADER = ("class", "what happened", "phase", "tries again by itself", "next action", "look, or run")
 
+_STANDING_BUCKET = (
+    "## Example: a bucket that stands at a record",
+    "`BucketStopped` of a table whose log has a map with a key twice. The other buckets of the table are tiered meanwhile.",
+    "```sql\nSELECT bucket_id, error_message, stopped_at_offset FROM fluss.sys.tiering_buckets WHERE table_name = 'clicks';\n```",
+    "| bucket_id | error_message | stopped_at_offset |\n| --- | --- | --- |\n| 0 | its rows cannot take the record there, id=0,"
+    " text='poison', tags=[('a', 1), ('a', 2)] (Invalid Input Error: Arrow map contains duplicate key, which isn't supported by"
+    " DuckDB map type) | 4 |",
+    "The error's hint names the statement that leaves the record out, `CALL sys.skip_record('demo.clicks', 0, 4, reason => '...')`."
+    "\n[On call](on-call.md) goes through it step by step, up to the row that is written again.",
+)
+"""One class whose statement a person has to decide on, with the answers of a real service."""
+
 
 def render() -> str:
     """The page."""
@@ -30,6 +42,7 @@ def render() -> str:
         " `db.t`, `host:7707` and `./lakeward-data`. A command that is refused names what it lacks, such as `--token-file` or `--tls-ca`.",
         "A table that somebody paused without an end has `resume_tiering` as its next action.",
         markdown_table(_HEADER, _rows(LakewardError)),
+        *_STANDING_BUCKET,
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -222,6 +222,8 @@ holds this page current.
 What sets a table right is in `next_action`, and stands on [a page of its own](errors.md) for each class of error. It never leaves
 an acknowledged row out of the lake: where only that is left, as for `clicks` below, the hint names the choice.
 """
+STANDING_BUCKET = "## A bucket stands at a record: what to do"
+"""The last section of the page is written by hand, with the statements and answers of one table."""
 LONGEST_CELL = 160
 CUT_CELLS = re.compile(r"(?<=\| )([^|]{0,40})[^|]*…")
 NUMBERS = re.compile(r"(?<=\|) \d+ (?=\|)")
@@ -327,19 +329,26 @@ def test_twenty_questions_are_answered_and_every_table_is_set_right(service: Twe
     for question, rows in answers:
         assert question.holds(rows), "\n".join([question.text, *map(str, rows)])
     page = page_of(answers, service)
-    assert outline(PAGE.read_text()) == outline(page), f"docs/on-call.md is now to be as {keep(tmp_path, page)}"
+    written, heading, walk = PAGE.read_text().partition(STANDING_BUCKET)
+    assert heading
+    steps = re.findall(r"```sql\n([^`]*);\n```\n\n((?:\|.*\n)+)", walk)
+    assert len(steps) == 4
+    assert outline(written) == outline(page), f"docs/on-call.md is now to be as {keep(tmp_path, page)}"
     assert PAGE.read_text().startswith(INTRODUCTION)
 
     ran = follow_next_actions(spark)
     assert set(ran) == {"archive", "invoices", "returns", "weather"}
     [hint] = [row["error_hint"] for row in ask(spark, EXAMPLES[8].sql) if row["table_name"] == "clicks"]
     skip = hint[hint.index("CALL ") : hint.index(")") + 1].replace("CALL sys.", "CALL fluss.sys.")  # a choice: it leaves a record out
-    spark.sql(skip).collect()
+    assert steps[1][0] == skip.replace("'...'", "'a map with a key twice'")
+    for sql, table in steps[:3]:
+        assert table_of(ask(spark, sql)).replace(f"| {ME} |", "| ann |") == table
     service.mend_payments()
     spark.sql("CALL fluss.sys.fence_tierer('tierer-c', 'hangs')").collect()
     for name in ("clicks", "payments"):
         spark.sql(f"CALL fluss.sys.tier_table('demo.{name}')").collect()
     wait_for("every table is healthy", lambda: not ask(spark, UNHEALTHY))
+    assert table_of(ask(spark, steps[3][0])) == steps[3][1]
     assert ask(spark, EXAMPLES[10].sql) == ask(spark, EXAMPLES[8].sql) == ask(spark, EXAMPLES[11].sql) == []
     for name, count in (("archive", 2 * COUNT), ("returns", 2 * COUNT), ("payments", 2 * COUNT), ("weather", COUNT), ("sensors", COUNT)):
         service.assert_exact(path(name), count)
