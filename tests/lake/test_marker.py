@@ -60,6 +60,7 @@ MARKERS = st.builds(
         ),
         max_size=4,
     ),
+    archives=st.none() | st.frozensets(st.integers(0, 2**40), max_size=4),
 )
 SMALL = Marker("c", 7, "u", "r", 3, None, {BucketKey(None, 0): TieredRange(0, 12)})
 

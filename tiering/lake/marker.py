@@ -8,6 +8,7 @@ The JSON lists buckets grouped by partition, `[partition id or null, [bucket, st
 that one marker always has one text. `traces`, there only if the cluster has some, lists them in the same manner, and so does `proofs`,
 there only for a clean layout: `[bucket, since, rows, checksum, chain, ranges without rows, bucket, ...]`. `skipped`, there only after
 `CALL sys.skip_record`: `[bucket, offset, bucket, offset, ...]`; and `skipped_traces`: `[bucket, offset, trace, ...]` of those with a trace.
+`archives`, there only for a partitioned primary-key table, lists partition ids.
 """
 
 from __future__ import annotations
@@ -69,6 +70,9 @@ class Marker:
     """Of a table with a clean layout: what rounds wrote to each bucket; one without cannot be proved by it."""
     skipped: SkippedRecords = field(default_factory=dict)
     """Records below `tiered` that were left out by `CALL sys.skip_record`, in order of their offsets: the lake rightly lacks them."""
+    archives: frozenset[int] | None = None
+    """Living partitions with rows under their names before a bucket of theirs was tiered first: those of a dropped partition, as a rule.
+    None = not recorded, as in a marker of an older version, or of a table that needs no such record."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,8 @@ def _to_json(marker: Marker) -> str:
                 skipped[bucket.partition_id].extend((bucket.bucket_id, offset))
         document["skipped"] = list(skipped.items())
         document.update(_skipped_traces(marker.skipped))
+    if marker.archives is not None:
+        document["archives"] = sorted(marker.archives)
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -170,6 +176,7 @@ def _from_json(text: str, round_id: str) -> Marker:
             traces=_traces(document.get("traces", [])),
             proofs=_proofs(document.get("proofs", [])),
             skipped=_skipped(document.get("skipped", []), document.get("skipped_traces", [])),
+            archives=frozenset(map(_number, document["archives"])) if "archives" in document else None,
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _corrupt(f"{type(error).__name__}: {error}", round_id) from error

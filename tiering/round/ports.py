@@ -14,7 +14,7 @@ from tiering.lake.base import LakeTieringFactory, WriteResult, WriterInitContext
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RoundProgress, RoundStats
 from tiering.model.splits import SplitProgress, TieringLogSplit
-from tiering.model.tables import Offsets, TableBucket
+from tiering.model.tables import BucketKey, Offsets, TableBucket
 from tiering.round.progress import RoundMeter
 from tiering.rpc.v1.coordinator_pb2 import LakeTieringHeartbeatRequest, LakeTieringHeartbeatResponse
 
@@ -214,3 +214,5 @@ class WorkDone:
     """The part of the tasks' time that went into reading; the rest is writing."""
     stopped: tuple[BucketStopped, ...] = ()
     """Records at which buckets stop, in the order of their buckets. `phase` is that of the first one if there is no `error`."""
+    occupied: frozenset[BucketKey] = frozenset()
+    """Buckets of a primary-key table in which files stood before the work."""

@@ -296,7 +296,8 @@ class RoundRunner:
         except Cancelled:
             self._check_cancelled(action)  # who cancelled it, and why
             raise
-        done = self._with_traces(action.table, combined(outcomes, stopped))
+        occupied = frozenset(task.context.bucket for task in tasks if task.context.base)
+        done = replace(self._with_traces(action.table, combined(outcomes, stopped)), occupied=occupied)
         if self._stopped_by is not None and not self._granted:
             return replace(done, error=self._stopped_by, phase=Phase.WRITE)
         self._snapshots_read = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -10,7 +10,16 @@ from tiering.coordinator.decisions import backlog
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.error_kinds import is_bucket_stopped
 from tiering.coordinator.decisions.moment import Moment
-from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, TableRecord, TextOffsets, to_text
+from tiering.coordinator.decisions.records import (
+    CommitState,
+    LakeCommitRecord,
+    LakeKnowledge,
+    Level,
+    TableRecord,
+    TextOffsets,
+    from_text,
+    to_text,
+)
 from tiering.lake.marker import TieredRange
 from tiering.model.tables import BucketKey, SkippedRecords
 
@@ -71,6 +80,26 @@ def traced_records(skipped: SkippedRecords) -> dict[str, dict[int, str]]:
     }
 
 
+def archived_records(lake: LakeKnowledge, table_uuid: str, offsets: TextOffsets) -> int:
+    """Returns `LakeKnowledge.archived_records` once the lake table `table_uuid` holds `offsets`, which have living partitions alone."""
+    if lake.table_uuid != table_uuid:
+        return 0
+    return lake.archived_records + tiered_of_dropped(lake, {bucket.partition_id for bucket in from_text(offsets)})
+
+
+def tiered_of_dropped(lake: LakeKnowledge, living: Collection[int | None]) -> int:
+    """Returns how many records were tiered of the partitions that are on record and not among the `living` ones."""
+    recorded = {bucket.partition_id for bucket in from_text(lake.offsets or {}) if bucket.partition_id is not None}
+    return tiered_of(lake, recorded.difference(living))
+
+
+def tiered_of(lake: LakeKnowledge, partitions: Collection[int | None]) -> int:
+    """Returns how many records were tiered of these partitions, as is on record."""
+    starts = from_text(lake.starts or {})
+    tiered = from_text(lake.offsets or {}).items()
+    return sum(offset - starts.get(bucket, 0) for bucket, offset in tiered if bucket.partition_id in partitions)
+
+
 def is_behind(offsets: TextOffsets, recorded: TextOffsets | None) -> bool:
     """Whether `offsets` are below `recorded` in any bucket: then they are older and came late. Vanished partitions do not count."""
     return any(offsets[bucket] < tiered for bucket, tiered in (recorded or {}).items() if bucket in offsets)
@@ -104,6 +133,7 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
         moved_back=contents.moved_back,
         unresolved_epoch=unresolved,
         starts=contents.starts,
+        archived_records=archived_records(lake, contents.table_uuid, contents.offsets),
     )
     for bucket, traces in contents.skipped.items():  # a restored store may have lost them
         for offset, trace in traces.items():

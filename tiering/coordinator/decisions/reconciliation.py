@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tiering import errors
-from tiering.coordinator.decisions import backlog
+from tiering.coordinator.decisions import backlog, lake_acks
 from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending
 from tiering.coordinator.decisions.error_kinds import is_bucket_stopped
 from tiering.coordinator.decisions.fences import Fence, judge
@@ -107,6 +107,7 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action:
         starts=in_lake.starts,
         marker_round_id=in_lake.marker_round_id,
         marker_tells=record.lake.marker_tells or action == ReconcileAction.RETIER,
+        archived_records=lake_acks.archived_records(record.lake, in_lake.table_uuid, in_lake.offsets),
         moved_back={},
         unresolved_epoch=None,  # the tag has moved: no request of before can land
     )

@@ -1,19 +1,26 @@
-"""Which rows of a lake table a new lake table would lack, because neither the cluster nor its log has them any more. Pure."""
+"""Which rows of a lake table a new lake table would lack, because neither the cluster nor its log has them any more. Pure.
+
+Rows name their partition by its values alone. Once a partition was recreated under its name and tiered, no row of a primary-key table tells
+which of the two wrote it: a round therefore records in its marker that rows stood there before it (`Marker.archives`).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
+from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.rules.contiguous_offsets import Place
 from tiering.lake.rules.reconcile import Situation
-from tiering.model.tables import TableType
+from tiering.model.tables import BucketKey, TableInfo, TableType
 
 
-def archived_rows(situation: Situation, rows: Mapping[str | None, int]) -> int:
-    """Returns how many rows dropped partitions have in the lake. `rows`: by the partition's name; None = a partition that cannot be named.
+def archived_rows(situation: Situation, rows: Mapping[str | None, int], standing: Collection[Place] | None = None) -> int | None:
+    """Returns how many rows dropped partitions have in the lake at most; None = it cannot be told.
 
-    Rows under the name of a living partition are a dropped one's where the head's marker does not name the living one, or where they are
-    more than the marker counts. Of a primary-key partition that was tiered since it was recreated it cannot be told; those are not counted.
+    `rows`: by the partition's name; None = a partition that cannot be named. `standing`: the buckets of a primary-key table in which data
+    files stand; None = not known. Rows under the name of a living partition are a dropped one's where the head's marker does not name the
+    living one, or where they are more than the marker counts. Of a primary-key partition with an archive all rows are counted.
     """
     marker = situation.survey.head_marker
     marked = {} if marker is None else marker.buckets
@@ -30,4 +37,56 @@ def archived_rows(situation: Situation, rows: Mapping[str | None, int]) -> int:
             archived += count
         elif marker is not None and situation.table_type is TableType.LOG:
             archived += max(0, count - tiered[name])
+        elif marker is not None and count:
+            has_archive = _has_archive(situation, marker, name, standing)
+            if has_archive is None:
+                return None
+            archived += count if has_archive else 0
     return archived
+
+
+def _has_archive(situation: Situation, marker: Marker, name: str | None, standing: Collection[Place] | None) -> bool | None:
+    """Whether rows of a dropped partition stand under the name of a living one of a primary-key table; None = it cannot be told."""
+    buckets = [bucket for bucket, (partition, _) in situation.places.items() if partition == name]
+    if marker.archives is not None and any(bucket.partition_id in marker.archives for bucket in buckets):
+        return True
+    untiered = [bucket for bucket in buckets if not is_tiered(marker.buckets, bucket)]
+    if standing is not None and any(situation.places[bucket] in standing for bucket in untiered):
+        return True
+    return None if marker.archives is None or (untiered and standing is None) else False
+
+
+def is_tiered(ranges: Mapping[BucketKey, TieredRange], bucket: BucketKey) -> bool:
+    """Whether a record of the bucket was ever tiered."""
+    return bucket in ranges and ranges[bucket].tiered > 0
+
+
+def next_archives(
+    table: TableInfo,
+    base: Marker | None,
+    ranges: Mapping[BucketKey, TieredRange],
+    occupied: Iterable[BucketKey],
+    buckets: Collection[BucketKey],
+) -> frozenset[int] | None:
+    """Returns `Marker.archives` after a round that leads from `base` and `ranges` to `buckets`.
+
+    `occupied`: the buckets that it wrote to and in which files stood before.
+    """
+    before = frozenset[int]() if base is None and not ranges else None if base is None else base.archives
+    if table.table_type is TableType.LOG or not table.partition_keys or before is None:
+        return None
+    begun = {bucket.partition_id for bucket in occupied if not is_tiered(ranges, bucket)}
+    return frozenset(bucket.partition_id for bucket in buckets if bucket.partition_id is not None and bucket.partition_id in before | begun)
+
+
+def kept_archives(markers: Iterable[Marker | None], buckets: Collection[BucketKey]) -> frozenset[int] | None:
+    """Returns `Marker.archives` of a reconciliation with `buckets`: what any readable marker records. None if one of them records nothing.
+
+    A lake table without any marker is a new one, or one whose markers are lost.
+    """
+    readable = [marker.archives for marker in markers if marker is not None]
+    recorded = [archives for archives in readable if archives is not None]
+    if len(recorded) < len(readable) or (not readable and buckets):
+        return None
+    living = {bucket.partition_id for bucket in buckets}
+    return frozenset(partition_id for archives in recorded for partition_id in archives if partition_id in living)

@@ -21,6 +21,7 @@ from tiering.errors import (
 from tiering.lake.base import Committable, WriteResult
 from tiering.lake.marker import Marker, TieredRange, next_skipped
 from tiering.lake.proof.bucket_proof import advanced
+from tiering.lake.rules.archived_rows import next_archives
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit, tiered_offsets
 from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Phase, RoundStats
@@ -56,28 +57,35 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
         return failed(state, work.stopped[0])  # a replay is committed whole, as `steps_to_write.plan_recorded` says
     if not _is_progress(plan, prefix):
         return failed(state, Cancelled("the round was stopped before any record was read"))
-    buckets, round_id = next_buckets(plan, prefix), state.assignment.round_id
+    buckets = next_buckets(plan, prefix)
     state = replace(
         state,
-        marker=Marker(
-            cluster_id=state.cluster_id,
-            table_id=state.assignment.table_id,
-            lake_table_uuid=state.lake_table_uuid or "",
-            round_id=round_id,
-            tiering_epoch=state.assignment.tiering_epoch,
-            base_round_id=None if base.marker is None else base.marker.round_id,
-            buckets=buckets,
-            traces=kept_traces(buckets, state.traces),
-            skipped=next_skipped({} if base.marker is None else base.marker.skipped, state.assignment.skipped, plan.bases, buckets),
-            proofs=advanced({} if base.view is None else base.view.proofs, base.ranges, buckets, prefix.kept, round_id),
-        ),
-        committable=Committable(round_id, prefix.kept),
+        marker=_marker_of(state, event, prefix, buckets),
+        committable=Committable(state.assignment.round_id, prefix.kept),
         whole=_is_whole(plan, buckets, work.stopped),
         stats=_committed_stats(work.stats, prefix.kept),
     )
     if witnesses := witnesses_of(buckets, state.traces):
         return state, act.ReadTraces(table_of(state), {bucket: buckets[bucket].tiered for bucket in witnesses}, witnesses)
     return begin_commit(state)
+
+
+def _marker_of(state: Round, event: act.SplitsRun, prefix: Prefix, buckets: Mapping[BucketKey, TieredRange]) -> Marker:
+    """Returns the marker of a round that leads to `buckets`."""
+    plan, base, round_id = plan_of(state), base_of(state), state.assignment.round_id
+    return Marker(
+        cluster_id=state.cluster_id,
+        table_id=state.assignment.table_id,
+        lake_table_uuid=state.lake_table_uuid or "",
+        round_id=round_id,
+        tiering_epoch=state.assignment.tiering_epoch,
+        base_round_id=None if base.marker is None else base.marker.round_id,
+        buckets=buckets,
+        traces=kept_traces(buckets, state.traces),
+        skipped=next_skipped({} if base.marker is None else base.marker.skipped, state.assignment.skipped, plan.bases, buckets),
+        archives=next_archives(table_of(state), base.marker, base.ranges, event.work.occupied, buckets),
+        proofs=advanced({} if base.view is None else base.view.proofs, base.ranges, buckets, prefix.kept, round_id),
+    )
 
 
 def traces_read(state: Round, now: Traces) -> Step:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.lake_kinds.kinds import ICEBERG_CLEAN, LAKE_KINDS
-from support.on_call import next_action
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS
+from support.on_call import call, next_action
 from support.worlds.lake_world import LakeWorld
+from tiering import errors
 from tiering.lake.maintenance import PartitionRows
 from tiering.model.tables import TableInfo
 
@@ -92,6 +93,85 @@ def test_the_late_rows_of_a_recreated_log_partition_do_not_count(world: LakeWorl
     fill_note(world, table)
     assert next_action(world.coordinator, table) is None
     assert "up to 10 rows of dropped partitions" in hint(world)
+
+
+@pytest.mark.parametrize("world", [ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name, indirect=True)
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_rows_below_a_recreated_key_partition_count_after_its_rounds(world: LakeWorld, is_compacted: bool) -> None:
+    """Its own row cannot be told from the ten of the dropped partition."""
+    table = tiered(world, primary_key=True)
+    world.storage.drop_partition(table.path, "1970-01-01")
+    world.storage.upsert(table.path, visits(200, 1, D0), "late", 0)
+    assert world.tier(table).error is None
+    if is_compacted:
+        world.by_hand.rewrite(table.path)
+    world.storage.upsert(table.path, visits(201, 1, D0), "late", 1)
+    assert world.tier(table).error is None
+    fill_note(world, table)
+    assert next_action(world.coordinator, table) is None
+    assert "The new lake table would lack up to 12 rows of dropped partitions" in hint(world)
+
+
+@pytest.mark.parametrize("world", LAKE_KINDS, ids=lambda kind: kind.name, indirect=True)
+def test_a_marker_tells_which_key_partitions_were_recreated_over_rows(world: LakeWorld) -> None:
+    table = tiered(world, primary_key=True)
+    assert archives(world, table) == set()
+    world.storage.drop_partition(table.path, "1970-01-01")
+    world.storage.upsert(table.path, visits(200, 1, D0), "late", 0)
+    assert world.tier(table).error is None
+    [recreated] = [part.partition_id for part in world.storage.partitions(table) if part.partition_name == "1970-01-01"]
+    assert archives(world, table) == {recreated}
+    world.storage.upsert(table.path, visits(101, 1, D1), "w", 2)
+    assert world.tier(table).error is None
+    assert archives(world, table) == {recreated}, "later rounds keep it"
+    world.storage.drop_partition(table.path, "1970-01-01")
+    world.storage.upsert(table.path, visits(102, 1, D1), "w", 3)
+    assert world.tier(table).error is None
+    assert archives(world, table) == set()
+
+
+@pytest.mark.parametrize("world", LAKE_KINDS, ids=lambda kind: kind.name, indirect=True)
+@pytest.mark.parametrize("primary_key", [False, True], ids=["log", "primary-key"])
+@pytest.mark.parametrize("rounds_since_the_drop", [0, 1])
+def test_retier_in_place_of_a_dropped_lake_table_counts_the_rows_of_dropped_partitions(
+    world: LakeWorld, primary_key: bool, rounds_since_the_drop: int
+) -> None:
+    table = tiered(world, primary_key=primary_key)
+    write = world.storage.upsert if primary_key else world.storage.append
+    world.storage.drop_partition(table.path, "1970-01-01")
+    for number in range(rounds_since_the_drop):
+        write(table.path, visits(200 + number, 1, D1), "late", number)
+        assert world.tier(table).error is None
+    world.restart()
+    world.by_hand.drop(table.path)
+    write(table.path, visits(300, 1, D1), "w", 2)
+    assert isinstance(world.tier(table).error, errors.LakeTableReplaced)
+    assert next_action(world.coordinator, table) is None
+    assert "'retier') leaves 10 records out of the lake" in hint(world)
+    [answer] = call(world.coordinator, "CALL fluss.sys.reconcile_lake('sales.visits', 'retier')")
+    assert answer.records_left_out == 10  # type: ignore[attr-defined]
+    assert world.tier(table).error is None
+    world.by_hand.drop(table.path)
+    assert isinstance(world.tier(table).error, errors.LakeTableReplaced)
+    assert next_action(world.coordinator, table) is not None, "the new lake table never had them"
+
+
+def test_a_dropped_lake_table_without_rows_of_dropped_partitions_is_tiered_anew(world: LakeWorld) -> None:
+    """A user had deleted them."""
+    table = tiered(world)
+    world.storage.drop_partition(table.path, "1970-01-01")
+    world.iceberg(table).delete("day = '1970-01-01'")
+    world.storage.append(table.path, visits(200, 1, D1), "late", 0)
+    assert world.tier(table).error is None
+    world.by_hand.drop(table.path)
+    assert isinstance(world.tier(table).error, errors.LakeTableReplaced)
+    assert next_action(world.coordinator, table) is not None
+
+
+def archives(world: LakeWorld, table: TableInfo) -> frozenset[int] | None:
+    marker = world.view(table).marker
+    assert marker is not None
+    return marker.archives
 
 
 @pytest.mark.parametrize("world", LAKE_KINDS, ids=lambda kind: kind.name, indirect=True)

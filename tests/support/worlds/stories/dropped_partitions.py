@@ -58,7 +58,7 @@ class DroppedPartitions(ClusterFaults):
         return f"{dropped} with {untiered} records"
 
     def drift_over_archive(self) -> str | None:
-        """A partition is dropped whose rows are in the lake, then a column of the lake table."""
+        """A partition is dropped whose rows are in the lake, then a column of the lake table; at times after rounds of a recreated one."""
         model = self._partitioned()
         if model is None or self.plain_lake_table(model) is None or self.record_of(model) is None:
             return None
@@ -72,6 +72,13 @@ class DroppedPartitions(ClusterFaults):
         region = self.rng.choice(tiered)
         dropped = self.drop_region(model, region)
         model.archived |= {key for key in in_lake if key[0] == region}
+        if self.rng.random() < 0.5:
+            number = next(self.numbers)
+            rows = [(key, region, text) for key, _, text in self.drawn_rows(model, number)]
+            self.put(model, rows, f"writer-{number}")
+            self.note(model, rows)
+            self._tier_only(model)
+            dropped = f"{dropped}, recreated with {rows}"
         return f"{dropped}, of {self.drop_lake_column(model)}"
 
     def _partitioned(self) -> Model | None:

@@ -11,12 +11,14 @@ import structlog
 from tiering import errors
 from tiering.cluster.shared_lake import empty_in_log, log_rows, recorded_by_cluster
 from tiering.coordinator.calls.effects import CallParts
+from tiering.coordinator.decisions import lake_acks
 from tiering.coordinator.decisions.records import TableRecord, to_text
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import CleanRows, LogRows
-from tiering.lake.maintenance import ForeignOffsets, LakeMaintenance, LakeSurvey, Removal, StandingRows
+from tiering.lake.maintenance import ForeignOffsets, LakeMaintenance, LakeSurvey, PartitionRows, Removal, StandingRows
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof
+from tiering.lake.rules.archived_rows import archived_rows, kept_archives
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.empty_ranges import EmptyRanges, marked_ranges, skipped_records, with_empty_ranges, with_marked_ranges
 from tiering.lake.rules.proved_rows import proved_rows, proving_markers, rebuilt_proofs
@@ -105,7 +107,11 @@ class Decider:
     def decide(self, action: ReconcileAction, inspection: Inspection) -> Decision:
         """Raises CannotReconcile, SchemaDrift, LakeUnavailable, DataCorrupt."""
         if not isinstance(inspection.problem, errors.LogRewritten):
-            return self._decided(action, inspection)
+            decision = self._decided(action, inspection)
+            lost = self._lost_archive(inspection) if action is ReconcileAction.RETIER else 0
+            if lost and decision.records_left_out is not None:
+                return replace(decision, records_left_out=decision.records_left_out + lost)
+            return decision
         if action is not ReconcileAction.ACCEPT or inspection.info.table_type is TableType.PRIMARY_KEY:
             raise errors.CannotReconcile(inspection.problem.message, table_path=inspection.info.path)
         # How many records were written over the lost ones, nothing tells.
@@ -285,6 +291,41 @@ class Decider:
         if decision.held is None:
             return kept
         return {**rebuilt_proofs(situation.survey.view, round_id, situation.places, ranges, decision.held), **kept}
+
+    def archives(self, inspection: Inspection, ranges: Ranges) -> frozenset[int] | None:
+        """`Marker.archives` of the marker of a reconciliation."""
+        info, survey = inspection.info, inspection.situation.survey
+        if info.table_type is TableType.LOG or not info.partition_keys:
+            return None
+        return kept_archives((survey.view.marker, survey.newest_marker, survey.head_marker), ranges)
+
+    def archived_rows(self, inspection: Inspection, view: LakeView) -> int | None:
+        """How many rows of dropped partitions the lake table has at most; None = it cannot be told. Raises LakeUnavailable, DataCorrupt."""
+        lake = self._lakes.of(inspection.record.lake_format)
+        if not inspection.info.partition_keys:
+            return 0
+        if not isinstance(lake, PartitionRows):
+            return None
+        held = self._rows_that_tell(inspection) if inspection.info.table_type is TableType.PRIMARY_KEY else None
+        standing = None if held is None else held.places
+        return archived_rows(inspection.situation, lake.partition_rows(inspection.info, view), standing)
+
+    def _lost_archive(self, inspection: Inspection) -> int:
+        """How many records of dropped partitions a former lake table has at most that is not there any more, and the present one lacks."""
+        record, situation, view = inspection.record.lake, inspection.situation, inspection.view
+        if record.table_uuid is None or (view is not None and view.table_uuid == record.table_uuid):
+            return 0
+        living = {bucket.partition_id for bucket in situation.places}
+        archived = record.archived_records + lake_acks.tiered_of_dropped(record, living)
+        if archived and record.records is not None:
+            is_log = inspection.info.table_type is TableType.LOG
+            archived = min(archived, max(0, record.records - (lake_acks.tiered_of(record, living) if is_log else 0)))
+        lake = self._lakes.of(inspection.record.lake_format)
+        if not archived or view is None or not isinstance(lake, PartitionRows):
+            return archived
+        names = {name for name, _ in situation.places.values()}
+        standing = sum(rows for name, rows in lake.partition_rows(inspection.info, view).items() if name not in names)
+        return max(0, archived - standing)
 
     def maintenance(self, record: TableRecord) -> LakeMaintenance:
         """The table's lake. Raises CannotReconcile for a format that cannot be looked at so."""

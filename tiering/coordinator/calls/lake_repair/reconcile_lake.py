@@ -192,6 +192,10 @@ class Reconciler:
         """How many records the action would leave out of the lake; None = it cannot be told. Raises what refuses it."""
         return self._decider.decide(action, inspection).records_left_out
 
+    def archived_rows(self, inspection: Inspection, view: LakeView) -> int | None:
+        """See `Decider.archived_rows`."""
+        return self._decider.archived_rows(inspection, view)
+
     def with_rows(self, inspection: Inspection) -> Inspection:
         """See `Decider.with_rows`."""
         return self._decider.with_rows(inspection)
@@ -246,8 +250,18 @@ class Reconciler:
         proofs, ranges, epoch = self._decider.proofs(inspection, decision, wanted.round_id), decision.ranges, row.tiering_epoch
         tiered = {bucket: tiered.tiered for bucket, tiered in ranges.items()}
         skipped = next_skipped({} if view.marker is None else view.marker.skipped, inspection.situation.known.skipped, tiered, ranges)
+        archives = self._decider.archives(inspection, ranges)
         marker = Marker(
-            cluster_id, info.table_id, view.table_uuid, wanted.round_id, epoch, base_round, ranges, proofs=proofs, skipped=skipped
+            cluster_id,
+            info.table_id,
+            view.table_uuid,
+            wanted.round_id,
+            epoch,
+            base_round,
+            ranges,
+            proofs=proofs,
+            skipped=skipped,
+            archives=archives,
         )
         crash_points.reach(crash_points.RECONCILE_CLAIMED)
         self._send(inspection, view, marker, decision.removal)

@@ -30,8 +30,7 @@ from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, Way, W
 from tiering.coordinator.observing.lake_looks import Asking, LakeLook, LakeLooks, Side
 from tiering.counts import counted
 from tiering.lake.base import LakeView
-from tiering.lake.maintenance import ColumnValues, DriftCheck, LakeMaintenance, LakeSurvey, PartitionRows
-from tiering.lake.rules.archived_rows import archived_rows
+from tiering.lake.maintenance import ColumnValues, DriftCheck, LakeMaintenance, LakeSurvey
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import is_empty, keeping_table_hint, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import ReconcileAction, records_left_out, retiered
@@ -196,7 +195,7 @@ class WaysOut:
         left_out = records_left_out(absent, ReconcileAction.RETIER, ranges, RowOffsets())
         if left_out != 0 or not self._has_all_keys(inspection):
             return WayOut(Way.NONE, choices=choices)
-        archived = self._archived_rows(inspection, inspection.view)
+        archived = self._reconciler.archived_rows(inspection, inspection.view)
         if archived == 0:
             return self._renaming(inspection, choices)
         number = "rows, it cannot be told how many," if archived is None else f"up to {counted(archived, 'row')}"
@@ -214,15 +213,6 @@ class WaysOut:
             return True
         snapshots = self._parts.cluster.kv_snapshots(inspection.info)
         return all(bucket in snapshots and snapshots[bucket].log_offset >= start for bucket, start in cut.items())
-
-    def _archived_rows(self, inspection: Inspection, view: LakeView) -> int | None:
-        """How many rows of dropped partitions the lake table has at most; None = it cannot be told."""
-        lake = self._parts.lakes.of(inspection.record.lake_format)
-        if not inspection.info.partition_keys:
-            return 0
-        if not isinstance(lake, PartitionRows):
-            return None
-        return archived_rows(inspection.situation, lake.partition_rows(inspection.info, view))
 
     def _mending(self, inspection: Inspection, drift: errors.SchemaDrift, choices: str) -> WayOut:
         """What makes the lake table fit again and loses no value."""

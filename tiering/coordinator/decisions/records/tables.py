@@ -66,6 +66,9 @@ class LakeKnowledge:
     """How many starts were planned."""
     backlog_start_time: datetime | None = None
     """When the latest one was."""
+    archived_records: int = 0
+    """How many records of partitions that were dropped since were tiered to the present lake table: of a log table as many rows stay there,
+    of a primary-key table at most as many, unless a user removes them."""
     unresolved_epoch: int | None = None
     """Epoch of the newest round whose granted commit nobody has the outcome of: its request may still land."""
 
