@@ -26,7 +26,7 @@ Jobs = Callable[[Callable[[], object]], int]
 
 ON_CALL = {
     "what fails, and why": """
-        SELECT database_name, table_name, error_class, last_error, error_hint FROM {status} WHERE status = 'Failed'""",
+        SELECT database_name, table_name, error_class, last_error, error_hint FROM {status} WHERE last_error IS NOT NULL""",
     "which tables break their promise": """
         SELECT table_name AS t, lag_ms / 1000 AS lag_s FROM {status} WHERE lag_ms > freshness_ms ORDER BY lag_s DESC, t""",
     "the ten that are furthest behind": """
@@ -36,7 +36,7 @@ ON_CALL = {
     "all about one table": """
         SELECT * FROM {status} WHERE database_name = 'd1' AND table_name = 't007'""",
     "is anything wrong": """
-        SELECT count(*) AS wrong FROM {status} WHERE status = 'Failed' OR consecutive_failures > 0 OR paused""",
+        SELECT count(*) AS wrong FROM {status} WHERE last_error IS NOT NULL OR consecutive_failures > 0 OR paused""",
     "when the lake was last written to": """
         SELECT max(last_tiered_time) AS latest, min(last_tiered_time) AS first, count(last_tiered_time) AS tiered FROM {status}""",
     "what runs now": """
