@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
@@ -148,18 +147,14 @@ def test_a_marker_of_many_partitions_goes_through_a_real_commit(kit: Any, partit
     prepared = kit.prepare(table, "round", {})
     marker = replace(prepared.marker, buckets=buckets)
     encoded = encode(marker)
-    started = time.process_time()
     prepared.committer().commit(prepared.committable, prepared.base, marker)
     view = kit.view(table)
-    seconds = time.process_time() - started
     summary = view.handle.metadata.snapshot_by_id(view.head).summary.additional_properties
     assert view.marker == marker
     assert key in summary
     assert check_base(view, kit.known(table, view)).marker == marker
     size = len(encoded.overflow or "".join(encoded.properties.values()))
     assert size < len(buckets) * 12 + 1_000, f"{size} bytes for {len(buckets)} buckets"
-    assert seconds < 5, f"{len(buckets)} buckets: {size} bytes, {seconds:.3f} s of CPU to commit and to read"
-    print(f"{len(buckets)} buckets: {size} bytes, {seconds:.3f} s to commit and to read")
 
 
 def test_a_marker_file_lies_outside_of_the_table(kit: Any) -> None:
