@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -190,3 +190,41 @@ def test_rows_of_a_former_partition_are_no_rows_too_many_where_the_log_of_the_pr
     rewrite(file, read(file).slice(0, 15))
     assert [name for name, *_ in faults(check(world, table)) if name in ("rows", "values")] == ["rows", "values"]
     world.close()
+
+
+def asked_for_snapshots(cut: Cut, monkeypatch: pytest.MonkeyPatch, *first: Mapping[BucketKey, KvSnapshot]) -> list[TableInfo]:
+    """Records each time that the cluster is asked for KV snapshots. `first`: its first answers."""
+    asked: list[TableInfo] = []
+    ask, answers = cut.world.storage.kv_snapshots, iter(first)
+
+    def kv_snapshots(table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
+        asked.append(table)
+        return next(answers, None) or ask(table)
+
+    monkeypatch.setattr(cut.world.storage, "kv_snapshots", kv_snapshots)
+    return asked
+
+
+def test_the_kv_snapshots_of_a_table_are_asked_for_once(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    make: Callable[..., TableInfo] = world.keyed_table if isinstance(world, PaimonWorld) else world.primary_key_table
+    case = Cut(world, make("ships", buckets=3, log_ttl="1 s"))
+    case.upsert(0, {key: f"row {key}" for key in range(40)})
+    world.tier(case.table)
+    world.storage.take_kv_snapshots(case.table.path)
+    world.clock.advance(60)
+    world.storage.maintenance.run()
+    assert all(log.log_start > 0 for log in world.storage.offsets(case.table).values())
+    asked = asked_for_snapshots(case, monkeypatch)
+    assert not faults(check(world, case.table))
+    assert len(asked) == 1
+
+
+def test_a_kv_snapshot_that_is_deleted_meanwhile_is_replaced_by_a_newer_one(cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
+    stale = dict(cut.world.storage.kv_snapshots(cut.table))
+    for number in range(4):
+        cut.upsert(2 + number, {KEYS + number: f"newer {number}"})
+        cut.world.storage.take_kv_snapshots(cut.table.path)
+    cut.world.tier(cut.table)
+    asked = asked_for_snapshots(cut, monkeypatch, stale)
+    assert rows_of(cut) == [(True, "1005", "1005")]
+    assert len(asked) == 2

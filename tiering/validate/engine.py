@@ -46,6 +46,7 @@ class Engine:
         self._connection = connection
         self._subject = subject
         self.table: TableInfo = subject.table
+        self._kv_snapshots: Mapping[BucketKey, KvSnapshot] | None = None
         self.own_columns: list[str] = list(subject.table.schema.names)
         self.layout = subject.layout
         self.merge = subject.files.merge
@@ -80,8 +81,14 @@ class Engine:
             yield rows
 
     def newest_kv_snapshots(self) -> Mapping[BucketKey, KvSnapshot]:
-        """The newest KV snapshot of each bucket that has one."""
-        return self._subject.source.kv_snapshots(self.table)
+        """The newest KV snapshot of each bucket that has one. The cluster is asked once, and again after `forget_kv_snapshots`."""
+        if self._kv_snapshots is None:
+            self._kv_snapshots = self._subject.source.kv_snapshots(self.table)
+        return self._kv_snapshots
+
+    def forget_kv_snapshots(self) -> None:
+        """The cluster deleted one of them, because it took a newer one."""
+        self._kv_snapshots = None
 
     def skipped_below(self, stretch: Stretch, stop: int) -> int:
         """How many records of the bucket below offset `stop` were left out by `CALL sys.skip_record`."""

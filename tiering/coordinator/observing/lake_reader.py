@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tiering.cluster.base import SplitSource
@@ -17,7 +17,7 @@ from tiering.lake.base import Lake, LakeView
 from tiering.lake.foreign import SharedRecords
 from tiering.lake.rules.base_check import Base, KnownLake, check_base, needs_living
 from tiering.model.service_mode import ServiceMode
-from tiering.model.tables import BucketKey, TableInfo
+from tiering.model.tables import BucketKey, BucketOffsets, TableInfo
 from tiering.planning.check_log import check_same_log, kept_ends
 
 LakeOpener = Callable[[str], Lake]
@@ -81,15 +81,16 @@ class Lakes:
         asking(Side.CLUSTER)
         return check_base(view, self.with_living(known, info, view))
 
-    def check_log(self, info: TableInfo, base: Base) -> None:
+    def check_log(self, info: TableInfo, base: Base, log: Mapping[BucketKey, BucketOffsets] | None = None) -> None:
         """Checks that the log is still the one from which the lake table was tiered, as far as the marker has traces.
 
+        `log`: its offsets, read after `base`; None = they are read if there are traces.
         Raises LogRewritten; UnknownTable, ClusterUnavailable.
         """
         marker, cluster = base.marker, self._cluster
         if marker is None or not marker.traces or not isinstance(cluster, RewritableLogs):
             return
-        held = kept_ends(base.ranges, cluster.offsets(info), marker.traces)
+        held = kept_ends(base.ranges, cluster.offsets(info) if log is None else log, marker.traces)
         check_same_log(info, base.ranges, marker, traces_at(cluster, info, held))
 
     def lost_by_log(self, info: TableInfo, base: Base) -> BucketKey | None:
@@ -104,7 +105,7 @@ class Lakes:
         if (bucket := next(behind, None)) is not None:
             return bucket
         try:
-            self.check_log(info, base)
+            self.check_log(info, base, ends)
         except LogRewritten as error:
             return BucketKey.parse(error.ids["bucket"])
         return None

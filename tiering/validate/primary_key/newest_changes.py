@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tiering.errors import LakewardError, LogTruncated, SourceChanged
+from tiering.errors import KvSnapshotGone, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.column_names import RESERVED_PREFIX
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
 from tiering.validate.clean.footers import OURS_COLUMN
@@ -93,9 +93,8 @@ def _keys(engine: Engine) -> str:
 
 
 def _with_older_rows(engine: Engine, scope: KeyScope, cut: Sequence[Stretch]) -> NewestChanges:
-    engine.rows(f"CREATE OR REPLACE TEMP TABLE kept AS SELECT {_keys(engine)}, {DIGEST} FROM newest LIMIT 0")
     try:
-        problems = [_read_snapshot(engine, stretch) for stretch in cut]
+        problems = _read_snapshots(engine, cut)
     except (LogTruncated, SourceChanged):
         raise  # the validation begins again
     except LakewardError as error:
@@ -109,6 +108,23 @@ def _with_older_rows(engine: Engine, scope: KeyScope, cut: Sequence[Stretch]) ->
     engine.rows(f"INSERT INTO newest SELECT {_keys(engine)}, {SNAPSHOT_OFFSET}, FALSE, NULL, {insert}, {DIGEST} FROM kept")
     [(unclear,)] = engine.rows("SELECT count(*) FROM unclear")
     return NewestChanges(None, unclear)
+
+
+def _read_snapshots(engine: Engine, cut: Sequence[Stretch]) -> list[str | None]:
+    """Fills `kept` and `unclear`, and returns what `_read_snapshot` does for each stretch.
+
+    The cluster may have deleted a KV snapshot since it was asked for the newest ones. It is then asked once more.
+    """
+    for is_last in (False, True):
+        engine.rows(f"CREATE OR REPLACE TEMP TABLE kept AS SELECT {_keys(engine)}, {DIGEST} FROM newest LIMIT 0")
+        engine.rows("DELETE FROM unclear")
+        try:
+            return [_read_snapshot(engine, stretch) for stretch in cut]
+        except KvSnapshotGone:
+            engine.forget_kv_snapshots()
+            if is_last:
+                raise
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _read_snapshot(engine: Engine, stretch: Stretch) -> str | None:

@@ -183,9 +183,10 @@ def _look(parts: CallParts, request: WaitForTiering, goal: _Goal, asking: Asking
         if info.table_id != goal.table_id:
             raise _gone(request, goal)
         base = parts.lakes.base(record, info, asking)
-        is_reached = _has(parts, info, base, goal)
+        log = parts.cluster.offsets(info)
+        is_reached = _has(parts, info, base, goal, log)
         if is_reached:
-            parts.lakes.check_log(info, base)
+            parts.lakes.check_log(info, base, log)
         return _Look(is_reached, base.newest)
     except errors.TransientTieringError as error:
         return _Look(False, known.lake_snapshot_id, now.after(LOOK_AGAIN_MS), error.message)
@@ -193,8 +194,7 @@ def _look(parts: CallParts, request: WaitForTiering, goal: _Goal, asking: Asking
         return _Look(False, known.lake_snapshot_id, problem=error.message)
 
 
-def _has(parts: CallParts, info: TableInfo, base: Base, goal: _Goal) -> bool:
-    log = parts.cluster.offsets(info)
+def _has(parts: CallParts, info: TableInfo, base: Base, goal: _Goal, log: Mapping[BucketKey, BucketOffsets]) -> bool:
     # What a log lost of its beginning is out of reach; of a primary-key table the KV snapshot still has it.
     starts = {bucket: offsets.log_start for bucket, offsets in log.items() if info.table_type is TableType.LOG}
     if goal.until is None:
