@@ -13,6 +13,7 @@ from support.background import tick
 from support.clusters.memory_cluster import MemoryCluster, log_table
 from support.worlds.coordinator_world import World
 from support.worlds.lake_world import LakeWorld
+from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import EventRecord
 from tiering.coordinator.observing.dropped_partitions import PARTITION_DROPPED
 from tiering.model.tables import BucketKey, Partition, TableInfo
@@ -101,6 +102,35 @@ class Partitioned(MemoryCluster):
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
         ids = sorted({bucket.partition_id for bucket in self.logs[table.table_id] if bucket.partition_id is not None})
         return [Partition(number, f"p{number}") for number in ids]
+
+
+def test_a_drop_while_no_coordinator_ran_is_reported_once_by_what_the_store_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("support.worlds.coordinator_world.MemoryCluster", Partitioned)
+    table = replace(log_table(), partition_keys=("region",))
+    world = World((table,))
+    logs = world.cluster.logs[table.table_id] = {BucketKey(7, 0): (0, 5), BucketKey(8, 0): (0, 3)}
+    observe(world)
+    records = world.coordinator.table_records
+    with records.changing():
+        record = world.record(table)
+        records.put(Change(record).update(lake=replace(record.lake, offsets={"7/0": 4, "8/0": 3})))
+    world.coordinator.close()
+    del logs[BucketKey(7, 0)]
+    logs[BucketKey(9, 0)] = (0, 1)
+    for _ in range(3):
+        world.restart()
+        observe(world)
+    [lost] = drops(world)
+    assert (lost.level.name, lost.details["partition_id"], lost.details["untiered_records"]) == ("WARN", 7, None)
+    assert lost.message == "the partition (id 7) was dropped; how many of its records never reached the lake is not known"
+    del logs[BucketKey(8, 0)]
+    world.clock.advance(5)
+    observe(world)
+    assert drops(world)[0].details["observed_untiered_records"] == 0
+    world.restart()
+    observe(world)
+    assert len(drops(world)) == 2, "one that this coordinator saw is not reported again either"
+    world.coordinator.close()
 
 
 def test_of_another_cluster_the_number_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,15 @@
 A cluster that counts them itself (`DroppedPartitions`) is read and then told to forget them, so that each drop is reported at least
 once. Of any other cluster, such as Fluss, two observations of a table's log are compared: a partition id that is in the earlier one
 alone was dropped. Then the number is not known, because records may have come after the last observation; what that one showed is in
-the event's details.
+the event's details. The first observation of a coordinator is compared with the partitions of which its store knows that they were tiered:
+one may have been dropped while no coordinator ran. Its name is not known then.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import structlog
 
@@ -38,6 +40,8 @@ class DropReports:
         """By table, the names of the partitions that were observed last."""
         self._reported: dict[int, set[int]] = {}
         """By table, the partitions whose drop was reported: two observations may overlap."""
+        self._compared: set[int] = set()
+        """Tables whose partitions were compared with those in the store."""
         self._lock = threading.Lock()
 
     def report_counted(self) -> None:
@@ -60,11 +64,16 @@ class DropReports:
             return
         living = {bucket.partition_id for bucket in now if bucket.partition_id is not None}
         names = self._names_of(info, living)
+        forgotten = self._dropped_before(record, info, living)
         with self._lock:
             reported = self._reported.setdefault(info.table_id, set())
             dropped = {bucket.partition_id for bucket in before if bucket.partition_id is not None} - living - reported
             reported |= dropped
             self._names[info.table_id] = {partition_id: name for partition_id, name in names.items() if partition_id in living}
+            forgotten -= reported
+            reported |= forgotten
+        for partition_id in sorted(forgotten):
+            self._report(DroppedPartition(info.table_id, partition_id, None))
         tiered = from_text(record.shown_offsets or {})
         for partition_id in sorted(dropped):
             ends = {bucket: bounds for bucket, bounds in before.items() if bucket.partition_id == partition_id}
@@ -74,9 +83,23 @@ class DropReports:
     def forget(self, table_ids: Collection[int]) -> None:
         """Forgets tables that are gone."""
         with self._lock:
+            self._compared.difference_update(table_ids)
             for table_id in table_ids:
                 self._names.pop(table_id, None)
                 self._reported.pop(table_id, None)
+
+    def _dropped_before(self, record: TableRecord, info: TableInfo, living: Collection[int]) -> set[int]:
+        """Returns the partitions that were tiered and dropped before this coordinator observed the table first."""
+        if info.table_id in self._compared:
+            return set()
+        tiered = _tiered_partitions(record).difference(living, record.lake.reported_drops)
+        try:
+            there = {partition.partition_id for partition in self._cluster.partitions(info)} if tiered else set[int]()
+        except LakewardError as error:
+            _log.debug("partitions could not be compared with those in the store", table=str(info.path), error=error.message)
+            return set()
+        self._compared.add(info.table_id)
+        return tiered - there
 
     def _names_of(self, info: TableInfo, living: Collection[int]) -> dict[int, str]:
         """Returns the names that were observed last, and those of new partitions."""
@@ -99,8 +122,10 @@ class DropReports:
                 return False
             lost = partition.untiered_records if observed is None else observed
             level = Level.INFO if lost == 0 else Level.WARN
+            known = {*record.lake.reported_drops, partition.partition_id} & _tiered_partitions(record)
+            change = Change(record).update(lake=replace(record.lake, reported_drops=tuple(sorted(known))))
             records.put(
-                Change(record).note(
+                change.note(
                     records.context(),
                     PARTITION_DROPPED,
                     _message(partition, observed),
@@ -112,6 +137,12 @@ class DropReports:
                 )
             )
             return True
+
+
+def _tiered_partitions(record: TableRecord) -> set[int]:
+    """Returns the partitions whose tiered offsets are on record, dropped ones included."""
+    offsets = {**(record.lake.offsets or {}), **(record.shown_offsets or {})}
+    return {bucket.partition_id for bucket in from_text(offsets) if bucket.partition_id is not None}
 
 
 def _message(partition: DroppedPartition, observed: int | None) -> str:

@@ -69,6 +69,8 @@ class LakeKnowledge:
     archived_records: int = 0
     """How many records of partitions that were dropped since were tiered to the present lake table: of a log table as many rows stay there,
     of a primary-key table at most as many, unless a user removes them."""
+    reported_drops: tuple[int, ...] = ()
+    """Partitions in `offsets` whose drop was reported (`observing.dropped_partitions`): a later coordinator does not report it again."""
     unresolved_epoch: int | None = None
     """Epoch of the newest round whose granted commit nobody has the outcome of: its request may still land."""
 
