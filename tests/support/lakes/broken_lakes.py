@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.table.update import RemoveSnapshotRefUpdate
 
 from support.background import tick
 from support.worlds.lake_world import LakeWorld
@@ -177,6 +178,33 @@ def tag_moved_back(source: Source) -> None:
 def tag_on_a_snapshot_without_marker(source: Source) -> None:
     _compact(source)
     _name_newest(source)
+
+
+def created_or_replaced(source: Source) -> None:
+    """What `CREATE OR REPLACE TABLE` of Spark leaves: uuid, tag and snapshots are as before, and there is no main branch."""
+    table = source.world.iceberg(source.info)
+    table.catalog.commit_table(table, (), (RemoveSnapshotRefUpdate(ref_name="main"),))
+
+
+def created_or_replaced_as_select(source: Source) -> None:
+    """The same with `AS SELECT` of its own rows: the new main branch has no parent."""
+    rows = source.world.iceberg(source.info).scan().to_arrow()
+    created_or_replaced(source)
+    source.world.iceberg(source.info).append(rows)
+
+
+def created_or_replaced_and_the_log_cut(source: Source) -> None:
+    source.tier()
+    source.cut_log()
+    source.write()
+    created_or_replaced(source)
+
+
+def created_or_replaced_as_select_and_the_log_cut(source: Source) -> None:
+    source.tier()
+    source.cut_log()
+    source.write()
+    created_or_replaced_as_select(source)
 
 
 def marker_unreadable(source: Source) -> None:
@@ -381,7 +409,17 @@ def replaced_by_somebodys_rows(source: Source) -> None:
 
 
 IN_ICEBERG_ALONE: frozenset[State] = frozenset(
-    {tag_removed, tag_removed_from_an_emptied_table, tag_moved_back, tag_on_a_snapshot_without_marker, restored_from_a_backup}
+    {
+        tag_removed,
+        tag_removed_from_an_emptied_table,
+        tag_moved_back,
+        tag_on_a_snapshot_without_marker,
+        restored_from_a_backup,
+        created_or_replaced,
+        created_or_replaced_and_the_log_cut,
+        created_or_replaced_as_select,
+        created_or_replaced_as_select_and_the_log_cut,
+    }
 )
 """Paimon tables have no tag of ours; one that is restored from a backup is one that was rolled back."""
 

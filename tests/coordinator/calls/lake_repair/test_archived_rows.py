@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.table.update import RemoveSnapshotRefUpdate
 
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS
-from support.on_call import call, next_action
+from support.on_call import call, follow, in_lake, next_action
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
 from tiering.lake.maintenance import PartitionRows
@@ -154,6 +155,34 @@ def test_retier_in_place_of_a_dropped_lake_table_counts_the_rows_of_dropped_part
     world.by_hand.drop(table.path)
     assert isinstance(world.tier(table).error, errors.LakeTableReplaced)
     assert next_action(world.coordinator, table) is not None, "the new lake table never had them"
+
+
+@pytest.mark.parametrize("world", [ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name, indirect=True)
+@pytest.mark.parametrize("primary_key", [False, True], ids=["log", "primary-key"])
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_lake_table_set_back_below_rows_of_dropped_partitions_gets_its_snapshot_again(
+    world: LakeWorld, primary_key: bool, is_replaced: bool
+) -> None:
+    """The log has all that living partitions lack; `retier` would go on without the rows of the dropped one."""
+    table = tiered(world, primary_key=primary_key)
+    write = world.storage.upsert if primary_key else world.storage.append
+    write(table.path, visits(500, 3, D1 + 40), "w", 2)
+    assert world.tier(table).error is None
+    world.storage.drop_partition(table.path, "1970-03-22")
+    write(table.path, visits(200, 1, D1), "w", 3)
+    assert world.tier(table).error is None
+    lake_table = world.iceberg(table)
+    if is_replaced:
+        lake_table.catalog.commit_table(lake_table, (), (RemoveSnapshotRefUpdate(ref_name="main"),))
+    else:
+        world.by_hand.roll_back(table.path, world.by_hand.snapshots(table.path)[0])
+    write(table.path, visits(300, 1, D1), "w", 4)
+    assert isinstance(world.tier(table).error, errors.LakeRolledBack)
+    [statement] = follow(world.coordinator, table, in_lake(world))
+    assert "set_current_snapshot" in statement
+    assert "'retier') leaves 3 records out of the lake" in hint(world)
+    assert world.tier(table).error is None
+    assert sorted(world.by_hand.rows(table.path)["id"].to_pylist()) == [*range(10), *range(100, 105), 200, 300, 500, 501, 502]
 
 
 def test_a_dropped_lake_table_without_rows_of_dropped_partitions_is_tiered_anew(world: LakeWorld) -> None:

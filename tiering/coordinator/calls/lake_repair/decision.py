@@ -311,21 +311,18 @@ class Decider:
         return archived_rows(inspection.situation, lake.partition_rows(inspection.info, view), standing)
 
     def _lost_archive(self, inspection: Inspection) -> int:
-        """How many records of dropped partitions a former lake table has at most that is not there any more, and the present one lacks."""
+        """How many records of dropped partitions were tiered, at most, that the head lacks: the lake table is gone, was replaced, or was
+        rolled back below them. Neither the cluster nor its log has them."""
         record, situation, view = inspection.record.lake, inspection.situation, inspection.view
-        if record.table_uuid is None or (view is not None and view.table_uuid == record.table_uuid):
+        if record.table_uuid is None:
             return 0
         living = {bucket.partition_id for bucket in situation.places}
         archived = record.archived_records + lake_acks.tiered_of_dropped(record, living)
         if archived and record.records is not None:
             is_log = inspection.info.table_type is TableType.LOG
             archived = min(archived, max(0, record.records - (lake_acks.tiered_of(record, living) if is_log else 0)))
-        lake = self._lakes.of(inspection.record.lake_format)
-        if not archived or view is None or not isinstance(lake, PartitionRows):
-            return archived
-        names = {name for name, _ in situation.places.values()}
-        standing = sum(rows for name, rows in lake.partition_rows(inspection.info, view).items() if name not in names)
-        return max(0, archived - standing)
+        standing = self.archived_rows(inspection, view) if archived and view is not None else 0
+        return archived if standing is None else max(0, archived - standing)
 
     def maintenance(self, record: TableRecord) -> LakeMaintenance:
         """The table's lake. Raises CannotReconcile for a format that cannot be looked at so."""
