@@ -192,17 +192,17 @@ def test_rows_of_a_former_partition_are_no_rows_too_many_where_the_log_of_the_pr
     world.close()
 
 
-def asked_for_snapshots(cut: Cut, monkeypatch: pytest.MonkeyPatch, *first: Mapping[BucketKey, KvSnapshot]) -> list[TableInfo]:
+def count_snapshot_requests(cut: Cut, monkeypatch: pytest.MonkeyPatch, *first: Mapping[BucketKey, KvSnapshot]) -> list[TableInfo]:
     """Records each time that the cluster is asked for KV snapshots. `first`: its first answers."""
-    asked: list[TableInfo] = []
-    ask, answers = cut.world.storage.kv_snapshots, iter(first)
+    requests: list[TableInfo] = []
+    ask_cluster, answers = cut.world.storage.kv_snapshots, iter(first)
 
     def kv_snapshots(table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
-        asked.append(table)
-        return next(answers, None) or ask(table)
+        requests.append(table)
+        return next(answers, None) or ask_cluster(table)
 
     monkeypatch.setattr(cut.world.storage, "kv_snapshots", kv_snapshots)
-    return asked
+    return requests
 
 
 def test_the_kv_snapshots_of_a_table_are_asked_for_once(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,9 +214,9 @@ def test_the_kv_snapshots_of_a_table_are_asked_for_once(world: Any, monkeypatch:
     world.clock.advance(60)
     world.storage.maintenance.run()
     assert all(log.log_start > 0 for log in world.storage.offsets(case.table).values())
-    asked = asked_for_snapshots(case, monkeypatch)
+    requests = count_snapshot_requests(case, monkeypatch)
     assert not faults(check(world, case.table))
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 def test_a_kv_snapshot_that_is_deleted_meanwhile_is_replaced_by_a_newer_one(cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,6 +225,6 @@ def test_a_kv_snapshot_that_is_deleted_meanwhile_is_replaced_by_a_newer_one(cut:
         cut.upsert(2 + number, {KEYS + number: f"newer {number}"})
         cut.world.storage.take_kv_snapshots(cut.table.path)
     cut.world.tier(cut.table)
-    asked = asked_for_snapshots(cut, monkeypatch, stale)
+    requests = count_snapshot_requests(cut, monkeypatch, stale)
     assert rows_of(cut) == [(True, "1005", "1005")]
-    assert len(asked) == 2
+    assert len(requests) == 2

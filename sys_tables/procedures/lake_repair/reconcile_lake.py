@@ -39,7 +39,8 @@ class Output:
     lake_snapshot_id: int | None = column("The lake snapshot that tiering goes on from.")
     outcome: str = column("reconciled; not_needed if nothing was wrong; would_reconcile for a dry run.")
     records_left_out: int | None = column(
-        "How many records of the log the lake lacks and will not be given: of a primary-key table, changes. NULL if it cannot be told."
+        "How many records the lake lacks and will not be given, of the log or of dropped partitions: of a primary-key table, changes. "
+        "NULL if it cannot be told."
     )
     records_removed: int | None = column(
         "How many rows of the lake were removed: those there twice, or behind a gap. NULL if it was not counted."
