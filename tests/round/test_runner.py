@@ -62,6 +62,23 @@ def test_a_snapshot_carries_what_the_cluster_wants_in_it_also_when_its_request_i
     assert scene.lake.properties == {"round-1": {"fluss-offsets": "/remote/1.offsets"}}
 
 
+def test_a_round_opens_no_reader_beside_those_of_its_splits(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record to compare with is looked up only after one failed: on Fluss it costs a look at the whole table."""
+    scene.run()
+    scene.cluster.append(TABLE, 0, 3)
+    scene.cluster.append(TABLE, 1, 1)
+    opened: list[int] = []
+    reader = scene.cluster.reader
+
+    def counting(table: Any, split: Any) -> Any:
+        opened.append(split.starting_offset)
+        return reader(table, split)
+
+    monkeypatch.setattr(scene.cluster, "reader", counting)
+    assert scene.run().state is RoundState.SUCCEEDED
+    assert opened == [7, 2]
+
+
 def test_a_refused_fence_ends_the_round_and_deletes_its_files(scene: Scene) -> None:
     scene.coordinator.refuse = Fenced("an older epoch")
     outcome = scene.run()

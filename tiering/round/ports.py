@@ -146,7 +146,7 @@ class SplitTask:
     expected_records: int = 0
     """Of log and snapshot, for the progress of the round: a snapshot is counted as the log up to it."""
     records_before: SplitReader | None = None
-    """Reads what the log has before a split of few records: a record to compare with one that cannot be written. None = not readable."""
+    """Reads the record of the log before the split, to compare it with one that cannot be written. None = not needed, or not readable."""
 
     @property
     def records(self) -> int:
@@ -171,6 +171,10 @@ class TaskOutcome:
     """Of log and snapshot files, where the cluster's readers count them."""
     stopped: BucketStopped | None = None
     """A record of the split that cannot be written. Only its bucket stops there."""
+    doubt: LakewardError | None = None
+    """The error at the record of `stopped`, if no other record of the bucket was written to compare. The round decides which counts."""
+    has_control: bool = False
+    """Whether another row was written alone, to compare it with a record that failed."""
 
 
 @dataclass(frozen=True)

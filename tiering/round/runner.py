@@ -20,7 +20,7 @@ from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commit
 from tiering.cluster.skipping import reader_without, still_skipped
 from tiering.durations import short_duration
 from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError, RoundStalled
-from tiering.lake.base import Lake, LakeCommitter, LakeView, WriterInitContext
+from tiering.lake.base import Committable, Lake, LakeCommitter, LakeView, WriterInitContext
 from tiering.lake.rules.base_check import needs_living
 from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
@@ -36,6 +36,7 @@ from tiering.round.progress_reports import ProgressReports
 from tiering.round.steps import actions as act
 from tiering.round.steps import machine, steps_to_write
 from tiering.round.steps.round_state import outcome as outcome_of
+from tiering.round.tasks.doubtful_records import are_rows_written, doubtful_tasks, settled
 from tiering.round.tasks.split_work import as_lakeward_error
 from tiering.round.watch import TiererWatch
 
@@ -47,8 +48,8 @@ NO_LIMIT_MS = 10 * 365 * 86_400_000
 REREAD_SECONDS = 60
 """How long a lake that does not answer is asked again for the outcome of a commit."""
 
-FEW_RECORDS = 8
-"""A split of more records holds one that can be written, to compare with one that cannot; a shorter one may need the record before it."""
+RECORDS_BEFORE = 4
+"""How many records before splits are looked up to compare with records that failed, in a round that wrote no row at all."""
 
 LOG_LOOKS = 3
 """How often a log is looked at again whose leader may have moved just now."""
@@ -291,8 +292,10 @@ class RoundRunner:
         reports = ProgressReports(partial(world.transport.report_progress, assignment, Phase.WRITE), self._runs, tasks)
         meter = self._meter = RoundMeter([task.expected_records for task in tasks], world.clock.monotonic_ms, reports.pass_on)
         meter.report()
+        runner = world.inline if inline else world.spark
         try:
-            outcomes = (world.inline if inline else world.spark).run(assignment.round_id, tasks, self._limits(action), meter)
+            outcomes = runner.run(assignment.round_id, tasks, self._limits(action), meter)
+            outcomes = self._without_doubts(action, runner, tasks, outcomes)
         except Cancelled:
             self._check_cancelled(action)  # who cancelled it, and why
             raise
@@ -303,6 +306,30 @@ class RoundRunner:
         self._snapshots_read = True
         meter.report()
         return done
+
+    def _without_doubts(
+        self, action: act.RunSplits, runner: TaskRunner, tasks: Sequence[SplitTask], outcomes: Sequence[TaskOutcome]
+    ) -> Sequence[TaskOutcome]:
+        """Returns the outcomes once it is decided whether records that failed alone are blamed.
+
+        Their splits are run again, after the other splits. Nothing of the second run is committed.
+        """
+        doubtful = doubtful_tasks(tasks, outcomes)
+        if not are_rows_written(outcomes):
+            doubtful = self._with_records_before(action, doubtful)
+        if not doubtful:
+            return settled(outcomes, ())
+        self._meter = RoundMeter([task.expected_records for task in doubtful], self._world.clock.monotonic_ms, lambda reading: None)
+        again = runner.run(self._assignment.round_id, doubtful, self._limits(action), self._meter)
+        if results := tuple(outcome.result for outcome in again if outcome.result is not None):
+            self._committer(action.table).abort(Committable(self._assignment.round_id, results))
+        return settled(outcomes, again)
+
+    def _with_records_before(self, action: act.RunSplits, tasks: Sequence[SplitTask]) -> list[SplitTask]:
+        """Returns a few of the tasks, with the record before their split. A bucket that was never tiered has none."""
+        tiered = [task for task in tasks if task.split.starting_offset > action.plan.starts[task.split.bucket]]
+        readers = ((task, self._records_before(action.table, task.split)) for task in tiered[:RECORDS_BEFORE])
+        return [replace(task, records_before=reader) for task, reader in readers if reader is not None]
 
     def _with_traces(self, table: TableInfo, done: WorkDone) -> WorkDone:
         """Adds to the error of each record what the cluster knows the record by: `sys.skip_record` leaves out no other one."""
@@ -345,8 +372,7 @@ class RoundRunner:
                 table, action.lake_table_uuid, bucket, split.partition_name, self._assignment.round_id, nonce, base, bucket in replaced
             )
             expected = split.records + before_log.get(bucket, 0)
-            task = SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket), expected_records=expected)
-            tasks.append(replace(task, records_before=self._records_before(table, split)))
+            tasks.append(SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket), expected_records=expected))
             ranks[bucket] += 1
         first = next(iter(working_order(tasks)), None)
         return [replace(task, is_first=index == first) for index, task in enumerate(tasks)], readable.stopped.values()
@@ -363,11 +389,11 @@ class RoundRunner:
         return readable
 
     def _records_before(self, table: TableInfo, split: TieringLogSplit) -> SplitReader | None:
-        """Returns the reader of the record before a split of few records; None if the log does not have it (any more)."""
+        """Returns the reader of the record before a split; None if the log does not have it (any more)."""
         skipped, stop = self._skipped.get(split.bucket, ()), split.starting_offset
         while stop - 1 in skipped:
             stop -= 1
-        if split.records > FEW_RECORDS or stop == 0:
+        if stop == 0:
             return None
         with suppress(LakewardError):  # it is read only to compare with a record that cannot be written
             return self._world.cluster.reader(table, replace(split, starting_offset=stop - 1, stopping_offset=stop))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults
 from tiering.cluster.embedded.metadata import partitions
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
+from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.errors import InvalidArgument
 from tiering.lake.writing import fitting
 from tiering.model.rounds import RoundState
-from tiering.model.tables import BucketKey
+from tiering.model.tables import BucketKey, TableInfo
+from tiering.round.tasks.doubtful_records import HINT
 
 
 @pytest.fixture(autouse=True)
@@ -138,6 +141,82 @@ def test_the_only_new_record_of_a_round_is_compared_with_the_one_before_it(
     assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
     assert len(poisoned.in_lake()) == 20
     assert not faults(check(poisoned.world, poisoned.table))
+    poisoned.world.close()
+
+
+def partitioned_by_day(folder: Path, has_key: bool) -> tuple[LakeWorld, TableInfo, Callable[..., None]]:
+    """A table with partitions, and what writes rows of a day to it."""
+    world, schema = LakeWorld(folder, kind=LAKE_KINDS[0]), pa.schema([*SCHEMA, pa.field("day", pa.string(), nullable=False)])
+    key = ("day", "id")
+    table = world.primary_key_table("orders", 1, schema, key, ("day",)) if has_key else world.table("orders", 1, ("day",), schema)
+    put, sequence = world.storage.upsert if has_key else world.storage.append, count()
+
+    def write(day: str, *rows: tuple[int, str]) -> None:
+        values: dict[str, Any] = {"id": [number for number, _ in rows], "text": [text for _, text in rows], "day": [day] * len(rows)}
+        put(table.path, pa.table(values, schema=schema), "test", next(sequence))
+
+    return world, table, write
+
+
+@pytest.mark.parametrize("has_key", [False, True], ids=["log", "primary key"])
+def test_the_only_record_of_a_partition_keeps_no_other_partition_from_the_lake(
+    tmp_path: Path, has_key: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, table, write = partitioned_by_day(tmp_path, has_key)
+    write("d1", (1, "a"))
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    unnamed_refusals(monkeypatch, POISON.__eq__)
+    write("d2", (100, POISON))
+    alone = world.tier(table)
+    assert alone.error is not None
+    assert (alone.state, alone.error.error_class, alone.error.hint) == (RoundState.FAILED, "ValueError", HINT)
+    for number in range(10, 13):
+        write("d1", (number, "good"))
+        outcome = world.tier(table)
+        assert outcome.state is RoundState.SUCCEEDED
+        assert outcome.error is not None
+        assert (outcome.error.error_class, outcome.error.ids["offset"]) == ("BucketStopped", "0")
+    assert sorted(world.by_hand.rows(table.path)["id"].to_pylist()) == [1, 10, 11, 12]
+    skip = SkipRecord(table.path, bucket_id=0, offset=0, partition="d2", caller="ann", reason="a test")
+    assert asyncio.run(world.coordinator.control.perform(skip)).outcome == "skipped"
+    write("d2", (101, "good"))
+    assert world.tier(table).error is None
+    assert sorted(world.by_hand.rows(table.path)["id"].to_pylist()) == [1, 10, 11, 12, 101]
+    assert not faults(check(world, table))
+    world.close()
+
+
+def test_no_record_of_any_partition_is_named_while_a_lake_takes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, table, write = partitioned_by_day(tmp_path, has_key=False)
+    for day in ("d1", "d2"):
+        write(day, (1, "a"))
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    with monkeypatch.context() as broken:
+        unnamed_refusals(broken, lambda text: True)
+        for day in ("d1", "d2", "d3", "d4"):
+            write(day, (2, "b"))
+        failed = world.tier(table)
+        assert failed.error is not None
+        assert (failed.state, failed.error.error_class) == (RoundState.FAILED, "ValueError")
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    assert world.by_hand.rows(table.path).num_rows == 6
+    world.close()
+
+
+@pytest.mark.parametrize("in_a_row", [9, 30])
+def test_many_new_records_that_cannot_be_written_are_compared_with_the_one_before_them(
+    tmp_path: Path, in_a_row: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poisoned = Poisoned(tmp_path, LAKE_KINDS[0], has_key=False, buckets=1)
+    poisoned.write(*((number, f"row {number}") for number in range(20)))
+    assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    unnamed_refusals(monkeypatch, POISON.__eq__)
+    poisoned.write(*((number, POISON) for number in range(100, 100 + in_a_row)))
+    for offset in (20, 21):
+        failed = poisoned.world.tier(poisoned.table)
+        assert failed.error is not None
+        assert (failed.error.error_class, failed.error.ids["offset"]) == ("BucketStopped", str(offset))
+        assert poisoned.skip(failed).outcome == "skipped"
     poisoned.world.close()
 
 

@@ -18,9 +18,12 @@ from tiering.model.refused_records import bucket_stopped
 from tiering.model.rounds import Phase
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
-from tiering.round.ports import SplitTask, WorkLimits, working_order
+from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
+from tiering.round.tasks.doubtful_records import HINT, doubtful_tasks, settled
+from tiering.round.tasks.executor import _encoded
 from tiering.round.tasks.inline_runner import InlineTaskRunner
+from tiering.round.tasks.spark_runner import _decoded
 from tiering.round.tasks.split_work import as_lakeward_error, run_split
 from tiering.wire.errors import error_to_pb
 
@@ -280,7 +283,9 @@ ONE, TWO = batch((4, INSERT)), batch((5, INSERT))
 def test_a_failure_that_no_value_causes_fails_the_task(log: Sequence[pa.RecordBatch], records_before: Sequence[pa.RecordBatch]) -> None:
     """Every record fails alone, so none is blamed: the statement that its error would name loses a good record."""
     work = task(BrokenLake(), offsets_of(log)[0], log)
-    outcome = run_split(replace(work, records_before=Reader(work.split, records_before)), lambda: False)
+    first = run_split(replace(work, records_before=Reader(work.split, records_before)), lambda: False)
+    assert doubtful_tasks([work], [first]) == [work]
+    (outcome,) = settled([first], [first])
     assert outcome.stopped is None
     assert outcome.error is not None
     assert outcome.error.error_class == "ValueError"
@@ -303,16 +308,59 @@ def test_a_record_is_found_beside_one_that_can_be_written_alone(
 ) -> None:
     work = task(PickyLake(refused, names_it=False), 4, log)
     outcome = run_split(replace(work, records_before=Reader(work.split, records_before)), lambda: False)
-    assert outcome.error is None
+    assert (outcome.error, outcome.doubt) == (None, None)
     assert outcome.stopped is not None
     assert outcome.stopped.ids["offset"] == str(min(refused))
 
 
+def lonely() -> tuple[SplitTask, TaskOutcome]:
+    """A task whose only record cannot be written, and its outcome."""
+    work = task(PickyLake({4}, names_it=False), 4, [ONE])
+    return work, run_split(work, lambda: False)
+
+
 def test_no_record_is_blamed_where_none_is_left_to_compare_it_with() -> None:
-    outcome = run_split(task(PickyLake({4}, names_it=False), 4, [ONE]), lambda: False)
-    assert outcome.stopped is None
-    assert outcome.error is not None
-    assert outcome.error.error_class == "OverflowError"
+    _, alone = lonely()
+    for again in ([], [alone], [run_split(task(Lake(), 4, [ONE]), lambda: False)]):
+        (outcome,) = settled([alone], again)
+        assert outcome.stopped is None
+        assert outcome.error is not None
+        assert (outcome.error.error_class, outcome.error.hint) == ("OverflowError", HINT)
+
+
+def test_the_only_record_of_a_bucket_is_blamed_if_it_fails_before_and_after_another_row_is_written() -> None:
+    work, alone = lonely()
+    compared = run_split(replace(work, records_before=Reader(work.split, [batch((3, INSERT))])), lambda: False)
+    written = run_split(task(Lake(), 0, [batch((0, INSERT))]), lambda: False)
+    for outcomes, again in (([alone], [compared]), ([written, alone], [alone]), ([compared, alone], [alone])):
+        outcome = settled(outcomes, again)[-1]
+        assert (outcome.error, outcome.doubt) == (None, None)
+        assert outcome.stopped is not None
+        assert outcome.stopped.ids["offset"] == "4"
+
+
+def test_no_record_is_blamed_that_can_be_written_after_the_other_splits() -> None:
+    """The storage came back meanwhile."""
+    work, alone = lonely()
+    written = run_split(task(Lake(), 4, [ONE]), lambda: False)
+    assert doubtful_tasks([work], [written, alone]) == [work]
+    outcomes = settled([written, alone], [written])
+    assert [outcome.error is None for outcome in outcomes] == [True, False]
+    assert all(outcome.stopped is None for outcome in outcomes)
+
+
+def test_a_doubt_travels_from_an_executor_to_the_round() -> None:
+    work, alone = lonely()
+    decoded = _decoded(work, _encoded(0, work, replace(alone, has_control=True)))
+    assert decoded.has_control
+    assert decoded.doubt is not None
+    assert decoded.doubt.error_class == "OverflowError"
+    assert doubtful_tasks([work], [decoded]) == [work]
+
+
+def test_no_record_is_tried_again_in_a_round_that_fails_anyway() -> None:
+    work, alone = lonely()
+    assert doubtful_tasks([work], [alone, TaskOutcome(None, LakeUnavailable("no disk left"))]) == []
 
 
 def test_storage_that_fails_while_the_record_is_looked_for_is_not_blamed_on_it() -> None:

@@ -36,6 +36,8 @@ class EncodedOutcome:
     read_ms: float
     work_ms: float
     bytes_read: int
+    doubt: bytes | None = None
+    has_control: bool = False
 
 
 Work = Callable[[Iterable[Sequence[EncodedTask]]], Iterable[EncodedOutcome]]
@@ -69,9 +71,11 @@ def executor_work(budget_ms: int, max_failures: int, address: ProgressAddress | 
 
 def _encoded(index: int, task: SplitTask, outcome: TaskOutcome) -> EncodedOutcome:
     result = None if outcome.result is None else task.factory.serialize_write_result(outcome.result)
-    error = None if outcome.error is None else error_to_pb(outcome.error).SerializeToString()
-    stopped = None if outcome.stopped is None else error_to_pb(outcome.stopped).SerializeToString()
-    return EncodedOutcome(index, result, error, stopped, outcome.phase.value, outcome.read_ms, outcome.work_ms, outcome.bytes_read)
+    error, stopped, doubt = (
+        None if error is None else error_to_pb(error).SerializeToString() for error in (outcome.error, outcome.stopped, outcome.doubt)
+    )
+    times = outcome.read_ms, outcome.work_ms, outcome.bytes_read
+    return EncodedOutcome(index, result, error, stopped, outcome.phase.value, *times, doubt, outcome.has_control)
 
 
 def _attempt() -> int:

@@ -24,10 +24,15 @@ from tiering.round.ports import SplitTask
 
 @dataclass(frozen=True)
 class Refusal:
-    """A record that cannot be written. `offset`: the bucket's work ends there; of a row of a KV snapshot it is below the log split."""
+    """A record that cannot be written. `offset`: the bucket's work ends there; of a row of a KV snapshot it is below the log split.
+
+    `has_control`: another record was written alone. `is_doubtful`: none was, though the record is blamed only beside one.
+    """
 
     error: BucketStopped
     offset: int
+    has_control: bool = False
+    is_doubtful: bool = False
 
 
 def refusal_of_record(task: SplitTask, limit: int, error: BaseException) -> Refusal | None:
@@ -44,7 +49,7 @@ def refusal_of_record(task: SplitTask, limit: int, error: BaseException) -> Refu
         located = None
         with suppress(Exception):  # what went wrong before is the error of the split
             located = _located(task, limit, error) if _may_come_from_a_value(error) else None
-        return None if located is None else Refusal(located, int(located.ids["offset"]))
+        return located
     offset = offset_of(error)
     if offset is None:
         return Refusal(error, split.starting_offset - 1)
@@ -77,11 +82,11 @@ def _may_come_from_a_value(error: BaseException) -> bool:
     return isinstance(error, InvalidData | ArithmeticError | LookupError | TypeError | ValueError | struct.error)
 
 
-def _located(task: SplitTask, limit: int, error: BaseException) -> BucketStopped | None:
-    """The error that names the first record which cannot be written; None if no single record is the cause.
+def _located(task: SplitTask, limit: int, error: BaseException) -> Refusal | None:
+    """The first record that cannot be written; None if no single record is the cause.
 
-    A record is blamed only beside a control: another record that can be written alone. Without one the cause may as well be the storage,
-    a library or an option, and the statement that the error names would lose a good record.
+    A record is blamed only beside a control: another record that can be written alone. Without one the refusal is doubtful: the cause may
+    as well be the storage, a library or an option, and the statement that the error names would lose a good record.
     """
     before = None
     batches = _batches(task, limit)
@@ -92,12 +97,16 @@ def _located(task: SplitTask, limit: int, error: BaseException) -> BucketStopped
         row = first_failing(batch.num_rows, partial(_is_written, task, batch))
         record = batch.slice(row, 1)
         before, behind = _last_added_row(batch.slice(0, row)) or before, batch.slice(row + 1)
-        if _is_written(task, record, 0, 1) or not _has_control(task, before, behind, batches) or _is_written(task, record, 0, 1):
+        if _is_written(task, record, 0, 1):
             return None  # several records together are the cause, or no value at all
+        has_control = _has_control(task, before, behind, batches)
+        if _is_written(task, record, 0, 1):
+            return None
         cause = error.message if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
         reason = f"it cannot be written ({cause}): {text_of(record)}"
         table, offset = task.context.table, int(record.column(OFFSET_COLUMN)[0].as_py())
-        return bucket_stopped(table.path, task.split.bucket, task.split.partition_name, offset, reason)
+        stopped = bucket_stopped(table.path, task.split.bucket, task.split.partition_name, offset, reason)
+        return Refusal(stopped, offset, has_control=has_control, is_doubtful=not has_control)
     return None
 
 

@@ -144,10 +144,14 @@ def _ended_tasks(spark: SparkSession, round_id: str) -> int:
 
 def _decoded(task: SplitTask, outcome: EncodedOutcome) -> TaskOutcome:
     result = None if outcome.result is None else task.factory.deserialize_write_result(outcome.result)
-    error: LakewardError | None = None if outcome.error is None else error_from_pb(PbError.FromString(outcome.error))
-    stopped = None if outcome.stopped is None else error_from_pb(PbError.FromString(outcome.stopped))
+    error, stopped, doubt = (_decoded_error(content) for content in (outcome.error, outcome.stopped, outcome.doubt))
     assert stopped is None or isinstance(stopped, BucketStopped)
-    return TaskOutcome(result, error, Phase(outcome.phase), outcome.read_ms, outcome.work_ms, outcome.bytes_read, stopped)
+    times = outcome.read_ms, outcome.work_ms, outcome.bytes_read
+    return TaskOutcome(result, error, Phase(outcome.phase), *times, stopped, doubt, outcome.has_control)
+
+
+def _decoded_error(content: bytes | None) -> LakewardError | None:
+    return None if content is None else error_from_pb(PbError.FromString(content))
 
 
 def _first_lines(error: Exception, limit: int = 12) -> str:

@@ -36,7 +36,8 @@ def run_split(task: SplitTask, stop: Callable[[], bool], advance: Advance = lamb
 
     The result's reached offset is the end of the split or, after an early stop, that of the last record written plus one: a prefix.
     Before a record that cannot be written, the split is run again to end there: the outcome has the prefix, if there is one, and the
-    record. Never raises: the error and its phase are in the outcome, and the files of a failed split are deleted.
+    record, with a doubt if no other row of the bucket was written. Never raises: the error and its phase are in the outcome, and the files
+    of a failed split are deleted.
     """
     if task.snapshot is not None and not task.is_first and stop():
         return TaskOutcome(None)
@@ -59,6 +60,8 @@ class _Attempts:
         self._advance = advance
         self._limit = task.split.stopping_offset
         self._stopped: BucketStopped | None = None
+        self._doubt: LakewardError | None = None
+        self._has_control = False
         self._phase = Phase.WRITE
         self.read_seconds = 0.0
         self.bytes_read = 0
@@ -68,8 +71,14 @@ class _Attempts:
         while self._is_anything_left:
             outcome = self._attempt()
             if outcome is not None:
-                return replace(outcome, stopped=self._stopped, phase=outcome.phase if outcome.error is not None else self._phase)
-        return TaskOutcome(None, stopped=self._stopped, phase=self._phase)
+                return self._with_stop(outcome)
+        return self._with_stop(TaskOutcome(None))
+
+    def _with_stop(self, outcome: TaskOutcome) -> TaskOutcome:
+        """A row of the prefix is compared with the record, too: it may be of a KV snapshot."""
+        phase = outcome.phase if outcome.error is not None else self._phase
+        doubt = None if outcome.result is not None and outcome.result.records else self._doubt
+        return replace(outcome, stopped=self._stopped, phase=phase, doubt=doubt, has_control=self._has_control)
 
     @property
     def _is_anything_left(self) -> bool:
@@ -98,6 +107,8 @@ class _Attempts:
         if refusal is None:
             return TaskOutcome(None, as_lakeward_error(error), phase=phase)
         self._stopped, self._phase = refusal.error, phase
+        self._doubt = as_lakeward_error(error) if refusal.is_doubtful else None
+        self._has_control = self._has_control or refusal.has_control
         self._limit = refusal.offset
         return None
 
