@@ -43,11 +43,12 @@ def settled(outcomes: Sequence[TaskOutcome], again: Sequence[TaskOutcome]) -> li
     """
     fails_again = bool(again) and all(outcome.stopped is not None and outcome.error is None for outcome in again)
     is_blamed = fails_again and (are_rows_written(outcomes) or any(outcome.has_control for outcome in again))
-    return [_settled(outcome, is_blamed=is_blamed) for outcome in outcomes]
+    hint = "" if are_rows_written((*outcomes, *again)) else HINT
+    return [_settled(outcome, hint, is_blamed=is_blamed) for outcome in outcomes]
 
 
-def _settled(outcome: TaskOutcome, *, is_blamed: bool) -> TaskOutcome:
+def _settled(outcome: TaskOutcome, hint: str, *, is_blamed: bool) -> TaskOutcome:
     if outcome.doubt is None or is_blamed:
         return replace(outcome, doubt=None)
-    outcome.doubt.hint = outcome.doubt.hint or HINT
+    outcome.doubt.hint = outcome.doubt.hint or hint
     return replace(outcome, error=outcome.error or outcome.doubt, stopped=None, doubt=None)
