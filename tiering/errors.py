@@ -395,7 +395,7 @@ class BaseMoved(TransientTieringError, phases=("LAKE_COMMIT",)):
 
 
 class TableBusy(TransientTieringError, phases=("FENCE", "ACK"), look=_CALLS):
-    """Another acknowledgement or reconciliation of the same table does not end; or a round may pass the record that a CALL would skip."""
+    """Another acknowledgement or reconciliation of the same table does not end; or a commit may bring the record that a CALL would skip."""
 
     default_hint = "Try again. If it stays like that, the lake's catalog or storage does not answer: check that it does."
 

@@ -107,12 +107,23 @@ def confirmed_traces(table: TableInfo, witnesses: Offsets, before: Traces, now: 
     """
     for bucket, offset in witnesses.items():
         if now.get((bucket, offset), before[bucket, offset]) != before[bucket, offset]:
-            raise SourceChanged(
-                f"bucket {bucket} of {table.path}: the cluster lost records and wrote others at their offsets while the round read them",
-                table_path=table.path,
-                bucket=bucket,
-            )
+            raise _source_changed(table, bucket)
     return {place: trace for place, trace in now.items() if (place[0], witnesses[place[0]]) in now}
+
+
+def check_unchanged(table: TableInfo, before: Traces, now: Traces) -> None:
+    """Raises SourceChanged if a record of `before` is another one `now`, or is not there any more."""
+    for (bucket, offset), trace in before.items():
+        if now.get((bucket, offset)) != trace:
+            raise _source_changed(table, bucket)
+
+
+def _source_changed(table: TableInfo, bucket: BucketKey) -> SourceChanged:
+    return SourceChanged(
+        f"bucket {bucket} of {table.path}: the cluster lost records and wrote others at their offsets while the round read them",
+        table_path=table.path,
+        bucket=bucket,
+    )
 
 
 def _over_the_rewritten(table: TableInfo, reached: int) -> str:

@@ -19,7 +19,7 @@ from tiering.cluster.log_look import look_at_log, traces_at
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
 from tiering.cluster.skipping import reader_without, still_skipped
 from tiering.durations import short_duration
-from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError, RoundStalled
+from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError, RoundStalled, SourceChanged
 from tiering.lake.base import Committable, Lake, LakeCommitter, LakeView, WriterInitContext
 from tiering.lake.rules.base_check import needs_living
 from tiering.model.refused_records import offset_of
@@ -27,6 +27,7 @@ from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundS
 from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, SkippedRecords, TableInfo, TableType
+from tiering.planning.check_log import check_unchanged
 from tiering.planning.plan_splits import replaced_buckets
 from tiering.planning.readable_splits import ReadableSplits, readable_splits
 from tiering.round.phase_times import PhaseTimer
@@ -332,15 +333,30 @@ class RoundRunner:
         return [replace(task, records_before=reader) for task, reader in readers if reader is not None]
 
     def _with_traces(self, table: TableInfo, done: WorkDone) -> WorkDone:
-        """Adds to the error of each record what the cluster knows the record by: `sys.skip_record` leaves out no other one."""
+        """Adds to the error of each record what the cluster knows the record by: `sys.skip_record` leaves out no other one.
+
+        The work fails with SourceChanged if the log was cut since the round looked at it: the text of the error is of a record that was
+        read, and the trace would be of another one.
+        """
         first: dict[BucketKey, BucketStopped] = {}
         for error in done.stopped:  # in the order of their offsets
             if offset_of(error) is not None:
                 first.setdefault(BucketKey.parse(error.ids["bucket"]), error)
         places = {bucket: int(error.ids["offset"]) + 1 for bucket, error in first.items()}
-        with suppress(LakewardError):  # a record without a trace is named all the same
-            for (bucket, _), trace in traces_at(self._world.cluster, table, places).items() if places else ():
-                first[bucket].ids["trace"] = trace
+        if not places:
+            return done
+        # The ends of the look after the records: while the last record is the same, so are all before it.
+        before = {place: trace for place, trace in self._state.traces.items() if place[1] >= places.get(place[0], place[1] + 1)}
+        try:
+            now = traces_at(self._world.cluster, table, places, dict(before.keys()))
+            check_unchanged(table, before, now)
+        except SourceChanged as changed:
+            return replace(done, error=done.error or changed)
+        except LakewardError:  # a record without a trace is named all the same
+            return done
+        for bucket, error in first.items():
+            if (bucket, places[bucket]) in now:
+                error.ids["trace"] = now[bucket, places[bucket]]
         return done
 
     def _limits(self, action: act.RunSplits) -> WorkLimits:

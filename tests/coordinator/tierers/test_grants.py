@@ -7,7 +7,7 @@ import pytest
 from support.worlds.coordinator_world import World
 from tiering import errors
 from tiering.coordinator.decisions.records import CommitState
-from tiering.coordinator.tierers import commits
+from tiering.coordinator.memory import table_records
 
 BACKOFF_SECONDS = 301
 """Longer than the longest."""
@@ -40,7 +40,7 @@ def test_no_commit_is_granted_that_the_cluster_cannot_prepare(world: World) -> N
 
 def test_after_very_many_commits_of_unknown_outcome_the_next_one_settles_them_all(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A catalog that hangs at commits for days leaves more of them than an ack usually looks at."""
-    monkeypatch.setattr(commits, "LEDGER_ROWS", 5)
+    monkeypatch.setattr(table_records, "LEDGER_ROWS", 5)
     world.append()
     tierer = world.tierer()
     for _ in range(23):

@@ -10,13 +10,18 @@ from typing import Any
 import pytest
 
 from support.background import tick
-from support.lake_kinds.kinds import ICEBERG_CLEAN
+from support.lake_kinds.kinds import ICEBERG_CLEAN, LAKE_KINDS, PAIMON_CLEAN, LakeKind
 from support.lake_kinds.poisoned import POISON, Poisoned, refuse_poison
 from support.on_call import call, in_lake, next_action
 from support.worlds.memory_store import MemoryStore
 from support.worlds.validated import check, faults
-from tiering.errors import InvalidArgument, LogRewritten, TableBusy
+from tiering.coordinator.decisions.change import Change
+from tiering.coordinator.decisions.records import TextOffsets
+from tiering.errors import ClusterUnavailable, InvalidArgument, LogRewritten, TableBusy
 from tiering.model.rounds import RoundState
+from tiering.model.states import TableState
+from tiering.model.tables import BucketKey, Offsets, TableInfo
+from tiering.round import runner
 from tiering.round.steps import actions as act
 
 OFFSET = 10
@@ -130,21 +135,38 @@ def test_a_lost_store_and_a_restored_cluster_lose_no_row_to_the_marker(poisoned:
     assert poisoned.in_lake().keys() == {*range(OFFSET), 200, 201}
 
 
-def test_a_record_that_a_running_round_may_pass_is_not_left_out(poisoned: Poisoned, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_a_granted_round_passes_is_not_left_out(poisoned: Poisoned, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = stop_at_poison(poisoned)
     monkeypatch.undo()  # a later version can write it
     poisoned.world.due()
-    running = poisoned.world.begin(poisoned.table)
-    for step in (act.ReadLog, act.RunSplits, act.CommitLake):
-        running.advance_to(step)
-        with pytest.raises(TableBusy, match="reads bucket 0 and may pass offset 10") as busy:
-            poisoned.skip(failed)
-        assert busy.value.retryable
+    running = poisoned.world.begin(poisoned.table).advance_to(act.CommitLake)
+    with pytest.raises(TableBusy, match="commits records of bucket 0 behind offset 10") as busy:
+        poisoned.skip(failed)
+    assert busy.value.retryable
     assert running.end().state is RoundState.SUCCEEDED
     assert poisoned.in_lake()[100] == POISON
     with pytest.raises(InvalidArgument, match="the lake has that record already"):
         poisoned.skip(failed)
     assert not poisoned.world.record(poisoned.table).lake.skipped
+
+
+@pytest.mark.parametrize("step", [act.ReadTable, act.RunSplits, act.BeginCommit])
+def test_a_round_that_was_begun_with_the_record_is_fenced(
+    poisoned: Poisoned, monkeypatch: pytest.MonkeyPatch, step: type[act.Action]
+) -> None:
+    failed = stop_at_poison(poisoned)
+    monkeypatch.undo()  # a later version can write it
+    poisoned.world.due()
+    running = poisoned.world.begin(poisoned.table).advance_to(step)
+    assert poisoned.skip(failed, dry_run=True).outcome == "would_skip"
+    assert poisoned.world.record(poisoned.table).running is not None
+    assert poisoned.skip(failed).outcome == "skipped"
+    assert running.end().state is RoundState.FENCED
+    record = poisoned.world.record(poisoned.table)
+    assert (record.state, record.consecutive_failures, record.consecutive_fences) == (TableState.PENDING, 0, 0)
+    assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    assert poisoned.in_lake().keys() == set(range(OFFSET))
+    assert poisoned.world.record(poisoned.table).error is None
 
 
 def test_a_record_that_a_lost_commit_may_have_passed_is_not_left_out(poisoned: Poisoned, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,11 +187,142 @@ def test_a_record_that_a_lost_commit_may_have_passed_is_not_left_out(poisoned: P
         poisoned.skip(failed)
 
 
-def test_a_round_that_does_not_read_the_record_keeps_nobody_from_leaving_it_out(poisoned: Poisoned) -> None:
+def test_a_round_ends_a_late_commit_that_may_pass_the_record(poisoned: Poisoned, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = stop_at_poison(poisoned)
+    monkeypatch.undo()
     poisoned.world.due()
-    ended = poisoned.world.begin(poisoned.table)
-    assert ended.end().state is RoundState.FAILED
+    late = poisoned.world.begin(poisoned.table).advance_to(act.CommitLake)
+    poisoned.world.clock.advance(3_600)
+    tick(poisoned.world.coordinator)
+    refuse_poison(monkeypatch)  # the tierers that remain cannot write it: their rounds have no rows to commit
+    with pytest.raises(TableBusy, match="its outcome is not known"):
+        poisoned.skip(failed)
+    ended = poisoned.world.tier(poisoned.table)
+    assert ended.state is RoundState.SUCCEEDED
+    assert ended.error is not None
+    assert (ended.error.error_class, ended.stats.records_written) == ("BucketStopped", 0)
+    record = poisoned.world.record(poisoned.table)
+    assert (record.lake.unresolved_epoch, record.lake.offsets) == (None, {"0": OFFSET})
+    assert poisoned.world.tier(poisoned.table).state is RoundState.FAILED, "one commit without rows is enough"
     assert poisoned.skip(failed).outcome == "skipped"
+    assert late.end().state is RoundState.FENCED
     assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
     assert poisoned.in_lake().keys() == set(range(OFFSET))
+    assert not faults(check(poisoned.world, poisoned.table))
+
+
+@pytest.mark.parametrize("kind", LAKE_KINDS, ids=str)
+def test_a_first_commit_that_may_land_late_is_ended_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: LakeKind) -> None:
+    poisoned = Poisoned(tmp_path, kind, has_key=kind is PAIMON_CLEAN, buckets=1)
+    poisoned.write((100, POISON))
+    failed = poisoned.world.tier(poisoned.table)
+    monkeypatch.undo()
+    poisoned.world.due()
+    late = poisoned.world.begin(poisoned.table).advance_to(act.CommitLake)
+    poisoned.world.clock.advance(3_600)
+    tick(poisoned.world.coordinator)
+    refuse_poison(monkeypatch)
+    assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
+    assert poisoned.skip(failed).outcome == "skipped"
+    assert late.end().state is not RoundState.SUCCEEDED
+    poisoned.write((1, "good"))
+    assert poisoned.world.tier(poisoned.table).error is None
+    assert poisoned.in_lake() == {1: "good"}
+    poisoned.world.close()
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["granted", "lost"])
+def test_a_commit_of_other_buckets_keeps_no_caller_from_leaving_the_record_out(tmp_path: Path, *, is_lost: bool) -> None:
+    poisoned = Poisoned(tmp_path, ICEBERG_CLEAN, has_key=False)
+    poisoned.write((100, POISON))
+    failed = poisoned.world.tier(poisoned.table)
+    assert failed.error is not None
+    poisoned.write(*((number, "good") for number in range(20)))  # in both buckets
+    poisoned.world.due()
+    committing = poisoned.world.begin(poisoned.table).advance_to(act.CommitLake)
+    [stopped] = {"0", "1"} - {bucket for bucket, end in committing_offsets(poisoned).items() if end > 0}
+    assert stopped == failed.error.ids["bucket"]
+    if is_lost:
+        poisoned.world.clock.advance(3_600)
+        tick(poisoned.world.coordinator)
+        assert poisoned.world.record(poisoned.table).lake.unresolved_epoch is not None
+    assert poisoned.skip(failed).outcome == "skipped"
+    record = poisoned.world.record(poisoned.table)
+    assert record.lake.skipped == {stopped: (0,)}
+    assert (record.running is None) is is_lost, "a granted round is not fenced"
+    assert committing.end().state is RoundState.SUCCEEDED, "it was granted, and does not pass the record"
+    assert poisoned.world.tier(poisoned.table).error is None
+    assert poisoned.in_lake().keys() == set(range(20))
+    poisoned.world.close()
+
+
+def committing_offsets(poisoned: Poisoned) -> TextOffsets:
+    commit = poisoned.world.record(poisoned.table).commit
+    assert commit is not None
+    return commit.offsets
+
+
+def test_a_running_round_whose_plan_ends_before_the_record_goes_on(poisoned: Poisoned) -> None:
+    failed = stop_at_poison(poisoned)
+    poisoned.world.due()
+    running = poisoned.world.begin(poisoned.table).advance_to(act.RunSplits)
+    records = poisoned.world.coordinator.table_records
+    with records.changing():
+        records.put(Change(poisoned.world.record(poisoned.table)).update_round(planned_stops={"0": OFFSET}))
+    assert poisoned.skip(failed).outcome == "skipped"
+    record = poisoned.world.record(poisoned.table)
+    assert record.running is not None
+    assert record.running.round_id == running.assignment.round_id
+    assert record.lake.skipped == {"0": (OFFSET,)}
+
+
+def test_a_log_that_is_cut_behind_the_work_gives_the_error_no_trace_of_another_record(
+    poisoned: Poisoned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poisoned.write((100, POISON))
+    poisoned.world.due()
+    running = poisoned.world.begin(poisoned.table).advance_to(act.RunSplits)
+
+    def of_other_records(cluster: Any, table: TableInfo, *looks: Offsets) -> dict[tuple[BucketKey, int], str]:
+        return {(bucket, at): "of another record" for look in looks for bucket, at in look.items()}
+
+    monkeypatch.setattr(runner, "traces_at", of_other_records)
+    outcome = running.end()
+    assert outcome.error is not None
+    assert outcome.error.error_class == "SourceChanged"
+    assert not any(error.error_class == "BucketStopped" for error in poisoned.world.record(poisoned.table).errors)
+
+
+@pytest.mark.parametrize("has_progress", [False, True], ids=["nothing else to commit", "another bucket is committed"])
+def test_a_record_without_a_trace_at_the_offset_of_one_that_was_left_out_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_progress: bool
+) -> None:
+    poisoned = Poisoned(tmp_path, ICEBERG_CLEAN, has_key=False)
+    poisoned.write((100, POISON))
+    failed = poisoned.world.tier(poisoned.table)
+    assert failed.error is not None
+    bucket = failed.error.ids["bucket"]
+    records = poisoned.world.coordinator.table_records
+    with records.changing():
+        record = poisoned.world.record(poisoned.table)
+        records.put(Change(record).update(lake=record.lake.with_skipped(bucket, 0, "of the record that the log lost")))
+
+    def unavailable(*_: Any) -> Any:
+        raise ClusterUnavailable("it does not answer")
+
+    if has_progress:
+        poisoned.write(*((number, "good") for number in range(20)))
+    poisoned.world.due()
+    running = poisoned.world.begin(poisoned.table).advance_to(act.RunSplits)
+    monkeypatch.setattr(runner, "traces_at", unavailable)
+    assert running.runner.advance() is None or not has_progress
+    monkeypatch.undo()
+    assert running.end().state is (RoundState.SUCCEEDED if has_progress else RoundState.FAILED)
+    record = poisoned.world.record(poisoned.table)
+    assert record.error is not None
+    assert record.error.error_class == "BucketStopped"
+    assert record.state is (TableState.SCHEDULED if has_progress else TableState.FAILED)
+    waits_until = record.due_deadline if has_progress else record.retry_deadline
+    assert waits_until is not None
+    assert waits_until > records.now().steady
+    poisoned.world.close()

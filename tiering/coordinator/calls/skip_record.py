@@ -5,7 +5,8 @@ stored: if the coordinator dies between the two, a repeat finds the record skipp
 
 A record that a round cannot read or write, of any table of any cluster, is skipped in the record of the table, in one write with the
 operation's row and the event. Assignments carry it to rounds, which do not read it; their markers say so to whoever compares the lake.
-It is tied to the record's trace: where the log was rewritten, another record at its offset is not left out.
+A running round was assigned without it, and is fenced if its plan passes the record.
+The skip is tied to the record's trace: where the log was rewritten, another record at its offset is not left out.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from tiering.cluster.log_look import traces_at
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change
+from tiering.coordinator.decisions.lake_acks import late_commits
 from tiering.coordinator.decisions.records import EventRecord, Level, TableRecord
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.requests import Mutation
 from tiering.errors import BucketStopped, InvalidArgument, TableBusy, UnknownPartition
 from tiering.model.call_results import SkipRecordResult
@@ -87,7 +90,7 @@ def _skip_in_rounds(parts: CallParts, info: TableInfo, request: SkipRecord, refu
             if stop is None:
                 raise refused
             _check_still_there(record, request, trace, trace_now)
-            _check_not_passed(record, request, bucket)
+            _check_not_passed(records, record, request, bucket)
         outcome = SkipOutcome.ALREADY_SKIPPED if is_repeat else SkipOutcome.SKIPPED
         outcome = SkipOutcome.WOULD_SKIP if request.dry_run and outcome is SkipOutcome.SKIPPED else outcome
         value = "" if stop is None else stop.value
@@ -95,7 +98,7 @@ def _skip_in_rounds(parts: CallParts, info: TableInfo, request: SkipRecord, refu
         if not request.dry_run:
             lake = record.lake if is_repeat else record.lake.with_skipped(str(bucket), request.offset, trace)
             changed = replace(record, lake=lake)
-            changes = _retried(parts, request, changed) or [Change(changed)]
+            changes = _fenced(parts, request, changed, bucket) or _retried(parts, request, changed) or [Change(changed)]
             operations = parts.operations.done(request, info.table_id, result)
             records.put(*changes, operations=operations, events=[_event(request, result, records.now().wall)])
     return result
@@ -111,26 +114,30 @@ def _check_still_there(record: TableRecord, request: SkipRecord, trace: str | No
         )
 
 
-def _check_not_passed(record: TableRecord, request: SkipRecord, bucket: BucketKey) -> None:
-    """Raises InvalidArgument if the lake has the record, TableBusy if a round or a commit that is under way may bring it there.
+def _check_not_passed(records: TableRecords, record: TableRecord, request: SkipRecord, bucket: BucketKey) -> None:
+    """Raises InvalidArgument if the lake has the record, TableBusy if a granted commit may still bring it there.
 
-    Such a round does not know that the record is left out, and would contradict the answer.
+    A granted commit goes as far as its grant says and no further. Such a commit does not know that the record is left out, and would
+    contradict the answer.
     """
     key, offset = str(bucket), request.offset
     if offset < (record.shown_offsets or {}).get(key, 0):
         raise InvalidArgument(f"{_place(request)} of {request.path} is past offset {offset}: the lake has that record already")
     running, commit = record.running, record.commit
-    if running is not None and (running.planned_stops is None or running.planned_stops.get(key, 0) > offset):
+    if running is not None and record.granted and not running.acked and commit is not None and commit.offsets.get(key, 0) > offset:
         raise TableBusy(
-            f"round {running.round_id} of {request.path} reads {_place(request)} and may pass offset {offset}",
+            f"round {running.round_id} of {request.path} commits records of {_place(request)} behind offset {offset} at this moment",
             hint="Nothing is left out. Call again when that round is over: SELECT status FROM fluss.sys.lake_tiering_status shows it.",
             round_id=running.round_id,
         )
-    granted = record.granted and record.round is not None and not record.round.acked
-    if record.lake.unresolved_epoch is not None or (granted and commit is not None and commit.offsets.get(key, 0) > offset):
+    if record.lake.unresolved_epoch is None:
+        return
+    late = late_commits(record, records.newest_commits(record.table_id))
+    if late is None or any(row.offsets.get(key, 0) > offset for row in late):
         raise TableBusy(
             f"a commit of {request.path} was granted and its outcome is not known: {_place(request)} may be past offset {offset}",
-            hint="Nothing is left out. Call again after the next round, which finds out what the lake holds.",
+            hint="Nothing is left out. Call again after the next round, which finds out what the lake holds: "
+            f"CALL sys.tier_table('{request.path}') runs one.",
         )
 
 
@@ -174,6 +181,20 @@ def _retried(parts: CallParts, request: SkipRecord, record: TableRecord | None) 
     if record is None or record.error is None or record.error.error_class != BucketStopped.__name__:
         return []
     return [reconciliation.retry(parts.table_records.context(request.caller), record)]
+
+
+def _fenced(parts: CallParts, request: SkipRecord, record: TableRecord, bucket: BucketKey) -> list[Change]:
+    """A running round whose plan passes the record does not know that the record is left out: it is fenced, and another round follows.
+
+    A granted round goes no further than its grant, which `_check_not_passed` compared with the record.
+    """
+    running = record.running
+    if running is None or record.granted:
+        return []
+    if running.planned_stops is not None and running.planned_stops.get(str(bucket), 0) <= request.offset:
+        return []
+    why = f"fenced by skip_record of {request.caller}: the round was begun with the record at offset {request.offset} of {_place(request)}"
+    return [reconciliation.fence_and_retry(parts.table_records.context(request.caller), record, why)]
 
 
 def _place(request: SkipRecord) -> str:

@@ -63,9 +63,20 @@ def stopped_after(record: TableRecord, reported: ErrorInfo | None) -> ErrorInfo 
     if error is None or not is_bucket_stopped(error):
         return None
     bucket, offset = error.ids.get("bucket", ""), _offset_of(error)
-    if offset is not None and record.lake.has_skipped(bucket, offset, error.ids.get("trace")):
+    if offset is not None and _is_left_out(record, bucket, offset, error.ids.get("trace")):
         return None
     return error if reported is not None or _is_ahead(record, bucket, offset) else None
+
+
+def _is_left_out(record: TableRecord, bucket: str, offset: int, trace: str | None) -> bool:
+    """Whether the record of an error was left out. `trace`: of that record.
+
+    Without a trace nothing tells whether the error is of the record that was left out, or of another record that has the offset since the
+    log was rewritten. Then the error stays until the lake is past the offset: a table that stops again waits for its back-off.
+    """
+    if trace is None and record.lake.skipped_traces.get(bucket, {}).get(offset) is not None:
+        return False
+    return record.lake.has_skipped(bucket, offset, trace)
 
 
 def is_same_stop(before: ErrorInfo | None, stopped: ErrorInfo) -> bool:

@@ -156,6 +156,16 @@ def _still_unresolved(epoch: int | None, contents: LakeContents) -> int | None:
     return None if decided else epoch
 
 
+def late_commits(record: TableRecord, ledger: Sequence[LakeCommitRecord]) -> list[LakeCommitRecord] | None:
+    """The commits of ended rounds that may still land in the present lake table; None = the ledger does not have all of them.
+
+    `ledger`: the table's rows that are not resolved. A state store that was restored may lack rows.
+    """
+    epoch = record.lake.unresolved_epoch
+    rows = [row for row in ledger if not row.state.is_resolved and row.lake_table_uuid in (None, record.lake.table_uuid)]
+    return rows if epoch is None or any(row.tiering_epoch == epoch for row in rows) else None
+
+
 def _replayed(contents: LakeContents) -> str:
     starts = ", ".join(f"bucket {bucket} from offset {offset}" for bucket, offset in contents.moved_back.items())
     return f"another tiering service committed changes that it had read before others came: the next round replays {starts}"

@@ -164,6 +164,12 @@ def mended(ctx: Context, record: TableRecord) -> Change:
     return change if record.pause is not None else enter_pending(change, ctx, Trigger.RETRY, why)
 
 
+def fence_and_retry(ctx: Context, record: TableRecord, why: str) -> Change:
+    """Fences the running round, which has no grant, and queues the next one; a paused table's next round waits for the end of the pause."""
+    fenced = _fenced(ctx, Change(record), why)
+    return retry(ctx, fenced.record).after(fenced)
+
+
 def retry(ctx: Context, record: TableRecord) -> Change:
     """Failed -> Pending now, with the back-off reset; a paused table when its pause ends. Any other table is left as it is.
 

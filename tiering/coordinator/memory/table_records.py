@@ -24,7 +24,7 @@ from tiering.clock import Clock, Ids
 from tiering.coordinator.decisions import table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.moment import Moment, Timebase
-from tiering.coordinator.decisions.records import EventRecord, Level, OperationRecord, TableRecord
+from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord, Level, OperationRecord, TableRecord
 from tiering.coordinator.decisions.round_lifecycle import STATE_LOST
 from tiering.coordinator.memory.deadlines import Deadlines
 from tiering.coordinator.memory.history import HistoryBounds
@@ -41,6 +41,9 @@ from tiering.validate.results import CheckResult
 _log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
+
+LEDGER_ROWS = 200
+"""Rows of one table's ledger that are read at first. The next ack settles unresolved rows, so they are recent."""
 
 
 @dataclass
@@ -258,6 +261,18 @@ class TableRecords:
             finally:
                 self._draft = draft
         return self.store
+
+    def newest_commits(self, table_id: int) -> list[LakeCommitRecord]:
+        """The newest rows of the table's ledger, back to a resolved row or to the first one. Call it inside `changing`.
+
+        Where no commit went through for days, the ledger has very many unresolved rows. Raises Fenced, StoreError.
+        """
+        limit = LEDGER_ROWS
+        while True:
+            rows = list(self.store_with(table_id).commits(table_id, limit))
+            if len(rows) < limit or rows[-1].state.is_resolved:
+                return rows
+            limit *= 2
 
     def _store(self, draft: _Draft) -> None:
         """Stores and shows what was drafted, and empties the draft."""

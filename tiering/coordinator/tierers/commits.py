@@ -21,7 +21,7 @@ from tiering.cluster.shared_lake import clean_up_after_commit, recorded_by_clust
 from tiering.coordinator.decisions import lake_acks, round_lifecycle
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.lake_acks import LakeContents, LakeSize
-from tiering.coordinator.decisions.records import LakeCommitRecord, TableRecord, from_text, to_text
+from tiering.coordinator.decisions.records import TableRecord, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import Plan, RoundRef
 from tiering.coordinator.memory.table_locks import TableLocks
 from tiering.coordinator.memory.table_records import TableRecords
@@ -48,9 +48,6 @@ from tiering.wire.common import offsets_from_pb
 from tiering.wire.errors import error_to_pb
 
 _log = structlog.get_logger(__name__)
-
-LEDGER_ROWS = 200
-"""Rows of one table's ledger that an ack looks at, at least: unresolved ones are settled by the next ack, so they are recent."""
 
 LAKE_THREADS = 64
 """How many acks, and plans that read the lake, run at one time: each of a table that hangs keeps a thread until a deadline, at most one a
@@ -301,7 +298,7 @@ class Commits:
     def _record_contents(self, info: TableInfo, contents: LakeContents) -> None:
         record = self._registered(info.table_id)
         ctx = self._table_records.context()
-        change = lake_acks.record_contents(ctx, record, contents, self._ledger(record))
+        change = lake_acks.record_contents(ctx, record, contents, self._table_records.newest_commits(record.table_id))
         self._table_records.put(round_lifecycle.catch_up(ctx, change, contents.marker_epoch))
 
     def _record_cluster_has_it(self, info: TableInfo, contents: LakeContents) -> None:
@@ -365,15 +362,6 @@ class Commits:
                 f"no lake table has the id {table_id} any more: it was dropped, or its lake disabled", table_id=table_id
             )
         return record
-
-    def _ledger(self, record: TableRecord) -> list[LakeCommitRecord]:
-        """The newest rows, back to a resolved one: where no commit went through for days there are very many that are not."""
-        limit = LEDGER_ROWS
-        while True:
-            rows = list(self._table_records.store_with(record.table_id).commits(record.table_id, limit))
-            if len(rows) < limit or rows[-1].state.is_resolved:
-                return rows
-            limit *= 2
 
     def _forget(self, key: RoundKey) -> None:
         with self._guard:

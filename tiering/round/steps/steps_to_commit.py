@@ -53,9 +53,10 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
         return failed(state, error_of_reading(work.error))
     plan, base = plan_of(state), base_of(state)
     prefix = contiguous_prefix(work.results, plan.bases)
-    if work.stopped and (base.moved_back or not _is_progress(plan, prefix)):
+    is_progress = _is_progress(plan, prefix)
+    if work.stopped and (base.moved_back or not (is_progress or _may_land_late(state))):
         return failed(state, work.stopped[0])  # a replay is committed whole, as `steps_to_write.plan_recorded` says
-    if not _is_progress(plan, prefix):
+    if not work.stopped and not is_progress:
         return failed(state, Cancelled("the round was stopped before any record was read"))
     buckets = next_buckets(plan, prefix)
     state = replace(
@@ -124,6 +125,15 @@ def error_of_reading(error: LakewardError) -> LakewardError:
 def _is_progress(plan: Plan, prefix: Prefix) -> bool:
     """Whether work moves the marker; a KV snapshot does also when no record follows it, and so does a commit planned without rows."""
     return not plan.splits or prefix.reached != plan.bases or any(result.bucket in plan.untiered for result in prefix.kept)
+
+
+def _may_land_late(state: Round) -> bool:
+    """Whether a commit of an earlier round may still land. A snapshot without rows ends that: the late commit fails its compare-and-set.
+
+    Without such a snapshot the outcome stays unknown for as long as all buckets with new records stop at one. A base that is ahead of the
+    coordinator's records is the commit that landed, or a later one.
+    """
+    return state.assignment.unresolved and not base_of(state).ahead
 
 
 def _is_whole(plan: Plan, buckets: Mapping[BucketKey, TieredRange], stopped: Sequence[BucketStopped]) -> bool:
