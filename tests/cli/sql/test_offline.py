@@ -136,8 +136,7 @@ def test_the_prompt_needs_neither_spark_nor_a_service(folder: Path, tmp_path: Pa
         terminal.wait_for("interrupted;")
         terminal.type("CALL sys.tier_table('demo.flights');\n")
         terminal.wait_for("needs a running service")
-        terminal.type("\x04")
-        assert terminal.wait_ended() == 0
+        assert terminal.end_input() == 0
     assert "1000" in terminal.text
 
 

@@ -240,8 +240,7 @@ def test_the_prompt_answers_keeps_on_after_an_error_and_leaves_on_ctrl_d(stocked
         terminal.wait_for("there is no system table fluss.sys.nope")
         terminal.type("SELECT 40 + 2 AS answer;\n")
         terminal.wait_for("1 row in")
-        terminal.type("\x04")
-        assert terminal.wait_ended() == 0
+        assert terminal.end_input() == 0
     assert "clicks" in terminal.text
     assert "42" in terminal.text
     assert "SELECT 40 + 2 AS answer;" in (tmp_path / "lakeward" / "sql_history").read_text()

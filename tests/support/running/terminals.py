@@ -13,6 +13,7 @@ import sys
 import termios
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
 
 from support.running.processes import heeding_interrupts, wait_for
@@ -62,6 +63,22 @@ class Terminal:
     def type(self, text: str) -> None:
         """As from the keyboard; Ctrl-C is `\\x03`, Ctrl-D `\\x04`."""
         os.write(self._ours, text.encode())
+
+    def end_input(self, seconds: float = 180) -> int:
+        """Ctrl-D, again and again until the process ends; its exit status.
+
+        The kernel marks the end of the input where a prompt is not yet there to take the key, and the prompt then sees none.
+        """
+
+        def has_ended() -> bool:
+            if self._process.poll() is None:
+                self.type("\x04")
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(1)
+            return self._process.returncode is not None
+
+        wait_for("the process ends at the end of its input", has_ended, seconds)
+        return self.wait_ended()
 
     def send(self, number: signal.Signals) -> None:
         """A signal to the process alone, from elsewhere."""
