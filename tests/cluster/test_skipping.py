@@ -46,14 +46,17 @@ LEFT_OUT = {3: "a3", 5: None, 7: "a7", 9: "a9"}
 class RewrittenLog:
     """A log of one bucket whose records from `cut` on are others than they were."""
 
-    def __init__(self, start: int, cut: int, end: int) -> None:
-        self.start, self.cut, self.end = start, cut, end
+    def __init__(self, start: int, cut: int, end: int, unknown: Collection[int] = ()) -> None:
+        self.start, self.cut, self.end, self.unknown = start, cut, end, unknown
+        self.looks = 0
 
     def offsets(self, table: object) -> Mapping[BucketKey, BucketOffsets]:
         return {B0: BucketOffsets(self.start, self.end)}
 
     def record_traces(self, table: object, offsets: Offsets) -> Mapping[BucketKey, str]:
-        return {bucket: f"{'a' if at <= self.cut else 'b'}{at - 1}" for bucket, at in offsets.items() if self.start < at <= self.end}
+        self.looks += 1
+        shown = {bucket: at for bucket, at in offsets.items() if self.start < at <= self.end and at - 1 not in self.unknown}
+        return {bucket: f"{'a' if at <= self.cut else 'b'}{at - 1}" for bucket, at in shown.items()}
 
     def settle(self, table: object) -> None:
         """Knows its end always."""
@@ -75,6 +78,32 @@ class RewrittenLog:
 )
 def test_records_stay_left_out_unless_the_log_has_others_there(log: Any, left: set[int]) -> None:
     assert set(still_skipped(log, TABLE, {B0: LEFT_OUT})[B0]) == left
+
+
+@pytest.mark.parametrize("cut", [0, 1, 250, 499, 500])
+def test_looks_grow_with_the_logarithm_of_the_number_of_skipped_records(cut: int) -> None:
+    log: Any = RewrittenLog(0, cut, 500)
+    assert set(still_skipped(log, TABLE, {B0: {offset: f"a{offset}" for offset in range(500)}})[B0]) == set(range(cut))
+    assert log.looks == 1 if cut == 500 else log.looks <= 10
+
+
+@pytest.mark.parametrize(
+    ("cut", "unknown"),
+    [(0, range(250)), (300, range(250)), (300, range(499, 500)), (300, (249, 250, 374))],
+    ids=["unknown start, all cut", "unknown start", "unknown end", "unknown between"],
+)
+def test_records_without_a_trace_now_do_not_hide_where_the_log_was_cut(cut: int, unknown: Collection[int]) -> None:
+    log: Any = RewrittenLog(0, cut, 500, unknown)
+    left = still_skipped(log, TABLE, {B0: {offset: f"a{offset}" for offset in range(500)}})[B0]
+    assert set(left) == set(range(max(cut, 250 if unknown == range(250) else 0)))
+    assert log.looks <= 18
+
+
+def test_a_service_without_traces_is_asked_only_a_few_times() -> None:
+    log: Any = RewrittenLog(0, 0, 500, range(500))
+    records = {offset: f"a{offset}" for offset in range(500)}
+    assert still_skipped(log, TABLE, {B0: records}) == {B0: records}
+    assert log.looks <= 8
 
 
 def test_nothing_is_asked_where_no_record_has_a_trace() -> None:

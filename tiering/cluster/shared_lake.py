@@ -5,12 +5,12 @@ A round and the coordinator both look through it, so that one answer holds for b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Sequence
+from functools import cache, partial
 
 from tiering.cluster.base import ClusterOwner, SplitSource
 from tiering.cluster.capabilities import LakeCommitCleanUp, service_mode_of
-from tiering.cluster.skipping import reader_without
+from tiering.cluster.skipping import reader_without, still_skipped
 from tiering.errors import LakeRecordUnreadable, LogTruncated
 from tiering.instants import to_milliseconds
 from tiering.lake.base import Lake, LakeView
@@ -18,15 +18,17 @@ from tiering.lake.foreign import CleanRows, ForeignReaders, LogRows, LogSums, Sh
 from tiering.lake.log_begins import LogBegin
 from tiering.lake.maintenance import CleanForeignCommits, ForeignCommits
 from tiering.lake.proof.change_sums import ChangeSums, LogFold
-from tiering.lake.rules.empty_ranges import NONE_SKIPPED, EmptyUpTo, Skipped, all_skipped
+from tiering.lake.rules.empty_ranges import EmptyUpTo, Skipped, all_skipped
 from tiering.lake.rules.shared_base import walked
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo
+from tiering.model.tables import OFFSET_COLUMN, BucketKey, SkippedRecords, TableInfo
 
 CHANGELOG_IMAGE, WITHOUT_BEFORE_IMAGES = "table.changelog.image", "WAL"
 """Fluss's option by which a changelog has no `-U`, and the value that says so."""
+LeftOut = Callable[[], Skipped]
+"""The records that `CALL sys.skip_record` left out; called for each read of the log, and only then."""
 NO_LOG = LogBegin(1 << 62, None)
 """Of a bucket that is gone: nothing tells whose its rows are."""
 
@@ -51,19 +53,22 @@ def with_foreign_commits(
     view: LakeView,
     records: SharedRecords,
     passed_head: int | None,
-    skipped: Skipped = NONE_SKIPPED,
+    skipped: SkippedRecords | None = None,
 ) -> LakeView:
-    """`view` with the walk of the other service's commits, of a lake that can tell what they added. `skipped`: besides the marker's.
+    """`view` with the walk of the other service's commits, of a lake that can tell what they added.
+
+    `skipped`: records that were left out, besides the marker's. Those that the log still has are looked up once the walk reads the log.
 
     Raises LakeUnavailable, ClusterUnavailable, SchemaDrift; what the walk makes of the commits is in the view.
     """
     if not isinstance(lake, ForeignCommits):
         return view
-    readers = _readers(source, lake, table, view, all_skipped(view.marker, skipped))
+    left_out = cache(lambda: all_skipped(view.marker, still_skipped(source, table, skipped or {})))
+    readers = _readers(source, lake, table, view, left_out)
     return walked(view, records, passed_head, table.table_type, readers)
 
 
-def _readers(source: SplitSource, lake: ForeignCommits, table: TableInfo, view: LakeView, left_out: Skipped) -> ForeignReaders:
+def _readers(source: SplitSource, lake: ForeignCommits, table: TableInfo, view: LakeView, left_out: LeftOut) -> ForeignReaders:
     """What the walk may ask of lake and log. Partitions, and where logs begin, are looked up once, and only where they are asked for."""
     partitions: dict[str, int] = {}
 
@@ -145,8 +150,8 @@ def _log_split(source: SplitSource, table: TableInfo, bucket: BucketKey, start: 
     return TieringLogSplit(table.path, bucket, name, first, last, bounds.log_end)
 
 
-def log_rows(source: SplitSource, table: TableInfo, skipped: Skipped) -> LogRows:
-    """Reads the log without the records at `skipped` up to its first row.
+def log_rows(source: SplitSource, table: TableInfo, left_out: LeftOut) -> LogRows:
+    """Reads the log without the records that are left out up to its first row.
 
     Of what is outside of it, or in a partition that is gone, it cannot tell.
     """
@@ -161,7 +166,7 @@ def log_rows(source: SplitSource, table: TableInfo, skipped: Skipped) -> LogRows
         try:
             return (
                 True
-                if any(batch.num_rows for batch in reader_without(partial(source.reader, table), split, skipped.get(bucket, ())).read())
+                if any(batch.num_rows for batch in reader_without(partial(source.reader, table), split, left_out().get(bucket, ())).read())
                 else unknown
             )
         except LogTruncated:  # retention came in between
@@ -170,8 +175,8 @@ def log_rows(source: SplitSource, table: TableInfo, skipped: Skipped) -> LogRows
     return holds_rows
 
 
-def log_sums(source: SplitSource, table: TableInfo, skipped: Skipped) -> LogSums:
-    """Reads all of a range of the log without the records at `skipped`, in this process.
+def log_sums(source: SplitSource, table: TableInfo, left_out: LeftOut) -> LogSums:
+    """Reads all of a range of the log without the records that are left out, in this process.
 
     Memory is that of a batch, and 17 bytes a key that changed.
 
@@ -184,7 +189,7 @@ def log_sums(source: SplitSource, table: TableInfo, skipped: Skipped) -> LogSums
             return None
         fold = LogFold(table)
         try:
-            for batch in reader_without(partial(source.reader, table), split, skipped.get(bucket, ())).read():
+            for batch in reader_without(partial(source.reader, table), split, left_out().get(bucket, ())).read():
                 fold.add(batch)
         except LogTruncated:  # retention came in between
             return None

@@ -8,7 +8,7 @@ A record is known by its trace, too: a log that was cut and has grown again has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -20,29 +20,63 @@ from tiering.cluster.log_look import traces_at
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketOffsets, SkippedRecords, TableInfo
 
+_FRUITLESS_LOOKS = 8
+"""Looks at one bucket that show no trace before its other records stay left out: some services know no traces at all."""
+
 
 def still_skipped(cluster: SplitSource, table: TableInfo, skipped: SkippedRecords) -> SkippedRecords:
     """`skipped` without the offsets at which the log has other records now. Where nothing can be compared, a record stays left out.
 
-    A log is cut at its end: while a record is the same, so are all before it, and once it is another one, so are all behind it.
-    Raises ClusterUnavailable, UnknownTable.
+    The number of looks grows with the logarithm of the number of records. Raises ClusterUnavailable, UnknownTable.
     """
     if not any(trace is not None for records in skipped.values() for trace in records.values()):
         return skipped
     ends, confirmed = cluster.offsets(table), {bucket: dict(records) for bucket, records in skipped.items()}
-    places = {bucket: _comparable(skipped[bucket], ends[bucket]) for bucket in skipped if bucket in ends}
-    while last := {bucket: offsets[-1] for bucket, offsets in places.items() if offsets}:
-        now = traces_at(cluster, table, {bucket: offset + 1 for bucket, offset in last.items()})
-        for bucket, offset in last.items():
+    searches = {bucket: _CutSearch(_comparable(skipped[bucket], ends[bucket])) for bucket in skipped if bucket in ends}
+    while places := {bucket: offset for bucket, search in searches.items() if (offset := search.next_offset) is not None}:
+        now = traces_at(cluster, table, {bucket: offset + 1 for bucket, offset in places.items()})
+        for bucket, offset in places.items():
             trace = now.get((bucket, offset + 1))
-            places[bucket] = [] if trace == skipped[bucket][offset] else places[bucket][:-1]
-            if trace not in (None, skipped[bucket][offset]):
+            is_same = None if trace is None else trace == skipped[bucket][offset]
+            searches[bucket].narrow(is_same)
+            if is_same is False:
                 confirmed[bucket] = {before: known for before, known in confirmed[bucket].items() if before < offset}
     return confirmed
 
 
 def _comparable(records: Mapping[int, str | None], log: BucketOffsets) -> list[int]:
     return sorted(offset for offset, trace in records.items() if trace is not None and log.log_start <= offset < log.log_end)
+
+
+class _CutSearch:
+    """Finds the first of a bucket's records that is another one now.
+
+    A log is cut at its end: while a record is the same, so are all before it, and once it is another one, so are all behind it. The last
+    record is looked at first, because mostly all are the same. Records without a trace now are mostly the oldest, so the search goes on
+    behind such a record first.
+    """
+
+    def __init__(self, offsets: Sequence[int]) -> None:
+        self._ranges = [offsets]  # in ascending order; the last one is searched first
+        self._place = len(offsets) - 1
+        self._fruitless = 0
+
+    @property
+    def next_offset(self) -> int | None:
+        """The offset to look at; None at the end of the search."""
+        return self._ranges[-1][self._place] if self._ranges and self._ranges[-1] else None
+
+    def narrow(self, is_same: bool | None) -> None:
+        """Takes in whether the record at `next_offset` is the same. None: the log does not show it."""
+        offsets = self._ranges.pop()
+        before, behind = offsets[: self._place], offsets[self._place + 1 :]
+        if is_same is None:
+            self._fruitless += 1
+            self._ranges += [before, behind]
+        else:
+            self._ranges = [behind] if is_same else [*self._ranges, before]
+        self._ranges = [part for part in self._ranges if part] if self._fruitless < _FRUITLESS_LOOKS else []
+        self._place = len(self._ranges[-1]) // 2 if self._ranges else 0
 
 
 @dataclass(frozen=True)

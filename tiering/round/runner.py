@@ -281,8 +281,7 @@ class RoundRunner:
             return view
         records = replace(records, cluster=recorded, is_readable=is_readable)
         lake = world.lake(table.lake_format)
-        skipped = still_skipped(world.cluster, table, assignment.skipped)
-        return with_foreign_commits(world.cluster, lake, table, view, records, assignment.passed_head, skipped)
+        return with_foreign_commits(world.cluster, lake, table, view, records, assignment.passed_head, assignment.skipped)
 
     def _run_splits(self, action: act.RunSplits) -> WorkDone:
         world, assignment, plan = self._world, self._assignment, action.plan

@@ -17,6 +17,7 @@ from support.worlds.memory_store import MemoryStore
 from support.worlds.validated import check, faults
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import TextOffsets
+from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.errors import ClusterUnavailable, InvalidArgument, LogRewritten, TableBusy
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
@@ -167,6 +168,19 @@ def test_a_round_that_was_begun_with_the_record_is_fenced(
     assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
     assert poisoned.in_lake().keys() == set(range(OFFSET))
     assert poisoned.world.record(poisoned.table).error is None
+
+
+def test_what_is_known_of_the_lake_needs_no_tablet_server(poisoned: Poisoned, monkeypatch: pytest.MonkeyPatch) -> None:
+    poisoned.skip(stop_at_poison(poisoned))
+    record = poisoned.world.record(poisoned.table)
+    assert [trace for records in record.lake.skipped_records.values() for trace in records.values()] != [None]
+
+    def no_leader(*_: object) -> Any:
+        raise ClusterUnavailable("no server shows the records of bucket 0 now")
+
+    monkeypatch.setattr(type(poisoned.world.storage), "record_traces", no_leader)
+    known = Lakes(poisoned.world.storage, lambda _: pytest.fail("the lake is not read")).known(record, poisoned.table)
+    assert known.skipped == record.lake.skipped_records
 
 
 def test_a_record_that_a_lost_commit_may_have_passed_is_not_left_out(poisoned: Poisoned, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,8 +51,12 @@ class Lakes:
             recorded=tuple(copy for copy in copies if copy is not None),
             path=record.path,
             shared=shared,
-            skipped=still_skipped(self._cluster, info, lake.skipped_records),
+            skipped=lake.skipped_records,
         )
+
+    def with_still_skipped(self, known: KnownLake, info: TableInfo) -> KnownLake:
+        """`known` without skipped records that the log has no longer. Raises ClusterUnavailable, UnknownTable."""
+        return replace(known, skipped=still_skipped(self._cluster, info, known.skipped))
 
     def walked(self, known: KnownLake, info: TableInfo, view: LakeView | None) -> LakeView | None:
         """`view`, read after `known`, with what another tiering service did. Raises LakeUnavailable, ClusterUnavailable, SchemaDrift."""

@@ -57,7 +57,10 @@ class KnownLake:
     shared: SharedRecords | None = None
     """Who has which of the copies, where another service may tier the table, too: then `rules.shared_base` decides. None = none may."""
     skipped: SkippedRecords = field(default_factory=dict)
-    """Records that `CALL sys.skip_record` left out; markers name those that the lake has passed."""
+    """Records that `CALL sys.skip_record` left out; markers name those that the lake has passed.
+
+    The log may have other records at those offsets since: what reads the log asks `tiering.cluster.skipping` first.
+    """
 
     @property
     def was_tiered(self) -> bool:

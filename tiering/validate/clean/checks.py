@@ -81,7 +81,8 @@ def _with_gaps(engine: Engine, subject: Subject, report: Report, stretch: Stretc
     proof = None if subject.marker is None else subject.marker.proofs.get(stretch.bucket)
     since = stretch.tiered if proof is None else proof.since
     runs = [*_runs(engine, stretch), *stretch.empty]
-    rows_in = log_rows(subject.source, subject.table, {} if subject.marker is None else subject.marker.skipped)
+    left_out = {} if subject.marker is None else subject.marker.skipped
+    rows_in = log_rows(subject.source, subject.table, lambda: left_out)
     gaps = {run: rows_in(stretch.bucket, *run) for run in without(stretch.start, since, runs)}
     if untold := [run for run, has_rows in gaps.items() if has_rows is None]:
         text = f"no file has the offsets {runs_text(untold)}, and the log does not hold them any more: they may have been without rows"

@@ -166,7 +166,8 @@ class Decider:
         return EmptyRanges(situation.log, marked_ranges(situation), in_log)
 
     def _rows_in_log(self, inspection: Inspection) -> LogRows:
-        rows = log_rows(self._cluster, inspection.info, skipped_records(inspection.situation))
+        left_out = skipped_records(inspection.situation)
+        rows = log_rows(self._cluster, inspection.info, lambda: left_out)
         return self._empty_ranges(inspection).log_rows(rows)
 
     def _foreign_offsets(self, inspection: Inspection, snapshot_id: int) -> ForeignOffsets:

@@ -151,7 +151,7 @@ class Reconciler:
     def inspect(self, info: TableInfo) -> Inspection:
         """Looks at lake, log and what is recorded. Raises LakeUnavailable, ClusterUnavailable, SchemaDrift, ForbiddenLocation."""
         record = self._record(info)
-        known = self._lakes.known(record, info)
+        known = self._lakes.with_still_skipped(self._lakes.known(record, info), info)
         survey = self._decider.maintenance(record).survey(info.path)
         view = None if survey is None else survey.view
         log = self._cluster.offsets(info)
