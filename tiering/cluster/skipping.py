@@ -40,7 +40,7 @@ def still_skipped(cluster: SplitSource, table: TableInfo, skipped: SkippedRecord
             is_same = None if trace is None else trace == skipped[bucket][offset]
             searches[bucket].narrow(is_same)
             if is_same is False:
-                confirmed[bucket] = {before: known for before, known in confirmed[bucket].items() if before < offset}
+                confirmed[bucket] = {before: trace_before for before, trace_before in confirmed[bucket].items() if before < offset}
     return confirmed
 
 

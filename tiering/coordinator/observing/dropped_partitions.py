@@ -122,8 +122,8 @@ class DropReports:
                 return False
             lost = partition.untiered_records if observed is None else observed
             level = Level.INFO if lost == 0 else Level.WARN
-            known = {*record.lake.reported_drops, partition.partition_id} & _tiered_partitions(record)
-            change = Change(record).update(lake=replace(record.lake, reported_drops=tuple(sorted(known))))
+            reported = {*record.lake.reported_drops, partition.partition_id} & _tiered_partitions(record)
+            change = Change(record).update(lake=replace(record.lake, reported_drops=tuple(sorted(reported))))
             records.put(
                 change.note(
                     records.context(),

@@ -111,20 +111,19 @@ def _with_older_rows(engine: Engine, scope: KeyScope, cut: Sequence[Stretch]) ->
 
 
 def _read_snapshots(engine: Engine, cut: Sequence[Stretch]) -> list[str | None]:
-    """Fills `kept` and `unclear`, and returns what `_read_snapshot` does for each stretch.
+    """Does `_filled_from_snapshots`; once more if the cluster deleted a KV snapshot meanwhile, with the newest ones that it has then."""
+    try:
+        return _filled_from_snapshots(engine, cut)
+    except KvSnapshotGone:
+        engine.forget_kv_snapshots()
+        return _filled_from_snapshots(engine, cut)
 
-    The cluster may have deleted a KV snapshot since it was asked for the newest ones. It is then asked once more.
-    """
-    for is_last in (False, True):
-        engine.rows(f"CREATE OR REPLACE TEMP TABLE kept AS SELECT {_keys(engine)}, {DIGEST} FROM newest LIMIT 0")
-        engine.rows("DELETE FROM unclear")
-        try:
-            return [_read_snapshot(engine, stretch) for stretch in cut]
-        except KvSnapshotGone:
-            engine.forget_kv_snapshots()
-            if is_last:
-                raise
-    raise AssertionError("the last attempt returns or raises")
+
+def _filled_from_snapshots(engine: Engine, cut: Sequence[Stretch]) -> list[str | None]:
+    """Fills `kept` and `unclear` anew, and returns what `_read_snapshot` does for each stretch."""
+    engine.rows(f"CREATE OR REPLACE TEMP TABLE kept AS SELECT {_keys(engine)}, {DIGEST} FROM newest LIMIT 0")
+    engine.rows("DELETE FROM unclear")
+    return [_read_snapshot(engine, stretch) for stretch in cut]
 
 
 def _read_snapshot(engine: Engine, stretch: Stretch) -> str | None:

@@ -307,8 +307,8 @@ class Decider:
             return 0
         if not isinstance(lake, PartitionRows):
             return None
-        held = self._rows_that_tell(inspection) if inspection.info.table_type is TableType.PRIMARY_KEY else None
-        standing = None if held is None else held.places
+        offsets = self._rows_that_tell(inspection) if inspection.info.table_type is TableType.PRIMARY_KEY else None
+        standing = None if offsets is None else offsets.places
         return archived_rows(inspection.situation, lake.partition_rows(inspection.info, view), standing)
 
     def _lost_archive(self, inspection: Inspection) -> int:

@@ -84,8 +84,8 @@ class LakeKnowledge:
 
     def has_skipped(self, bucket: str, offset: int, trace: str | None) -> bool:
         """Whether that very record was left out. `trace`: of the record; None = not known, as it may be of the one that was left out."""
-        known = self.skipped_traces.get(bucket, {}).get(offset)
-        return offset in self.skipped.get(bucket, ()) and (trace is None or known is None or trace == known)
+        recorded = self.skipped_traces.get(bucket, {}).get(offset)
+        return offset in self.skipped.get(bucket, ()) and (trace is None or recorded is None or trace == recorded)
 
     def with_skipped(self, bucket: str, offset: int, trace: str | None) -> LakeKnowledge:
         """The knowledge with that record left out, in the place of another one that stood at its offset."""
