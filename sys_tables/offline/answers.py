@@ -57,9 +57,19 @@ def _awaited(work: Future[Answer], name_damage: Callable[[duckdb.Error], str | N
     try:
         return work.result()
     except duckdb.Error as error:
-        if not isinstance(error, _OF_THE_STATEMENT) and (damage := name_damage(error)) is not None:
-            raise StatementFailed(cut_message(damage), hint=_DAMAGE_HINT) from error
-        raise StatementFailed(cut_message(f"DuckDB refuses the statement: {duckdb_reason(error)}"), hint=_hint(error)) from error
+        damage = None if isinstance(error, _OF_THE_STATEMENT) else name_damage(error)
+        raise _failed(error, damage) from error
+
+
+def _failed(error: duckdb.Error, damage: str | None) -> StatementFailed:
+    """What DuckDB says, and what is damaged: a damaged value need not be why the statement failed, so it never hides the reason."""
+    reason = duckdb_reason(error)
+    if damage is None:
+        return StatementFailed(cut_message(f"DuckDB refuses the statement: {reason}"), hint=_hint(error))
+    if reason.rsplit(" Error: ", 1)[-1] in damage:  # DuckDB names a kind of error before it, or does not
+        return StatementFailed(cut_message(damage), hint=_DAMAGE_HINT)
+    message = f"DuckDB refuses the statement: {reason}; besides, {damage}"
+    return StatementFailed(cut_message(message), hint=f"{_hint(error)} For the file: {_DAMAGE_HINT}")
 
 
 def _no_damage(error: duckdb.Error) -> None:

@@ -82,27 +82,31 @@ def live_rows(run: RunQuery, files: FileLists, wanted: LakeColumns, table: objec
     return LiveRows(dict(present), expressions, f"{relation} WHERE {' AND '.join(living)}" if living else relation, stored)
 
 
-def unreadable_file(files: Sequence[LakeFile], times_only: bool = False) -> str | None:
+def unreadable_file(files: Sequence[LakeFile], times_only: bool = False, at_most: int | None = None) -> str | None:
     """Says which of the files DuckDB cannot read, in which column if it is a value, and why; None if it can read all of them.
 
     A value may be read and yet be none that DuckDB can show, as a timestamp before its first year. `times_only`: reads only columns with
-    dates and timestamps.
+    dates and timestamps. `at_most`: looks at no more files than that.
     """
-    for file in files:
-        place = f"the lake file {file.label}"
-        source = f"read_parquet({_paths([file])}, hive_partitioning = false)"
-        try:
-            with duckdb.connect() as connection:
-                connection.execute("SET TimeZone = 'UTC'").fetchall()
-                lock(connection, [file.path])
-                columns = [row[:2] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
-                if not times_only:
-                    connection.execute(f"SELECT count(hash(COLUMNS(*))) FROM {source}").fetchall()
-                for name, value in ((name, quoted(name)) for name, kind in columns if "TIMESTAMP" in kind or "DATE" in kind):
-                    place = f"the column {name!r} of the lake file {file.label}"
-                    connection.execute(f"SELECT min({value}), max({value}), count(CAST({value} AS VARCHAR)) FROM {source}").fetchall()
-        except duckdb.Error as error:
-            return f"{place} cannot be read: {duckdb_reason(error)}"
+    looked_at = files[:at_most]
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'").fetchall()
+        lock(connection, [file.path for file in looked_at])
+        return next((damage for file in looked_at if (damage := _damage(connection, file, times_only)) is not None), None)
+
+
+def _damage(connection: duckdb.DuckDBPyConnection, file: LakeFile, times_only: bool) -> str | None:
+    place = f"the lake file {file.label}"
+    source = f"read_parquet({_paths([file])}, hive_partitioning = false)"
+    try:
+        columns = [row[:2] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
+        if not times_only:
+            connection.execute(f"SELECT count(hash(COLUMNS(*))) FROM {source}").fetchall()
+        for name, value in ((name, quoted(name)) for name, kind in columns if "TIMESTAMP" in kind or "DATE" in kind):
+            place = f"the column {name!r} of the lake file {file.label}"
+            connection.execute(f"SELECT min({value}), max({value}), count(CAST({value} AS VARCHAR)) FROM {source}").fetchall()
+    except duckdb.Error as error:
+        return f"{place} cannot be read: {duckdb_reason(error)}"
     return None
 
 

@@ -54,6 +54,27 @@ def test_table_ids_are_not_used_again_after_a_restart(tmp_path: Path) -> None:
         assert make_table(storage).table_id > first
 
 
+@pytest.mark.parametrize("name", ["a", "a?b", "a%41", "a%3Fb?c"])
+def test_rows_without_their_metadata_are_kept_and_its_former_place_is_named(tmp_path: Path, name: str) -> None:
+    """Versions of before opened it by an unquoted URL: for some names of folders it is elsewhere."""
+    root, clock = tmp_path / name, ManualClock()
+    with EmbeddedStorage(root, clock) as storage:
+        make_table(storage)
+        storage.append(PATH, orders(0, 10), "writer", 0)
+    kept, metadata = files(root), root / FILE_NAME
+    former = Path(str(sa.make_url(f"sqlite:///{metadata}").database))
+    elsewhere = former if former != metadata else tmp_path / "elsewhere"
+    elsewhere.parent.mkdir(exist_ok=True)
+    metadata.rename(elsewhere)
+    with pytest.raises(SetupError, match=r"holds the rows of tables, but meta\.db") as refused:
+        EmbeddedStorage(root, clock)
+    assert (f"wrote it to {former}:" in refused.value.hint) == (former != metadata)
+    assert files(root) == kept
+    elsewhere.rename(metadata)
+    with EmbeddedStorage(root, clock) as storage:
+        assert sum(bounds.log_end for bounds in storage.offsets(storage.table(PATH)).values()) == 10
+
+
 def test_two_folders_are_two_clusters(tmp_path: Path) -> None:
     with EmbeddedStorage(tmp_path / "a") as a, EmbeddedStorage(tmp_path / "b") as b:
         assert a.cluster_id != b.cluster_id

@@ -14,9 +14,11 @@ from pyiceberg.types import LongType
 from support.operators import pause
 from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA
+from sys_tables.offline import relations
 from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.errors import StatementFailed
+from tiering.lake import duckdb_rows
 from tiering.model.status import TableStatus
 from tiering.model.tables import TableInfo
 
@@ -221,6 +223,20 @@ def test_a_value_that_duckdb_cannot_show_is_named_by_table_column_and_file_witho
         )
         assert "Leave the column out" in refused.hint
     assert own.rows("SELECT sum(id) FROM lake.sales.times") == [(2,)]
+    cast = own.error("SELECT CAST(text AS INT) FROM sales.orders, lake.sales.times")
+    assert "Could not convert string" in cast.message, "what DuckDB says comes first: the timestamp is not why it failed"
+    assert f"besides, sales.times: the column 'seen' of the lake file {file}" in cast.message
+
+
+def test_files_are_looked_at_one_by_one_only_up_to_a_bound(own: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = sorted((own.world.folder.root / "lake").rglob("*.parquet"))
+    for file in (first, second):
+        file.write_bytes(file.read_bytes()[:4] + b"\0" * 56 + file.read_bytes()[60:])
+    looked_at = list[str]()
+    monkeypatch.setattr(duckdb_rows, "_damage", lambda _connection, file, _times_only: looked_at.append(file.path))
+    monkeypatch.setattr(relations, "LOOKED_AT", 1)
+    assert own.error("SELECT sum(id), max(text) FROM sales.orders").message.startswith("DuckDB refuses the statement: ")
+    assert len(looked_at) == 1
 
 
 def test_an_error_of_the_statement_names_no_file(own: Opened) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import IO
+from urllib.parse import unquote
 
 from tiering.cluster.embedded.kv.snapshot_files import SNAPSHOT_FOLDER
 from tiering.cluster.embedded.kv.snapshot_files import SUFFIX as SNAPSHOT_SUFFIX
@@ -50,6 +51,21 @@ def lock_folder(root: Path) -> IO[str]:
     file.write(str(os.getpid()))
     file.flush()
     return file
+
+
+def check_not_without_metadata(root: Path, metadata: Path) -> None:
+    """Raises SetupError for a folder with the rows of tables and without the file that says whose they are: `sweep` would remove them all.
+
+    Versions of before opened the file by a URL, in which `?` ends a path and `%41` is the letter A: for such folders it is elsewhere.
+    """
+    tables = [entry for name in (LOG_FOLDER, SNAPSHOT_FOLDER) for entry in _entries(root / name) if _TABLE_ID.fullmatch(entry.name)]
+    if metadata.exists() or not any(next(iter(_entries(table)), None) for table in tables):
+        return
+    former = Path(unquote(str(metadata).split("?", 1)[0]))
+    hint = "Put the file back in its place, or choose a new data folder."
+    if former.is_file():
+        hint = f"A version of before wrote it to {former}: move it, and the files with -wal and -shm behind that name, to {metadata}."
+    raise SetupError(f"{root} holds the rows of tables, but {metadata.name}, which says whose they are, is missing", hint=hint)
 
 
 @dataclass(frozen=True)
