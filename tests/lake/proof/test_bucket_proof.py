@@ -40,6 +40,11 @@ def test_a_bucket_that_stands_still_keeps_its_proof_and_one_that_moves_unproved_
     assert advanced({}, before, {B1: TieredRange(0, 20)}, [result(B1, 10, 20, 5)], "r")[B1].since == 10
 
 
+@pytest.mark.parametrize("proof", [BucketProof(5), BucketProof(0, 17, 2**64 - 1, "ab12", ((4, 7), (9, 10)))])
+def test_a_proof_as_text_comes_back(proof: BucketProof) -> None:
+    assert BucketProof.parse(proof.text) == proof
+
+
 def test_files_and_chain_that_do_not_agree_are_not_committed() -> None:
     base = LakeView(TablePath("sales", "orders"), "uuid", None, None, None, {})
     results = (result(B0, 0, 4, 7),)

@@ -44,6 +44,8 @@ IN_ICEBERG: tuple[Case, ...] = (
     (errors.RecordAheadOfLake, broken.tag_moved_back, KEYS, (RETIER,)),
     (errors.MarkerCorrupt, broken.tag_on_a_snapshot_without_marker, LOG, (RETIER,)),
     (errors.MarkerCorrupt, broken.marker_unreadable, LOG, (RENAME, RETIER)),
+    (errors.MarkerLost, broken.markers_expired, LOG, (RETIER,)),
+    (errors.MarkerLost, broken.markers_expired_and_the_log_cut, LOG, (RETIER,)),
     (errors.HistoryExpired, broken.history_expired, LOG, (RETIER,)),
     (errors.HistoryExpired, broken.history_expired, KEYS, (RETIER,)),
     (errors.HistoryExpired, broken.history_expired_and_the_log_cut, LOG, (RETIER,)),
@@ -87,15 +89,11 @@ _IN_PAIMON: dict[State, type[errors.LakewardError]] = {
 _NOTHING_IN_PAIMON: tuple[Hinted, ...] = (
     (errors.RecordAheadOfLake, broken.rolled_back_and_the_log_cut, LOG, "'accept') leaves 24 records out of the lake."),
 )
-_NOTHING_IN_CLEAN_PAIMON: tuple[Hinted, ...] = (
-    (errors.MarkerLost, broken.history_expired_and_the_log_cut, LOG, "'accept') leaves records, it cannot be told how many, out"),
-)
-"""Where the newest tiering commit expired nothing proves the rows of files that somebody else wrote."""
 
 
 def cases_of(kind: LakeKind) -> tuple[Case, ...]:
     """Those against which something helps."""
-    cases = [_without_offsets(case, kind) for case in IN_ICEBERG] if kind.layout is Layout.CLEAN else list(IN_ICEBERG)
+    cases = [_without_offsets(case) for case in IN_ICEBERG] if kind.layout is Layout.CLEAN else list(IN_ICEBERG)
     if kind.format != "paimon":
         return tuple(cases)
     without_help = {(state, keys) for _, state, keys, _ in hinted_of(kind)}
@@ -104,15 +102,12 @@ def cases_of(kind: LakeKind) -> tuple[Case, ...]:
 
 def hinted_of(kind: LakeKind) -> tuple[Hinted, ...]:
     """Those against which nothing is named."""
-    if kind.format != "paimon":
-        return _NOTHING
-    return (*_NOTHING, *_NOTHING_IN_PAIMON, *(_NOTHING_IN_CLEAN_PAIMON if kind.layout is Layout.CLEAN else ()))
+    return _NOTHING if kind.format != "paimon" else (*_NOTHING, *_NOTHING_IN_PAIMON)
 
 
-def _without_offsets(case: Case, lake_kind: LakeKind) -> Case:
+def _without_offsets(case: Case) -> Case:
     kind, state, keys, _ = case
-    is_unproved = state in _WITH_FILES_OF_OTHERS or (lake_kind.format == "paimon" and state is broken.history_expired)
-    return (kind, state, keys, (RENAME, RETIER)) if is_unproved and keys is LOG else case
+    return (kind, state, keys, (RENAME, RETIER)) if state in _WITH_FILES_OF_OTHERS and keys is LOG else case
 
 
 def _in_paimon(case: Case) -> Case:

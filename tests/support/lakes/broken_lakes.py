@@ -237,6 +237,20 @@ def history_expired_and_the_log_cut(source: Source) -> None:
     history_expired(source)
 
 
+def markers_expired(source: Source) -> None:
+    """No snapshot that is left has a marker, and somebody else wrote all files."""
+    if source.world.lake_format == "iceberg":
+        tag_removed(source)
+    history_expired(source)
+
+
+def markers_expired_and_the_log_cut(source: Source) -> None:
+    source.tier()
+    source.cut_log()
+    source.write()
+    markers_expired(source)
+
+
 def set_back_to_a_compaction_and_the_log_cut(source: Source) -> None:
     """A round came after the compaction, and the log was cut before it; the table is then what the compaction left."""
     _compact(source)
@@ -278,9 +292,7 @@ def source_made_anew(source: Source) -> None:
 def source_made_anew_and_the_markers_gone(source: Source) -> None:
     """The rows of the former table stand there, and nothing tells whose they are."""
     source_made_anew(source)
-    if source.world.lake_format == "iceberg":
-        tag_removed(source)
-    history_expired(source)
+    markers_expired(source)
 
 
 def _foreign_tiering(source: Source, offsets: str) -> None:
@@ -412,6 +424,8 @@ IN_ICEBERG_ALONE: frozenset[State] = frozenset(
     {
         tag_removed,
         tag_removed_from_an_emptied_table,
+        markers_expired,
+        markers_expired_and_the_log_cut,
         tag_moved_back,
         tag_on_a_snapshot_without_marker,
         restored_from_a_backup,
@@ -421,6 +435,6 @@ IN_ICEBERG_ALONE: frozenset[State] = frozenset(
         created_or_replaced_as_select_and_the_log_cut,
     }
 )
-"""Paimon tables have no tag of ours; one that is restored from a backup is one that was rolled back."""
+"""Paimon tables have no tag of ours: `history_expired` leaves no marker of them, and one that is restored from a backup was rolled back."""
 
 FIRST_STATES: tuple[State, ...] = (lost, renamed, recreated_empty, untracked_after_a_failed_first_round, replaced_by_somebodys_rows)

@@ -20,11 +20,15 @@ from tiering.coordinator.decisions.records import (
     from_text,
     to_text,
 )
-from tiering.lake.marker import TieredRange
-from tiering.model.tables import BucketKey, SkippedRecords
+from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.proof.bucket_proof import BucketProof, Proofs
+from tiering.model.tables import BucketKey, SkippedRecords, TableType
 
 CONFIRMED_FOR = timedelta(hours=2)
 """How long the success of a round confirms the lake table, at least. A healthy table has a round once in its freshness."""
+
+PROOFS_LIMIT_CHARACTERS = 64 * 1024
+"""Proofs of a table that are longer, at some 70 characters a bucket, are not recorded: each change of its record writes them again."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class LakeContents:
     starts: TextOffsets = field(default_factory=dict)
     skipped: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     """By bucket the records that the marker names as left out, with their traces; without those that have none."""
+    proofs: Proofs = field(default_factory=dict)
+    """What the marker proves of buckets whose ends are those of `offsets`."""
 
     @property
     def marked(self) -> int:
@@ -69,6 +75,27 @@ class LakeContents:
 def late_starts(ranges: Mapping[BucketKey, TieredRange]) -> dict[str, int]:
     """Of a marker's ranges those starts that are not 0, as records keep them."""
     return to_text({bucket: tiered.start for bucket, tiered in ranges.items() if tiered.start > 0})
+
+
+def recorded_proofs(record: TableRecord, proofs: Proofs) -> dict[str, str]:
+    """Returns the proofs of a marker as `LakeKnowledge.proofs` keeps them. Only rows of log tables are compared with them later."""
+    texts = {str(bucket): proofs[bucket].text for bucket in sorted(proofs, key=BucketKey.sort_key)}
+    is_short = sum(len(bucket) + len(text) for bucket, text in texts.items()) <= PROOFS_LIMIT_CHARACTERS
+    return texts if record.table_type == TableType.LOG and is_short else {}
+
+
+def recorded_marker(record: TableRecord, cluster_id: str) -> Marker | None:
+    """Returns the newest marker of a clean log table as far as it is recorded; None without proofs.
+
+    It takes the place of a marker that expired in the lake table. It has no base round, no traces and no skipped records.
+    """
+    lake = record.lake
+    if not lake.proofs or lake.offsets is None or lake.table_uuid is None or lake.marker_round_id is None:
+        return None
+    starts = from_text(lake.starts or {})
+    ranges = {bucket: TieredRange(starts.get(bucket, 0), tiered) for bucket, tiered in from_text(lake.offsets).items()}
+    proofs = {BucketKey.parse(bucket): BucketProof.parse(text) for bucket, text in lake.proofs.items()}
+    return Marker(cluster_id, record.table_id, lake.table_uuid, lake.marker_round_id, record.tiering_epoch, None, ranges, proofs=proofs)
 
 
 def traced_records(skipped: SkippedRecords) -> dict[str, dict[int, str]]:
@@ -133,6 +160,7 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
         moved_back=contents.moved_back,
         unresolved_epoch=unresolved,
         starts=contents.starts,
+        proofs=recorded_proofs(record, contents.proofs),
         archived_records=archived_records(lake, contents.table_uuid, contents.offsets),
     )
     for bucket, traces in contents.skipped.items():  # a restored store may have lost them

@@ -10,6 +10,7 @@ from tiering.coordinator.decisions.change import Change, Context, clear_error, e
 from tiering.coordinator.decisions.error_kinds import is_bucket_stopped
 from tiering.coordinator.decisions.fences import Fence, judge
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, QueuedCall, TableRecord, TextOffsets, Trigger
+from tiering.lake.proof.bucket_proof import Proofs
 from tiering.lake.rules.reconcile import ReconcileAction
 from tiering.model.rounds import RoundState
 from tiering.model.splits import BacklogCause
@@ -42,6 +43,7 @@ class Reconciled:
     marker_round_id: str
     offsets: TextOffsets
     starts: TextOffsets
+    proofs: Proofs
 
 
 def check_no_open_grant(record: TableRecord) -> None:
@@ -105,6 +107,7 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action:
         snapshot_id=in_lake.snapshot_id,
         offsets=in_lake.offsets,
         starts=in_lake.starts,
+        proofs=lake_acks.recorded_proofs(record, in_lake.proofs),
         marker_round_id=in_lake.marker_round_id,
         marker_tells=record.lake.marker_tells or action == ReconcileAction.RETIER,
         archived_records=lake_acks.archived_records(record.lake, in_lake.table_uuid, in_lake.offsets),

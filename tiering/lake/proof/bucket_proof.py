@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tiering.lake.proof.file_footer import Run, merged, sum_of
+from tiering.lake.proof.file_footer import Run, merged, parse_runs, runs_text, sum_of
 from tiering.model.tables import BucketKey
 
 
@@ -66,6 +66,17 @@ class BucketProof:
         checksum = sum_of([self.checksum, *(part.checksum or 0 for part in parts)])
         empty = merged([*self.empty, *(run for part in parts for run in part.empty)])
         return BucketProof(self.since, rows, checksum, chain_link(self.chain, round_id, tiered, rows, checksum, empty), empty)
+
+    @property
+    def text(self) -> str:
+        """The proof as one ASCII text, which `parse` reads: `0/17/00000000000000a5/<chain>/4-7,9-10`."""
+        return f"{self.since}/{self.rows}/{self.checksum:016x}/{self.chain}/{runs_text(self.empty)}"
+
+    @staticmethod
+    def parse(text: str) -> BucketProof:
+        """The inverse of `text`. Raises ValueError."""
+        since, rows, checksum, chain, empty = text.split("/")
+        return BucketProof(int(since), int(rows), int(checksum, 16), chain, parse_runs(empty))
 
 
 def chain_link(before: str, round_id: str, tiered: int, rows: int, checksum: int, empty: Iterable[Run]) -> str:

@@ -35,13 +35,14 @@ class ProvedRows:
     held: RowOffsets
 
 
-def proving_markers(survey: LakeSurvey, buckets: Collection[BucketKey]) -> list[Marker]:
+def proving_markers(survey: LakeSurvey, buckets: Collection[BucketKey], recorded: Marker | None = None) -> list[Marker]:
     """The readable markers of this lake table that prove all rows of these buckets, the likeliest first.
 
+    `recorded`: the newest one as the coordinator knows it, for a lake table whose newest tiering commit expired.
     A lake that says how many rows the table has rules out markers of another number, before any row is read.
     """
     markers: list[Marker] = []
-    for marker in (survey.head_marker, survey.view.marker, survey.newest_marker):
+    for marker in (survey.head_marker, survey.view.marker, survey.newest_marker, recorded):
         if marker is None or marker in markers or marker.lake_table_uuid != survey.view.table_uuid:
             continue
         proofs = _proofs(marker, buckets)

@@ -66,6 +66,8 @@ class Inspection:
     problem: errors.PermanentTieringError | None = None
     held: RowOffsets | None = None
     """The offsets of the rows of a log table, where somebody looked (`Decider.with_rows`)."""
+    proved_by: Marker | None = None
+    """The marker that proves the rows, where they tell no offsets themselves."""
 
     @property
     def view(self) -> LakeView | None:
@@ -85,6 +87,8 @@ class Decision:
     removal: Removal | None = None
     held: RowOffsets | None = None
     """The rows of a log table behind which it goes on, each offset between them being known to be without a row."""
+    proved_by: Marker | None = None
+    """See `Inspection.proved_by`."""
 
     @property
     def offsets(self) -> dict[str, int]:
@@ -118,15 +122,17 @@ class Decider:
         return replace(self._decided(action, inspection), records_left_out=None)
 
     def _decided(self, action: ReconcileAction, inspection: Inspection) -> Decision:
-        situation = inspection.situation
-        check_own(situation.survey, situation.known)
-        check_unproved(situation, action)
-        is_log, is_shared = situation.table_type is TableType.LOG, situation.known.shared is not None
+        check_own(inspection.situation.survey, inspection.situation.known)
+        check_unproved(inspection.situation, action)
         if action is ReconcileAction.DEDUPLICATE:
             return self._deduplicated(inspection)
         if action in (ReconcileAction.ACCEPT, ReconcileAction.RETIER):
             inspection = self.with_rows(inspection)
-            situation = inspection.situation
+        return replace(self._decided_by_rows(action, inspection), proved_by=inspection.proved_by)
+
+    def _decided_by_rows(self, action: ReconcileAction, inspection: Inspection) -> Decision:
+        situation = inspection.situation
+        is_log, is_shared = situation.table_type is TableType.LOG, situation.known.shared is not None
         tells_offsets = unproved_problem(situation) is None
         rows = self._own_rows(inspection) if is_shared and is_log and tells_offsets and action is not ReconcileAction.RETIER else None
         if rows is not None:
@@ -214,7 +220,8 @@ class Decider:
 
     def with_rows(self, inspection: Inspection) -> Inspection:
         """`inspection` with the offsets of its rows, if it is of a clean log table that Lakeward alone tiers and whose rows tell no
-        offsets, but a marker proves them (`lake.rules.proved_rows`). The head then builds on that marker.
+        offsets, but a marker proves them (`lake.rules.proved_rows`): one of the lake table, or the newest one as it is recorded. The head
+        then builds on that marker.
 
         Raises LakeUnavailable, DataCorrupt.
         """
@@ -222,7 +229,8 @@ class Decider:
         is_ours = situation.table_type is TableType.LOG and situation.known.shared is None
         if survey is None or inspection.held is not None or not is_ours:
             return inspection
-        lake, markers = self._lakes.of(inspection.record.lake_format), proving_markers(survey, situation.places)
+        lake = self._lakes.of(inspection.record.lake_format)
+        markers = proving_markers(survey, situation.places, lake_acks.recorded_marker(inspection.record, situation.known.cluster_id))
         if not markers or not isinstance(lake, StandingRows):
             return inspection
         try:
@@ -232,8 +240,9 @@ class Decider:
         proved = None if standing is None else proved_rows(markers, situation.places, standing)
         if proved is None:
             return inspection
-        survey = replace(survey, head_marker=proved.marker)
-        return replace(inspection, survey=survey, situation=replace(situation, survey=survey), held=proved.held)
+        survey = replace(survey, head_marker=proved.marker, newest_marker=survey.newest_marker or proved.marker)
+        situation = replace(situation, survey=survey)
+        return replace(inspection, survey=survey, situation=situation, held=proved.held, proved_by=proved.marker)
 
     def _standing_rows(self, lake: StandingRows, inspection: Inspection, view: LakeView) -> Sequence[CleanRows] | None:
         """The rows that stand in a table; None if a file of it cannot be read. They are read once for each head."""
@@ -287,11 +296,11 @@ class Decider:
 
     def proofs(self, inspection: Inspection, decision: Decision, round_id: str) -> dict[BucketKey, BucketProof]:
         """What the marker of a reconciliation proves of the buckets of a clean table; others begin a new proof with their next round."""
-        situation, ranges = inspection.situation, decision.ranges
-        kept = kept_proofs(situation.survey, ranges)
+        situation, ranges, survey = inspection.situation, decision.ranges, inspection.situation.survey
+        kept = kept_proofs(survey if decision.proved_by is None else replace(survey, head_marker=decision.proved_by), ranges)
         if decision.held is None:
             return kept
-        return {**rebuilt_proofs(situation.survey.view, round_id, situation.places, ranges, decision.held), **kept}
+        return {**rebuilt_proofs(survey.view, round_id, situation.places, ranges, decision.held), **kept}
 
     def archives(self, inspection: Inspection, ranges: Ranges) -> frozenset[int] | None:
         """`Marker.archives` of the marker of a reconciliation."""

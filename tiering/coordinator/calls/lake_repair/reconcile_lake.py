@@ -363,7 +363,8 @@ class Reconciler:
             )
         ends, starts = to_text(tiered_offsets(view.marker)), lake_acks.late_starts(view.marker.buckets)
         # Only the commit itself has passed: what somebody put behind it since, or a roll-back of it, is the next check's to judge.
-        return Reconciled(view.tiered, view.identity_of(view.tiered), view.table_uuid, view.marker.round_id, ends, starts)
+        head, marker = view.identity_of(view.tiered), view.marker
+        return Reconciled(view.tiered, head, view.table_uuid, marker.round_id, ends, starts, marker.proofs)
 
     def _not_needed(self, request: ReconcileLake, inspection: Inspection) -> ReconcileResult:
         """Nothing is wrong with the lake table (any more): a failed table goes on.

@@ -71,6 +71,8 @@ class LakeKnowledge:
     of a primary-key table at most as many, unless a user removes them."""
     reported_drops: tuple[int, ...] = ()
     """Partitions in `offsets` whose drop was reported (`observing.dropped_partitions`): a later coordinator does not report it again."""
+    proofs: Mapping[str, str] = field(default_factory=dict)
+    """By bucket of a clean log table, what the marker of `marker_round_id` proves of its rows (`BucketProof.text`)."""
     unresolved_epoch: int | None = None
     """Epoch of the newest round whose granted commit nobody has the outcome of: its request may still land."""
 
