@@ -78,7 +78,7 @@ class Reconciler:
         self._table_records = parts.table_records
         self._cluster = parts.cluster
         self._lakes = parts.lakes
-        self._decider = Decider(parts)
+        self.decider = Decider(parts)
         self._operations = parts.operations
         self._table_lock = parts.table_lock
         self._tellings = parts.tellings
@@ -152,7 +152,7 @@ class Reconciler:
         """Looks at lake, log and what is recorded. Raises LakeUnavailable, ClusterUnavailable, SchemaDrift, ForbiddenLocation."""
         record = self._record(info)
         known = self._lakes.with_still_skipped(self._lakes.known(record, info), info)
-        survey = self._decider.maintenance(record).survey(info.path)
+        survey = self.decider.maintenance(record).survey(info.path)
         view = None if survey is None else survey.view
         log = self._cluster.offsets(info)
         names: dict[int | None, str | None] = {
@@ -188,22 +188,10 @@ class Reconciler:
         begins = log_begins(self._cluster, info) if info.table_type is TableType.LOG else NO_BEGINS
         return replace(situation, walk=walk, replaceable=frozenset(replaceable), begins=begins)
 
-    def records_left_out(self, action: ReconcileAction, inspection: Inspection) -> int | None:
-        """How many records the action would leave out of the lake; None = it cannot be told. Raises what refuses it."""
-        return self._decider.decide(action, inspection).records_left_out
-
-    def archived_rows(self, inspection: Inspection, view: LakeView) -> int | None:
-        """See `Decider.archived_rows`."""
-        return self._decider.archived_rows(inspection, view)
-
-    def with_rows(self, inspection: Inspection) -> Inspection:
-        """See `Decider.with_rows`."""
-        return self._decider.with_rows(inspection)
-
     def _decision(self, action: ReconcileAction, inspection: Inspection) -> Decision:
         """Raises CannotReconcile with a hint that names what would be taken instead."""
         try:
-            return self._decider.decide(action, inspection)
+            return self.decider.decide(action, inspection)
         except (errors.CannotReconcile, errors.SchemaDrift) as refusal:
             path = inspection.info.path
             looks = {other: self._is_way_out(other, inspection) for other in ReconcileAction if other is not action}
@@ -227,7 +215,7 @@ class Reconciler:
         if inspection.passes and action not in LOOK_AT_ROWS:
             return False  # it would answer that it is not needed
         try:
-            decision = self._decider.decide(action, inspection)
+            decision = self.decider.decide(action, inspection)
         except errors.TransientTieringError:
             return None
         except errors.LakewardError:
@@ -247,10 +235,10 @@ class Reconciler:
             self._table_records.put(change, operations=self._operations.begun(request, info.table_id, wanted.round_id))
         row = change.commits[wanted.round_id]
         cluster_id = inspection.situation.known.cluster_id
-        proofs, ranges, epoch = self._decider.proofs(inspection, decision, wanted.round_id), decision.ranges, row.tiering_epoch
+        proofs, ranges, epoch = self.decider.proofs(inspection, decision, wanted.round_id), decision.ranges, row.tiering_epoch
         tiered = {bucket: tiered.tiered for bucket, tiered in ranges.items()}
         skipped = next_skipped({} if view.marker is None else view.marker.skipped, inspection.situation.known.skipped, tiered, ranges)
-        archives = self._decider.archives(inspection, ranges)
+        archives = self.decider.archives(inspection, ranges)
         marker = Marker(
             cluster_id,
             info.table_id,
@@ -349,7 +337,7 @@ class Reconciler:
             self._table_records.put(*(reconciliation.abandoned(record, row, CommitState.ABORTED) for row in rows))
 
     def _read_again(self, inspection: Inspection, row: LakeCommitRecord) -> Reconciled:
-        again = self._decider.maintenance(inspection.record).survey(inspection.info.path)
+        again = self.decider.maintenance(inspection.record).survey(inspection.info.path)
         view = None if again is None else again.view
         landed = view is not None and any(snapshot.round_id == row.round_id for snapshot in view.snapshots.values())
         if view is None or not landed or view.tiered is None or view.marker is None or view.head is None:

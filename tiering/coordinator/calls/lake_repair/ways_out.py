@@ -64,6 +64,7 @@ class WaysOut:
     def __init__(self, parts: CallParts) -> None:
         self._parts = parts
         self._reconciler = Reconciler(parts)
+        self._decider = self._reconciler.decider
         self._threads = LakeLooks(THREADS, "way-out")
         self._sights: dict[int, tuple[Sight, WayOut]] = {}
         self._tried_again = defaultdict[int, set[str]](set)
@@ -144,7 +145,7 @@ class WaysOut:
     def _choices(self, inspection: Inspection) -> dict[ReconcileAction, int | None]:
         """What each action that may be named leaves out, in the order in which they are preferred. Reads rows."""
         with suppress(errors.LakewardError):  # each action looks again
-            inspection = self._reconciler.with_rows(inspection)
+            inspection = self._decider.with_rows(inspection)
         actions = _AFTER_SERVICES if isinstance(inspection.problem, _SERVICES) else _ELSE
         return {action: self._left_out(action, inspection) for action in (*actions, ReconcileAction.ACCEPT)}
 
@@ -176,7 +177,7 @@ class WaysOut:
         if action is ReconcileAction.ACCEPT and is_empty(inspection.view):
             return _REFUSED  # it would leave out everything: never named
         try:
-            return self._reconciler.records_left_out(action, inspection)
+            return self._decider.decide(action, inspection).records_left_out
         except errors.TransientTieringError:
             return _UNREADABLE
         except errors.LakewardError:
@@ -195,7 +196,7 @@ class WaysOut:
         left_out = records_left_out(absent, ReconcileAction.RETIER, ranges, RowOffsets())
         if left_out != 0 or not self._has_all_keys(inspection):
             return WayOut(Way.NONE, choices=choices)
-        archived = self._reconciler.archived_rows(inspection, inspection.view)
+        archived = self._decider.archived_rows(inspection, inspection.view)
         if archived == 0:
             return self._renaming(inspection, choices)
         number = "rows, it cannot be told how many," if archived is None else f"up to {counted(archived, 'row')}"
