@@ -65,23 +65,21 @@ def plan_round(
     """Log splits for each bucket with something new, several for one of a log table that is far behind; no splits = nothing to do.
 
     `tiered`: where the lake's buckets go on. A bucket that is not among them begins with its KV snapshot, if it has one, and the log
-    from there (that log split may be empty), else at its log's start. A partition that vanished after the ends were listed is not
-    there any more: its id is never used again, so nothing of it is to come. Splits carry the `backlog_offset` that `backlog` has for their
-    bucket. Raises LogTruncated when the log no longer holds the next
-    record, LogBehindLake when the lake holds records that the log does not have yet, KvSnapshotGone when a bucket has to begin with a
-    snapshot it lacks, SourceChanged when nothing is said of a bucket that is there.
+    from there (that log split may be empty), else at its log's start. A partition that was dropped after the ends were listed has no
+    splits: its id is never used again. Splits carry the `backlog_offset` that `backlog` has for their bucket.
+
+    Raises LogTruncated (the log no longer holds the next record), LogBehindLake (the lake holds records that the log does not have yet),
+    KvSnapshotGone (a bucket has to begin with a snapshot that it lacks), SourceChanged (the ends of a bucket that is there are missing).
     """
-    names = {partition.partition_id: partition.partition_name for partition in partitions}
-    splits: list[TieringLogSplit] = []
-    from_snapshot: list[TieringSnapshotSplit] = []
-    starts: dict[BucketKey, int] = {}
-    bases: dict[BucketKey, int] = {}
-    sizes: list[float | None] = []
+    names: dict[int | None, str | None] = {None: None}
+    names |= {partition.partition_id: partition.partition_name for partition in partitions}
+    splits, from_snapshot = list[TieringLogSplit](), list[TieringSnapshotSplit]()
+    starts, bases = dict[BucketKey, int](), dict[BucketKey, int]()
     _check_all_told(table, tiered, ends, names)
     for bucket in sorted(ends, key=BucketKey.sort_key):
-        if bucket.partition_id is not None and bucket.partition_id not in names:
+        if bucket.partition_id not in names:
             continue
-        log, name = ends[bucket], None if bucket.partition_id is None else names.get(bucket.partition_id)
+        log, name = ends[bucket], names[bucket.partition_id]
         snapshot = None if bucket in tiered else _first_snapshot(table, bucket, log, (snapshots or {}).get(bucket))
         first = log.log_start if snapshot is None else snapshot.log_offset
         stands = tiered.get(bucket, TieredRange(first, first))
@@ -89,28 +87,33 @@ def plan_round(
         starts[bucket], bases[bucket] = stands.start, stands.tiered
         backlog_offset = None if backlog is None else backlog.offset_of(bucket, log.log_end)
         if snapshot is not None:
-            offset = snapshot.log_offset
-            from_snapshot.append(TieringSnapshotSplit(table.path, bucket, name, snapshot.snapshot_id, offset, backlog_offset))
-            sizes.append(_size(offset, log.bytes_per_record))  # every key was written at least once
+            from_snapshot.append(TieringSnapshotSplit(table.path, bucket, name, snapshot.snapshot_id, first, backlog_offset))
         if snapshot is not None or log.log_end > stands.tiered:
             whole = TieringLogSplit(table.path, bucket, name, stands.tiered, log.log_end, backlog_offset)
             # The changes of one key are folded by one task: a primary-key bucket is never cut.
             splits += cut_splits(whole, log.bytes_per_record) if table.table_type is TableType.LOG else [whole]
-            sizes.append(_size(whole.records, log.bytes_per_record))
-    return Plan(tuple(splits), starts, bases, _total(sizes), tuple(from_snapshot))
+    return Plan(tuple(splits), starts, bases, _estimated_bytes(splits, from_snapshot, ends), tuple(from_snapshot))
 
 
 def _check_all_told(
-    table: TableInfo, tiered: Mapping[BucketKey, TieredRange], ends: Mapping[BucketKey, BucketOffsets], names: Mapping[int, str]
+    table: TableInfo, tiered: Mapping[BucketKey, TieredRange], ends: Mapping[BucketKey, BucketOffsets], names: Collection[int | None]
 ) -> None:
-    """Raises SourceChanged for a tiered bucket that has no ends and is there: a marker without it would have it tiered once more."""
+    """Raises SourceChanged for a tiered bucket that has no ends and is there: a marker without it would have it tiered once more.
+
+    `names`: ids of the partitions that are there, and None.
+    """
     for bucket in sorted(tiered.keys() - ends.keys(), key=BucketKey.sort_key):
-        if bucket.partition_id is None or bucket.partition_id in names:
+        if bucket.partition_id in names:
             raise SourceChanged(f"the cluster did not say how far the log of bucket {bucket} of {table.path} goes", table_path=table.path)
 
 
-def _total(sizes: Sequence[float | None]) -> int | None:
-    """Returns the sum of sizes; None if one of them is unknown."""
+def _estimated_bytes(
+    splits: Sequence[TieringLogSplit], from_snapshot: Sequence[TieringSnapshotSplit], ends: Mapping[BucketKey, BucketOffsets]
+) -> int | None:
+    """Returns the bytes that are to be read; None if the size of some records is unknown."""
+    sizes = [_size(split.records, ends[split.bucket].bytes_per_record) for split in splits]
+    # Every key of a KV snapshot was written at least once.
+    sizes += [_size(split.log_offset_of_snapshot, ends[split.bucket].bytes_per_record) for split in from_snapshot]
     known = [size for size in sizes if size is not None]
     return int(sum(known)) if len(known) == len(sizes) else None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -19,7 +18,7 @@ from tiering.cluster.log_look import look_at_log, traces_at
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
 from tiering.cluster.skipping import reader_without, still_skipped
 from tiering.durations import short_duration
-from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError, RoundStalled, SourceChanged
+from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError, RoundStalled
 from tiering.lake.base import Committable, Lake, LakeCommitter, LakeView, WriterInitContext
 from tiering.lake.rules.base_check import needs_living
 from tiering.model.refused_records import offset_of
@@ -27,7 +26,6 @@ from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundS
 from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, SkippedRecords, TableInfo, TableType
-from tiering.planning.check_log import check_unchanged
 from tiering.planning.plan_splits import replaced_buckets
 from tiering.planning.readable_splits import ReadableSplits, readable_splits
 from tiering.round.phase_times import PhaseTimer
@@ -37,8 +35,9 @@ from tiering.round.progress_reports import ProgressReports
 from tiering.round.steps import actions as act
 from tiering.round.steps import machine, steps_to_write
 from tiering.round.steps.round_state import outcome as outcome_of
-from tiering.round.tasks.doubtful_records import are_rows_written, doubtful_tasks, settled
+from tiering.round.tasks.doubtful_records import settled
 from tiering.round.tasks.split_work import as_lakeward_error
+from tiering.round.tasks.stopped_records import StoppedRecords
 from tiering.round.watch import TiererWatch
 
 log = structlog.get_logger(__name__)
@@ -48,9 +47,6 @@ NO_LIMIT_MS = 10 * 365 * 86_400_000
 
 REREAD_SECONDS = 60
 """How long a lake that does not answer is asked again for the outcome of a commit."""
-
-RECORDS_BEFORE = 4
-"""How many records before splits are looked up to compare with records that failed, in a round that wrote no row at all."""
 
 LOG_LOOKS = 3
 """How often a log is looked at again whose leader may have moved just now."""
@@ -293,70 +289,31 @@ class RoundRunner:
         meter = self._meter = RoundMeter([task.expected_records for task in tasks], world.clock.monotonic_ms, reports.pass_on)
         meter.report()
         runner = world.inline if inline else world.spark
+        stopped_records = StoppedRecords(world.cluster, action.table, self._skipped)
         try:
             outcomes = runner.run(assignment.round_id, tasks, self._limits(action), meter)
-            outcomes = self._without_doubts(action, runner, tasks, outcomes)
+            again = self._run_again(action, runner, stopped_records.tasks_again(tasks, outcomes, plan.starts))
         except Cancelled:
             self._check_cancelled(action)  # who cancelled it, and why
             raise
         occupied = frozenset(task.context.bucket for task in tasks if task.context.base)
-        done = replace(self._with_traces(action.table, combined(outcomes, stopped)), occupied=occupied)
+        done = replace(combined(settled(outcomes, again), stopped), occupied=occupied)
+        done = stopped_records.with_traces(done, self._state.traces)
         if self._stopped_by is not None and not self._granted:
             return replace(done, error=self._stopped_by, phase=Phase.WRITE)
         self._snapshots_read = True
         meter.report()
         return done
 
-    def _without_doubts(
-        self, action: act.RunSplits, runner: TaskRunner, tasks: Sequence[SplitTask], outcomes: Sequence[TaskOutcome]
-    ) -> Sequence[TaskOutcome]:
-        """Returns the outcomes once it is decided whether records that failed alone are blamed.
-
-        Their splits are run again, after the other splits. Nothing of the second run is committed.
-        """
-        doubtful = doubtful_tasks(tasks, outcomes)
-        if not are_rows_written(outcomes):
-            doubtful = self._with_records_before(action, doubtful)
-        if not doubtful:
-            return settled(outcomes, ())
-        self._meter = RoundMeter([task.expected_records for task in doubtful], self._world.clock.monotonic_ms, lambda reading: None)
-        again = runner.run(self._assignment.round_id, doubtful, self._limits(action), self._meter)
+    def _run_again(self, action: act.RunSplits, runner: TaskRunner, tasks: Sequence[SplitTask]) -> Sequence[TaskOutcome]:
+        """Runs doubtful tasks once more, after the other splits. Nothing of this run is committed."""
+        if not tasks:
+            return ()
+        self._meter = RoundMeter([task.expected_records for task in tasks], self._world.clock.monotonic_ms, lambda reading: None)
+        again = runner.run(self._assignment.round_id, tasks, self._limits(action), self._meter)
         if results := tuple(outcome.result for outcome in again if outcome.result is not None):
             self._committer(action.table).abort(Committable(self._assignment.round_id, results))
-        return settled(outcomes, again)
-
-    def _with_records_before(self, action: act.RunSplits, tasks: Sequence[SplitTask]) -> list[SplitTask]:
-        """Returns a few of the tasks, with the record before their split. A bucket that was never tiered has none."""
-        tiered = [task for task in tasks if task.split.starting_offset > action.plan.starts[task.split.bucket]]
-        readers = ((task, self._records_before(action.table, task.split)) for task in tiered[:RECORDS_BEFORE])
-        return [replace(task, records_before=reader) for task, reader in readers if reader is not None]
-
-    def _with_traces(self, table: TableInfo, done: WorkDone) -> WorkDone:
-        """Adds to the error of each record what the cluster knows the record by: `sys.skip_record` leaves out no other one.
-
-        The work fails with SourceChanged if the log was cut since the round looked at it: the text of the error is of a record that was
-        read, and the trace would be of another one.
-        """
-        first: dict[BucketKey, BucketStopped] = {}
-        for error in done.stopped:  # in the order of their offsets
-            if offset_of(error) is not None:
-                first.setdefault(BucketKey.parse(error.ids["bucket"]), error)
-        places = {bucket: int(error.ids["offset"]) + 1 for bucket, error in first.items()}
-        if not places:
-            return done
-        # The ends of the look after the records: while the last record is the same, so are all before it.
-        before = {place: trace for place, trace in self._state.traces.items() if place[1] >= places.get(place[0], place[1] + 1)}
-        try:
-            now = traces_at(self._world.cluster, table, places, dict(before.keys()))
-            check_unchanged(table, before, now)
-        except SourceChanged as changed:
-            return replace(done, error=done.error or changed)
-        except LakewardError:  # a record without a trace is named all the same
-            return done
-        for bucket, error in first.items():
-            if (bucket, places[bucket]) in now:
-                error.ids["trace"] = now[bucket, places[bucket]]
-        return done
+        return again
 
     def _limits(self, action: act.RunSplits) -> WorkLimits:
         """Returns the round's limits for work, counted from now: looks at cluster and lake, and leases, may have taken all of its time, and
@@ -402,17 +359,6 @@ class RoundRunner:
         if readable.stopped and not readable.splits:
             raise next(iter(readable.stopped.values()))
         return readable
-
-    def _records_before(self, table: TableInfo, split: TieringLogSplit) -> SplitReader | None:
-        """Returns the reader of the record before a split; None if the log does not have it (any more)."""
-        skipped, stop = self._skipped.get(split.bucket, ()), split.starting_offset
-        while stop - 1 in skipped:
-            stop -= 1
-        if stop == 0:
-            return None
-        with suppress(LakewardError):  # it is read only to compare with a record that cannot be written
-            return self._world.cluster.reader(table, replace(split, starting_offset=stop - 1, stopping_offset=stop))
-        return None
 
 
 def unexpected_end(state: machine.Round, error: BaseException) -> act.RoundOutcome:

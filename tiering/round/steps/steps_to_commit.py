@@ -51,13 +51,10 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
     state = replace(state, stopped=next(iter(work.stopped), None), stopped_phase=work.phase)
     if work.error is not None:
         return failed(state, error_of_reading(work.error))
-    plan, base = plan_of(state), base_of(state)
+    plan = plan_of(state)
     prefix = contiguous_prefix(work.results, plan.bases)
-    is_progress = _is_progress(plan, prefix)
-    if work.stopped and (base.moved_back or not (is_progress or _may_land_late(state))):
-        return failed(state, work.stopped[0])  # a replay is committed whole, as `steps_to_write.plan_recorded` says
-    if not work.stopped and not is_progress:
-        return failed(state, Cancelled("the round was stopped before any record was read"))
+    if (error := _error_instead_of_commit(state, prefix, work.stopped)) is not None:
+        return failed(state, error)
     buckets = next_buckets(plan, prefix)
     state = replace(
         state,
@@ -69,6 +66,14 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
     if witnesses := witnesses_of(buckets, state.traces):
         return state, act.ReadTraces(table_of(state), {bucket: buckets[bucket].tiered for bucket in witnesses}, witnesses)
     return begin_commit(state)
+
+
+def _error_instead_of_commit(state: Round, prefix: Prefix, stopped: Sequence[BucketStopped]) -> LakewardError | None:
+    """Returns the error of a round that has nothing to commit, or may not commit a part of its work; None = the prefix is committed."""
+    is_progress = _is_progress(plan_of(state), prefix)
+    if stopped and (base_of(state).moved_back or not (is_progress or _may_land_late(state))):
+        return stopped[0]  # a replay is committed whole, as `steps_to_write.plan_recorded` says
+    return None if stopped or is_progress else Cancelled("the round was stopped before any record was read")
 
 
 def _marker_of(state: Round, event: act.SplitsRun, prefix: Prefix, buckets: Mapping[BucketKey, TieredRange]) -> Marker:
