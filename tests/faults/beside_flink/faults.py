@@ -95,6 +95,12 @@ FAULTS = (
         "tests/lake/iceberg/test_foreign_snapshots.py::test_a_rewrite_adds_nothing",
     ),
     fault(
+        "flink-begins-with-kv-snapshot",
+        "Flink's first round of a bucket reads a KV snapshot, whose rows tell no offsets.",
+        "RunningEnds._begin_anew: the bucket is replayed, or begins with a KV snapshot of ours, unless its end is stated",
+        "tests/lake/rules/test_foreign_walk.py::test_the_whole_log_of_a_partition_is_replayed",
+    ),
+    fault(
         "flink-snapshot-expired",
         "A user expires the snapshot that Fluss knows, so that Flink's check fails each time.",
         "shared_base.is_exact",

@@ -73,6 +73,7 @@ WEAKENINGS = (
     Weakening("flink-tells-twice", RULES + "shared_base._with_telling", tells_nothing),
     Weakening("flink-tells-late", RULES + "shared_base.is_exact", always),
     Weakening("flink-compacts", "tiering.lake.iceberg.reading.added_rows._is_rewrite", never),
+    Weakening("flink-begins-with-kv-snapshot", RULES + "foreign_walk.RunningEnds._begin_anew", lambda *_: None),
     Weakening("flink-snapshot-expired", RULES + "shared_base.is_exact", always),
     Weakening("turn-lost", "tiering.round.steps.steps_to_commit.check_same_base", same_base),
     Weakening("record-request-lost", RULES + "shared_base._with_telling", tells_nothing),

@@ -23,6 +23,10 @@ class FlinkCommitter:
 
     def __init__(self, cluster: SharedMemoryCluster, lake: SharedMemoryLake) -> None:
         self._cluster, self._lake = cluster, lake
+        self.reads_kv_snapshots = False
+        """Whether its first round of a bucket reads the newest KV snapshot, as Flink does where there is one, and no log."""
+        self.begun: frozenset[BucketKey] = frozenset()
+        """Buckets of which it reads a KV snapshot."""
         self.starts: dict[BucketKey, int] = {}
         self.ends: dict[BucketKey, int] = {}
         self.planned_on: int | None = None
@@ -38,6 +42,9 @@ class FlinkCommitter:
         self.starts = {bucket: offset for bucket, offset in offsets.items() if bucket in self.ends}
         for bucket, start in self.starts.items():
             self.ends[bucket] = max(self.ends[bucket], start)
+        snapshots = self._cluster.kv_snapshots(self._cluster.shared_table) if self.reads_kv_snapshots and stop is None else {}
+        self.begun = frozenset(snapshots.keys() - self.starts.keys())
+        self.ends |= {bucket: snapshots[bucket].log_offset for bucket in self.begun}
         return self
 
     def check(self) -> FlinkCommitter:
@@ -71,7 +78,7 @@ class FlinkCommitter:
     def append(self) -> FlinkCommitter:
         """On whatever the head is by now."""
         self._check_table()
-        self.snapshot_id = self._lake.foreign_append(self.starts, self.ends, self.path)
+        self.snapshot_id = self._lake.foreign_append(self.starts, self.ends, self.path, self.begun)
         return self
 
     def compact(self) -> FlinkCommitter:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from random import Random
 
 from support.flink.flink_committer import FlinkCommitter, FlinkFailed
 from support.lakes.shared_memory_lake import SharedMemoryLake
@@ -18,6 +19,8 @@ DEATHS, DEATHS_UNTOLD = 0.02, 0.1
 """Shares of steps behind which an incarnation is gone; the second of those between its append and its word to Fluss."""
 REPEATED_TELLINGS = 0.15
 COMPACTIONS = 0.2
+KV_SNAPSHOTS = 0.8
+BEGUN = "flink-begins-with-kv-snapshot"
 
 
 @dataclass
@@ -33,10 +36,12 @@ class Incarnation:
 class FlinkIncarnations:
     """Those that live. `outcomes` counts how their rounds end."""
 
-    def __init__(self, lake: SharedMemoryLake, chance: Chance, outcomes: Counter[str]) -> None:
+    def __init__(self, lake: SharedMemoryLake, chance: Chance, outcomes: Counter[str], kv_snapshot_seed: int | None) -> None:
+        """`kv_snapshot_seed`: decides whether there is a KV snapshot when an incarnation begins; None = there never is."""
         self._lake, self._cluster = lake, lake._cluster
         self._chance, self._outcomes = chance, outcomes
         self.living: list[Incarnation] = []
+        self._kv_snapshots = None if kv_snapshot_seed is None else Random(kv_snapshot_seed)
 
     def begin(self) -> None:
         """A new one, if there are not too many."""
@@ -47,16 +52,21 @@ class FlinkIncarnations:
         compacts = ["compact"] if self._chance.strikes("flink-compacts", COMPACTIONS) else []
         tells = ["tell", "tell"] if self._chance.strikes("flink-tells-twice", REPEATED_TELLINGS) else ["tell"]
         steps = ["plan", "check", "prepare", "append", *compacts, *tells]
-        self.living.append(Incarnation(FlinkCommitter(self._cluster, self._lake), steps))
+        committer = FlinkCommitter(self._cluster, self._lake)
+        committer.reads_kv_snapshots = self._kv_snapshots is not None and self._kv_snapshots.random() < KV_SNAPSHOTS
+        self.living.append(Incarnation(committer, steps))
 
-    def advance(self) -> None:
-        """The next step of one of them, at times its last."""
+    def advance(self) -> bool:
+        """The next step of one of them, at times its last. Whether it appended the rows of a KV snapshot."""
         if not self.living:
-            return
-        flink = self._chance.random.choice(self.living)
+            return False
+        flink, begun = self._chance.random.choice(self.living), self._chance.injected[BEGUN]
         self._step(flink)
-        if flink not in self.living or not self._chance.faulty:
-            return
+        if flink in self.living and self._chance.faulty:
+            self._die_at_times(flink)
+        return self._chance.injected[BEGUN] > begun
+
+    def _die_at_times(self, flink: Incarnation) -> None:
         is_untold = flink.committer.snapshot_id is not None and not flink.has_told
         if self._chance.random.random() < (DEATHS_UNTOLD if is_untold else DEATHS):
             self.living.remove(flink)
@@ -88,6 +98,8 @@ class FlinkIncarnations:
             flink.steps.clear()
         else:
             self._outcomes["flink"] += not flink.steps
+        if step == "append" and flink.committer.begun and flink.committer.snapshot_id is not None:
+            self._chance.note(BEGUN)
         if step == "check":
             flink.newest = self._newest_id()
         flink.has_told |= step == "tell"

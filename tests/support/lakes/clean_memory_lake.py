@@ -5,7 +5,7 @@ A row of its tables is its key and a value, which no other change has, so that n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from tiering.lake.log_begins import NO_BEGINS, LogBegins
 from tiering.lake.proof.change_sums import ChangeSums, RowSum, sum_of_hashes
 from tiering.lake.proof.row_checksum import row_hashes
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.model.tables import BucketKey, Offsets, TableInfo
+from tiering.model.tables import BucketKey, ChangeType, Offsets, TableInfo
 
 Part = tuple[BucketKey, list[tuple[int, Record]]]
 """A bucket, and the records of it that one round wrote, by offset."""
@@ -37,13 +37,20 @@ class CleanMemoryLake(SharedMemoryLake):
         super().__init__(cluster)
         self._parts: dict[int, dict[BucketKey, list[tuple[int, Record]]]] = {}
 
-    def foreign_append(self, starts: Offsets, ends: Offsets, path: str) -> int:
-        snapshot_id = super().foreign_append(starts, ends, path)
-        parts = {bucket: (starts.get(bucket, 0), end) for bucket, end in ends.items()}
+    def foreign_append(self, starts: Offsets, ends: Offsets, path: str, begun: Collection[BucketKey] = ()) -> int:
+        snapshot_id = super().foreign_append(starts, ends, path, begun)
         self._parts[snapshot_id] = {
-            bucket: list(enumerate(self._cluster.records[bucket][start:end], start)) for bucket, (start, end) in parts.items()
+            bucket: self._snapshot(bucket, end) if bucket in begun else self._log(bucket, starts.get(bucket, 0), end)
+            for bucket, end in ends.items()
         }
         return snapshot_id
+
+    def _log(self, bucket: BucketKey, start: int, end: int) -> list[tuple[int, Record]]:
+        return list(enumerate(self._cluster.records[bucket][start:end], start))
+
+    def _snapshot(self, bucket: BucketKey, end: int) -> list[tuple[int, Record]]:
+        """Each living key as one insert of its last value."""
+        return [(offset, (ChangeType.INSERT, key)) for key, (offset, _) in self._snapshot_of(bucket, end).items()]
 
     def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
         snapshot = super().foreign_snapshot(table, view, snapshot_id, partitions)

@@ -9,7 +9,7 @@ partition's name, as in a real lake: rows of a former partition look like those 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,9 +25,11 @@ from tiering.lake.log_begins import NO_BEGINS, LogBegins
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.model.tables import BucketKey, ChangeType, Offsets, TableInfo, TablePath, TableType
+from tiering.model.tables import SNAPSHOT_OFFSET, BucketKey, ChangeType, Offsets, TableInfo, TablePath, TableType
 
 GONE = (ChangeType.DELETE, ChangeType.UPDATE_BEFORE)
+SNAPSHOT_TIME_MS = -1
+"""Of rows of a KV snapshot: no change was committed then."""
 
 
 def time_ms(bucket: BucketKey, offset: int) -> int:
@@ -52,11 +54,17 @@ class SharedMemoryLake(SweptMemoryLake):
         return self.tables[self._cluster.shared_table.path]
 
     @property
+    def head(self) -> int | None:
+        """The table's; None also while a user has given the table another name."""
+        table = self.tables.get(self._cluster.shared_table.path)
+        return None if table is None else table.head
+
+    @property
     def is_log(self) -> bool:
         return self._cluster.shared_table.table_type is TableType.LOG
 
     def receive(self, request: Request) -> bool:
-        before, marker = self.table.head, request.marker
+        before, marker = self.head, request.marker
         rows = () if before is None else self.table.rows[before]
         if not super().receive(request):
             return False
@@ -113,7 +121,9 @@ class SharedMemoryLake(SweptMemoryLake):
         left = list(rows)
         for bucket, start, stop, file in ranges:
             replaces = "-replacing" in file  # it begins with a KV snapshot, which holds all that was before
-            changes = dict(self._changes(bucket, 0 if replaces or BEGUN in file else start, stop))
+            changes = dict(self._changes(bucket, 0 if replaces else start, stop))
+            if BEGUN in file:
+                changes = {**self._snapshot_of(bucket, start), **changes}
             left = [row for row in left if self._named(row[0]) != self._named(bucket) or (row[1] not in changes and not replaces)]
             left += [(bucket, key, offset, file) for key, (offset, kind) in changes.items() if kind not in GONE]
         return tuple(left)
@@ -124,13 +134,20 @@ class SharedMemoryLake(SweptMemoryLake):
             if record is not None and record[0] is not ChangeType.UPDATE_BEFORE:
                 yield record[1], (offset, record[0])
 
-    def foreign_append(self, starts: Offsets, ends: Offsets, path: str) -> int:
-        """What Flink's writers and its committer make of `[starts, ends)`, on whatever the head is by now; the snapshot's id."""
+    def foreign_append(self, starts: Offsets, ends: Offsets, path: str, begun: Collection[BucketKey] = ()) -> int:
+        """What Flink's writers and its committer make of `[starts, ends)`, on whatever the head is by now; the snapshot's id.
+
+        `begun`: buckets of which a KV snapshot as of the end is read, and no log.
+        """
         table = self.table
         rows = list(() if table.head is None else table.rows[table.head])
         file = self.write(f"flink-{self.new_id()}.parquet")
         added: dict[BucketKey, AddedRows] = {}
         for bucket, end in ends.items():
+            if bucket in begun:
+                if number := self._snapshot_rows(bucket, end, file, rows):
+                    added[bucket] = AddedRows(SNAPSHOT_OFFSET, SNAPSHOT_OFFSET + 1, number, SNAPSHOT_TIME_MS)
+                continue
             start = starts.get(bucket, 0)
             part = list(enumerate(self._cluster.records[bucket][start:end], start))
             offsets = self._log_rows(part, bucket, file, rows) if self.is_log else self._keyed_rows(part, bucket, file, rows)
@@ -165,6 +182,16 @@ class SharedMemoryLake(SweptMemoryLake):
                 offsets.append(offset)
         rows += [(bucket, key, offset, file) for key, offset in written.items()]
         return offsets
+
+    def _snapshot_rows(self, bucket: BucketKey, end: int, file: str, rows: list[Range]) -> int:
+        """Adds the rows of a KV snapshot, and returns their number. Flink takes them for new ones, and deletes none that stand there."""
+        living = self._snapshot_of(bucket, end)
+        rows += [(bucket, key, offset, file) for key, (offset, _) in living.items()]
+        return len(living)
+
+    def _snapshot_of(self, bucket: BucketKey, end: int) -> dict[int, tuple[int, ChangeType]]:
+        """The rows of a KV snapshot by key. It does not tell which keys were deleted."""
+        return {key: change for key, change in dict(self._changes(bucket, 0, end)).items() if change[1] not in GONE}
 
     def foreign_compaction(self, snapshot_id: int) -> int:
         """Flink's `replace` after its append: the same properties, no new row."""
