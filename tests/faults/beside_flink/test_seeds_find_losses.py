@@ -50,6 +50,11 @@ def empties_all(situation: Situation, held: RowOffsets, ranges: Ranges) -> froze
     return frozenset(bucket for bucket in situation.replaceable if bucket not in ranges and situation.places[bucket] in held.places)
 
 
+def empties_none(*_: object) -> frozenset[BucketKey]:
+    """Rows that stand where a bucket begins anew stay."""
+    return frozenset()
+
+
 @dataclass(frozen=True)
 class Loss:
     """With `target` replaced, a story of `kind` and `seed` breaks a promise."""
@@ -67,7 +72,9 @@ LOSSES = (
     Loss("a way back that loses rows", CLEAN_PARTITIONED, 25, RULES + "former_rows.Partitions.may_have_dropped_rows", never),
     Loss("a record of dropped partitions", PARTITIONED, 2, RULES + "shared_base._is_older", counts_dropped_partitions),
     Loss("former keys removed", KEYS, 3, EMPTIED, empties_all),
-    Loss("former clean keys removed", CLEAN_KEYS, 19, EMPTIED, empties_all),
+    Loss("former clean keys removed", CLEAN_KEYS, 354, EMPTIED, empties_all),
+    Loss("keys of an unseen service kept", KEYS, 226, EMPTIED, empties_none),
+    Loss("a bucket that begins anew", KEYS, 534, RULES + "foreign_walk.RunningEnds._begin_anew", nothing),
     Loss("keys left twice", WAL, 1, "tiering.cluster.shared_lake.WITHOUT_BEFORE_IMAGES", "NONE"),
     Loss(
         "clean keys left twice",

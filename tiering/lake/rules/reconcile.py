@@ -312,13 +312,14 @@ def _has_foreign_rows(view: LakeView) -> bool:
 def emptied(situation: Situation, held: RowOffsets, ranges: Ranges) -> frozenset[BucketKey]:
     """Buckets of a primary-key table whose rows go, for they begin anew: rows that stand there would be taken for tiered ones.
 
-    Under the value of a partition of which no marker and no record has that bucket stand the rows of a dropped partition: they stay.
+    Rows of a bucket that no marker and no record has are a dropped partition's, and stay, unless another service may have written unseen.
     Raises CannotReconcile if rows of a dropped partition may stand among those that would go.
     """
     walk, marker = situation.walk, situation.survey.head_marker
     known = {*situation.recorded, *({} if marker is None else marker.buckets)}
-    if walk is not None:
-        known |= {*walk.ranges, *walk.moved_back}
+    known |= set() if walk is None else {*walk.ranges, *walk.moved_back}
+    if (walk is None or walk.problem is not None) and _has_foreign_rows(situation.survey.view):
+        known |= situation.replaceable
     anew = frozenset(
         bucket
         for bucket in situation.replaceable
