@@ -25,27 +25,33 @@ def meet_alone(folder: Path, fault_number: int, times: int = 1) -> None:
     kinds = [kind for kind in LAKE_KINDS if kind.format in fault.formats]
     for seed in itertools.count(fault_number):
         assert seed < fault_number + SEEDS, f"{fault.name} cannot happen"
-        story = Story(folder / str(seed), seed, kinds[fault_number % len(kinds)])
-        try:
-            story.create()
-            story.create()
-            for number in range(TRIES):
-                story.attempt("tier", story.tier)
-                if number == SNAPSHOTS_AT:
-                    story.attempt("snapshot", story.snapshot)
-                if number >= SNAPSHOTS_AT and story.injected[fault.name] < times:
-                    story.inject(fault)
-                if story.injected[fault.name] >= times:
-                    break
-            if story.injected[fault.name]:
-                story.heal()
-                story.prove()
-                return
-        except BaseException as failure:
-            failure.add_note("\n".join([f"{fault.name} in story {seed} of {story.world.lake_format}:", *story.log]))
-            raise
-        finally:
-            story.close()
+        if meet_in(Story(folder / str(seed), seed, kinds[fault_number % len(kinds)]), fault, times):
+            return
+
+
+def meet_in(story: Story, fault: StoryFault, times: int) -> bool:
+    """Tells the story; whether the fault happened in it."""
+    try:
+        story.create()
+        story.create()
+        for number in range(TRIES):
+            story.attempt("tier", story.tier)
+            if number == SNAPSHOTS_AT:
+                story.attempt("snapshot", story.snapshot)
+            if number >= SNAPSHOTS_AT and story.injected[fault.name] < times:
+                story.inject(fault)
+            if story.injected[fault.name] >= times:
+                break
+        if not story.injected[fault.name]:
+            return False
+        story.heal()
+        story.prove()
+        return True
+    except BaseException as failure:
+        failure.add_note("\n".join([f"{fault.name} in a story of {story.world.lake_format}:", *story.log]))
+        raise
+    finally:
+        story.close()
 
 
 @pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # of somebody's compaction with pyiceberg
