@@ -19,6 +19,7 @@ def no_server(*_: object) -> Any:
     raise ClusterUnavailable("no server shows the records of bucket 0 now")
 
 
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", LAKE_KINDS, ids=str)
 @pytest.mark.parametrize("acks_are_lost", [False, True], ids=["first ack", "repeated ack"])
 def test_an_ack_after_a_skip_needs_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: LakeKind, acks_are_lost: bool) -> None:
