@@ -53,19 +53,30 @@ def check_same_log(table: TableInfo, tiered: Mapping[BucketKey, TieredRange], ma
 
     Buckets that have no trace, then or now, pass: retention removed the record, or another service tiered it.
     """
-    if marker is None:
-        return
+    if marker is not None and (rewritten := rewritten_ends(tiered, marker, traces)):
+        bucket, reached = next(iter(rewritten.items()))
+        raise log_rewritten(table, bucket, reached)
+
+
+def rewritten_ends(tiered: Mapping[BucketKey, TieredRange], marker: Marker, traces: Traces) -> dict[BucketKey, int]:
+    """The buckets whose last record that the marker tells of is another one now, in their order, with the offset behind it."""
+    ends: dict[BucketKey, int] = {}
     for bucket, trace in sorted(marker.traces.items(), key=lambda entry: entry[0].sort_key()):
         reached = marker.buckets[bucket].tiered if bucket in marker.buckets else 0
-        if bucket not in tiered or tiered[bucket].tiered != reached or traces.get((bucket, reached), trace) == trace:
-            continue
-        raise LogRewritten(
-            f"bucket {bucket} of {table.path}: the record at offset {reached - 1} is not the one that was tiered: the cluster lost "
-            "records and wrote others at their offsets",
-            hint=_over_the_rewritten(table, reached),
-            table_path=table.path,
-            bucket=bucket,
-        )
+        if bucket in tiered and tiered[bucket].tiered == reached and traces.get((bucket, reached), trace) != trace:
+            ends[bucket] = reached
+    return ends
+
+
+def log_rewritten(table: TableInfo, bucket: BucketKey, reached: int) -> LogRewritten:
+    """The error for a bucket whose record before `reached` is another one now."""
+    return LogRewritten(
+        f"bucket {bucket} of {table.path}: the record at offset {reached - 1} is not the one that was tiered: the cluster lost "
+        "records and wrote others at their offsets",
+        hint=_over_the_rewritten(table, reached),
+        table_path=table.path,
+        bucket=bucket,
+    )
 
 
 def kept_ends(tiered: Mapping[BucketKey, TieredRange], log: Mapping[BucketKey, BucketOffsets], buckets: Container[BucketKey]) -> Offsets:

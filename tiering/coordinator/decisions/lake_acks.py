@@ -65,6 +65,8 @@ class LakeContents:
     """By bucket the records that the marker names as left out, with their traces; without those that have none."""
     proofs: Proofs = field(default_factory=dict)
     """What the marker proves of buckets whose ends are those of `offsets`."""
+    traces: Mapping[BucketKey, str] = field(default_factory=dict)
+    """What the cluster knows the records before the marker's ends by."""
 
     @property
     def marked(self) -> int:
@@ -79,23 +81,31 @@ def late_starts(ranges: Mapping[BucketKey, TieredRange]) -> dict[str, int]:
 
 def recorded_proofs(record: TableRecord, proofs: Proofs) -> dict[str, str]:
     """Returns the proofs of a marker as `LakeKnowledge.proofs` keeps them. Only rows of log tables are compared with them later."""
+    if record.table_type != TableType.LOG:
+        return {}
     texts = {str(bucket): proofs[bucket].text for bucket in sorted(proofs, key=BucketKey.sort_key)}
-    is_short = sum(len(bucket) + len(text) for bucket, text in texts.items()) <= PROOFS_LIMIT_CHARACTERS
-    return texts if record.table_type == TableType.LOG and is_short else {}
+    return texts if sum(len(bucket) + len(text) for bucket, text in texts.items()) <= PROOFS_LIMIT_CHARACTERS else {}
+
+
+def recorded_traces(traces: Mapping[BucketKey, str]) -> dict[str, str]:
+    """Returns the traces of a marker as `LakeKnowledge.traces` keeps them."""
+    return {str(bucket): traces[bucket] for bucket in sorted(traces, key=BucketKey.sort_key)}
 
 
 def recorded_marker(record: TableRecord, cluster_id: str) -> Marker | None:
-    """Returns the newest marker of a clean log table as far as it is recorded; None without proofs.
+    """Returns the newest marker as far as it is recorded; None without proofs and traces.
 
-    It takes the place of a marker that expired in the lake table. It has no base round, no traces and no skipped records.
+    It takes the place of a marker that expired in the lake table. It has no base round and no skipped records.
     """
     lake = record.lake
-    if not lake.proofs or lake.offsets is None or lake.table_uuid is None or lake.marker_round_id is None:
+    if not (lake.proofs or lake.traces) or lake.offsets is None or lake.table_uuid is None or lake.marker_round_id is None:
         return None
     starts = from_text(lake.starts or {})
     ranges = {bucket: TieredRange(starts.get(bucket, 0), tiered) for bucket, tiered in from_text(lake.offsets).items()}
     proofs = {BucketKey.parse(bucket): BucketProof.parse(text) for bucket, text in lake.proofs.items()}
-    return Marker(cluster_id, record.table_id, lake.table_uuid, lake.marker_round_id, record.tiering_epoch, None, ranges, proofs=proofs)
+    traces = {BucketKey.parse(bucket): trace for bucket, trace in lake.traces.items()}
+    names = (cluster_id, record.table_id, lake.table_uuid, lake.marker_round_id, record.tiering_epoch)
+    return Marker(*names, None, ranges, proofs=proofs, traces=traces)
 
 
 def traced_records(skipped: SkippedRecords) -> dict[str, dict[int, str]]:
@@ -161,6 +171,7 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
         unresolved_epoch=unresolved,
         starts=contents.starts,
         proofs=recorded_proofs(record, contents.proofs),
+        traces=recorded_traces(contents.traces),
         archived_records=archived_records(lake, contents.table_uuid, contents.offsets),
     )
     for bucket, traces in contents.skipped.items():  # a restored store may have lost them

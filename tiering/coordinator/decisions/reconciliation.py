@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tiering import errors
@@ -15,6 +16,7 @@ from tiering.lake.rules.reconcile import ReconcileAction
 from tiering.model.rounds import RoundState
 from tiering.model.splits import BacklogCause
 from tiering.model.states import TableState
+from tiering.model.tables import BucketKey
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Reconciled:
     offsets: TextOffsets
     starts: TextOffsets
     proofs: Proofs
+    traces: Mapping[BucketKey, str]
 
 
 def check_no_open_grant(record: TableRecord) -> None:
@@ -108,6 +111,7 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action:
         offsets=in_lake.offsets,
         starts=in_lake.starts,
         proofs=lake_acks.recorded_proofs(record, in_lake.proofs),
+        traces=lake_acks.recorded_traces(in_lake.traces),
         marker_round_id=in_lake.marker_round_id,
         marker_tells=record.lake.marker_tells or action == ReconcileAction.RETIER,
         archived_records=lake_acks.archived_records(record.lake, in_lake.table_uuid, in_lake.offsets),

@@ -266,6 +266,7 @@ class Commits:
             starts=lake_acks.late_starts(base.ranges),
             skipped=lake_acks.traced_records(marker.skipped),
             proofs=marker.proofs if view.foreign is None else {},
+            traces=marker.traces if view.foreign is None else {},
             moved_back=to_text({bucket: base.ranges[bucket].tiered if bucket in base.ranges else 0 for bucket in base.moved_back}),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -43,6 +43,7 @@ from tiering.lake.rules.reconcile import (
 )
 from tiering.lake.rules.row_repair import check_not_doubled, check_owners, deduplicated, retiered_rows
 from tiering.model.tables import BucketKey, TableInfo, TableType
+from tiering.planning.check_log import log_rewritten
 
 _log = structlog.get_logger(__name__)
 
@@ -68,6 +69,8 @@ class Inspection:
     """The offsets of the rows of a log table, where somebody looked (`Decider.with_rows`)."""
     proved_by: Marker | None = None
     """The marker that proves the rows, where they tell no offsets themselves."""
+    rewritten: Mapping[BucketKey, int] = field(default_factory=dict)
+    """Buckets in which the log has another record than the one that was tiered before this offset, whatever else is wrong."""
 
     @property
     def view(self) -> LakeView | None:
@@ -112,12 +115,18 @@ class Decider:
         """Raises CannotReconcile, SchemaDrift, LakeUnavailable, DataCorrupt."""
         if not isinstance(inspection.problem, errors.LogRewritten):
             decision = self._decided(action, inspection)
+            if (rewritten := _goes_on_behind(inspection, decision)) is not None:
+                return self._behind_rewritten(action, inspection, rewritten)
             lost = self._lost_archive(inspection) if action is ReconcileAction.RETIER else 0
             if lost and decision.records_left_out is not None:
                 return replace(decision, records_left_out=decision.records_left_out + lost)
             return decision
+        return self._behind_rewritten(action, inspection, inspection.problem)
+
+    def _behind_rewritten(self, action: ReconcileAction, inspection: Inspection, rewritten: errors.LogRewritten) -> Decision:
+        """Only `accept` of a log table goes on where the log has other records than those that were tiered."""
         if action is not ReconcileAction.ACCEPT or inspection.info.table_type is TableType.PRIMARY_KEY:
-            raise errors.CannotReconcile(inspection.problem.message, table_path=inspection.info.path)
+            raise errors.CannotReconcile(rewritten.message, table_path=inspection.info.path)
         # How many records were written over the lost ones, nothing tells.
         return replace(self._decided(action, inspection), records_left_out=None)
 
@@ -346,3 +355,14 @@ def _partitions(inspection: Inspection) -> dict[str, int]:
     """Ids of the partitions that the source has, by name."""
     places = inspection.situation.places.items()
     return {name: bucket.partition_id for bucket, (name, _) in places if name is not None and bucket.partition_id is not None}
+
+
+def _goes_on_behind(inspection: Inspection, decision: Decision) -> errors.LogRewritten | None:
+    """Says of a bucket that would go on behind a record that is another one now; None if no bucket would.
+
+    A lake table that was set back below that record goes on before it, and tiers the one that is there now.
+    """
+    for bucket, reached in inspection.rewritten.items():
+        if bucket in decision.ranges and decision.ranges[bucket].tiered >= reached:
+            return log_rewritten(inspection.info, bucket, reached)
+    return None

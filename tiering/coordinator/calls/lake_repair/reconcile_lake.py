@@ -39,7 +39,7 @@ from tiering.lake.rules.reconcile import (
 )
 from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.tables import TableInfo, TablePath, TableType
+from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 _log = structlog.get_logger(__name__)
 
@@ -171,8 +171,21 @@ class Reconciler:
             base = check_base(walked, self._lakes.with_living(known, info, view))
             self._lakes.check_log(info, base)
         except errors.PermanentTieringError as problem:
-            return Inspection(record, info, survey, situation, False, {}, problem)
+            return Inspection(record, info, survey, situation, False, {}, problem, rewritten=self._rewritten(record, info, situation))
         return Inspection(record, info, survey, situation, in_log(base.ranges, log), base.ranges)
+
+    def _rewritten(self, record: TableRecord, info: TableInfo, situation: Situation) -> dict[BucketKey, int]:
+        """Looks whether the log is the one that markers tell of, also where the base check failed for another reason.
+
+        Raises ClusterUnavailable: no way that goes on in the present log is named before that is known.
+        """
+        survey, cluster_id = situation.survey, situation.known.cluster_id
+        ends: dict[BucketKey, int] = {}
+        for marker in (survey.view.marker, survey.head_marker, survey.newest_marker, lake_acks.recorded_marker(record, cluster_id)):
+            if marker is not None and (marker.cluster_id, marker.table_id) == (cluster_id, info.table_id):
+                for bucket, reached in self._lakes.rewritten_ends(info, marker, situation.log).items():
+                    ends[bucket] = min(reached, ends.get(bucket, reached))
+        return ends
 
     def _beside_others(self, situation: Situation, info: TableInfo, walked: LakeView | None) -> Situation:
         """`situation` with what is looked at only where another tiering service works on the table, too."""
@@ -352,7 +365,7 @@ class Reconciler:
         ends, starts = to_text(tiered_offsets(view.marker)), lake_acks.late_starts(view.marker.buckets)
         # Only the commit itself has passed: what somebody put behind it since, or a roll-back of it, is the next check's to judge.
         head, marker = view.identity_of(view.tiered), view.marker
-        return Reconciled(view.tiered, head, view.table_uuid, marker.round_id, ends, starts, marker.proofs)
+        return Reconciled(view.tiered, head, view.table_uuid, marker.round_id, ends, starts, marker.proofs, marker.traces)
 
     def _not_needed(self, request: ReconcileLake, inspection: Inspection) -> ReconcileResult:
         """Nothing is wrong with the lake table (any more): a failed table goes on.

@@ -73,6 +73,8 @@ class LakeKnowledge:
     """Partitions in `offsets` whose drop was reported (`observing.dropped_partitions`): a later coordinator does not report it again."""
     proofs: Mapping[str, str] = field(default_factory=dict)
     """By bucket of a clean log table, what the marker of `marker_round_id` proves of its rows (`BucketProof.text`)."""
+    traces: Mapping[str, str] = field(default_factory=dict)
+    """By bucket, what the cluster knows the last tiered record by (`Marker.traces`); older versions recorded none."""
     unresolved_epoch: int | None = None
     """Epoch of the newest round whose granted commit nobody has the outcome of: its request may still land."""
 
