@@ -22,8 +22,8 @@ from tiering.errors import ClusterUnavailable, InvalidArgument, LogRewritten, Ta
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, Offsets, TableInfo
-from tiering.round import runner
 from tiering.round.steps import actions as act
+from tiering.round.tasks import stopped_records
 
 OFFSET = 10
 """Of the record that no lake can hold."""
@@ -300,7 +300,7 @@ def test_a_log_that_is_cut_behind_the_work_gives_the_error_no_trace_of_another_r
     def of_other_records(cluster: Any, table: TableInfo, *looks: Offsets) -> dict[tuple[BucketKey, int], str]:
         return {(bucket, at): "of another record" for look in looks for bucket, at in look.items()}
 
-    monkeypatch.setattr(runner, "traces_at", of_other_records)
+    monkeypatch.setattr(stopped_records, "traces_at", of_other_records)
     outcome = running.end()
     assert outcome.error is not None
     assert outcome.error.error_class == "SourceChanged"
@@ -328,7 +328,7 @@ def test_a_record_without_a_trace_at_the_offset_of_one_that_was_left_out_is_show
         poisoned.write(*((number, "good") for number in range(20)))
     poisoned.world.due()
     running = poisoned.world.begin(poisoned.table).advance_to(act.RunSplits)
-    monkeypatch.setattr(runner, "traces_at", unavailable)
+    monkeypatch.setattr(stopped_records, "traces_at", unavailable)
     assert running.runner.advance() is None or not has_progress
     monkeypatch.undo()
     assert running.end().state is (RoundState.SUCCEEDED if has_progress else RoundState.FAILED)
