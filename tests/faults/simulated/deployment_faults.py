@@ -121,7 +121,6 @@ DEPLOYMENT_FAULTS = (
     fault("lake-untagged", "A user removes the tag that names the newest tiering commit.", "base_check._check_untiered"),
     fault("lake-table-dropped", "Somebody drops the lake table.", "base_check._check_absent"),
     fault("record-refused", "The rows of a bucket cannot take a record of its log, and stand there.", "CALL sys.skip_record"),
-    fault("record-unreadable", "No round can read a record of a log, or rounds can read it again.", "CALL sys.skip_record"),
     fault("call-repeated", "A CALL is repeated with its key, for its answer got lost.", "IdempotentOperations.once"),
 )
 

@@ -16,7 +16,6 @@ from tiering.coordinator.decisions.records import TableRecord
 from tiering.errors import LakewardError
 from tiering.lake.rules.sweep import RoundFate, SweptTable
 from tiering.model.states import TableState
-from tiering.model.tables import SkippedRecords
 
 SEEDS = range(120)
 """A sweep has seldom anything to delete that is needed."""
@@ -38,11 +37,6 @@ def lands_on_the_newest_alone(fate: RoundFate, fates: Mapping[str, RoundFate], l
     return lake.tiered in fate.granted_on
 
 
-def all_are_still_skipped(cluster: object, table: object, skipped: SkippedRecords) -> SkippedRecords:
-    """Whatever the log has at those offsets by now."""
-    return skipped
-
-
 def refuses_a_retry(source: TableState | None, target: TableState | None) -> None:
     if (source, target) == (TableState.FAILED, TableState.PENDING):
         raise LakewardError("a table cannot go from Failed to Pending")
@@ -62,9 +56,6 @@ class Kept:
 
 KEEPER = "tiering.round.lease_keeper.LeaseKeeper."
 LATE = ("commit-request-late", "tierer-killed")
-UNREADABLE = ("record-unreadable",)
-REWRITTEN = (*UNREADABLE, "log-rewritten")
-SKIP = "tiering.coordinator.calls.skip_record."
 SWEEP = "tiering.lake.rules.sweep."
 SWEEPER = "tiering.coordinator.calls.lake_repair.sweep_lake.Sweeper.fates"
 KEPT = (
@@ -74,8 +65,6 @@ KEPT = (
     Kept("files of commits stay that land after a roll-back", SWEEP + "_may_land", lands_on_the_newest_alone, "is deleted", LATE),
     Kept("leases hold while active", KEEPER + "renew", lambda self: True, "was not renewed"),
     Kept("leases are given back", KEEPER + "release", nothing, "are held"),
-    Kept("granted commits bring no skipped record", SKIP + "_check_not_passed", nothing, "is brought", UNREADABLE),
-    Kept("a skip leaves out no other record", "tiering.round.runner.still_skipped", all_are_still_skipped, " lacks ", REWRITTEN),
     Kept("legal transitions", "tiering.coordinator.decisions.change.check_transition", refuses_a_retry, "nothing explains"),
 )
 

@@ -205,7 +205,6 @@ WEAKENINGS = (
     Weakening("lake-table-dropped", BASE_CHECK + "_check_absent", nothing),
     Weakening("lake-table-renamed", BASE_CHECK + "_check_absent", nothing),
     Weakening("record-refused", "tiering.coordinator.calls.skip_record._skip", nothing),
-    Weakening("record-unreadable", "tiering.coordinator.calls.skip_record._fenced", lambda *_: [], first=5),
     Weakening("call-repeated", "tiering.coordinator.memory.idempotency.IdempotentOperations.answer", nothing),
     # Of seed 0 five requests in a row are lost, which is more than are sent.
     Weakening(

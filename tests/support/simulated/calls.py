@@ -24,7 +24,7 @@ from tiering.coordinator.calls.kv_snapshots.acquire_kv_snapshot_lease import Acq
 from tiering.coordinator.calls.kv_snapshots.release_kv_snapshot_lease import ReleaseLease, release_kv_snapshot_lease
 from tiering.coordinator.calls.kv_snapshots.renew_kv_snapshot_lease import RenewLease, renew_kv_snapshot_lease
 from tiering.coordinator.calls.set_table_option import SetTableOption, set_table_option
-from tiering.coordinator.calls.skip_record import SkipRecord
+from tiering.coordinator.calls.skip_record import SkipRecord, skip_record
 from tiering.coordinator.calls.validate_table import ValidateTable, validate_table
 from tiering.coordinator.observing.lake_looks import LakeLook, LakeLooks
 from tiering.library_guards.panics import contained
@@ -86,7 +86,7 @@ class Callers:
 
     def _changes(self, table: TableInfo, options: dict[str, Any]) -> list[Callable[[], Any]]:
         path, partition = table.path, self._random.choice((None, *self._world.cluster.partitions_of[table.table_id].values()))
-        skipped = self._skip(table, partition, options)
+        skipped = SkipRecord(path, self._random.randrange(3), self._random.randrange(12), partition, "why", **options)
         freshness, include = self._random.choice(FRESHNESS), self._random.choice((None, "%", "c%", "st_ck", "none"))
         whole = TierDatabase("sales", include, only_stale=self._random.random() < 0.5, wait=False, **options)
         return [
@@ -96,22 +96,8 @@ class Callers:
             lambda: acquire_kv_snapshot_lease(self._parts, AcquireLease(USERS_LEASE, path, LEASE_TTL_MS, **options)),
             lambda: renew_kv_snapshot_lease(self._parts, RenewLease(USERS_LEASE, LEASE_TTL_MS, **options)),
             lambda: release_kv_snapshot_lease(self._parts, ReleaseLease(USERS_LEASE, path, **options)),
-            lambda: self._users.skip(skipped),
+            lambda: skip_record(self._parts, skipped),
         ]
-
-    def _skip(self, table: TableInfo, partition: str | None, options: dict[str, Any]) -> SkipRecord:
-        """Of a record that no round can read, if the table has one; else of any."""
-        cluster = self._world.cluster
-        names = cluster.partitions_of[table.table_id]
-        spoiled = [
-            (bucket.bucket_id, offset, None if bucket.partition_id is None else names[bucket.partition_id])
-            for bucket in cluster.buckets(table)
-            for offset in cluster.spoiled(table, bucket)
-        ]
-        number, offset, name = self._random.randrange(3), self._random.randrange(12), partition
-        if spoiled:
-            number, offset, name = self._random.choice(spoiled)
-        return SkipRecord(table.path, number, offset, name, "why", **options)
 
     def _questions(self, table: TableInfo) -> list[Callable[[], Any]]:
         moment = self._world.clock.now() + timedelta(seconds=self._random.choice((-5, 5)))

@@ -31,7 +31,6 @@ from tiering.errors import (
     UnknownTable,
 )
 from tiering.model.leases import KvSnapshot, KvSnapshotLease, LeasedSnapshot
-from tiering.model.refused_records import bucket_stopped
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSplit
 from tiering.model.tables import (
@@ -112,11 +111,7 @@ class SimulatedReader:
             stop = min(start + BATCH_ROWS - self._is_keyed, split.stopping_offset)
             if start < log_start or stop > log_end:
                 raise LogTruncated(f"offsets {start} to {stop} are not in [{log_start}, {log_end}) any more")
-            readable = min((offset for offset in self.cluster.spoiled(self.table, split.bucket) if start <= offset < stop), default=stop)
-            if readable > start:
-                yield self._batch(list(range(start, readable)))
-            if readable < stop:
-                raise bucket_stopped(self.table.path, split.bucket, split.partition_name, readable, "nobody can read it")
+            yield self._batch(list(range(start, stop)))
             self.cluster.during_reads()
 
     @property
@@ -162,8 +157,6 @@ class SimulatedCluster(MemoryCluster):
         self.standing: dict[tuple[int, BucketKey], int] = {}
         """Buckets whose rows cannot take a record of their log, and its offset."""
         self.skipped: set[tuple[int, BucketKey, int]] = set()
-        self.unreadable: dict[tuple[int, BucketKey], dict[int, str]] = {}
-        """By bucket of a log table the records that no round can read: their offsets, and the trace that each of them is known by."""
         self.during_reads: Callable[[], None] = lambda: None
         self.on_record: Callable[[TableInfo, RecordedLakeSnapshot], None] = lambda table, snapshot: None
         self.read_at_once = True
@@ -243,23 +236,6 @@ class SimulatedCluster(MemoryCluster):
         self.append_to(table, bucket, 1)
         self.standing[place] = end + change
         return True
-
-    def spoil(self, table: TableInfo, bucket: BucketKey, records: int, place: int) -> None:
-        """Records come, and no round can read the one at this place among them."""
-        _, end = self.logs[table.table_id][bucket]
-        self.append_to(table, bucket, records)
-        spoiled = self.unreadable.setdefault((table.table_id, bucket), {})
-        spoiled[end + place] = self.trace(table, bucket, end + place + 1)
-
-    def mend(self, table: TableInfo) -> None:
-        """Rounds can read all records of a table from now on, as with a later version."""
-        for bucket in self.logs[table.table_id]:
-            self.unreadable.pop((table.table_id, bucket), None)
-
-    def spoiled(self, table: TableInfo, bucket: BucketKey) -> list[int]:
-        """The offsets of the records in a bucket's log that no round can read."""
-        spoiled = self.unreadable.get((table.table_id, bucket), {})
-        return sorted(offset for offset, trace in spoiled.items() if trace == self.trace(table, bucket, offset + 1))
 
     def _restored_from(self, table_id: int, bucket: BucketKey) -> int:
         """Up to where the KV snapshots of a bucket have its rows."""
@@ -357,11 +333,7 @@ class SimulatedCluster(MemoryCluster):
         self.stale.discard(table.table_id)
 
     def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
-        return {bucket: self.trace(table, bucket, at) for bucket, at in offsets.items() if at > 0}
-
-    def trace(self, table: TableInfo, bucket: BucketKey, at: int) -> str:
-        """What the last record below `at` is known by."""
-        return f"{bucket} {at} {self._generation(table, bucket, at)}"
+        return {bucket: f"{bucket} {at} {self._generation(table, bucket, at)}" for bucket, at in offsets.items() if at > 0}
 
     def _generation(self, table: TableInfo, bucket: BucketKey, at: int) -> int:
         return sum(first < at for first in self.generations.get((table.table_id, bucket), ()))

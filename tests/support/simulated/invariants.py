@@ -66,12 +66,6 @@ class Invariants:
         self.rounds_of: dict[str, str | None] = {}
         """By round, the process that has it."""
         self.infos: dict[int, TableInfo] = {}
-        self.skips: defaultdict[tuple[int, BucketKey], dict[int, set[str]]] = defaultdict(dict)
-        """By bucket and offset, the traces of records that somebody made a CALL to leave out."""
-        self.left_out: defaultdict[tuple[int, BucketKey], dict[int, str]] = defaultdict(dict)
-        """The trace of the record for which the newest such CALL was answered."""
-        self.skipped_rows: defaultdict[tuple[str, BucketKey], set[int]] = defaultdict(set)
-        """By lake table and bucket, the offsets that commits lack because of such CALLs."""
         self._granted = GrantedRounds()
         self.repairs = 0
         """How many reconciliations run just now: they may make a lake table anew."""
@@ -98,7 +92,7 @@ class Invariants:
         self._check_lake_table(request)
         self._check_owner(request, after.rows[head])
         self._check_archive(request, after, head, info)
-        if not self._is_round(request):
+        if not request.ranges:
             self._begin_anew(request, info)
         for bucket, reached in marker.buckets.items():
             _, end = self._cluster.all_logs[marker.table_id][bucket]
@@ -110,41 +104,6 @@ class Invariants:
         self.marked[marker.table_id] = {bucket: reached.tiered for bucket, reached in marker.buckets.items()}
         self.traced[marker.table_id] = marker.traces.keys()
 
-    def _is_round(self, request: Request) -> bool:
-        """Whether a tierer sent it; else a reconciliation did."""
-        return request.marker.round_id in self.rounds_of
-
-    def skip_tried(self, table: TableInfo, bucket: BucketKey, offset: int) -> bool:
-        """Somebody makes a CALL to leave out the record that has the offset now. Returns whether somebody did before."""
-        traces, trace = self.skips[table.table_id, bucket].setdefault(offset, set()), self._cluster.trace(table, bucket, offset + 1)
-        was_tried = trace in traces
-        traces.add(trace)
-        return was_tried
-
-    def skip_refused(self, table: TableInfo, bucket: BucketKey, offset: int, *, was_tried: bool) -> None:
-        """That CALL was refused."""
-        if not was_tried:
-            self.skips[table.table_id, bucket][offset].discard(self._cluster.trace(table, bucket, offset + 1))
-
-    def skip_answered(self, table: TableInfo, bucket: BucketKey, offset: int) -> None:
-        """That CALL was answered: the record is left out."""
-        self.left_out[table.table_id, bucket][offset] = self._cluster.trace(table, bucket, offset + 1)
-
-    def _check_skipped(self, request: Request, info: TableInfo, bucket: BucketKey, missing: set[int]) -> set[int]:
-        """No commit brings a record that a CALL left out. Returns the offsets that this commit lacks because of CALLs.
-
-        The marker's trace tells whether its round saw the log as it is now.
-        """
-        place, tiered, trace = (info.table_id, bucket), request.marker.buckets[bucket].tiered, self._cluster.trace
-        knows_log = request.marker.traces.get(bucket) == trace(info, bucket, tiered)
-        brought = {offset for key, start, stop, _ in request.ranges if key == bucket for offset in range(start, stop)}
-        for offset in sorted(brought & self.left_out[place].keys()) if knows_log else ():
-            is_left_out = self.left_out[place][offset] == trace(info, bucket, offset + 1)
-            self._require(not is_left_out, f"the record at {offset} of bucket {bucket} of {request.path} was left out, and is brought")
-        skips = {offset for offset, traces in self.skips[place].items() if not knows_log or trace(info, bucket, offset + 1) in traces}
-        self.skipped_rows[request.uuid, bucket] |= missing & skips
-        return self.skipped_rows[request.uuid, bucket]
-
     def _check_pairs(self, request: Request, info: TableInfo, bucket: BucketKey, tiered: int) -> None:
         """A `-U` comes with its `+U`, unless that is the record at which its bucket stands, or stood: then it changes nothing."""
         is_within = bool(info.primary_key) and tiered % len(CYCLE) == 2
@@ -155,8 +114,6 @@ class Invariants:
     def _begin_anew(self, request: Request, info: TableInfo) -> None:
         """Buckets that a reconciliation's marker lacks begin with their log again: of them only what that lost stays left out."""
         gaps, living = self.gaps[request.uuid], self._cluster.buckets(info)
-        for key in [key for key in self.skipped_rows if key[0] == request.uuid and key[1] not in request.marker.buckets]:
-            del self.skipped_rows[key]
         for bucket in gaps.keys() - request.marker.buckets.keys():
             log_start, _ = self._cluster.all_logs[info.table_id][bucket]
             is_known = bucket in living and bucket in self.marked.get(info.table_id, {})
@@ -164,7 +121,7 @@ class Invariants:
 
     def _check_lake_table(self, request: Request) -> None:
         """A source table goes on in another lake table, or behind records that were rewritten, only where somebody said so."""
-        table_id, is_round = request.marker.table_id, self._is_round(request)
+        table_id, is_round = request.marker.table_id, bool(request.ranges)
         before = self.lake_table_of.setdefault(table_id, request.uuid)
         self._require(before == request.uuid or not is_round, f"{request.path} goes on in {request.uuid}, it was tiered to {before}")
         self.lake_table_of[table_id] = request.uuid
@@ -197,7 +154,7 @@ class Invariants:
     def _check_archive(self, request: Request, after: MemoryTable, head: int, info: TableInfo) -> None:
         """Archived rows stay in the lake: no round takes away those of a partition that was dropped."""
         parent, living = after.snapshots[head].parent_id, self._cluster.partitions_of[info.table_id]
-        before = after.rows[parent] if parent is not None and self._is_round(request) else ()
+        before = after.rows[parent] if parent is not None and request.ranges else ()
         archived = {row for row in before if row[0].partition_id is not None and row[0].partition_id not in living}
         lost = archived - set(after.rows[head])
         self._require(not lost, f"{request.path} lost rows of partitions that were dropped: {sorted(lost, key=str)}")
@@ -213,8 +170,7 @@ class Invariants:
             doubled |= first < reached
             reached = max(reached, stop)
         missing |= set(range(reached, tiered))
-        missing -= self._check_skipped(request, info, bucket, missing)
-        if not self._is_round(request):  # a reconciliation: what it leaves out it says (`Users.reconcile`)
+        if not request.ranges:  # a reconciliation: what it leaves out it says (`Users.reconcile`)
             self.gaps[request.uuid][bucket] = missing
             self.retiered.add(request.uuid)
         gaps = self.gaps[request.uuid].get(bucket, set())

@@ -20,7 +20,6 @@ from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import NO_PROPERTIES, Committable, LakeView, WriteResult, WriterInitContext
 from tiering.lake.maintenance import LakeSurvey, StoredFile
 from tiering.lake.marker import Marker
-from tiering.lake.proof.file_footer import Run, merged
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.lake.rules.hints import replaced_hint
@@ -33,11 +32,12 @@ COMMIT_SHARE = 0.08
 
 @dataclass(frozen=True)
 class FileContent:
-    """The rows of one data file: these runs of offsets of a bucket's log, behind its KV snapshot as of `snapshot_offset`, if it has one."""
+    """The rows of one data file: `[start, stop)` of a bucket's log, behind its KV snapshot as of `snapshot_offset`, if it has one."""
 
     table_id: int
     bucket: BucketKey
-    runs: tuple[Run, ...]
+    start: int
+    stop: int
     snapshot_offset: int | None = None
     replaces: bool = False
 
@@ -152,7 +152,7 @@ class SimulatedLake(SweptMemoryLake):
         rows: list[Range] = []
         for bucket, start, stop, file in table.rows[table.head]:
             name = self.write_in(self.folders[table.uuid], f"{self.new_id():05}-compacted.parquet")
-            self.contents[name] = replace(self.contents[file], runs=((start, stop),), snapshot_offset=None, replaces=False)
+            self.contents[name] = replace(self.contents[file], start=start, stop=stop, snapshot_offset=None, replaces=False)
             rows.append((bucket, start, stop, name))
         self._add(table, tuple(rows), None, ())
         return True
@@ -292,7 +292,8 @@ class SimulatedWriter:
         name = f"lakeward-{context.round_id}-{context.attempt_nonce}-{context.bucket}{replacing}.parquet".replace("/", "_")
         self._file = lake.write_in(path, name)
         self._snapshot_offset: int | None = None
-        self._runs: list[Run] = []
+        self._start: int | None = None
+        self._stop: int | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
         if self._lake.chance.strikes("lake-disk-full", 0.004):
@@ -305,16 +306,18 @@ class SimulatedWriter:
             self._snapshot_offset = batch.column(0)[0].as_py()
             return
         assert last - first + 1 == batch.num_rows
-        assert not self._runs or self._runs[-1][1] <= first, f"offset {first} is written behind {self._runs}"
-        self._runs.append((first, last + 1))
+        assert self._stop in (None, first), f"offset {first} is written behind {self._stop}"
+        self._start = first if self._start is None else self._start
+        self._stop = last + 1
 
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
-        bucket, runs = self._context.bucket, merged(self._runs)
+        start = starting_offset if self._start is None else self._start
+        stop = start if self._stop is None else self._stop
+        bucket = self._context.bucket
         self._lake.contents[self._file] = FileContent(
-            self._context.table.table_id, bucket, runs, self._snapshot_offset, self._context.replaces
+            self._context.table.table_id, bucket, start, stop, self._snapshot_offset, self._context.replaces
         )
-        records = sum(stop - start for start, stop in runs) + (self._snapshot_offset is not None)
-        return WriteResult(bucket, starting_offset, reached_offset, records, 1, 1, self._file.encode())
+        return WriteResult(bucket, starting_offset, reached_offset, reached_offset - starting_offset, 1, 1, self._file.encode())
 
     def abort(self) -> None:
         self._lake.remove(self._file)
@@ -338,8 +341,8 @@ class SimulatedCommitter(MemoryCommitter):
 
     def _rows_of(self, file: str) -> list[Range]:
         content = self._lake.contents[file]
-        snapshot = [] if content.snapshot_offset is None else [(0, content.snapshot_offset)]
-        return [(content.bucket, start, stop, file) for start, stop in (*snapshot, *content.runs)]
+        log = (content.bucket, content.start, content.stop, file)
+        return [log] if content.snapshot_offset is None else [(content.bucket, 0, content.snapshot_offset, file), log]
 
     def abort(self, committable: Committable) -> None:
         for result in committable.results:

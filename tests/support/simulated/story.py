@@ -28,10 +28,6 @@ NEXT_ACTIONS = 0.5
 """Share of users who read `next_action`; the others read the hint."""
 
 
-UNREADABLE_STORIES = 4
-"""In one of so many stories about all faults there are records that no round can read."""
-
-
 @dataclass(frozen=True)
 class Thing:
     """Something that may happen, and the faults that it injects."""
@@ -51,7 +47,6 @@ class SimulatedStory:
     def __init__(self, seed: int, only: Collection[str] | None = None, *, has_every_call: bool = True, short_leases: bool = True) -> None:
         self._has_every_call = has_every_call
         self._short_leases = short_leases
-        self._has_unreadable_records = only is not None or seed % UNREADABLE_STORIES == 2
         self._ends_with_a_restart = not short_leases or seed % 2 == 0
         self.world = Deployment(seed, only, short_leases=short_leases)
         self.users = Users(self.world)
@@ -105,13 +100,6 @@ class SimulatedStory:
             Thing(self.callers.call, 25, ("call-repeated",), may_be_nested=False),
             Thing(self.users.refuse_record, 4, ("record-refused",)),
             Thing(self.users.name_partitions_alike, 3, ("partitions-alike",)),
-            *(self._unreadable_records() if self._has_unreadable_records else ()),
-        ]
-
-    def _unreadable_records(self) -> list[Thing]:
-        return [
-            Thing(self.users.spoil_record, 4, ("record-unreadable",)),
-            Thing(self.users.skip_some_record, 4, ("record-unreadable",), may_be_nested=False),
         ]
 
     def run(self, steps: int, unexpected: Collection[str] = ()) -> None:

@@ -27,7 +27,7 @@ from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
 from tiering.coordinator.calls.skip_record import SkipRecord, skip_record
 from tiering.coordinator.calls.tier_table import TierTable, tier_table
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.errors import BucketStopped, CannotReconcile, InvalidArgument, LakewardError, TableBusy, UnknownPartition
+from tiering.errors import BucketStopped, CannotReconcile, LakewardError
 from tiering.library_guards.panics import UnexpectedEnd
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TableInfo, TablePath
@@ -37,8 +37,6 @@ _RECONCILE = re.compile(r"CALL sys\.reconcile_lake\('(?P<table>[^']+)', '(?P<act
 _SKIP = re.compile(
     r"CALL sys\.skip_record\('(?P<table>[^']+)', (?P<bucket>\d+), (?P<offset>\d+)(?:, partition => '(?P<partition>[^']+)')?, reason"
 )
-MENDED = 0.5
-"""Of the times when a table has records that no round can read."""
 SET_BACK = 0.5
 """Of roll-backs."""
 MOST_HINTS = 4
@@ -157,19 +155,6 @@ class Users:
         buckets = [] if table is None or not table.primary_key else self._world.cluster.buckets(table)
         if table is not None and buckets and self._world.cluster.refuse(table, self._random.choice(buckets), self._random.randrange(3)):
             self._chance.note("record-refused")
-
-    def spoil_record(self) -> None:
-        """Records come of which no round can read one; or rounds can read again what they could not."""
-        tables = [table for table in self._world.cluster.tables() if not table.primary_key and self._world.cluster.buckets(table)]
-        if not tables:
-            return
-        table, cluster = self._random.choice(tables), self._world.cluster
-        if self._random.random() < MENDED and any(cluster.spoiled(table, bucket) for bucket in cluster.buckets(table)):
-            cluster.mend(table)
-            return
-        records = self._random.randint(1, 4)
-        cluster.spoil(table, self._random.choice(cluster.buckets(table)), records, self._random.randrange(records))
-        self._chance.note("record-unreadable")
 
     def cut_log(self) -> None:
         """Retention; at times it takes what was not tiered yet."""
@@ -396,38 +381,6 @@ class Users:
             assert is_said, f"{path}: {left_out} are said, {gap} are left out"
         return result
 
-    def skip(self, request: SkipRecord) -> Any:
-        """From its answer on no commit brings the record; a commit may lack it as soon as the CALL is made."""
-        cluster, invariants = self._world.cluster, self._world.invariants
-        info = cluster.by_path.get(request.path)
-        names = {} if info is None else {name: number for number, name in cluster.partitions_of[info.table_id].items()}
-        if info is None or request.dry_run or info.primary_key:
-            return skip_record(self._parts, request)
-        bucket = BucketKey(None if request.partition is None else names.get(request.partition), request.bucket_id)
-        was_tried = invariants.skip_tried(info, bucket, request.offset)
-        try:
-            result = skip_record(self._parts, request)
-        except (InvalidArgument, TableBusy, UnknownPartition):
-            invariants.skip_refused(info, bucket, request.offset, was_tried=was_tried)
-            raise
-        invariants.skip_answered(info, bucket, request.offset)
-        self._world.outcomes[f"record {result.outcome}"] += 1
-        return result
-
-    def skip_some_record(self) -> None:
-        """Somebody leaves out a record that an error named, also one that rounds can read by now."""
-        named = [
-            (record.path, BucketKey.parse(error.bucket), error.offset)
-            for record in self._world.coordinator.table_records.live()
-            for error in record.errors
-            if error.error_class == BucketStopped.__name__ and error.bucket is not None and error.offset is not None
-        ]
-        if not named:
-            return
-        path, bucket, offset = self._random.choice(named)
-        partition = None if bucket.partition_id is None else self._world.cluster.partition_names[bucket.partition_id]
-        self.perform(lambda: self.skip(SkipRecord(path, bucket.bucket_id, offset, partition, "why", caller="ann")))
-
     # --- what errors say
 
     def follow_some_hint(self) -> None:
@@ -467,7 +420,7 @@ class Users:
         if skip is not None:
             named = skip["table"].split(".", 1)
             wanted = SkipRecord(TablePath(*named), int(skip["bucket"]), int(skip["offset"]), skip["partition"], "why", caller="ann")
-            self.perform(lambda: self.skip(wanted))
+            self.perform(lambda: skip_record(self._parts, wanted))
             return None
         calls = list(_RECONCILE.finditer(hint))
         if not calls:
