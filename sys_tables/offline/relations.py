@@ -32,7 +32,7 @@ CATALOG = "fluss"
 LAKE_CATALOG = "lake"
 HIDDEN = (BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN)
 """Columns of `fluss.db.t` that a query gets only by name, as in Spark."""
-LOOKED_AT = 200
+DAMAGE_SEARCH_FILES = 200
 """How many files are read one by one to find a damaged one, once a query failed; a validation reads all."""
 
 Name = tuple[str, str, str]
@@ -119,7 +119,7 @@ class Relations:
         """Which file of the lake tables in use DuckDB cannot read, with its table and column; None if none is to blame for `error`."""
         times_only = isinstance(error, (duckdb.ConversionException, duckdb.OutOfRangeException))
         for resolved, table in self._lake_tables.items():
-            if (damage := unreadable_file(table.all_files, times_only, LOOKED_AT)) is not None:
+            if (damage := unreadable_file(table.all_files, times_only, DAMAGE_SEARCH_FILES)) is not None:
                 return f"{'.'.join(resolved.name[1:])}: {damage}"
         return None
 
@@ -168,7 +168,9 @@ class Relations:
             picked = ", ".join(f"{values[column]} AS {quoted(column)}" for column in shown)
             self._run(f"CREATE VIEW {target} AS SELECT {picked} FROM {rows.relation}")
         except duckdb.Error as error:
-            damage = unreadable_file(table.all_files, at_most=LOOKED_AT) or f"its lake files cannot be read: {duckdb_reason(error)}"
+            damage = (
+                unreadable_file(table.all_files, at_most=DAMAGE_SEARCH_FILES) or f"its lake files cannot be read: {duckdb_reason(error)}"
+            )
             raise LakeUnavailable(
                 f"{database}.{name}: {damage}",
                 hint=f"`lakeward validate {database}.{name}` names the file.",

@@ -86,13 +86,13 @@ def unreadable_file(files: Sequence[LakeFile], times_only: bool = False, at_most
     """Says which of the files DuckDB cannot read, in which column if it is a value, and why; None if it can read all of them.
 
     A value may be read and yet be none that DuckDB can show, as a timestamp before its first year. `times_only`: reads only columns with
-    dates and timestamps. `at_most`: looks at no more files than that.
+    dates and timestamps. `at_most`: searches no more files than that.
     """
-    looked_at = files[:at_most]
+    searched = files[:at_most]
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'").fetchall()
-        lock(connection, [file.path for file in looked_at])
-        return next((damage for file in looked_at if (damage := _damage(connection, file, times_only)) is not None), None)
+        lock(connection, [file.path for file in searched])
+        return next((damage for file in searched if (damage := _damage(connection, file, times_only)) is not None), None)
 
 
 def _damage(connection: duckdb.DuckDBPyConnection, file: LakeFile, times_only: bool) -> str | None:

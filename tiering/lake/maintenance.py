@@ -27,6 +27,15 @@ class LakeSurvey:
     newest_marker: Marker | None
     head_marker: Marker | None = None
 
+    @property
+    def markers(self) -> tuple[Marker, ...]:
+        """All readable markers, each once. The one on which the head builds comes first."""
+        different: list[Marker] = []
+        for marker in (self.head_marker, self.view.marker, self.newest_marker):
+            if marker is not None and marker not in different:
+                different.append(marker)
+        return tuple(different)
+
 
 @dataclass(frozen=True)
 class ForeignOffsets:

@@ -24,7 +24,6 @@ import zstandard
 
 from tiering.errors import MarkerCorrupt
 from tiering.lake.proof.bucket_proof import BucketProof
-from tiering.lake.proof.file_footer import parse_runs, runs_text
 from tiering.model.tables import BucketKey, SkippedRecords
 
 ROUND_ID_KEY = "lakeward.round-id"
@@ -143,9 +142,7 @@ def _to_json(marker: Marker) -> str:
     if marker.proofs:
         proofs: dict[int | None, list[int | str]] = defaultdict(list)
         for bucket in sorted(marker.proofs, key=BucketKey.sort_key):
-            proof = marker.proofs[bucket]
-            entry = (bucket.bucket_id, proof.since, proof.rows, f"{proof.checksum:016x}", proof.chain, runs_text(proof.empty))
-            proofs[bucket.partition_id].extend(entry)
+            proofs[bucket.partition_id].extend((bucket.bucket_id, *marker.proofs[bucket].values))
         document["proofs"] = list(proofs.items())
     if marker.skipped:
         skipped: dict[int | None, list[int]] = defaultdict(list)
@@ -259,7 +256,7 @@ def _proofs(groups: list[tuple[int | None, list[object]]]) -> dict[BucketKey, Bu
             raise ValueError(f"partition {partition_id} lists {len(entries)} values, not {_PROOF_LENGTH} a proof")
         for first in range(0, len(entries), _PROOF_LENGTH):
             bucket_id, since, rows, checksum, chain, empty = entries[first : first + _PROOF_LENGTH]
-            proof = BucketProof(_number(since), _number(rows), int(_text(checksum), 16), _text(chain), parse_runs(_text(empty)))
+            proof = BucketProof.of(_number(since), _number(rows), _text(checksum), _text(chain), _text(empty))
             proofs[BucketKey(partition, _number(bucket_id))] = proof
     return proofs
 

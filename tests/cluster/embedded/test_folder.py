@@ -56,7 +56,7 @@ def test_table_ids_are_not_used_again_after_a_restart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a", "a?b", "a%41", "a%3Fb?c"])
 def test_rows_without_their_metadata_are_kept_and_its_former_place_is_named(tmp_path: Path, name: str) -> None:
-    """Versions of before opened it by an unquoted URL: for some names of folders it is elsewhere."""
+    """Older versions opened the file by an unquoted URL: for some names of folders it is elsewhere."""
     root, clock = tmp_path / name, ManualClock()
     with EmbeddedStorage(root, clock) as storage:
         make_table(storage)
@@ -68,7 +68,7 @@ def test_rows_without_their_metadata_are_kept_and_its_former_place_is_named(tmp_
     metadata.rename(elsewhere)
     with pytest.raises(SetupError, match=r"holds the rows of tables, but meta\.db") as refused:
         EmbeddedStorage(root, clock)
-    assert (f"wrote it to {former}:" in refused.value.hint) == (former != metadata)
+    assert (f"An older version wrote the file to {former}:" in refused.value.hint) == (former != metadata)
     assert files(root) == kept
     elsewhere.rename(metadata)
     with EmbeddedStorage(root, clock) as storage:

@@ -1,4 +1,4 @@
-"""What the coordinator records of a marker's proofs, and the marker that it makes of that."""
+"""What the coordinator records of a marker's proofs and traces, and the marker that it makes of that."""
 
 from __future__ import annotations
 
@@ -29,7 +29,14 @@ def test_the_marker_of_a_log_table_comes_back_with_its_ranges_and_proofs(world: 
     assert lake_acks.recorded_marker(record, "cluster") == expected
 
 
-def test_there_is_none_without_proofs_or_without_offsets(world: World) -> None:
+def test_the_marker_of_a_table_without_proofs_comes_back_with_its_traces(world: World) -> None:
+    record, traces = recorded(world.record(), {}), {OF_PARTITION: "trace of 8", B0: "trace of 19"}
+    marker = lake_acks.recorded_marker(replace(record, lake=replace(record.lake, traces=lake_acks.recorded_traces(traces))), "cluster")
+    assert marker is not None
+    assert (marker.traces, marker.proofs, marker.buckets[B0]) == (traces, {}, TieredRange(0, 20))
+
+
+def test_there_is_none_without_proofs_and_traces_or_without_offsets(world: World) -> None:
     record = recorded(world.record(), PROOFS)
     assert lake_acks.recorded_marker(recorded(record, {}), "cluster") is None
     assert lake_acks.recorded_marker(replace(record, lake=replace(record.lake, offsets=None)), "cluster") is None

@@ -9,7 +9,7 @@ import pytest
 from faults.many_seeds import printed_trace
 from faults.reliability.soak import ENOUGH, HARNESSES
 
-from support.lake_kinds.kinds import LAKE_KINDS
+from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.worlds.stories.story import Story, StoryFault, wanted_of
 from support.worlds.story_faults import FAULTS
 
@@ -25,12 +25,13 @@ def meet_alone(folder: Path, fault_number: int, times: int = 1) -> None:
     kinds = [kind for kind in LAKE_KINDS if kind.format in fault.formats]
     for seed in itertools.count(fault_number):
         assert seed < fault_number + SEEDS, f"{fault.name} cannot happen"
-        if meet_in(Story(folder / str(seed), seed, kinds[fault_number % len(kinds)]), fault, times):
+        if meet_in_story(folder / str(seed), seed, kinds[fault_number % len(kinds)], fault, times):
             return
 
 
-def meet_in(story: Story, fault: StoryFault, times: int) -> bool:
-    """Tells the story; whether the fault happened in it."""
+def meet_in_story(folder: Path, seed: int, kind: LakeKind, fault: StoryFault, times: int) -> bool:
+    """Tells the story of a seed; whether the fault happened in it."""
+    story = Story(folder, seed, kind)
     try:
         story.create()
         story.create()
@@ -48,7 +49,7 @@ def meet_in(story: Story, fault: StoryFault, times: int) -> bool:
         story.prove()
         return True
     except BaseException as failure:
-        failure.add_note("\n".join([f"{fault.name} in a story of {story.world.lake_format}:", *story.log]))
+        failure.add_note("\n".join([f"{fault.name} in story {seed} of {story.world.lake_format}:", *story.log]))
         raise
     finally:
         story.close()

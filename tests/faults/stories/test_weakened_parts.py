@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults.stories.test_faults import meet_alone, meet_in
+from faults.stories.test_faults import meet_alone, meet_in_story
 from faults.stories.weakened import check_that_it_fails_without
 from faults.stories.weakenings import WEAKENINGS, Weakening
 
 from support.depth import soaked
 from support.lake_kinds.kinds import ICEBERG
-from support.worlds.stories.story import Story
 from support.worlds.story_faults import FAULTS, HERE
 
 NUMBERS = {fault.name: number for number, fault in enumerate(FAULTS)}
@@ -43,12 +42,12 @@ def test_the_test_that_holds_a_part_fails_without_it(tmp_path: Path, weakening: 
 def test_a_seed_finds_rows_that_a_new_lake_table_would_lack_for_no_marker_records_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seed 16: a partition was recreated and tiered before somebody dropped a column of the lake table."""
+    """In the story of seed 16 a partition is recreated and tiered, and later a user drops a column of the lake table."""
     fault = FAULTS[NUMBERS["archive-in-drifted-table"]]
-    assert meet_in(Story(tmp_path / "whole", 16, ICEBERG), fault, times=1)
+    assert meet_in_story(tmp_path / "whole", 16, ICEBERG, fault, times=1)
     monkeypatch.setattr("tiering.round.steps.steps_to_commit.next_archives", lambda *_: frozenset())
     with pytest.raises(AssertionError, match="led to a lake table without"):
-        meet_in(Story(tmp_path / "weakened", 16, ICEBERG), fault, times=1)
+        meet_in_story(tmp_path / "weakened", 16, ICEBERG, fault, times=1)
 
 
 def test_the_handling_of_each_fault_is_taken_out_once() -> None:

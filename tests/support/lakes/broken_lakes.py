@@ -238,7 +238,7 @@ def history_expired_and_the_log_cut(source: Source) -> None:
 
 
 def markers_expired(source: Source) -> None:
-    """No snapshot that is left has a marker, and somebody else wrote all files."""
+    """A user compacts the table and expires all snapshots that have a marker."""
     if source.world.lake_format == "iceberg":
         tag_removed(source)
     history_expired(source)

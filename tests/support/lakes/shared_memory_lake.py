@@ -29,7 +29,7 @@ from tiering.model.tables import SNAPSHOT_OFFSET, BucketKey, ChangeType, Offsets
 
 GONE = (ChangeType.DELETE, ChangeType.UPDATE_BEFORE)
 SNAPSHOT_TIME_MS = -1
-"""Of rows of a KV snapshot: no change was committed then."""
+"""The commit time of rows that come from a KV snapshot: they have none."""
 
 
 def time_ms(bucket: BucketKey, offset: int) -> int:

@@ -234,7 +234,7 @@ def test_files_are_looked_at_one_by_one_only_up_to_a_bound(own: Opened, monkeypa
         file.write_bytes(file.read_bytes()[:4] + b"\0" * 56 + file.read_bytes()[60:])
     looked_at = list[str]()
     monkeypatch.setattr(duckdb_rows, "_damage", lambda _connection, file, _times_only: looked_at.append(file.path))
-    monkeypatch.setattr(relations, "LOOKED_AT", 1)
+    monkeypatch.setattr(relations, "DAMAGE_SEARCH_FILES", 1)
     assert own.error("SELECT sum(id), max(text) FROM sales.orders").message.startswith("DuckDB refuses the statement: ")
     assert len(looked_at) == 1
 

@@ -53,10 +53,10 @@ def lock_folder(root: Path) -> IO[str]:
     return file
 
 
-def check_not_without_metadata(root: Path, metadata: Path) -> None:
+def check_metadata_is_there(root: Path, metadata: Path) -> None:
     """Raises SetupError for a folder with the rows of tables and without the file that says whose they are: `sweep` would remove them all.
 
-    Versions of before opened the file by a URL, in which `?` ends a path and `%41` is the letter A: for such folders it is elsewhere.
+    Older versions opened the file by a URL, in which `?` ends a path and `%41` is the letter A: for such folders it is elsewhere.
     """
     tables = [entry for name in (LOG_FOLDER, SNAPSHOT_FOLDER) for entry in _entries(root / name) if _TABLE_ID.fullmatch(entry.name)]
     if metadata.exists() or not any(next(iter(_entries(table)), None) for table in tables):
@@ -64,7 +64,7 @@ def check_not_without_metadata(root: Path, metadata: Path) -> None:
     former = Path(unquote(str(metadata).split("?", 1)[0]))
     hint = "Put the file back in its place, or choose a new data folder."
     if former.is_file():
-        hint = f"A version of before wrote it to {former}: move it, and the files with -wal and -shm behind that name, to {metadata}."
+        hint = f"An older version wrote the file to {former}: move it, and the files with -wal and -shm behind that name, to {metadata}."
     raise SetupError(f"{root} holds the rows of tables, but {metadata.name}, which says whose they are, is missing", hint=hint)
 
 

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
 from tiering.cluster.capabilities import DroppedPartition, SkippedRecord, SkipRequest
-from tiering.cluster.embedded.folder import Published, check_not_without_metadata, lock_folder, sweep
+from tiering.cluster.embedded.folder import Published, check_metadata_is_there, lock_folder, sweep
 from tiering.cluster.embedded.kv.primary_key_tables import PrimaryKeyTables
 from tiering.cluster.embedded.kv.primary_keys import check_log_table
 from tiering.cluster.embedded.log.appends import check_writer
@@ -209,7 +209,7 @@ class EmbeddedStorage(StoredCluster):
 
 def _open_swept(root: Path, clock: Clock, ids: Ids) -> Metadata:
     """The metadata of a folder from which what a crash left was swept. Raises SetupError."""
-    check_not_without_metadata(root, root / FILE_NAME)
+    check_metadata_is_there(root, root / FILE_NAME)
     metadata = Metadata.open(root, ids)
     sync_folder(root)  # the name of a new database
     with metadata.read() as connection:

@@ -104,8 +104,17 @@ def recorded_marker(record: TableRecord, cluster_id: str) -> Marker | None:
     ranges = {bucket: TieredRange(starts.get(bucket, 0), tiered) for bucket, tiered in from_text(lake.offsets).items()}
     proofs = {BucketKey.parse(bucket): BucketProof.parse(text) for bucket, text in lake.proofs.items()}
     traces = {BucketKey.parse(bucket): trace for bucket, trace in lake.traces.items()}
-    names = (cluster_id, record.table_id, lake.table_uuid, lake.marker_round_id, record.tiering_epoch)
-    return Marker(*names, None, ranges, proofs=proofs, traces=traces)
+    return Marker(
+        cluster_id,
+        record.table_id,
+        lake.table_uuid,
+        lake.marker_round_id,
+        record.tiering_epoch,
+        None,
+        ranges,
+        proofs=proofs,
+        traces=traces,
+    )
 
 
 def traced_records(skipped: SkippedRecords) -> dict[str, dict[int, str]]:

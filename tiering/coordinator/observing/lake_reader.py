@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tiering.cluster.base import SplitSource
@@ -15,11 +15,11 @@ from tiering.coordinator.observing.lake_looks import Asking, Side, unnoted
 from tiering.errors import LogRewritten
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.foreign import SharedRecords
-from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import Base, KnownLake, check_base, needs_living
 from tiering.model.service_mode import ServiceMode
-from tiering.model.tables import BucketKey, BucketOffsets, TableInfo
-from tiering.planning.check_log import kept_ends, log_rewritten, rewritten_ends
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo
+from tiering.planning.check_log import check_same_log, kept_ends, rewritten_ends
 
 LakeOpener = Callable[[str], Lake]
 """Opens the lake of a format, such as `iceberg`."""
@@ -92,26 +92,27 @@ class Lakes:
         `log`: its offsets, read after `base`; None = they are read if there are traces.
         Raises LogRewritten; UnknownTable, ClusterUnavailable.
         """
-        rewritten = {} if base.marker is None else self.rewritten_ends(info, base.marker, log, base.ranges)
-        if rewritten:
-            raise log_rewritten(info, *next(iter(rewritten.items())))
+        marker, cluster = base.marker, self._cluster
+        if marker is None or not marker.traces or not isinstance(cluster, RewritableLogs):
+            return
+        ends = kept_ends(base.ranges, cluster.offsets(info) if log is None else log, marker.traces)
+        check_same_log(info, base.ranges, marker, traces_at(cluster, info, ends))
 
-    def rewritten_ends(
-        self,
-        info: TableInfo,
-        marker: Marker,
-        log: Mapping[BucketKey, BucketOffsets] | None = None,
-        tiered: Mapping[BucketKey, TieredRange] | None = None,
-    ) -> dict[BucketKey, int]:
-        """As `planning.check_log.rewritten_ends`, by the log as it is now. `tiered`: None = the marker's own ranges.
+    def rewritten_ends(self, info: TableInfo, markers: Sequence[Marker], log: Mapping[BucketKey, BucketOffsets]) -> dict[BucketKey, int]:
+        """The buckets in which the last record that one of `markers` tells of is another one now, with the lowest offset behind such a one.
 
         Raises UnknownTable, ClusterUnavailable.
         """
-        cluster, ranges = self._cluster, marker.buckets if tiered is None else tiered
-        if not marker.traces or not isinstance(cluster, RewritableLogs):
-            return {}
-        held = kept_ends(ranges, cluster.offsets(info) if log is None else log, marker.traces)
-        return rewritten_ends(ranges, marker, traces_at(cluster, info, held))
+        looks: list[Offsets] = []
+        for marker in markers:
+            ends = kept_ends(marker.buckets, log, marker.traces)
+            if ends and ends not in looks:
+                looks.append(ends)
+        traces, lowest = traces_at(self._cluster, info, *looks), dict[BucketKey, int]()
+        for marker in markers:
+            for bucket, reached in rewritten_ends(marker.buckets, marker, traces).items():
+                lowest[bucket] = min(reached, lowest.get(bucket, reached))
+        return lowest
 
     def lost_by_log(self, info: TableInfo, base: Base) -> BucketKey | None:
         """A bucket of which the lake has records that the log does not hold: it ends before them, or has others at their offsets.

@@ -68,15 +68,25 @@ class BucketProof:
         return BucketProof(self.since, rows, checksum, chain_link(self.chain, round_id, tiered, rows, checksum, empty), empty)
 
     @property
+    def values(self) -> tuple[int, int, str, str, str]:
+        """The proof as it is stored; `of` reads it."""
+        return self.since, self.rows, f"{self.checksum:016x}", self.chain, runs_text(self.empty)
+
+    @staticmethod
+    def of(since: int, rows: int, checksum: str, chain: str, empty: str) -> BucketProof:
+        """The inverse of `values`. Raises ValueError."""
+        return BucketProof(since, rows, int(checksum, 16), chain, parse_runs(empty))
+
+    @property
     def text(self) -> str:
-        """The proof as one ASCII text, which `parse` reads: `0/17/00000000000000a5/<chain>/4-7,9-10`."""
-        return f"{self.since}/{self.rows}/{self.checksum:016x}/{self.chain}/{runs_text(self.empty)}"
+        """Its values as one ASCII text, which `parse` reads: `0/17/00000000000000a5/<chain>/4-7,9-10`."""
+        return "/".join(map(str, self.values))
 
     @staticmethod
     def parse(text: str) -> BucketProof:
         """The inverse of `text`. Raises ValueError."""
         since, rows, checksum, chain, empty = text.split("/")
-        return BucketProof(int(since), int(rows), int(checksum, 16), chain, parse_runs(empty))
+        return BucketProof.of(int(since), int(rows), checksum, chain, empty)
 
 
 def chain_link(before: str, round_id: str, tiered: int, rows: int, checksum: int, empty: Iterable[Run]) -> str:

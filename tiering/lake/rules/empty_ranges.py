@@ -35,8 +35,7 @@ def all_skipped(*known: Marker | Skipped | None) -> Skipped:
 
 def skipped_records(situation: Situation) -> Skipped:
     """Those of all markers that can be read, and those that are remembered outside of the lake."""
-    survey = situation.survey
-    return all_skipped(survey.newest_marker, survey.view.marker, survey.head_marker, situation.known.skipped)
+    return all_skipped(*situation.survey.markers, situation.known.skipped)
 
 
 def marked_ranges(situation: Situation) -> dict[BucketKey, tuple[Run, ...]]:
@@ -44,11 +43,10 @@ def marked_ranges(situation: Situation) -> dict[BucketKey, tuple[Run, ...]]:
 
     They are ranges of one log, and hold for good.
     """
-    survey = situation.survey
     left_out = skipped_records(situation) if situation.table_type is TableType.LOG else NONE_SKIPPED  # other rows tell no offsets
     ranges = {bucket: merged((offset, offset + 1) for offset in offsets) for bucket, offsets in left_out.items()}
-    for marker in (survey.newest_marker, survey.view.marker, survey.head_marker):
-        for bucket, proof in {} if marker is None else marker.proofs.items():
+    for marker in situation.survey.markers:
+        for bucket, proof in marker.proofs.items():
             known = ranges.get(bucket, ())
             more = [part for run in proof.empty for part in without(*run, known)]
             ranges[bucket] = merged([*known, *more])

@@ -42,8 +42,8 @@ def proving_markers(survey: LakeSurvey, buckets: Collection[BucketKey], recorded
     A lake that says how many rows the table has rules out markers of another number, before any row is read.
     """
     markers: list[Marker] = []
-    for marker in (survey.head_marker, survey.view.marker, survey.newest_marker, recorded):
-        if marker is None or marker in markers or marker.lake_table_uuid != survey.view.table_uuid:
+    for marker in survey.markers if recorded is None else (*survey.markers, recorded):
+        if marker.lake_table_uuid != survey.view.table_uuid:
             continue
         proofs = _proofs(marker, buckets)
         is_partitioned = any(bucket.partition_id is not None for bucket in marker.buckets)

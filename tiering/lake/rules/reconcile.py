@@ -317,7 +317,8 @@ def emptied(situation: Situation, held: RowOffsets, ranges: Ranges) -> frozenset
     """
     walk, marker = situation.walk, situation.survey.head_marker
     known = {*situation.recorded, *({} if marker is None else marker.buckets)}
-    known |= set() if walk is None else {*walk.ranges, *walk.moved_back}
+    if walk is not None:
+        known |= {*walk.ranges, *walk.moved_back}
     if (walk is None or walk.problem is not None) and _has_foreign_rows(situation.survey.view):
         known |= situation.replaceable
     anew = frozenset(
@@ -459,9 +460,8 @@ def adoptable(view: LakeView) -> LakeSnapshot:
 def kept_proofs(survey: LakeSurvey, ranges: Ranges) -> dict[BucketKey, BucketProof]:
     """What markers prove of buckets (of a clean layout) that go on exactly where such a marker stood. Others begin a new proof."""
     kept: dict[BucketKey, BucketProof] = {}
-    for marker in (survey.newest_marker, survey.view.marker, survey.head_marker):
-        if marker is not None:
-            kept |= {bucket: proof for bucket, proof in marker.proofs.items() if marker.buckets.get(bucket) == ranges.get(bucket)}
+    for marker in reversed(survey.markers):
+        kept |= {bucket: proof for bucket, proof in marker.proofs.items() if marker.buckets.get(bucket) == ranges.get(bucket)}
     return {bucket: proof for bucket, proof in kept.items() if bucket in ranges}
 
 

@@ -113,22 +113,18 @@ class Decider:
 
     def decide(self, action: ReconcileAction, inspection: Inspection) -> Decision:
         """Raises CannotReconcile, SchemaDrift, LakeUnavailable, DataCorrupt."""
-        if not isinstance(inspection.problem, errors.LogRewritten):
-            decision = self._decided(action, inspection)
-            if (rewritten := _goes_on_behind(inspection, decision)) is not None:
-                return self._behind_rewritten(action, inspection, rewritten)
-            lost = self._lost_archive(inspection) if action is ReconcileAction.RETIER else 0
-            if lost and decision.records_left_out is not None:
-                return replace(decision, records_left_out=decision.records_left_out + lost)
-            return decision
-        return self._behind_rewritten(action, inspection, inspection.problem)
-
-    def _behind_rewritten(self, action: ReconcileAction, inspection: Inspection, rewritten: errors.LogRewritten) -> Decision:
-        """Only `accept` of a log table goes on where the log has other records than those that were tiered."""
-        if action is not ReconcileAction.ACCEPT or inspection.info.table_type is TableType.PRIMARY_KEY:
-            raise errors.CannotReconcile(rewritten.message, table_path=inspection.info.path)
-        # How many records were written over the lost ones, nothing tells.
-        return replace(self._decided(action, inspection), records_left_out=None)
+        rewritten = inspection.problem if isinstance(inspection.problem, errors.LogRewritten) else None
+        if rewritten is not None:
+            _check_may_go_on_behind(action, inspection, rewritten)
+        decision = self._decided(action, inspection)
+        if rewritten is None and (rewritten := _goes_on_behind(inspection, decision)) is not None:
+            _check_may_go_on_behind(action, inspection, rewritten)
+        if rewritten is not None:
+            return replace(decision, records_left_out=None)  # how many records were written over the lost ones, nothing tells
+        lost = self._lost_archive(inspection) if action is ReconcileAction.RETIER else 0
+        if lost and decision.records_left_out is not None:
+            return replace(decision, records_left_out=decision.records_left_out + lost)
+        return decision
 
     def _decided(self, action: ReconcileAction, inspection: Inspection) -> Decision:
         check_own(inspection.situation.survey, inspection.situation.known)
@@ -316,7 +312,7 @@ class Decider:
         info, survey = inspection.info, inspection.situation.survey
         if info.table_type is TableType.LOG or not info.partition_keys:
             return None
-        return kept_archives((survey.view.marker, survey.newest_marker, survey.head_marker), ranges)
+        return kept_archives(survey.markers, ranges)
 
     def archived_rows(self, inspection: Inspection, view: LakeView) -> int | None:
         """How many rows of dropped partitions the lake table has at most; None = it cannot be told. Raises LakeUnavailable, DataCorrupt."""
@@ -366,3 +362,9 @@ def _goes_on_behind(inspection: Inspection, decision: Decision) -> errors.LogRew
         if bucket in decision.ranges and decision.ranges[bucket].tiered >= reached:
             return log_rewritten(inspection.info, bucket, reached)
     return None
+
+
+def _check_may_go_on_behind(action: ReconcileAction, inspection: Inspection, rewritten: errors.LogRewritten) -> None:
+    """Only `accept` of a log table goes on where the log has other records than those that were tiered. Raises CannotReconcile."""
+    if action is not ReconcileAction.ACCEPT or inspection.info.table_type is TableType.PRIMARY_KEY:
+        raise errors.CannotReconcile(rewritten.message, table_path=inspection.info.path)

@@ -179,13 +179,11 @@ class Reconciler:
 
         Raises ClusterUnavailable: no way that goes on in the present log is named before that is known.
         """
-        survey, cluster_id = situation.survey, situation.known.cluster_id
-        ends: dict[BucketKey, int] = {}
-        for marker in (survey.view.marker, survey.head_marker, survey.newest_marker, lake_acks.recorded_marker(record, cluster_id)):
-            if marker is not None and (marker.cluster_id, marker.table_id) == (cluster_id, info.table_id):
-                for bucket, reached in self._lakes.rewritten_ends(info, marker, situation.log).items():
-                    ends[bucket] = min(reached, ends.get(bucket, reached))
-        return ends
+        cluster_id = situation.known.cluster_id
+        recorded = lake_acks.recorded_marker(record, cluster_id)
+        markers = situation.survey.markers if recorded is None else (*situation.survey.markers, recorded)
+        own = [marker for marker in markers if (marker.cluster_id, marker.table_id) == (cluster_id, info.table_id)]
+        return self._lakes.rewritten_ends(info, own, situation.log)
 
     def _beside_others(self, situation: Situation, info: TableInfo, walked: LakeView | None) -> Situation:
         """`situation` with what is looked at only where another tiering service works on the table, too."""
