@@ -7,7 +7,6 @@ stored under the key, and each table's call has a key that follows from it, so t
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from tiering.coordinator.calls.tier_table import TierTable, tier_table
 from tiering.coordinator.decisions.records import EventRecord, Level, TableRecord
 from tiering.coordinator.requests import Mutation
 from tiering.counts import counted
+from tiering.like_pattern import LikePattern
 from tiering.model.call_results import Progress, TierDatabaseResult, TierDatabaseRow, TierTableResult
 from tiering.model.names import table_path
 from tiering.model.rounds import RoundState
@@ -79,24 +79,6 @@ async def tier_database(parts: CallParts, request: TierDatabase) -> AsyncGenerat
     yield await parts.threads.run(Pool.STORE, partial(_end, parts, request, TierDatabaseResult(rows)))
 
 
-def like_pattern(pattern: str) -> re.Pattern[str]:
-    """What a SQL LIKE pattern matches: `%` any text, `_` one character, a backslash takes the next for itself. Raises InvalidArgument."""
-    parts: list[str] = []
-    characters = iter(pattern)
-    for character in characters:
-        if character == "\\":
-            escaped = next(characters, "")
-            if escaped not in ("%", "_", "\\"):
-                raise errors.InvalidArgument(
-                    f"the pattern {pattern[:60]!r} has a backslash before {escaped!r}",
-                    hint="A backslash stands before %, _ or a backslash.",
-                )
-            parts.append(re.escape(escaped))
-        else:
-            parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
-    return re.compile("".join(parts), re.DOTALL)
-
-
 def _begin(parts: CallParts, request: TierDatabase) -> TierDatabaseResult | Tables:
     """The result of an earlier call with this key, else the tables: those that it chose, or those of now."""
     if (earlier := parts.operations.answer(request)) is not None:
@@ -116,7 +98,8 @@ def _begin(parts: CallParts, request: TierDatabase) -> TierDatabaseResult | Tabl
 
 
 def _choose(parts: CallParts, request: TierDatabase) -> Tables:
-    include, exclude = like_pattern(request.include or "%"), None if request.exclude is None else like_pattern(request.exclude)
+    include = LikePattern(request.include or "%")
+    exclude = None if request.exclude is None else LikePattern(request.exclude)
     infos = parts.cluster.tables(request.database_name)  # raises UnknownDatabase
     if any(info.lake_enabled and parts.table_records.get(info.table_id) is None for info in infos):
         parts.discovery.run()
@@ -126,7 +109,7 @@ def _choose(parts: CallParts, request: TierDatabase) -> Tables:
         name, record = info.path.table_name, parts.table_records.get(info.table_id)
         if not access.sees(info.path):
             continue
-        if record is None or not include.fullmatch(name) or (exclude is not None and exclude.fullmatch(name)):
+        if record is None or not include.matches(name) or (exclude is not None and exclude.matches(name)):
             continue
         if not request.only_stale or _is_stale(parts, record):
             access.require(Privilege.TIER, Resource.of_table(info.path))
