@@ -14,6 +14,17 @@ MAX_OWNER_LENGTH = 200
 MAX_LEASES = 10_000
 """At one time: one a tierer and one a reader by hand are some dozens. Each keeps files on disk that nobody else needs."""
 
+MAX_LEASED = 100_000
+"""KV snapshots that one request leases or releases: all buckets of the largest tables."""
+
+
+def check_size(snapshots: int) -> None:
+    """Raises InvalidArgument for a request with too many snapshots."""
+    if snapshots > MAX_LEASED:
+        raise InvalidArgument(
+            f"a request names at most {MAX_LEASED} KV snapshots; this one has {snapshots}", hint="Send several, under the same lease id."
+        )
+
 
 def check_lease(lease_id: str, ttl_ms: int) -> None:
     """Raises InvalidArgument naming the bounds."""

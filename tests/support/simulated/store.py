@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 from support.simulated.chance import Chance, SimulatedDeath
 from support.worlds.memory_store import MemoryStore
@@ -53,6 +53,10 @@ class SimulatedStore(MemoryStore):
     def round(self, round_id: str) -> RoundRecord | None:
         self._read()
         return super().round(round_id)
+
+    def rounds_by_id(self, round_ids: Collection[str]) -> Mapping[str, RoundRecord]:
+        self._read()
+        return super().rounds_by_id(round_ids)
 
     def _read(self) -> None:
         if self.chance.strikes("store-answer-lost", READ_SHARE):

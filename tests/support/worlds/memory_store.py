@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
@@ -93,6 +93,10 @@ class MemoryStore:
     def round(self, round_id: str) -> RoundRecord | None:
         with self._lock:
             return self._rounds.get(round_id)
+
+    def rounds_by_id(self, round_ids: Collection[str]) -> Mapping[str, RoundRecord]:
+        with self._lock:
+            return {round_id: self._rounds[round_id] for round_id in round_ids if round_id in self._rounds}
 
     def rounds(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[RoundRecord]:
         with self._lock:

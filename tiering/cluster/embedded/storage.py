@@ -12,9 +12,10 @@ Safe to call from several threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -37,6 +38,7 @@ from tiering.cluster.embedded.metadata.options import check_documented_option, c
 from tiering.cluster.embedded.metadata.times import SteadyTime
 from tiering.cluster.embedded.stored_cluster import StoredCluster
 from tiering.cluster.embedded.table_changes import TableChanges, check_path
+from tiering.cluster.lease_rules import check_lease
 from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableSpec
 from tiering.errors import SetupError
 from tiering.files.durable_files import sync_folder
@@ -44,6 +46,11 @@ from tiering.model.leases import KvSnapshot
 from tiering.model.names import check_database
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, Offsets, TableBucket, TableInfo, TablePath
+
+Item = TypeVar("Item")
+
+LEASED_TOGETHER = 500
+"""Snapshots that one write of the metadata leases or releases: some 10 ms."""
 
 
 class EmbeddedStorage(StoredCluster):
@@ -175,13 +182,30 @@ class EmbeddedStorage(StoredCluster):
         self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
     ) -> Collection[TableBucket]:
         """As `KvSnapshotLeases.acquire_lease`."""
-        with self.metadata.write() as connection:
-            return lease_rows.acquire(connection, lease_id, ttl_ms, snapshots, owner, self._lease_time.now(), self._files_exist)
+        check_lease(lease_id, ttl_ms)
+        unavailable: list[TableBucket] = []
+        for piece in _pieces(snapshots.items()) if snapshots else [()]:
+            named = dict(piece)
+            with self.metadata.read() as connection:  # files are looked up before the lock that every append needs
+                stored = snapshot_rows.find_snapshots(connection, named)
+            there = {bucket: named[bucket] for bucket, snapshot in stored.items() if self._files_exist(snapshot)}
+            with self.metadata.write() as connection:
+                now = self._lease_time.now()
+                gone = set(lease_rows.acquire(connection, lease_id, ttl_ms, there, owner, now, only_renews=not snapshots))
+            unavailable += [bucket for bucket in named if bucket not in there or bucket in gone]
+        return unavailable
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
         """As `KvSnapshotLeases.release_lease`."""
+        with self.metadata.read() as connection:
+            held = lease_rows.held_buckets(connection, lease_id)
+        released = [bucket for bucket in dict.fromkeys(buckets) if bucket in held]
+        for piece in _pieces(released):
+            with self.metadata.write() as connection:
+                lease_rows.release(connection, lease_id, piece)
         with self.metadata.write() as connection:
-            return lease_rows.release(connection, lease_id, buckets)
+            lease_rows.end_empty(connection)
+        return released
 
     def drop_lease(self, lease_id: str) -> bool:
         """As `KvSnapshotLeases.drop_lease`."""
@@ -205,6 +229,12 @@ class EmbeddedStorage(StoredCluster):
         """As `ClusterOwner.rewind_lake_snapshot`. Raises UnknownTable."""
         with self.metadata.write() as connection:
             write_lake_record(connection, table, snapshot, may_go_back=True)
+
+
+def _pieces(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
+    """The items, as many at a time as one write of the metadata takes: appends get their turn in between."""
+    remaining = iter(items)
+    return iter(lambda: tuple(islice(remaining, LEASED_TOGETHER)), ())
 
 
 def _open_swept(root: Path, clock: Clock, ids: Ids) -> Metadata:

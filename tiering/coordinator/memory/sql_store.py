@@ -7,10 +7,11 @@ the write lock and fences in one step, in any database.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -33,6 +34,9 @@ from tiering.pace import Rest, no_rest
 from tiering.validate.results import CheckResult
 
 Row = TypeVar("Row")
+
+IDS_OF_A_QUERY = 500
+"""Ids that one query looks up: databases limit the parameters of a statement."""
 
 _OPEN_HINT = (
     "Check that the data folder is writable; of --state: that the database runs and has room for connections, and its user, password "
@@ -154,6 +158,14 @@ class SqlStore:
     def round(self, round_id: str) -> RoundRecord | None:
         return self._first(sa.select(schema.rounds.c.body).where(schema.rounds.c.round_id == round_id), row_writes.ROUND)
 
+    def rounds_by_id(self, round_ids: Collection[str]) -> Mapping[str, RoundRecord]:
+        known: dict[str, RoundRecord] = {}
+        for ids in _pieces(round_ids):
+            query = sa.select(schema.rounds.c.body).where(schema.rounds.c.round_id.in_(ids))
+            with _border("read"), self._engine.connect() as connection:
+                known.update({row.round_id: row for row in _all(connection, query, row_writes.ROUND)})
+        return known
+
     def rounds(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[RoundRecord]:
         return self._newest(schema.rounds, table_id, limit, row_writes.ROUND)
 
@@ -256,6 +268,11 @@ def _border(doing: str) -> Iterator[None]:
         raise StoreError(message, hint="Check the disk or the database of the state store; work goes on once it answers.") from error
     except ValidationError as error:
         raise StoreError(f"a record in the state store cannot be read: {error}", hint="Was it written by another version?") from error
+
+
+def _pieces(ids: Collection[str]) -> Iterator[tuple[str, ...]]:
+    remaining = iter(ids)
+    return iter(lambda: tuple(islice(remaining, IDS_OF_A_QUERY)), ())
 
 
 def _all(connection: sa.Connection, query: sa.Select[Any], adapter: TypeAdapter[Row]) -> list[Row]:

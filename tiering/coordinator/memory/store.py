@@ -7,7 +7,7 @@ back to a backup, for each take-over has a random name beside its number. A writ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -81,6 +81,10 @@ class Store(History, Protocol):
 
     def round(self, round_id: str) -> RoundRecord | None:
         """A round by its id; None if it is unknown, or pruned."""
+        ...
+
+    def rounds_by_id(self, round_ids: Collection[str]) -> Mapping[str, RoundRecord]:
+        """Those of the named rounds that are known, in a few queries however many are named."""
         ...
 
     def rounds(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[RoundRecord]:

@@ -22,7 +22,7 @@ from tiering.coordinator.decisions import lake_acks, round_lifecycle
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.lake_acks import LakeContents, LakeSize
 from tiering.coordinator.decisions.records import TableRecord, from_text, to_text
-from tiering.coordinator.decisions.round_lifecycle import Plan, RoundRef
+from tiering.coordinator.decisions.round_lifecycle import GrantRequest, Plan, RoundRef
 from tiering.coordinator.memory.table_locks import TableLocks
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.memory.tellings import Tellings
@@ -119,19 +119,19 @@ class Commits:
 
         The cluster is asked before the grant is on record: a round that has a grant has all that its commit takes.
         """
-        ref, offsets = round_ref_from_pb(request.round), offsets_from_pb(request.offsets)
+        ref, offsets, wanted = round_ref_from_pb(request.round), offsets_from_pb(request.offsets), grant_request_from_pb(request)
         try:
             with self._table_records.changing():
                 record = self._current(ref)
             properties = self._cluster.prepare_lake_commit(self._table(record), offsets)
             self._confirm_turn(ref.table_id)
-            self._table_records.change(lambda: self._grant(ref, request))
+            self._table_records.change(lambda: self._grant(ref, wanted))
         except (errors.Fenced, errors.UnknownTable) as error:
             return pb.BeginLakeCommitResponse(granted=False, error=error_to_pb(error))
         return pb.BeginLakeCommitResponse(granted=True, snapshot_properties=properties)
 
-    def _grant(self, ref: RoundRef, request: pb.BeginLakeCommitRequest) -> None:
-        granted = round_lifecycle.grant(self._table_records.context(), self._current(ref), grant_request_from_pb(request))
+    def _grant(self, ref: RoundRef, wanted: GrantRequest) -> None:
+        granted = round_lifecycle.grant(self._table_records.context(), self._current(ref), wanted)
         self._table_records.put(granted)
 
     def commit_lake_snapshot(self, request: pb.CommitLakeSnapshotRequest) -> None:

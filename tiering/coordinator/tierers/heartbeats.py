@@ -7,7 +7,7 @@ newer heartbeat since. Which process a heartbeat is from is decided in `known_ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -26,6 +26,7 @@ from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.tierers.known_tierers import KEPT_TIERERS, KnownTierers, Sender, TiererKey, key_of
 from tiering.coordinator.tierers.messages import (
     assignment_of,
+    checked_round_id,
     failure_from_pb,
     finished_from_pb,
     incarnation_from_pb,
@@ -46,6 +47,9 @@ ENDED_BADLY = frozenset({RoundState.FAILED, RoundState.FENCED, RoundState.CANCEL
 
 MAX_REPORTS = 2_000
 """Reports in one heartbeat: many more than a tierer has slots, few enough to be judged while others wait."""
+
+FormerRounds = Mapping[str, RoundRecord | None]
+"""Stored rounds that reports name, by id; None = the store has none."""
 
 
 @dataclass(frozen=True)
@@ -85,16 +89,19 @@ class Heartbeats:
         Errors of one table are in the response.
         """
         _check_size(request)
-        return self._table_records.change(lambda: self._handle(request))
+        former = self._former_rounds(request)
+        return self._table_records.change(lambda: self._handle(request, former))
 
-    def _handle(self, request: pb.LakeTieringHeartbeatRequest) -> tuple[pb.LakeTieringHeartbeatResponse, HeldRequest | None]:
+    def _handle(
+        self, request: pb.LakeTieringHeartbeatRequest, former: FormerRounds
+    ) -> tuple[pb.LakeTieringHeartbeatResponse, HeldRequest | None]:
         tierer, forced_tables = request.tierer, set(request.force_finished_tables)
         sender = self._meet(request)
         heed_epochs(self._table_records, (*request.failed_tables, *request.tiering_tables, *request.finished_tables))
         response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch, fenced=sender.tierer.fenced)
-        response.failed_table_resp.extend(self._fail(report, tierer) for report in request.failed_tables)
+        response.failed_table_resp.extend(self._fail(report, tierer, former) for report in request.failed_tables)
         response.tiering_table_resp.extend(self._renew(report, tierer) for report in request.tiering_tables)
-        response.finished_table_resp.extend(self._finish(report, tierer, forced_tables) for report in request.finished_tables)
+        response.finished_table_resp.extend(self._finish(report, tierer, forced_tables, former) for report in request.finished_tables)
         if sender.overtaken:
             return response, None
         listed = frozenset((report.table_id, report.tiering_epoch) for report in request.tiering_tables)
@@ -299,7 +306,9 @@ class Heartbeats:
         self._table_records.put(change)
         return _answer(ref, cancelled=_cancelled(change.record, ref))
 
-    def _finish(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, forced_tables: Collection[int]) -> pb.PbHeartbeatRespForTable:
+    def _finish(
+        self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, forced_tables: Collection[int], former: FormerRounds
+    ) -> pb.PbHeartbeatRespForTable:
         ref = report_ref_from_pb(report, tierer)
         record = self._current(ref)
         if record is not None:
@@ -307,11 +316,11 @@ class Heartbeats:
             finished = finished_from_pb(report, forced_tables, self._table_records.now().wall)
             self._table_records.put(round_lifecycle.finish(self._table_records.context(), record, finished))
             self._tierers.count_round(key_of(tierer))
-        elif not self._ended(ref, ENDED_WELL):
+        elif not self._ended(ref, ENDED_WELL, former):
             return self._refused(ref)
         return _answer(ref)
 
-    def _fail(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> pb.PbHeartbeatRespForTable:
+    def _fail(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, former: FormerRounds) -> pb.PbHeartbeatRespForTable:
         ref = report_ref_from_pb(report, tierer)
         record = self._current(ref)
         if not report.HasField("error_message"):
@@ -321,7 +330,7 @@ class Heartbeats:
             failure = failure_from_pb(report, self._table_records.now().wall)
             self._table_records.put(round_lifecycle.fail(self._table_records.context(), record, failure))
             self._tierers.count_round(key_of(tierer))
-        elif not self._ended(ref, ENDED_BADLY):
+        elif not self._ended(ref, ENDED_BADLY, former):
             return self._refused(ref)
         return _answer(ref)
 
@@ -335,12 +344,25 @@ class Heartbeats:
         record = self._table_records.get(ref.table_id)
         return record if round_lifecycle.is_current(record, ref) else None
 
-    def _ended(self, ref: RoundRef, states: frozenset[RoundState]) -> bool:
+    def _former_rounds(self, request: pb.LakeTieringHeartbeatRequest) -> FormerRounds:
+        """Looks up what the store has of rounds that are not their table's latest. Before the lock, and together: others wait for it."""
+        named: set[str] = set()
+        for report in (*request.finished_tables, *request.failed_tables):
+            record = self._table_records.get(report.table_id)
+            latest = None if record is None or record.round is None else record.round.round_id
+            if report.round_id not in ("", latest):
+                named.add(checked_round_id(report.round_id))
+        rounds = self._table_records.store.rounds_by_id(named) if named else {}
+        return {round_id: rounds.get(round_id) for round_id in named}
+
+    def _ended(self, ref: RoundRef, states: frozenset[RoundState], former: FormerRounds) -> bool:
         """Whether the report repeats how its round ended."""
         record = self._table_records.get(ref.table_id)
         known: RoundRecord | None = record.round if record else None
         if ref.round_id and (known is None or known.round_id != ref.round_id):
-            known = self._table_records.store_with(ref.table_id).round(ref.round_id)
+            known = former.get(ref.round_id)
+            if ref.round_id not in former or (known is not None and not known.state.is_final):  # it ended while the report waited
+                known = self._table_records.store_with(ref.table_id).round(ref.round_id)
         return known is not None and known.table_id == ref.table_id and known.tiering_epoch == ref.tiering_epoch and known.state in states
 
     def _refused(self, ref: RoundRef, *, cancel: bool = False) -> pb.PbHeartbeatRespForTable:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from tiering.cluster.base import KvSnapshotLeases
+from tiering.cluster.lease_rules import check_size
 from tiering.coordinator.decisions.records import EventRecord, Level
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.tierers.bound_identity import bound_lease_id
@@ -73,6 +74,7 @@ class Leases:
 
         Raises InvalidArgument (lease id, duration), UnknownLease (only renewed, and gone), StoreError, Fenced.
         """
+        check_size(sum(len(table.bucket_snapshots) for table in request.snapshots_to_lease))
         snapshots = snapshots_from_pb(request.snapshots_to_lease)
         owner = informative(request.owner) if request.HasField("owner") else None
         lease_id = bound_lease_id(request.lease_id)
@@ -83,7 +85,8 @@ class Leases:
         return pb.AcquireKvSnapshotLeaseResponse(unavailable_snapshots=snapshots_to_pb(unavailable))
 
     def release(self, request: pb.ReleaseKvSnapshotLeaseRequest) -> pb.ReleaseKvSnapshotLeaseResponse:
-        """Answers the buckets that were leased."""
+        """Answers the buckets that were leased. Raises InvalidArgument for too many."""
+        check_size(len(request.buckets_to_release))
         released = self._cluster.release_lease(bound_lease_id(request.lease_id), buckets_from_pb(request.buckets_to_release))
         return pb.ReleaseKvSnapshotLeaseResponse(released_buckets=buckets_to_pb(released))
 

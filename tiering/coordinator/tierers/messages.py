@@ -44,18 +44,19 @@ def incarnation_from_pb(message: pb.PbTierer | pb.PbRound) -> str | None:
 def round_ref_from_pb(message: pb.PbRound) -> RoundRef:
     """The round that a request is about. Raises InvalidArgument for a round id that is none of ours."""
     incarnation = incarnation_from_pb(message)
-    round_id = _checked_round_id(message.round_id)
+    round_id = checked_round_id(message.round_id)
     return RoundRef(message.table_id, message.coordinator_epoch, message.tiering_epoch, round_id, message.tierer_id, incarnation)
 
 
 def report_ref_from_pb(message: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> RoundRef:
     """The round that a tierer's heartbeat reports of. Raises InvalidArgument for a round id that is none of ours."""
     incarnation = incarnation_from_pb(tierer)
-    round_id = _checked_round_id(message.round_id)
+    round_id = checked_round_id(message.round_id)
     return RoundRef(message.table_id, message.coordinator_epoch, message.tiering_epoch, round_id, tierer.tierer_id, incarnation)
 
 
-def _checked_round_id(text: str) -> str:
+def checked_round_id(text: str) -> str:
+    """`text`, if it can be a round id. Raises InvalidArgument."""
     if len(text) > MAX_ROUND_ID_LENGTH:
         raise InvalidArgument(f"a round id has at most {MAX_ROUND_ID_LENGTH} characters; this one has {len(text)}")
     return text

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from tiering.coordinator.decisions import round_lifecycle
-from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.memory.table_records import TableRecords
 
 MOST_COORDINATORS = 10**9
@@ -35,14 +34,20 @@ def heed_epochs(table_records: TableRecords, messages: Iterable[NamesEpochs]) ->
 
     Raises StoreError and Fenced. A table that is not known has nothing to be told: its tierer is, and gives up.
     """
+    highest, unknown = 0, dict[int, int]()  # the coordinator epoch to rise above, and by table id the tiering epoch
     for message in messages:
         record = table_records.get(message.table_id)
-        change: Change | None = None
-        if record is not None and message.tiering_epoch > record.highest_epoch:
-            change = round_lifecycle.heed_epoch(table_records.context(), record, message.tiering_epoch)
+        is_unknown = record is not None and record.highest_epoch < message.tiering_epoch <= round_lifecycle.MOST_ROUNDS
         # A round that this coordinator never made, under the epoch that it has, is of another one that had it before.
-        lowest = table_records.epoch if change is None else table_records.epoch - 1
+        lowest = table_records.epoch - 1 if is_unknown else table_records.epoch
         if lowest < message.coordinator_epoch <= MOST_COORDINATORS:
-            table_records.rise_above(message.coordinator_epoch)
+            highest = max(highest, message.coordinator_epoch)
+        if is_unknown:
+            unknown[message.table_id] = max(message.tiering_epoch, unknown.get(message.table_id, 0))
+    if highest:
+        table_records.rise_above(highest)  # once: each time is a write of its own, and others wait for the lock
+    for table_id, epoch in unknown.items():
+        record = table_records.get(table_id)
+        change = None if record is None else round_lifecycle.heed_epoch(table_records.context(), record, epoch)
         if change is not None:
             table_records.put(change)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -193,7 +193,7 @@ def bucket_key(partition_id: int | None, bucket_id: int) -> BucketKey:
     return BucketKey(partition_id or None, bucket_id)
 
 
-def among(table_ids: Collection[int]) -> sa.Select[tuple[int]]:
+def among(table_ids: Iterable[int]) -> sa.Select[tuple[int]]:
     """Returns the ids as one parameter for `column.in_(...)`: SQLite limits the number of parameters, and the statement stays the same."""
     return sa.select(sa.func.json_each(json.dumps(list(table_ids))).table_valued("value").c.value)
 

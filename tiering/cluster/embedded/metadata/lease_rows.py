@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot
-from tiering.cluster.embedded.metadata.database import NO_PARTITION, bucket_key, in_bucket, kv_snapshots, leased_snapshots, leases
-from tiering.cluster.embedded.metadata.snapshot_rows import find_snapshot
-from tiering.cluster.lease_rules import MAX_OWNER_LENGTH, check_lease, check_room
+from tiering.cluster.embedded.metadata.database import NO_PARTITION, bucket_key, kv_snapshots, leased_snapshots, leases
+from tiering.cluster.embedded.metadata.snapshot_rows import find_snapshots, stored_snapshot
+from tiering.cluster.lease_rules import MAX_OWNER_LENGTH, check_room
 from tiering.errors import UnknownLease
 from tiering.instants import from_microseconds, to_microseconds
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
@@ -31,50 +31,52 @@ def acquire(
     snapshots: Mapping[TableBucket, int],
     owner: str | None,
     now: datetime,
-    files_exist: FilesExist,
+    *,
+    only_renews: bool,
 ) -> list[TableBucket]:
-    """As `KvSnapshotLeases.acquire_lease`."""
-    check_lease(lease_id, ttl_ms)
-    here: list[TableBucket] = []
-    unavailable: list[TableBucket] = []
-    for table_bucket, snapshot_id in snapshots.items():
-        snapshot = find_snapshot(connection, table_bucket.table_id, table_bucket.bucket, snapshot_id)
-        (here if snapshot is not None and files_exist(snapshot) else unavailable).append(table_bucket)
+    """Leases snapshots, a few hundred at a time, and returns the buckets whose snapshot is gone. Whether files exist is looked up before:
+    the caller holds the metadata's only write lock. A lease that is there is renewed, whatever becomes of the snapshots.
+
+    Raises UnknownLease for a lease that is only to be renewed and is gone.
+    """
+    present = find_snapshots(connection, snapshots)
     renewal = {"renewed_us": to_microseconds(now), "ttl_ms": ttl_ms} | ({} if owner is None else {"owner": owner[:MAX_OWNER_LENGTH]})
     known = connection.execute(sa.update(leases).where(leases.c.lease_id == lease_id).values(renewal)).rowcount > 0
-    if not known and not snapshots:
+    if not known and only_renews:
         raise UnknownLease(f"there is no lease {lease_id!r} to renew", hint="It may have expired: acquire the snapshots again.")
-    if not known and here:
+    if not known and present:
         check_room(connection.scalar(sa.select(sa.func.count()).select_from(leases)) or 0)
         connection.execute(sa.insert(leases).values(lease_id=lease_id, acquired_us=to_microseconds(now), **renewal))
-    for table_bucket in here:
-        _hold(connection, lease_id, table_bucket, snapshots[table_bucket])
-    return unavailable
+    if present:
+        connection.execute(_HOLD, [_place(lease_id, table_bucket) | {"snapshot_id": snapshots[table_bucket]} for table_bucket in present])
+    return [table_bucket for table_bucket in snapshots if table_bucket not in present]
 
 
-def _hold(connection: sa.Connection, lease_id: str, table_bucket: TableBucket, snapshot_id: int) -> None:
-    connection.execute(sa.delete(leased_snapshots).where(_held(lease_id, table_bucket)))
+def held_buckets(connection: sa.Connection, lease_id: str) -> set[TableBucket]:
+    """Returns the buckets of which a lease holds a snapshot."""
+    columns = leased_snapshots.c
+    rows = connection.execute(sa.select(columns.table_id, columns.partition_id, columns.bucket_id).where(columns.lease_id == lease_id))
+    return {TableBucket(table_id, bucket_key(partition_id, bucket_id)) for table_id, partition_id, bucket_id in rows}
+
+
+def release(connection: sa.Connection, lease_id: str, table_buckets: Collection[TableBucket]) -> None:
+    """Lets go of some buckets, a few hundred at a time. `end_empty` has to follow."""
+    places = ({f"of_{name}": value for name, value in _place(lease_id, bucket).items()} for bucket in table_buckets)
+    connection.execute(_LET_GO, [*places])
+
+
+def _place(lease_id: str, table_bucket: TableBucket) -> dict[str, str | int]:
     bucket = table_bucket.bucket
-    connection.execute(
-        sa.insert(leased_snapshots).values(
-            lease_id=lease_id,
-            table_id=table_bucket.table_id,
-            partition_id=NO_PARTITION if bucket.partition_id is None else bucket.partition_id,
-            bucket_id=bucket.bucket_id,
-            snapshot_id=snapshot_id,
-        )
-    )
+    partition_id = NO_PARTITION if bucket.partition_id is None else bucket.partition_id
+    return {"lease_id": lease_id, "table_id": table_bucket.table_id, "partition_id": partition_id, "bucket_id": bucket.bucket_id}
 
 
-def release(connection: sa.Connection, lease_id: str, table_buckets: Collection[TableBucket]) -> list[TableBucket]:
-    """As `KvSnapshotLeases.release_lease`."""
-    released = [
-        table_bucket
-        for table_bucket in table_buckets
-        if connection.execute(sa.delete(leased_snapshots).where(_held(lease_id, table_bucket))).rowcount
-    ]
-    end_empty(connection)
-    return released
+_HOLD = sa.insert(leased_snapshots).prefix_with("OR REPLACE")
+"""Adds a snapshot to a lease, in the place of an older one of its bucket."""
+
+_LET_GO = sa.delete(leased_snapshots).where(
+    *(leased_snapshots.c[name] == sa.bindparam(f"of_{name}") for name in ("lease_id", "table_id", "partition_id", "bucket_id"))
+)
 
 
 def drop(connection: sa.Connection, lease_id: str) -> bool:
@@ -108,14 +110,13 @@ def rebase(connection: sa.Connection, now: datetime) -> None:
 def list_leases(connection: sa.Connection, files_exist: FilesExist) -> Sequence[KvSnapshotLease]:
     """As `LeaseListing.leases`."""
     held: dict[str, list[LeasedSnapshot]] = {}
-    query = sa.select(leased_snapshots).join(kv_snapshots, kv_snapshots.c.snapshot_id == leased_snapshots.c.snapshot_id)
+    same_bucket = [leased_snapshots.c[name] == kv_snapshots.c[name] for name in ("snapshot_id", "table_id", "partition_id", "bucket_id")]
+    query = sa.select(leased_snapshots.c.lease_id, kv_snapshots).join(kv_snapshots, sa.and_(*same_bucket))
     place = (leased_snapshots.c.table_id, leased_snapshots.c.partition_id, leased_snapshots.c.bucket_id)
-    for row in connection.execute(query.order_by(*place)).all():
-        bucket = bucket_key(row.partition_id, row.bucket_id)
-        snapshot = find_snapshot(connection, row.table_id, bucket, row.snapshot_id)
-        if snapshot is not None:
-            leased = LeasedSnapshot(TableBucket(row.table_id, bucket), row.snapshot_id, snapshot.log_offset, files_exist(snapshot))
-            held.setdefault(row.lease_id, []).append(leased)
+    for row in connection.execute(query.order_by(*place)):
+        table_bucket, snapshot = TableBucket(row.table_id, bucket_key(row.partition_id, row.bucket_id)), stored_snapshot(row)
+        leased = LeasedSnapshot(table_bucket, snapshot.snapshot_id, snapshot.log_offset, files_exist(snapshot))
+        held.setdefault(row.lease_id, []).append(leased)
     return [
         KvSnapshotLease(
             lease_id=row.lease_id,
@@ -129,6 +130,3 @@ def list_leases(connection: sa.Connection, files_exist: FilesExist) -> Sequence[
         for row in connection.execute(sa.select(leases).order_by(leases.c.lease_id))
     ]
 
-
-def _held(lease_id: str, table_bucket: TableBucket) -> sa.ColumnElement[bool]:
-    return (leased_snapshots.c.lease_id == lease_id) & in_bucket(leased_snapshots, table_bucket.table_id, table_bucket.bucket)

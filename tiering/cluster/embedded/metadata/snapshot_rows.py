@@ -13,10 +13,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from tiering.cluster.embedded.kv.snapshot_files import SnapshotFile, StoredSnapshot
-from tiering.cluster.embedded.metadata.database import NO_PARTITION, bucket_key, in_bucket, kv_snapshots, leased_snapshots
+from tiering.cluster.embedded.metadata.database import NO_PARTITION, among, bucket_key, in_bucket, kv_snapshots, leased_snapshots
 from tiering.instants import from_microseconds, to_microseconds
 from tiering.model.leases import KvSnapshot
-from tiering.model.tables import BucketKey
+from tiering.model.tables import BucketKey, TableBucket
 
 RETAINED = 2
 """Per bucket: the newest, and the one that a reader who just asked may still hold."""
@@ -31,7 +31,7 @@ def newest_snapshots(
     newest: dict[BucketKey, KvSnapshot] = {}
     for row in connection.execute(mine):
         bucket = bucket_key(row.partition_id, row.bucket_id)
-        if bucket not in newest and files_exist(_stored(row)):
+        if bucket not in newest and files_exist(stored_snapshot(row)):
             newest[bucket] = KvSnapshot(row.snapshot_id, row.log_offset)
     return dict(reversed(newest.items()))
 
@@ -47,14 +47,26 @@ def oldest_offsets(connection: sa.Connection, table_id: int) -> Mapping[BucketKe
 def snapshots_of_bucket(connection: sa.Connection, table_id: int, bucket: BucketKey) -> Sequence[StoredSnapshot]:
     """Returns all snapshots of a bucket, the newest first."""
     mine = in_bucket(kv_snapshots, table_id, bucket)
-    return [_stored(row) for row in connection.execute(sa.select(kv_snapshots).where(mine).order_by(kv_snapshots.c.snapshot_id.desc()))]
+    return [stored_snapshot(row) for row in connection.execute(sa.select(kv_snapshots).where(mine).order_by(kv_snapshots.c.snapshot_id.desc()))]
 
 
 def find_snapshot(connection: sa.Connection, table_id: int, bucket: BucketKey, snapshot_id: int) -> StoredSnapshot | None:
     """Returns a snapshot; None if it does not exist (any more) or belongs to another bucket."""
     mine = in_bucket(kv_snapshots, table_id, bucket) & (kv_snapshots.c.snapshot_id == snapshot_id)
     row = connection.execute(sa.select(kv_snapshots).where(mine)).first()
-    return None if row is None else _stored(row)
+    return None if row is None else stored_snapshot(row)
+
+
+def find_snapshots(connection: sa.Connection, snapshots: Mapping[TableBucket, int]) -> dict[TableBucket, StoredSnapshot]:
+    """Returns those of the named snapshots (bucket -> snapshot id) that exist, in one query."""
+    query = sa.select(kv_snapshots).where(kv_snapshots.c.snapshot_id.in_(among(snapshots.values())))
+    stored = {row.snapshot_id: row for row in connection.execute(query)}
+    rows = ((table_bucket, stored.get(snapshot_id)) for table_bucket, snapshot_id in snapshots.items())
+    return {
+        table_bucket: stored_snapshot(row)
+        for table_bucket, row in rows
+        if row is not None and table_bucket == TableBucket(row.table_id, bucket_key(row.partition_id, row.bucket_id))
+    }
 
 
 def last_snapshot_times(connection: sa.Connection) -> dict[int, datetime]:
@@ -105,5 +117,6 @@ def all_paths(connection: sa.Connection) -> set[str]:
     return {path for files in connection.scalars(sa.select(kv_snapshots.c.files)) for path, *_ in files}
 
 
-def _stored(row: sa.Row[Any]) -> StoredSnapshot:
+def stored_snapshot(row: sa.Row[Any]) -> StoredSnapshot:
+    """Returns a row of `kv_snapshots` as a value."""
     return StoredSnapshot(row.snapshot_id, row.log_offset, row.columns, tuple(SnapshotFile(*file) for file in row.files))
