@@ -54,7 +54,7 @@ class OfflineControl:
         level_of(request.level)
         yield cast(ResultT, await asyncio.to_thread(self._validate, request))
 
-    async def knows(self, idempotency_key: str) -> bool:
+    async def knows(self, idempotency_key: str, caller: str) -> bool:
         """Raises StatementFailed."""
         self.refuse()
 

@@ -83,6 +83,6 @@ async def find_path(call: Call, path: TablePath) -> TablePath:
         return (await find_table(call.handle, path)).path
     except (UnknownDatabase, UnknownTable):
         key = call.options.idempotency_key
-        if key is None or call.options.dry_run or not await call.handle.control.knows(key):
+        if key is None or call.options.dry_run or not await call.handle.control.knows(key, call.caller):
             raise
         return path

@@ -8,6 +8,7 @@ of some computer, which says nothing.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
@@ -17,6 +18,9 @@ from tiering.errors import InvalidArgument
 
 USER_HEADER = "lakeward-user-bin"
 LONGEST_USER_BYTES = 1_024
+
+_KEPT_DIGITS = 16
+"""Hexadecimal digits of a principal's digest in a kept name."""
 
 MayImpersonate = Callable[[Identity, str], bool]
 
@@ -69,6 +73,17 @@ def task_acts_for(user: str) -> Identity:
 def current_subject() -> Identity:
     """Whose grants count in the call that this thread or task works for: the caller's, or those of the user for whom it acts."""
     return _user.get() or current_identity()
+
+
+def kept_name(name: str) -> str:
+    """The name under which the service keeps what its callers name, such as a lease or a writer: of each principal another one.
+
+    The names of the service's owner, and of a service that asks nobody who they are, are kept as they were sent.
+    """
+    subject = current_subject()
+    if not name or not subject.is_checked or subject.is_owner:
+        return name
+    return f"{name}-{hashlib.sha256(subject.principal.encode()).hexdigest()[:_KEPT_DIGITS]}"
 
 
 def acting_principal(named: str) -> str:

@@ -174,8 +174,8 @@ class CoordinatorControl(Protocol):
         """The same: any number of progress lines, then exactly one result. Closing the iterator ends the wait."""
         ...
 
-    async def knows(self, idempotency_key: str) -> bool:
-        """Whether the key names an operation already."""
+    async def knows(self, idempotency_key: str, caller: str) -> bool:
+        """Whether the key names an operation of the caller already."""
         ...
 
 

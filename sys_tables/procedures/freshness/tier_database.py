@@ -64,6 +64,6 @@ async def _find_database(call: Call, name: str) -> str:
         return await asyncio.to_thread(resolve_database, call.handle.view(), name)
     except UnknownDatabase:
         key = call.options.idempotency_key
-        if key is None or call.options.dry_run or not await call.handle.control.knows(key):
+        if key is None or call.options.dry_run or not await call.handle.control.knows(key, call.caller):
             raise
         return name

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from support.worlds.calling import connect, during, until
 from support.worlds.coordinator_world import World
+from support.worlds.memory_store import MemoryStore
 from tiering import errors
+from tiering.coordinator.memory.idempotency import stored_key
+from tiering.coordinator.memory.store import Writes
 from tiering.model.call_results import TierTableResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TablePath
@@ -21,7 +25,7 @@ def test_a_dry_run_says_what_would_be_done_and_changes_nothing(world: World) -> 
     before = world.record()
     assert world.call(dry_run=True, idempotency_key="k").state == "QUEUED"
     assert world.record() == before
-    assert world.store.operation("k") is None
+    assert world.store.operation(stored_key("alice", "k")) is None
     tierer, assignment = world.assigned()
     tierer.plan(assignment)
     joined = world.call(dry_run=True)
@@ -83,12 +87,40 @@ def test_nothing_to_do_is_an_answer_that_a_key_keeps(world: World) -> None:
     assert world.call(idempotency_key="k").state == "EMPTY"
 
 
-@pytest.mark.parametrize("other", [{"caller": "mallory"}, {"path": TablePath("sales", "other")}])
-def test_a_key_used_for_something_else_is_refused(world: World, other: dict[str, Any]) -> None:
+def test_a_key_used_for_something_else_is_refused(world: World) -> None:
     world.append()
     world.call(idempotency_key="k", wait=False)
     with pytest.raises(errors.InvalidArgument, match="'k' already names"):
-        world.call(idempotency_key="k", **other)
+        world.call(idempotency_key="k", path=TablePath("sales", "other"))
+
+
+def test_the_key_of_another_caller_is_another_key(world: World) -> None:
+    """Neither does it tell what the other calls, nor does it keep the other from using it."""
+    world.append()
+    world.call(idempotency_key="k", wait=False, caller="mallory")
+    assert world.call(idempotency_key="k", wait=False).state == "QUEUED"
+    with pytest.raises(errors.UnknownTable):
+        world.call(idempotency_key="k", caller="eve", path=TablePath("sales", "other"))
+    assert world.store.operation(stored_key("alice", "k")) != world.store.operation(stored_key("mallory", "k"))
+
+
+@pytest.mark.parametrize(("caller", "is_repeat"), [("alice", True), ("mallory", False)])
+def test_a_key_that_an_older_version_stored_names_the_call_of_its_caller(world: World, caller: str, is_repeat: bool) -> None:
+    assert world.call(idempotency_key="k").state == "EMPTY"
+    operation = world.store.operation(stored_key("alice", "k"))
+    assert operation is not None
+    world.store = MemoryStore()
+    world.crash()
+    world.store.apply(world.coordinator.table_records.epoch, Writes(operations=(replace(operation, idempotency_key="k"),)))
+    world.append()
+    assert (world.call(idempotency_key="k", caller=caller, wait=False).state == "EMPTY") == is_repeat
+
+
+def test_the_stored_name_of_a_key_is_no_key_of_it(world: World) -> None:
+    world.append()
+    world.call(idempotency_key="k", wait=False)
+    key = stored_key("alice", "k")
+    assert not asyncio.run(world.coordinator.control.knows(key, "alice"))
 
 
 def test_a_dry_run_never_takes_up_what_a_key_left_open(world: World) -> None:
@@ -112,7 +144,7 @@ def test_a_key_is_forgotten_after_a_week(world: World) -> None:
     world.append()
     first = world.call(idempotency_key="k", wait=False)
     world.later(7 * 86_400 + 1)
-    assert world.store.operation("k") is None
+    assert world.store.operation(stored_key("alice", "k")) is None
     assert world.call(idempotency_key="k", wait=False).round_id == first.round_id  # Pending still: it joins
 
 

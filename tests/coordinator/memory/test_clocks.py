@@ -21,6 +21,7 @@ from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, RoundRecord, Trigger
 from tiering.coordinator.memory.history import HistoryBounds
+from tiering.coordinator.memory.idempotency import stored_key
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store, Writes
 from tiering.coordinator.observing.lag import lag_of, observation_of
@@ -189,7 +190,7 @@ def test_a_key_still_names_its_call_after_the_clock_was_set_ahead(world: World) 
     asyncio.run(retry())
     world.clock.wall += AHEAD
     world.later(1)
-    assert world.store.operation("k") is not None
+    assert world.store.operation(stored_key("alice", "k")) is not None
 
 
 def round_row(number: int, made_at: datetime) -> RoundRecord:

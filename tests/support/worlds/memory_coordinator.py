@@ -180,7 +180,7 @@ class MemoryCoordinator:
             self.now, infos, statuses, self.empty_databases, self.lookups, self.cluster_answers, calls, self.leases, self.partitions
         )
 
-    async def knows(self, idempotency_key: str) -> bool:
+    async def knows(self, idempotency_key: str, caller: str) -> bool:
         return False
 
     async def perform(self, request: CallRequest[ResultT]) -> ResultT:

@@ -66,7 +66,7 @@ def _check(parts: CallParts, request: Any, requirement: Requirement, access: Acc
 def _is_repeat(parts: CallParts, request: Any) -> bool:
     """Whether it may have been done before: then it gets its answer also when the table is gone by now."""
     key = getattr(request, "idempotency_key", None)
-    return key is not None and not request.dry_run and parts.table_records.store.operation(key) is not None
+    return key is not None and not request.dry_run and parts.operations.by_key(key, request.caller) is not None
 
 
 def _check_database(parts: CallParts, name: str, access: Access) -> None:

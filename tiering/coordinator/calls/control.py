@@ -31,10 +31,10 @@ class Control:
         """See `CoordinatorControl.perform_with_progress`."""
         return self._authorized(request)
 
-    async def knows(self, idempotency_key: str) -> bool:
+    async def knows(self, idempotency_key: str, caller: str) -> bool:
         """See `CoordinatorControl.knows`."""
-        store = self._parts.table_records.store
-        return await self._parts.threads.run(Pool.STORE, lambda: store.operation(idempotency_key) is not None)
+        operations = self._parts.operations
+        return await self._parts.threads.run(Pool.STORE, lambda: operations.by_key(idempotency_key, caller) is not None)
 
     def end_waits(self) -> None:
         """Each waiting call answers with how its table stands."""

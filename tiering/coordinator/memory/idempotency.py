@@ -1,6 +1,7 @@
 """What idempotency keys name (DESIGN 5): an operation and, once there is one, its outcome.
 
-A key is bound to the caller, the procedure and its arguments. The row is stored in the same write as the effect, so the
+A key belongs to the principal who calls: the same text of another principal is another key, and tells nothing of this one. It names one
+procedure with its arguments. The row is stored in the same write as the effect, so the
 coordinator cannot die between the two: a repeat, also after a restart, finds both or neither. What cannot be one write
 (a round, a commit to the lake) stores the row with its round id before anything is sent, and its outcome at the end.
 A dry run has no key: it neither starts what an earlier call left open nor is taken for it.
@@ -8,22 +9,29 @@ A dry run has no key: it neither starts what an earlier call left open nor is ta
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Generic
 
 from pydantic import TypeAdapter
 
+from tiering.access.acting_for import acting_principal
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import ErrorInfo, OperationRecord
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.requests import Mutation, ResultT
 from tiering.errors import InvalidArgument
 from tiering.wire.request_bounds import check_id
+
+_PRINCIPAL_DIGITS = 32
+_STORED_KEY = re.compile(rf"[0-9a-f]{{{_PRINCIPAL_DIGITS}}}/[0-9a-f]{{64}}")
+"""A text that is a key as the store has it: sent by a caller, it must not find another principal's row."""
 
 _NO_GOAL: Mapping[str, Any] = MappingProxyType({})
 
@@ -45,7 +53,7 @@ class IdempotentOperations:
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def known(self, request: Mutation[Any]) -> OperationRecord | None:
-        """The earlier call with this key; None = a new key, or none.
+        """The caller's earlier call with this key; None = a new key, or none.
 
         Raises InvalidArgument for a key that cannot be, and for one that names something else.
         """
@@ -53,13 +61,21 @@ class IdempotentOperations:
         if key is None:
             return None
         check_id(key, "idempotency_key")
-        operation = None if request.dry_run else self._table_records.store.operation(key)
-        if operation is not None and _bound_to(operation) != (request.caller, request.procedure, request.arguments):
+        operation = None if request.dry_run else self.by_key(key, request.caller)
+        if operation is not None and (operation.procedure, dict(operation.arguments)) != (request.procedure, request.arguments):
             raise InvalidArgument(
                 f"the idempotency key {key!r} already names {operation.procedure} of {dict(operation.arguments)} by {operation.caller}",
                 hint="Use a new key for another call.",
             )
         return operation
+
+    def by_key(self, key: str, caller: str) -> OperationRecord | None:
+        """The operation of the caller with this key; None = there is none. `caller`: as CALLs name who makes them."""
+        operation = self._table_records.store.operation(stored_key(acting_principal(caller), key))
+        if operation is not None or _STORED_KEY.fullmatch(key):
+            return operation
+        former = self._table_records.store.operation(key)  # of a version that stored keys as they were sent
+        return former if former is not None and former.caller == caller else None
 
     def answer(self, request: Mutation[ResultT]) -> ResultT | None:
         """What an earlier call with this key was answered; None = it was not, or there was none. Raises as `known`."""
@@ -104,7 +120,7 @@ class IdempotentOperations:
         if earlier is not None:
             return [replace(earlier, round_id=round_id or earlier.round_id)]
         operation = OperationRecord(
-            idempotency_key=request.idempotency_key,
+            idempotency_key=stored_key(acting_principal(request.caller), request.idempotency_key),
             caller=request.caller,
             procedure=request.procedure,
             arguments=request.arguments,
@@ -133,8 +149,13 @@ class IdempotentOperations:
         return [replace(row, outcome=_adapter(request.result_class).dump_python(outcome, mode="json")) for row in rows]
 
 
-def _bound_to(operation: OperationRecord) -> tuple[str, str, dict[str, Any]]:
-    return operation.caller, operation.procedure, dict(operation.arguments)
+def stored_key(principal: str, key: str) -> str:
+    """The name under which the store has the operation of a principal's key; those of one principal begin alike."""
+    return f"{_digest(principal)[:_PRINCIPAL_DIGITS]}/{_digest(key)}"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 @cache

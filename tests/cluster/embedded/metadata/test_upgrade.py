@@ -14,6 +14,12 @@ from tiering.cluster.embedded.metadata.database import FILE_NAME
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import SetupError
 
+FORMAT_4 = """
+ALTER TABLE appends DROP COLUMN sha256;
+UPDATE facts SET value = '4' WHERE name = 'format_version';
+"""
+"""Back to what the version before SHA-256 of writes wrote."""
+
 FORMAT_2 = """
 ALTER TABLE tables DROP COLUMN primary_key;
 DROP TABLE leased_snapshots;
@@ -21,7 +27,7 @@ DROP TABLE leases;
 DROP TABLE kv_snapshots;
 UPDATE facts SET value = '2' WHERE name = 'format_version';
 """
-"""Back to what the version before primary-key tables wrote."""
+"""From there, back to what the version before primary-key tables wrote."""
 
 FORMAT_1 = """
 ALTER TABLE tables DROP COLUMN partition_keys;
@@ -51,13 +57,16 @@ UPDATE facts SET value = '1' WHERE name = 'format_version';
 
 @pytest.fixture
 def old_folder(tmp_path: Path, clock: ManualClock, request: pytest.FixtureRequest) -> Path:
-    """Of format 1, unless a test asks for 2."""
+    """Of format 1, unless a test asks for 2 or 4."""
     with EmbeddedStorage(tmp_path, clock) as storage:
         make_table(storage, bucket_count=2, bucket_keys=("id",))
         storage.append(PATH, orders(0, 10), "writer", 0)
     connection = sqlite3.connect(tmp_path / FILE_NAME)
-    connection.executescript(FORMAT_2)
-    if getattr(request, "param", 1) == 2:
+    version = getattr(request, "param", 1)
+    connection.executescript(FORMAT_4)
+    if version < 4:
+        connection.executescript(FORMAT_2)
+    if version > 1:
         connection.close()
         return tmp_path
     connection.executescript(FORMAT_1)
@@ -68,7 +77,7 @@ def old_folder(tmp_path: Path, clock: ManualClock, request: pytest.FixtureReques
     return tmp_path
 
 
-@pytest.mark.parametrize("old_folder", [1, 2], indirect=True)
+@pytest.mark.parametrize("old_folder", [1, 2, 4], indirect=True)
 def test_a_folder_of_an_older_format_is_brought_up_to_date(old_folder: Path, clock: ManualClock) -> None:
     for _ in range(2):
         with EmbeddedStorage(old_folder, clock) as storage:

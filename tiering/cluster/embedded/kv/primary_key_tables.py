@@ -36,7 +36,7 @@ from tiering.cluster.embedded.kv.primary_keys import (
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, standing_at, stopped
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, files_exist, remove_files, write_snapshot_files
 from tiering.cluster.embedded.kv.state import KvState, remove_state, state_file
-from tiering.cluster.embedded.log.appends import EarlierWrite, WriteKey
+from tiering.cluster.embedded.log.appends import EarlierWrite, write_key
 from tiering.cluster.embedded.log.batches import fit_rows
 from tiering.cluster.embedded.log.changelog import delete_changes, upsert_changes
 from tiering.cluster.embedded.log.log import Log
@@ -104,7 +104,9 @@ class PrimaryKeyTables:
     def _write(self, table: StoredTable, batch: pa.RecordBatch, kind: str, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         if batch.num_rows == 0:
             return ()
-        key = WriteKey(table.info, writer_id, sequence, zlib.crc32(rows_bytes(batch), zlib.crc32(kind.encode())))
+        content = rows_bytes(batch)
+        crc32 = zlib.crc32(content, zlib.crc32(kind.encode()))
+        key = write_key(table.info, writer_id, sequence, (kind.encode(), content), crc32)
         earlier = self._changes.earlier(key)
         if earlier is not None and (batch := _lacking(table, batch, earlier)).num_rows == 0:
             return earlier.ranges
@@ -170,7 +172,7 @@ class PrimaryKeyTables:
         """Marks the record as skipped and appends what its key is without it, in one transaction; the state follows, as after a write."""
         info, now_us = table.info, to_microseconds(self._clock.now())
         changes = self._without_record(info, bucket, request.offset)
-        key = WriteKey(info, self._ids.new_id(), 0, 0)
+        key = write_key(info, self._ids.new_id(), 0, (), 0)
 
         def mark(connection: sa.Connection) -> None:
             mark_skipped(connection, info.table_id, bucket, request.offset, request.caller, request.reason, now_us)

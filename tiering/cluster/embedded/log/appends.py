@@ -1,6 +1,6 @@
 """One write to a log: encodes its rows, and records in the metadata the ranges it got and that it happened.
 
-A repeat is recognized by writer id and sequence, for as long as the table and the partitions live that the write went to: what went to a
+A repeat is recognized by the principal who writes, the writer id and the sequence, and has to bring the same bytes. It is recognized for as long as the table and the partitions live that the write went to: what went to a
 partition that was dropped since is written again. Functions over one connection; the caller holds the transaction.
 """
 
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
+import pyarrow as pa
 import sqlalchemy as sa
 
+from tiering.access.acting_for import kept_name
 from tiering.cluster.embedded.log.placing import Placed
 from tiering.cluster.embedded.log.segments import EncodedSegment, encode_segments
 from tiering.cluster.embedded.metadata.database import NO_PARTITION, appends, bucket_key, buckets, segments
@@ -27,12 +30,27 @@ MAX_WRITER_ID_LENGTH = 200
 
 @dataclass(frozen=True)
 class WriteKey:
-    """One numbered write of one writer. `fingerprint` tells whether a repeat brings the same rows."""
+    """One numbered write of one writer. A repeat has the same `sha256`; versions before it compared `crc32` alone.
+
+    `kept_id`: the writer's id as it is stored, which is another one for each principal.
+    """
 
     table: TableInfo
     writer_id: str
+    kept_id: str
     sequence: int
-    fingerprint: int
+    sha256: str
+    crc32: int
+
+
+def write_key(table: TableInfo, writer_id: str, sequence: int, content: Iterable[bytes | pa.Buffer], crc32: int) -> WriteKey:
+    """The key of a write of the principal for whom this thread works. `content`: all that it brings, in pieces."""
+    digest = sha256()
+    for piece in content:
+        size = len(piece) if isinstance(piece, bytes) else piece.size
+        digest.update(size.to_bytes(8, "big"))
+        digest.update(piece)
+    return WriteKey(table, writer_id, kept_name(writer_id), sequence, digest.hexdigest(), crc32)
 
 
 @dataclass(frozen=True)
@@ -87,11 +105,11 @@ class EarlierWrite:
 
 
 def earlier_write(connection: sa.Connection, key: WriteKey) -> EarlierWrite | None:
-    """Returns what this (writer_id, sequence) wrote before. Raises InvalidArgument if it had other rows then."""
-    row = connection.execute(sa.select(appends.c.fingerprint, appends.c.ranges).where(_same_write(key))).first()
+    """Returns what this (writer_id, sequence) of the principal wrote before. Raises InvalidArgument if it had other rows then."""
+    row = _earlier_row(connection, key)
     if row is None:
         return None
-    if row.fingerprint != key.fingerprint:
+    if not _has_same_rows(row, key):
         raise InvalidArgument(
             f"writer {key.writer_id!r} brought other rows to {key.table.path} as number {key.sequence} before",
             hint="A writer id belongs to one source of rows; take a new one.",
@@ -113,8 +131,22 @@ def earlier_write(connection: sa.Connection, key: WriteKey) -> EarlierWrite | No
     return EarlierWrite(ranges, kept, dropped, is_unnamed)
 
 
-def _same_write(key: WriteKey) -> sa.ColumnElement[bool]:
-    same_writer = sa.and_(appends.c.table_id == key.table.table_id, appends.c.writer_id == key.writer_id)
+def _earlier_row(connection: sa.Connection, key: WriteKey) -> sa.Row[Any] | None:
+    """The row of the principal's own write, else that of an older version, which did not tell principals apart, if it had the same rows."""
+    query = sa.select(appends.c.sha256, appends.c.fingerprint, appends.c.ranges)
+    row = connection.execute(query.where(_same_write(key, key.kept_id))).first()
+    if row is not None or key.kept_id == key.writer_id:
+        return row
+    former = connection.execute(query.where(_same_write(key, key.writer_id), appends.c.sha256.is_(None))).first()
+    return former if former is not None and _has_same_rows(former, key) else None
+
+
+def _has_same_rows(row: sa.Row[Any], key: WriteKey) -> bool:
+    return bool(row.fingerprint == key.crc32 if row.sha256 is None else row.sha256 == key.sha256)
+
+
+def _same_write(key: WriteKey, writer_id: str) -> sa.ColumnElement[bool]:
+    same_writer = sa.and_(appends.c.table_id == key.table.table_id, appends.c.writer_id == writer_id)
     return sa.and_(same_writer, appends.c.sequence == key.sequence)
 
 
@@ -155,10 +187,15 @@ def _record(connection: sa.Connection, key: WriteKey, ranges: Sequence[AppendedR
         partition_id = range_.bucket.partition_id
         row: list[int | str | None] = [range_.bucket.bucket_id, range_.starting_offset, range_.stopping_offset, partition_id]
         rows.append(row if partition_id is None else [*row, names[partition_id]])
-    connection.execute(sa.delete(appends).where(_same_write(key)))
+    connection.execute(sa.delete(appends).where(_same_write(key, key.kept_id)))
     connection.execute(
         sa.insert(appends).values(
-            table_id=key.table.table_id, writer_id=key.writer_id, sequence=key.sequence, fingerprint=key.fingerprint, ranges=rows
+            table_id=key.table.table_id,
+            writer_id=key.kept_id,
+            sequence=key.sequence,
+            fingerprint=key.crc32,
+            sha256=key.sha256,
+            ranges=rows,
         )
     )
 

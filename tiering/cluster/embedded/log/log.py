@@ -18,7 +18,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from tiering.clock import Clock, Ids
-from tiering.cluster.embedded.log.appends import Append, EarlierWrite, WriteKey, earlier_write, encode, publish
+from tiering.cluster.embedded.log.appends import Append, EarlierWrite, WriteKey, earlier_write, encode, publish, write_key
 from tiering.cluster.embedded.log.bucketing import Bucketing
 from tiering.cluster.embedded.log.log_index import LogIndex
 from tiering.cluster.embedded.log.placing import place_rows
@@ -48,7 +48,7 @@ class Log(LogIndex):
         turn = next(self._round_robin[table.info.table_id]) if table.bucketing is Bucketing.ROUND_ROBIN else 0
         pieces = encode(place_rows(table.info, table.bucketing, batch, turn))
         crcs = b"".join(piece.segment.crc32.to_bytes(4, "big") for piece in pieces)
-        key = WriteKey(table.info, writer_id, sequence, zlib.crc32(crcs))
+        key = write_key(table.info, writer_id, sequence, (piece.segment.content for piece in pieces), zlib.crc32(crcs))
         earlier = self.earlier(key)
         if earlier is not None and earlier.is_whole:
             return earlier.ranges

@@ -24,8 +24,8 @@ from tiering.files.sqlite_files import distrust, sqlite_url
 from tiering.model.tables import BucketKey
 
 FILE_NAME = "meta.db"
-FORMAT_VERSION = 4
-"""2: partitions, and columns added later. 3: primary keys. 4: records that a KV state refused.
+FORMAT_VERSION = 5
+"""2: partitions, and columns added later. 3: primary keys. 4: records that a KV state refused. 5: writes by SHA-256.
 Older ones are brought up to it when the folder is opened (`upgrade.py`)."""
 NO_PARTITION = 0
 """The partition id of buckets in a table without partitions: part of a key, hence not NULL. Real ids start at 1."""
@@ -106,13 +106,14 @@ appends = sa.Table(
     sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
     sa.Column("writer_id", sa.Text, primary_key=True),
     sa.Column("sequence", sa.BigInteger, primary_key=True),
-    sa.Column("fingerprint", sa.BigInteger, nullable=False),
+    sa.Column("fingerprint", sa.BigInteger, nullable=False, comment="CRC-32 of the rows: all that rows of format 4 are compared by"),
     sa.Column(
         "ranges",
         sa.JSON,
         nullable=False,
         comment="[bucket id, starting offset, stopping offset, partition id, partition name] each; older rows lack the last one or two",
     ),
+    sa.Column("sha256", sa.Text, comment="of the rows; NULL = written by format 4"),
     sqlite_with_rowid=False,
 )
 

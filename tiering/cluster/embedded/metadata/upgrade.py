@@ -1,7 +1,7 @@
 """Brings metadata of an older format up to the present one, in one transaction.
 
-Format 1 has no partitions and never adds columns; format 2 has no primary keys; format 3 has no refused records. The caller creates new
-tables.
+Format 1 has no partitions and never adds columns; format 2 has no primary keys; format 3 has no refused records, and format 4
+no SHA-256 of writes. The caller creates new tables.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from tiering.library_guards.arrow_ipc import read_schema
 
 def upgrade(connection: sa.Connection, schema: sa.MetaData, version: int) -> None:
     """Brings the metadata from format `version` to what `schema` has; segment files stay as they are."""
+    if version < 5:
+        connection.execute(sa.text("ALTER TABLE appends ADD COLUMN sha256 TEXT"))
     if version < 3:
         connection.execute(sa.text("ALTER TABLE tables ADD COLUMN primary_key JSON NOT NULL DEFAULT '[]'"))
     if version < 2:

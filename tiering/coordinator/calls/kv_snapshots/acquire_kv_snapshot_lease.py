@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tiering.access.acting_for import kept_name
 from tiering.cluster.lease_rules import check_lease
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest, change_lease, lease_result, primary_key_table
@@ -17,7 +18,7 @@ DEFAULT_TTL_MS = 6 * 60 * 60 * 1_000
 
 @dataclass(frozen=True)
 class AcquireLease(LeaseRequest):
-    """Its arguments (SYS.md). `ttl_ms`: how long the lease lasts from now."""
+    """Its arguments (SYS.md). `ttl_ms`: how long the lease lasts from now. `lease_id` names a lease of the caller, and of no other one."""
 
     procedure = "acquire_kv_snapshot_lease"
     path: TablePath
@@ -31,13 +32,14 @@ def acquire_kv_snapshot_lease(parts: CallParts, request: AcquireLease) -> LeaseR
 
 
 def _acquire(parts: CallParts, request: AcquireLease) -> LeaseResult:
-    check_lease(request.lease_id, request.ttl_ms)
+    lease_id = kept_name(request.lease_id)
+    check_lease(lease_id, request.ttl_ms)
     table = primary_key_table(parts, request.path)
     newest = parts.cluster.kv_snapshots(table)
     snapshots = {TableBucket(table.table_id, bucket): snapshot.snapshot_id for bucket, snapshot in newest.items()}
     if not snapshots:
         raise InvalidArgument(f"{request.path} has no KV snapshots", hint="The first ones come after the table's snapshot interval.")
     if request.dry_run:
-        return LeaseResult(request.lease_id, "ACTIVE", len(snapshots), 0, None)
-    unavailable = parts.cluster.acquire_lease(request.lease_id, request.ttl_ms, snapshots, request.caller)
-    return lease_result(parts, request.lease_id, len(snapshots) - len(unavailable), len(unavailable))
+        return LeaseResult(lease_id, "ACTIVE", len(snapshots), 0, None)
+    unavailable = parts.cluster.acquire_lease(lease_id, request.ttl_ms, snapshots, request.caller)
+    return lease_result(parts, lease_id, len(snapshots) - len(unavailable), len(unavailable))

@@ -25,5 +25,5 @@ def drop_kv_snapshot_lease(parts: CallParts, request: DropLease) -> LeaseResult:
 def _drop(parts: CallParts, request: DropLease) -> LeaseResult:
     lease = lease_by_id(parts, request.lease_id)
     if not request.dry_run:
-        parts.cluster.drop_lease(request.lease_id)
-    return LeaseResult(request.lease_id, "DROPPED", len(lease.snapshots), 0, None)
+        parts.cluster.drop_lease(lease.lease_id)
+    return LeaseResult(lease.lease_id, "DROPPED", len(lease.snapshots), 0, None)

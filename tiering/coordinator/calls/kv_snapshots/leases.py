@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from tiering.access.acting_for import kept_name
 from tiering.coordinator.calls.effects import CallParts
 from tiering.coordinator.decisions.records import EventRecord, Level
 from tiering.coordinator.requests import Mutation
@@ -51,8 +52,9 @@ def change_lease(
 
 
 def lease_by_id(parts: CallParts, lease_id: str) -> KvSnapshotLease:
-    """Raises UnknownLease."""
-    lease = _by_id(parts).get(lease_id)
+    """The caller's own lease of that name, else the one that is kept under this very id. Raises UnknownLease."""
+    leases = _by_id(parts)
+    lease = leases.get(kept_name(lease_id)) or leases.get(lease_id)
     if lease is None:
         raise UnknownLease(f"there is no lease {lease_id!r}", hint="See sys.kv_snapshot_leases; it may have expired.")
     return lease
@@ -83,10 +85,10 @@ def _event(request: LeaseRequest, result: LeaseResult, now: datetime, path: Tabl
         occurred_at=now,
         level=Level.INFO,
         event_type=request.procedure.upper(),
-        message=f"lease {request.lease_id}: {counted(result.buckets, 'bucket')}, {result.state}",
+        message=f"lease {result.lease_id}: {counted(result.buckets, 'bucket')}, {result.state}",
         principal=request.caller,
         database_name=None if path is None else path.database_name,
         table_name=None if path is None else path.table_name,
         round_id=None,
-        details={"lease_id": request.lease_id, "unavailable": result.unavailable},
+        details={"lease_id": result.lease_id, "unavailable": result.unavailable},
     )

@@ -34,5 +34,5 @@ def _release(parts: CallParts, request: ReleaseLease) -> LeaseResult:
             f"the lease {request.lease_id!r} holds no bucket of {request.path}",
             hint="See sys.kv_snapshot_lease_buckets for what it holds.",
         )
-    released: Collection[TableBucket] = buckets if request.dry_run else parts.cluster.release_lease(request.lease_id, buckets)
-    return lease_result(parts, request.lease_id, len(released), gone="RELEASED")
+    released: Collection[TableBucket] = buckets if request.dry_run else parts.cluster.release_lease(lease.lease_id, buckets)
+    return lease_result(parts, lease.lease_id, len(released), gone="RELEASED")

@@ -27,7 +27,7 @@ def renew_kv_snapshot_lease(parts: CallParts, request: RenewLease) -> LeaseResul
 def _renew(parts: CallParts, request: RenewLease) -> LeaseResult:
     lease = lease_by_id(parts, request.lease_id)
     ttl_ms = lease.ttl_ms if request.ttl_ms is None else request.ttl_ms
-    check_lease(request.lease_id, ttl_ms)
+    check_lease(lease.lease_id, ttl_ms)
     if not request.dry_run:
-        parts.cluster.acquire_lease(request.lease_id, ttl_ms, {})
-    return lease_result(parts, request.lease_id, len(lease.snapshots))
+        parts.cluster.acquire_lease(lease.lease_id, ttl_ms, {})
+    return lease_result(parts, lease.lease_id, len(lease.snapshots))
