@@ -8,12 +8,12 @@ engines read and rewrite. Checked when a table is made or altered, and again whe
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tiering.errors import InvalidArgument
+from tiering.name_matching import nearest_names
 from tiering.public_properties import TABLE_OPTIONS
 
 PREFIX = "iceberg."
@@ -196,6 +196,6 @@ def _is_allowed(name: str, value: str) -> bool:
 
 def _hint(name: str) -> str:
     reason = _REASONS.get(name)
-    near = difflib.get_close_matches(name, LAKE_TABLE_OPTIONS, n=1)
+    near = nearest_names(name, LAKE_TABLE_OPTIONS, 1)
     listed = "docs/options.md lists those that it may."
     return " ".join([*([reason] if reason else []), *([f"Did you mean {PREFIX}{near[0]}?"] if near and not reason else []), listed])

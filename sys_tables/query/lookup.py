@@ -7,21 +7,18 @@ Errors list the known names, or the nearest of them. Everything here may ask the
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from sys_tables.declare.procedure import Call
 from tiering.coordinator.interface import CallHandle, NamesView
 from tiering.errors import InvalidArgument, UnknownDatabase, UnknownTable
-from tiering.model.names import NAME_LIMIT, SYSTEM_DATABASE
+from tiering.model.names import SYSTEM_DATABASE
 from tiering.model.tables import TableInfo, TablePath
+from tiering.name_matching import nearest_names
 
 _LISTED = 20
 """Names a hint lists in full; of more, only the nearest."""
 _NEAR = 5
-_COMPARED = 400
-"""Names that are compared letter by letter, the nearest in the alphabet: each takes a tenth of a millisecond."""
 
 
 def resolve_name(name: str, known: Sequence[str]) -> str | None:
@@ -42,9 +39,7 @@ def near_hint(name: str, known: Sequence[str], kind: str) -> str:
     if len(known) <= _LISTED:
         return f"The {kind} are: {', '.join(sorted(known))}."
     by_folded = {candidate.lower(): candidate for candidate in known}
-    ordered, folded_name = sorted(by_folded), name[:NAME_LIMIT].lower()
-    start = max(bisect_left(ordered, folded_name) - _COMPARED // 2, 0)
-    near = [by_folded[folded] for folded in get_close_matches(folded_name, ordered[start : start + _COMPARED], n=_NEAR)]
+    near = [by_folded[folded] for folded in nearest_names(name.lower(), by_folded, _NEAR)]
     if not near:
         return f"There are {len(known)} {kind}, none with a name like that."
     return f"Of {len(known)} {kind}, the nearest names are: {', '.join(near)}."

@@ -46,7 +46,7 @@ def _pieces(table: SystemTable, make_rows: MakeRows, observed: datetime, scan: S
     _check(table, scan)
     moment: dict[bytes | str, bytes | str] = {OBSERVED_TIME_KEY: observed.isoformat()}
     if scan.is_aggregated:
-        batch = aggregated(_matching(_whole(table, make_rows), table, scan), table.schema, scan).slice(0, scan.limit)
+        batch = aggregated(_all_matching(table, make_rows, scan), table.schema, scan).slice(0, scan.limit)
         yield from schema_pieces(batch.schema.with_metadata(moment))
         yield from batch_pieces([batch])
         return
@@ -81,15 +81,18 @@ def _check(table: SystemTable, scan: ScanRequest) -> None:
 def _sources(table: SystemTable, make_rows: MakeRows, scan: ScanRequest) -> Iterator[Columns]:
     """The matching rows: at once where they are sorted or come by column, else in chunks as they are made."""
     if scan.order and not table.is_ordered(scan.order):
-        matches = _matching(_whole(table, make_rows), table, scan)
-        indices = sorted_indices(matches, table.schema, scan.order)
-        yield matches.take(indices.slice(0, scan.limit))
+        matches = _all_matching(table, make_rows, scan)
+        yield matches.take(sorted_indices(matches, table.schema, scan.order).slice(0, scan.limit))
         return
-    source = make_rows()
+    yield from _chunks(table, make_rows(), scan, min(scan.limit or ROWS_AT_ONCE, ROWS_AT_ONCE))
+
+
+def _chunks(table: SystemTable, source: Iterable[object] | Columns, scan: ScanRequest, at_once: int) -> Iterator[Columns]:
+    """The matching rows in chunks as they are made, `at_once` in the first one; those that come by column are one chunk."""
     if isinstance(source, Columns):
         yield _matching(source, table, scan)
         return
-    rows, at_once = iter(source), min(scan.limit or ROWS_AT_ONCE, ROWS_AT_ONCE)
+    rows = iter(source)
     while chunk := list(islice(rows, at_once)):
         at_once = ROWS_AT_ONCE
         yield _matching(RowColumns(chunk, table.schema), table, scan)
@@ -97,9 +100,27 @@ def _sources(table: SystemTable, make_rows: MakeRows, scan: ScanRequest) -> Iter
     _matching(RowColumns([], table.schema), table, scan)
 
 
-def _whole(table: SystemTable, make_rows: MakeRows) -> Columns:
+def _all_matching(table: SystemTable, make_rows: MakeRows, scan: ScanRequest) -> Columns:
+    """All matching rows, for groups and for an order. Of rows that come one by one only the columns that are wanted stay in memory."""
     source = make_rows()
-    return source if isinstance(source, Columns) else RowColumns(list(source), table.schema)
+    if isinstance(source, Columns):
+        return _matching(source, table, scan)
+    names = [name for name in table.schema.names if not scan.used_columns or name in scan.used_columns] or table.schema.names[:1]
+    schema = pa.schema([table.schema.field(name) for name in names])
+    wanted, pending = scan.limit if scan.order else None, 0
+    kept: list[pa.RecordBatch] = []
+    for chunk in _chunks(table, source, scan, ROWS_AT_ONCE):
+        kept.append(_batch(chunk, schema))
+        pending += chunk.num_rows
+        if wanted is not None and pending >= max(wanted, ROWS_AT_ONCE):
+            first = _joined_batches(kept, schema)
+            kept, pending = [first.take(sorted_indices(first, table.schema, scan.order).slice(0, wanted))], 0
+    return _joined_batches(kept, schema)
+
+
+def _joined_batches(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    joined_table = pa.Table.from_batches(batches, schema).combine_chunks()
+    return next(iter(joined_table.to_batches()), pa.RecordBatch.from_pylist([], schema))
 
 
 def _matching(source: Columns, table: SystemTable, scan: ScanRequest) -> Columns:

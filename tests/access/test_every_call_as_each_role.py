@@ -15,7 +15,7 @@ from support.services.procedure_arguments import ARGUMENTS
 from sys_tables.registry import default_registry
 from tiering.access.requirements import PROCEDURES, RPCS, SYSTEM_TABLES, On
 from tiering.cli.grants_page import ROLES, is_allowed
-from tiering.errors import AccessDenied, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
+from tiering.errors import AccessDenied, InvalidName, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbTablePath
 
@@ -70,6 +70,16 @@ def service_fields(method: str) -> set[str]:
             if descriptor.full_name == service_name:
                 return set(descriptor.methods_by_name[name].input_type.fields_by_name)
     return set()
+
+
+def test_a_name_is_checked_before_policies_are_asked(service: GuardedService) -> None:
+    """They match it against every pattern, so that a name of a megabyte took seconds."""
+    error = error_of(service, "/tiering.rpc.v1.EmbeddedCluster/CreateDatabase", "reader", database_name="x" * 100_000)
+    assert isinstance(error, InvalidName)
+    assert "at most 200" in error.message
+    arguments = json.dumps({"database_name": "x" * 2_000})
+    error = error_of(service, "/tiering.rpc.v1.TieringControl/CallProcedure", "reader", procedure="tier_database", arguments_json=arguments)
+    assert isinstance(error, InvalidName)
 
 
 SELF_LINED = [name for name, line in RPCS.items() if line.identified and line.on not in (On.PROCEDURE, On.SYSTEM_TABLE, On.EVERY_TABLE)]

@@ -16,6 +16,7 @@ from sys_tables.offline.parsing import Show, parse
 from sys_tables.offline.show_and_describe import show
 from sys_tables.query import lookup
 from sys_tables.registry import default_registry
+from tiering import name_matching
 from tiering.cli.sql.spark_engine import failure
 from tiering.cli.sql.statements import split
 from tiering.cli.terminal.output import distinct
@@ -92,10 +93,25 @@ def test_names_near_a_wrong_one_are_looked_for_among_few(monkeypatch: pytest.Mon
         compared.extend(names)
         return difflib.get_close_matches(name, names, **how)
 
-    monkeypatch.setattr(lookup, "get_close_matches", get_close_matches)
+    monkeypatch.setattr(name_matching, "get_close_matches", get_close_matches)
     hint = lookup.near_hint("table_" + "0" * 55 + "12346", known, "tables")
     assert f"table_{12346:060}" in hint
     assert 0 < len(compared) < 1_000
+
+
+@pytest.mark.parametrize("length", [10, 60, 200])
+def test_long_names_are_compared_with_fewer_others(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    """400 comparisons of names with 200 characters took 2.8 s."""
+    known = [f"{number:0{length}}" for number in range(2_000)]
+    pairs: list[int] = []
+
+    def get_close_matches(name: str, names: Sequence[str], **_: Any) -> list[str]:
+        pairs.append(sum(len(name) * len(candidate) for candidate in names))
+        return [*names][:1]
+
+    monkeypatch.setattr(name_matching, "get_close_matches", get_close_matches)
+    assert "nearest names" in lookup.near_hint(f"{1_000:0{length}}"[:-1] + "x", known, "tables")
+    assert 0 < sum(pairs) <= name_matching.COMPARED_PAIRS
 
 
 def test_a_call_has_a_bounded_number_of_arguments() -> None:

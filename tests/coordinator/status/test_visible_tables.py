@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from support.clusters.memory_cluster import log_table
 from support.operators import pause
-from support.worlds.coordinator_world import World
+from support.worlds.coordinator_world import START, World
 from tiering.access.grants import Grants
 from tiering.access.identity import Authentication, Identity, acting_as
-from tiering.coordinator.interface import HistoryRange
+from tiering.coordinator.decisions.records import EventRecord, Level
+from tiering.coordinator.interface import History, HistoryRange
+from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
+from tiering.coordinator.memory.store import Writes
+from tiering.coordinator.status.live_history import LiveHistory
 from tiering.errors import AccessDenied, UnknownDatabase, UnknownTable
 from tiering.model.tables import TablePath
 
@@ -79,6 +85,60 @@ def test_history(world: World, read: str) -> None:
     assert ("hr", "salaries") in tables()
     with acting_as(ANA):
         assert tables() == {("sales", "orders"), ("mart", "open_days")}
+
+
+class CountingHistory:
+    """A store that counts the rows that are drawn from it."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+        self.drawn = 0
+
+    def __getattr__(self, name: str) -> Any:
+        read = getattr(self._store, name)
+        return read if name == "paths_of" else lambda wanted: self._counted(read(wanted))
+
+    def _counted(self, rows: Iterator[EventRecord]) -> Iterator[EventRecord]:
+        for row in rows:
+            self.drawn += 1
+            yield row
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[CountingHistory]:
+    """Events of four tables and of none: most of them of tables that ana may not know of."""
+    store = SqlStore(sqlite_url(tmp_path / "coordinator.db"))
+    written = [
+        EventRecord(START, Level.INFO, "TABLE_PENDING", f"{name} {number}", None, database, name)
+        for database, name, count in (("hr", "salaries", 3_000), ("sales", "orders", 5), ("mart", "open_days", 4), (None, None, 3))
+        for number in range(count)
+    ]
+    store.apply(store.take_over(), Writes(events=tuple(written)))
+    yield CountingHistory(store)
+    store.close()
+
+
+def seen_by(identity: Identity, world: World, stored: CountingHistory, wanted: HistoryRange) -> Counter[str | None]:
+    history = LiveHistory(cast(History, stored), {}, world.coordinator.grants.access_of(identity))
+    return Counter(row.table_name for row in history.read_events(wanted))
+
+
+def test_no_row_of_a_hidden_table_is_read(world: World, stored: CountingHistory) -> None:
+    assert seen_by(ANA, world, stored, HistoryRange()) == {"orders": 5, "open_days": 4}
+    assert stored.drawn == 9
+    assert seen_by(OTTO, world, stored, HistoryRange()) == {"salaries": 3_000, "orders": 5, "open_days": 4, None: 3}
+
+
+@pytest.mark.parametrize("name", ["salaries", "nothing", "x" * 100_000])
+def test_a_read_of_a_hidden_table_reads_as_much_as_one_of_an_unknown_table(world: World, stored: CountingHistory, name: str) -> None:
+    assert seen_by(ANA, world, stored, HistoryRange("hr", name)) == {}
+    assert stored.drawn == 0
+    assert seen_by(ANA, world, stored, HistoryRange("sales", "orders")) == {"orders": 5}
+
+
+def test_somebody_who_sees_nothing_reads_nothing(world: World, stored: CountingHistory) -> None:
+    assert seen_by(Identity("nobody", Authentication.TOKEN), world, stored, HistoryRange(page_rows=1)) == {}
+    assert stored.drawn == 0
 
 
 def test_rows_that_are_made_of_records(world: World) -> None:

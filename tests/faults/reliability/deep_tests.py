@@ -25,7 +25,7 @@ LAKE_TABLES = (
 VALUES = (
     "tests/access",
     "tests/test_durations.py",
-    "tests/test_like_pattern.py",
+    "tests/test_name_matching.py",
     "tests/test_pace.py",
     "tests/cli/sql/test_statements.py",
     "tests/cluster/embedded/kv/test_kv_values.py",

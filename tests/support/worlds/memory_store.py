@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
-from tiering.coordinator.memory.history import HistoryBounds, HistoryRange
+from tiering.coordinator.memory.history import HistoryBounds, HistoryKind, HistoryRange, TablePathOrNone
 from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
 from tiering.errors import Fenced
 from tiering.pace import Rest, no_rest
@@ -69,6 +69,16 @@ class MemoryStore:
             for event in writes.events:
                 self._events.append(replace(event, event_id=self._next_event_id))
                 self._next_event_id += 1
+
+    def paths_of(self, kind: HistoryKind) -> Collection[TablePathOrNone]:
+        rows: dict[HistoryKind, Iterable[RoundRecord | LakeCommitRecord | ErrorRecord | EventRecord]] = {
+            HistoryKind.ROUNDS: self._rounds.values(),
+            HistoryKind.COMMITS: self._commits.values(),
+            HistoryKind.ERRORS: self._errors.values(),
+            HistoryKind.EVENTS: self._events,
+        }
+        with self._lock:
+            return {(row.database_name, row.table_name) for row in rows[kind]}
 
     def read_rounds(self, wanted: HistoryRange) -> Iterator[RoundRecord]:
         rows = [row for row in self.rounds(limit=ALL_ROWS) if _is_wanted(row, row.pending_time, wanted)]
@@ -179,4 +189,5 @@ def _is_wanted(row: RoundRecord | LakeCommitRecord | EventRecord | ErrorRecord, 
     within = (wanted.since is None or time >= wanted.since) and (wanted.until is None or time <= wanted.until)
     round_field = "last_round_id" if isinstance(row, ErrorRecord) else "round_id"
     named = {"database_name": wanted.database_name, "table_name": wanted.table_name, round_field: wanted.round_id}
-    return within and all(value in (None, getattr(row, name)) for name, value in {**wanted.fields, **named}.items())
+    is_about = wanted.paths is None or (row.database_name, row.table_name) in wanted.paths
+    return within and is_about and all(value in (None, getattr(row, name)) for name, value in {**wanted.fields, **named}.items())

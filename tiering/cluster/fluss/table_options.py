@@ -5,13 +5,13 @@ Fluss's own go through AlterTable; ours are kept by the coordinator, since Fluss
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from tiering.cluster.fluss.table_json import LAKE_ENABLED, LAKE_FRESHNESS
 from tiering.durations import parse_duration_ms
 from tiering.errors import InvalidArgument
 from tiering.lake_table_options import check_table_options, check_text
+from tiering.name_matching import nearest_names
 from tiering.round_bytes import ROUND_BYTES, parse_round_bytes
 
 LOCAL_SEGMENTS = "table.log.tiered.local-segments"
@@ -57,7 +57,7 @@ def nearest_known(names: Iterable[str]) -> str:
     hints: list[str] = []
     for name in names:
         if is_of_fluss(name) and name not in KNOWN_OF_FLUSS:
-            near = difflib.get_close_matches(name, KNOWN_OF_FLUSS, n=1)
+            near = nearest_names(name, KNOWN_OF_FLUSS, 1)
             hints.append(f"Fluss 0.9.1 has no option {name[:60]!r}" + (f"; did you mean {near[0]}?" if near else "."))
     return " ".join(hints)
 

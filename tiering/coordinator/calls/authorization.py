@@ -13,6 +13,7 @@ from tiering.access.requirements import PROCEDURES, On, Requirement
 from tiering.coordinator.calls.effects import CallParts
 from tiering.coordinator.requests import CallRequest
 from tiering.errors import AccessDenied, UnknownDatabase
+from tiering.model.names import check_length
 from tiering.model.tables import TablePath
 
 
@@ -70,7 +71,8 @@ def _is_repeat(parts: CallParts, request: Any) -> bool:
 
 
 def _check_database(parts: CallParts, name: str, access: Access) -> None:
-    """Which of its tables may be tiered is checked where they are chosen."""
+    """Which of its tables may be tiered is checked where they are chosen. Raises UnknownDatabase, and InvalidName for a too long name."""
+    check_length(name, "database")
     known = {info.path.database_name for info in parts.cluster.tables() if access.sees(info.path)}
     if name not in known and not access.may(Privilege.DESCRIBE, Resource(name)):
         raise UnknownDatabase(f"there is no database {name!r}")

@@ -9,12 +9,26 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
 from typing import Protocol
 
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, RoundRecord
 
 PAGE_ROWS = 1_000
 """Rows of one page at most: some 20 ms of work."""
+
+
+TablePathOrNone = tuple[str | None, str | None]
+"""Database and name of the table that a row is about; both are None for a row that is about no table."""
+
+
+class HistoryKind(Enum):
+    """What is stored of the past."""
+
+    ROUNDS = "rounds"
+    COMMITS = "commits"
+    ERRORS = "errors"
+    EVENTS = "events"
 
 
 @dataclass(frozen=True)
@@ -28,6 +42,8 @@ class HistoryRange:
     until: datetime | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     """Values that other text fields of the record must have, such as its state."""
+    paths: frozenset[TablePathOrNone] | None = None
+    """The tables whose rows are read; None = all."""
     by_time: bool = True
     """The newest first by their time, which a clock that is set back makes differ from the order in which they were written. False, of
     events alone: the last written first."""
@@ -73,6 +89,10 @@ def share_of_a_table(counts: Collection[int], total: int) -> int:
 
 class History(Protocol):
     """What is stored of the past. Each read may raise StoreError while it is drawn."""
+
+    def paths_of(self, kind: HistoryKind) -> Collection[TablePathOrNone]:
+        """The tables that there are rows about."""
+        ...
 
     def read_rounds(self, wanted: HistoryRange) -> Iterator[RoundRecord]:
         """Rounds by the time at which they were queued, the newest first."""

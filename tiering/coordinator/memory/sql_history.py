@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from tiering.coordinator.memory import sql_schema as schema
-from tiering.coordinator.memory.history import HistoryRange
+from tiering.coordinator.memory.history import HistoryKind, HistoryRange, TablePathOrNone
 from tiering.instants import to_microseconds
 
 _BATCH_ROWS = 10_000
@@ -26,6 +27,8 @@ def first_page(table: sa.Table, wanted: HistoryRange) -> sa.Select[Any]:
     for column, value in (("database_name", wanted.database_name), ("table_name", wanted.table_name), ("round_id", wanted.round_id)):
         if value is not None:
             query = query.where(columns[column] == value)
+    if wanted.paths is not None:
+        query = query.where(_is_about(table, wanted.paths))
     for name, value in wanted.fields.items():
         if name in columns:
             query = query.where(columns[name] == value[:LOOK_UP_CHARACTERS])
@@ -39,10 +42,25 @@ def first_page(table: sa.Table, wanted: HistoryRange) -> sa.Select[Any]:
     return query
 
 
+def _is_about(table: sa.Table, paths: Collection[TablePathOrNone]) -> sa.ColumnElement[bool]:
+    """The condition that a row is about one of the tables, or about none if that is among them."""
+    named = [path for path in paths if path != (None, None)]
+    conditions = [sa.tuple_(table.c.database_name, table.c.table_name).in_(named)] if named else []
+    return sa.or_(sa.false(), *conditions, *([table.c.database_name.is_(None)] if len(named) < len(paths) else []))
+
+
 def page_after(table: sa.Table, wanted: HistoryRange, last: sa.Row[Any]) -> sa.Select[Any]:
     """Selects the rows that come after `last`."""
     order = order_of(table, wanted)
     return first_page(table, wanted).where(sa.tuple_(*order) < sa.tuple_(*(last._mapping[column.name] for column in order)))
+
+
+TABLES = {
+    HistoryKind.ROUNDS: schema.rounds,
+    HistoryKind.COMMITS: schema.commits,
+    HistoryKind.ERRORS: schema.errors,
+    HistoryKind.EVENTS: schema.events,
+}
 
 
 def order_of(table: sa.Table, wanted: HistoryRange) -> tuple[sa.Column[Any], ...]:

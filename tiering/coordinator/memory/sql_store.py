@@ -27,7 +27,7 @@ from tiering.coordinator.memory import sql_schema as schema
 from tiering.coordinator.memory.database import leader as leaders
 from tiering.coordinator.memory.database import row_writes
 from tiering.coordinator.memory.database.row_writes import RowWrites
-from tiering.coordinator.memory.history import PAGE_ROWS, HistoryBounds, HistoryRange
+from tiering.coordinator.memory.history import PAGE_ROWS, HistoryBounds, HistoryKind, HistoryRange, TablePathOrNone
 from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
 from tiering.errors import Fenced, SetupError, StoreError
 from tiering.pace import Rest, no_rest
@@ -138,6 +138,12 @@ class SqlStore:
                 connection.execute(sa.insert(schema.validations), [{"body": row.to_plain()} for row in writes.validations])
             crash_points.reach(crash_points.STORE_BEFORE_COMMIT)
         crash_points.reach(crash_points.STORE_AFTER_COMMIT)
+
+    def paths_of(self, kind: HistoryKind) -> Collection[TablePathOrNone]:
+        columns = sql_history.TABLES[kind].c
+        query = sa.select(columns.database_name, columns.table_name).distinct()
+        with _border("read"), self._engine.connect() as connection:
+            return [(database_name, table_name) for database_name, table_name in connection.execute(query)]
 
     def read_rounds(self, wanted: HistoryRange) -> Iterator[RoundRecord]:
         return (row_writes.ROUND.validate_python(row.body) for row in self._drawn(schema.rounds, wanted))

@@ -23,11 +23,18 @@ from tiering.access.privileges import SERVICE, Privilege, Resource
 from tiering.access.refused_callers import rpc_name
 from tiering.access.requirements import RPCS, On, Requirement
 from tiering.errors import AccessDenied, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
-from tiering.model.names import table_path
+from tiering.model.names import check_database, table_path
 from tiering.model.tables import TableInfo, TablePath
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 _Behaviour = Callable[[Any, _Context], Any]
+
+
+_SHOWN_CHARACTERS = 2_000
+"""Characters of a request's text that the audit may show: it cuts them further, once they are redacted."""
+
+_SHOWN_ARGUMENTS = 20
+"""Arguments of a CALL that the audit shows: no procedure has more."""
 
 
 class TablesOfCaller(Protocol):
@@ -137,7 +144,8 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
         if requirement.on is On.SERVICE:
             access.require(privilege, SERVICE)
         elif requirement.on is On.DATABASE:
-            access.require(privilege, Resource(request.database_name))
+            # Checked before policies are asked: they match a name against every pattern, however long it is.
+            access.require(privilege, Resource(check_database(request.database_name)))
         elif requirement.on is On.NEW_TABLE:
             access.require_new(privilege, _path(request))
         elif "table_path" in request.DESCRIPTOR.fields_by_name:
@@ -193,12 +201,17 @@ def _shown_object(request: Any) -> str | None:
         return f"{request.table_path.database_name}.{request.table_path.table_name}"
     for name in ("arguments_json", "database_name", "lease_id"):
         if name in names:
-            return str(getattr(request, name))
+            return str(getattr(request, name))[:_SHOWN_CHARACTERS]
     if "arguments" in names:
-        return " ".join(str(request.arguments).split())
+        return " ".join(_shown_argument(argument) for argument in request.arguments[:_SHOWN_ARGUMENTS])
     if "table_id" in names:
         return f"table id {request.table_id}"
     return None
+
+
+def _shown_argument(argument: Any) -> str:
+    is_long = argument.ByteSize() > _SHOWN_CHARACTERS
+    return f"name: {argument.name[:_SHOWN_CHARACTERS]!r} ..." if is_long else " ".join(str(argument).split())
 
 
 def _key(request: Any) -> str | None:

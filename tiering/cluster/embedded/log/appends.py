@@ -1,7 +1,8 @@
 """One write to a log: encodes its rows, and records in the metadata the ranges it got and that it happened.
 
-A repeat is recognized by the principal who writes, the writer id and the sequence, and has to bring the same bytes. It is recognized for as long as the table and the partitions live that the write went to: what went to a
-partition that was dropped since is written again. Functions over one connection; the caller holds the transaction.
+A repeat is recognized by the principal who writes, the writer id and the sequence, and has to bring the same bytes. It is recognized for
+as long as the table and the partitions live that the write went to: what went to a partition that was dropped since is written again.
+Functions over one connection; the caller holds the transaction.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def earlier_write(connection: sa.Connection, key: WriteKey) -> EarlierWrite | No
     return EarlierWrite(ranges, kept, dropped, is_unnamed)
 
 
-def _earlier_row(connection: sa.Connection, key: WriteKey) -> sa.Row[Any] | None:
+def _earlier_row(connection: sa.Connection, key: WriteKey) -> sa.Row[Any, Any, Any] | None:
     """The row of the principal's own write, else that of an older version, which did not tell principals apart, if it had the same rows."""
     query = sa.select(appends.c.sha256, appends.c.fingerprint, appends.c.ranges)
     row = connection.execute(query.where(_same_write(key, key.kept_id))).first()
@@ -141,7 +142,7 @@ def _earlier_row(connection: sa.Connection, key: WriteKey) -> sa.Row[Any] | None
     return former if former is not None and _has_same_rows(former, key) else None
 
 
-def _has_same_rows(row: sa.Row[Any], key: WriteKey) -> bool:
+def _has_same_rows(row: sa.Row[Any, Any, Any], key: WriteKey) -> bool:
     return bool(row.fingerprint == key.crc32 if row.sha256 is None else row.sha256 == key.sha256)
 
 

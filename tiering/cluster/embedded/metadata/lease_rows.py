@@ -129,4 +129,3 @@ def list_leases(connection: sa.Connection, files_exist: FilesExist) -> Sequence[
         )
         for row in connection.execute(sa.select(leases).order_by(leases.c.lease_id))
     ]
-

@@ -6,7 +6,6 @@ Options with another first word travel with the table as they are.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from tiering.lake.layouts import LAYOUT_OPTION, Layout, wanted_layout
 from tiering.lake.registry import format_names, has_format
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX, check_table_options, check_text, option_named
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT
+from tiering.name_matching import nearest_names
 from tiering.round_bytes import NO_LIMIT, ROUND_BYTES, round_bytes_of
 
 LAKE_ENABLED = "table.datalake.enabled"
@@ -123,7 +123,7 @@ def check_documented_option(name: str) -> None:
             check_table_options({name: ""})  # says which it may be
         return
     documented = [*KNOWN_OPTIONS, *(PREFIX + option for option in LAKE_TABLE_OPTIONS)]
-    near = difflib.get_close_matches(name, documented, n=3, cutoff=0.5)
+    near = nearest_names(name, documented, 3, cutoff=0.5)
     hint = f"The nearest names are {', '.join(near)}." if near else "docs/options.md lists those that there are."
     raise InvalidArgument(f"there is no table option {name[:60]!r}", hint=hint)
 

@@ -47,7 +47,9 @@ def oldest_offsets(connection: sa.Connection, table_id: int) -> Mapping[BucketKe
 def snapshots_of_bucket(connection: sa.Connection, table_id: int, bucket: BucketKey) -> Sequence[StoredSnapshot]:
     """Returns all snapshots of a bucket, the newest first."""
     mine = in_bucket(kv_snapshots, table_id, bucket)
-    return [stored_snapshot(row) for row in connection.execute(sa.select(kv_snapshots).where(mine).order_by(kv_snapshots.c.snapshot_id.desc()))]
+    return [
+        stored_snapshot(row) for row in connection.execute(sa.select(kv_snapshots).where(mine).order_by(kv_snapshots.c.snapshot_id.desc()))
+    ]
 
 
 def find_snapshot(connection: sa.Connection, table_id: int, bucket: BucketKey, snapshot_id: int) -> StoredSnapshot | None:

@@ -21,12 +21,12 @@ from tiering.coordinator.calls.tier_table import TierTable, tier_table
 from tiering.coordinator.decisions.records import EventRecord, Level, TableRecord
 from tiering.coordinator.requests import Mutation
 from tiering.counts import counted
-from tiering.like_pattern import LikePattern
 from tiering.model.call_results import Progress, TierDatabaseResult, TierDatabaseRow, TierTableResult
 from tiering.model.names import table_path
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
 from tiering.model.tables import TablePath
+from tiering.name_matching import LikePattern
 
 AT_ONCE = 64
 """Tables of one call that are begun or waited for at a time: all the same to tierers, and a bound for what one call keeps in memory."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.proportion import out_of_proportion
 from tiering.errors import InvalidArgument
-from tiering.like_pattern import LikePattern
+from tiering.name_matching import LikePattern
 
 
 @pytest.mark.parametrize(
