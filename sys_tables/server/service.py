@@ -40,6 +40,7 @@ from sys_tables.server.messages import (
 )
 from sys_tables.server.plan_token import PlanToken
 from sys_tables.server.streams import with_silence_marked
+from tiering.access.identity import quota_owner
 from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
 from tiering.errors import InvalidArgument, UnknownProcedure, UnknownTable
 from tiering.model.call_results import Progress
@@ -121,7 +122,7 @@ class SysCatalogService(SysCatalogServicer):
                     async for piece in pieces:
                         yield pb.ReadAllTablesResponse(name=table.name, arrow=piece)
             except Exception as error:  # of one table: the others may tell what is wrong
-                log_failure("/sys_tables.rpc.v1.SysCatalog/ReadAllTables", error, table=table.name)
+                log_failure("/sys_tables.rpc.v1.SysCatalog/ReadAllTables", error, quota_owner(context.peer()), table=table.name)
                 yield pb.ReadAllTablesResponse(name=table.name, error=error_to_pb(error).SerializeToString())
 
     async def CallProcedure(self, request: pb.CallProcedureRequest, context: _Context) -> AsyncGenerator[pb.CallProcedureResponse, None]:

@@ -113,6 +113,6 @@ def test_whoever_may_do_everything_calls_as_themselves_whatever_the_name_of_thei
 def test_a_refused_read_says_in_the_audit_for_whom_it_was(service: GuardedService) -> None:
     with pytest.raises(UNKNOWN):
         service.call(f"{SYS}/DescribeTable", "spark", b"carl", namespace="hr", name="salaries")
-    lines = [json.loads(line) for line in (service.data / "audit.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (service.data / "audit-refused.jsonl").read_text().splitlines()]
     refused = [line for line in lines if line["on_behalf_of"] == "carl"]
     assert [(line["principal"], line["allowed"], line["outcome"]) for line in refused] == [("spark", False, "REFUSED")]

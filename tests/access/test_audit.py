@@ -6,12 +6,14 @@ import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from tiering.access.audit import ANSWERED, KEPT_FILES, AuditEntry, AuditTrail
+from tiering.access.audit import ANSWERED, KEPT_FILES, KEPT_REFUSED_FILES, REFUSALS, REFUSED, AuditEntry, AuditTrail
+from tiering.access.line_limit import WINDOW_SECONDS
 from tiering.errors import StoreError
 
 ONE_LINE = 400
@@ -22,6 +24,10 @@ def entry(call_id: str, message: str | None = None) -> AuditEntry:
     return AuditEntry(
         call_id, "2026-11-26T00:00:00+00:00", "ann", "token", None, "", "sys.pause_table", None, True, ANSWERED, None, message, None
     )
+
+
+def refusal(call_id: str, principal: str = "eve") -> AuditEntry:
+    return replace(entry(call_id), principal=principal, allowed=False, outcome=REFUSED)
 
 
 def ids(trail: AuditTrail) -> list[str]:
@@ -44,7 +50,38 @@ def test_full_files_are_kept_under_numbers_and_read_newest_first(tmp_path: Path)
     for number in range(KEPT_FILES + 3):
         trail.add(entry(str(number)))
     assert ids(trail) == [str(number) for number in range(KEPT_FILES + 2, 1, -1)]
-    assert len(list(tmp_path.iterdir())) == KEPT_FILES + 1
+    assert len(list(tmp_path.glob("audit.jsonl*"))) == KEPT_FILES + 1
+
+
+def test_refused_calls_push_out_no_line_of_what_was_done(tmp_path: Path) -> None:
+    trail = AuditTrail(tmp_path / "audit.jsonl", file_bytes=ONE_LINE)
+    trail.add(entry("done"))
+    for number in range(20 * KEPT_FILES):
+        trail.add(refusal(f"refused-{number}", principal=f"eve-{number}"))
+    assert [call_id for call_id in ids(trail) if not call_id.startswith("refused")] == ["done"]
+    assert len(ids(trail)) == 1 + 1 + KEPT_REFUSED_FILES
+
+
+def test_refused_calls_of_one_principal_are_counted_beyond_a_number_of_lines(tmp_path: Path) -> None:
+    seconds = [0.0]
+    trail = AuditTrail(tmp_path / "audit.jsonl", clock=lambda: seconds[0])
+    for number in range(REFUSALS + 40):
+        trail.add(refusal(f"eve-{number}"))
+    trail.add(refusal("bob", principal="bob"))
+    trail.add(entry("done"))
+    assert len(ids(trail)) == REFUSALS + 2
+    seconds[0] = WINDOW_SECONDS
+    trail.add(refusal("later"))
+    texts = [known.message for known in trail.entries() if known.message]
+    assert texts == ["40 more calls of the 60 s before were refused, and have no line of their own"]
+
+
+def test_lines_of_both_files_are_read_by_time(tmp_path: Path) -> None:
+    trail = AuditTrail(tmp_path / "audit.jsonl")
+    for number in range(6):
+        line = entry(str(number)) if number % 2 else refusal(str(number))
+        trail.add(replace(line, occurred_at=f"2026-11-26T00:00:0{number}+00:00"))
+    assert ids(trail) == ["5", "4", "3", "2", "1", "0"]
 
 
 def test_a_file_that_cannot_be_begun_leaves_the_one_before_in_use(tmp_path: Path) -> None:

@@ -203,8 +203,9 @@ def test_the_audit_tells_who_did_what_and_who_was_refused(service: GuardedServic
     assert (started["call_id"], started["idempotency_key"], started["allowed"]) == (ended["call_id"], "k1", True)
     assert (refused["allowed"], refused["error_class"]) == (False, "AccessDenied")
     assert all(row["peer"].startswith("ipv4:127.0.0.1") for row in (refused, started, ended))
-    lines = (service.data / "audit.jsonl").read_text().splitlines()
-    assert json.loads(lines[-1])["object"] == "hr.salaries"
+    done, refusals = ((service.data / name).read_text().splitlines() for name in ("audit.jsonl", "audit-refused.jsonl"))
+    assert json.loads(done[-1])["call_id"] == ended["call_id"]
+    assert json.loads(refusals[-1])["object"] == "hr.salaries"
 
 
 def test_the_grants_are_shown_to_admins(service: GuardedService) -> None:

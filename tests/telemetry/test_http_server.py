@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import http.client
 import socket
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
+from tiering.access.grants import EVERYTHING, Access
 from tiering.errors import SetupError
 from tiering.telemetry import http_server
-from tiering.telemetry.http_server import CONNECTIONS, TelemetryServer
+from tiering.telemetry.http_server import SCRAPES, SILENT, TelemetryServer
 
 Page = tuple[int, str, str]
 
@@ -74,7 +77,7 @@ def test_slow_clients_fill_no_more_than_their_rooms_and_are_cut_off(monkeypatch:
     monkeypatch.setattr(http_server, "CONNECTION_SECONDS", 0.5)
     server = TelemetryServer("127.0.0.1", 0, CollectorRegistry(), lambda: None, lambda: None)
     host, _, port = server.address.rpartition(":")
-    slow = [socket.create_connection((host, int(port)), timeout=60) for _ in range(CONNECTIONS)]
+    slow = [socket.create_connection((host, int(port)), timeout=60) for _ in range(SILENT // 4)]
     try:
         for connection in slow:
             connection.sendall(b"GET /healthz HTTP/1.1\r\n")
@@ -87,6 +90,45 @@ def test_slow_clients_fill_no_more_than_their_rooms_and_are_cut_off(monkeypatch:
         server.close()
 
 
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\n"])
+def test_connections_without_a_request_give_way_to_a_probe(server: TelemetryServer, sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "SILENT", 4)
+    host, _, port = server.address.rpartition(":")
+    silent = [socket.create_connection((host, int(port)), timeout=60) for _ in range(4)]
+    try:
+        for connection in silent:
+            connection.sendall(sent)
+        for _ in range(3):
+            assert get(server, "/healthz")[0] == 200
+        assert silent[0].recv(1) == b"", "the oldest one is closed"
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+def test_scrapes_that_wait_keep_no_probe_from_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go = threading.Semaphore(0), threading.Event()
+
+    def access(_bearer: str | None, _peer: str) -> Access:
+        begun.release()
+        assert go.wait(60)
+        return EVERYTHING
+
+    server = TelemetryServer("127.0.0.1", 0, CollectorRegistry(), lambda: None, lambda: None, access)
+    try:
+        with ThreadPoolExecutor(SCRAPES) as scrapers:
+            scrapes = [scrapers.submit(get, server, "/metrics") for _ in range(SCRAPES)]
+            for _ in scrapes:
+                assert begun.acquire(timeout=60)
+            assert get(server, "/healthz")[0] == 200
+            assert get(server, "/metrics")[0] == 503
+            go.set()
+            assert {scrape.result()[0] for scrape in scrapes} == {200}
+    finally:
+        go.set()
+        server.close()
+
+
 def test_a_connection_that_gets_no_thread_keeps_no_room(server: TelemetryServer, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_thread(*_: object) -> None:
         raise RuntimeError("can't start new thread")
@@ -94,7 +136,7 @@ def test_a_connection_that_gets_no_thread_keeps_no_room(server: TelemetryServer,
     for at in ((http_server.ThreadingHTTPServer, "process_request"), (http_server.threading.Timer, "start")):
         with monkeypatch.context() as short_of_memory:
             short_of_memory.setattr(*at, no_thread)
-            for _ in range(2 * CONNECTIONS):
+            for _ in range(2 * SCRAPES):
                 with pytest.raises((ConnectionError, http.client.HTTPException)):
                     get(server, "/healthz")
         answered(lambda: get(server, "/healthz")[0])

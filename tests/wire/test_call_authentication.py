@@ -18,7 +18,8 @@ from tiering.access.audit import REFUSED, AuditTrail
 from tiering.access.authentication import OwnersToken, TokenAuthenticator
 from tiering.access.client_access import ClientAccess, keep_user_token
 from tiering.access.identity import Authentication, Identity
-from tiering.access.refused_callers import LINES, LINES_OF_A_HOST, WINDOW_SECONDS, RefusedCallers
+from tiering.access.line_limit import WINDOW_SECONDS
+from tiering.access.refused_callers import LINES, LINES_OF_A_HOST, RefusedCallers
 from tiering.access.tokens import TokenFile, add_token, new_token, revoke_token
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.errors import Fenced, Unauthenticated
@@ -209,7 +210,7 @@ def test_a_call_that_proves_nothing_leaves_a_refused_line(protected: Protected, 
         assert (entry.outcome, entry.allowed, entry.principal, entry.authentication) == (REFUSED, False, "", "none")
         assert (entry.action, entry.error_class) == ("TieringStatus.ListTieringStatuses", "Unauthenticated")
         assert entry.peer.startswith("ipv4:127.0.0.1:")
-    assert secret.split("_", 2)[2] not in trail.file.read_text()
+    assert secret.split("_", 2)[2] not in trail.refused_file.read_text()
 
 
 def test_whoever_is_refused_again_and_again_fills_no_disk_and_hides_nobody_else(tmp_path: Path) -> None:
@@ -224,13 +225,15 @@ def test_whoever_is_refused_again_and_again_fills_no_disk_and_hides_nobody_else(
     newest = list(trail.entries())[:2]
     assert [entry.message for entry in newest] == ["again", "990 more calls of the 60 s before were refused, and have no line of their own"]
     for address in range(1_000):
-        refused.add("/tiering.rpc.v1.TieringStatus/ListTieringStatuses", f"ipv6:%5B::{address}%5D:7", None, Unauthenticated("many"))
+        refused.add(
+            "/tiering.rpc.v1.TieringStatus/ListTieringStatuses", f"ipv6:%5B2001:db8:{address:x}::1%5D:7", None, Unauthenticated("many")
+        )
     assert sum(entry.message == "many" for entry in trail.entries()) == LINES - 1
 
 
 def test_a_call_is_refused_also_where_its_line_cannot_be_written(protected: Protected, tmp_path: Path) -> None:
     trail = AuditTrail(tmp_path / "audit.jsonl", file_bytes=1)
-    (tmp_path / "audit.jsonl.next").mkdir()
+    (tmp_path / "audit-refused.jsonl.next").mkdir()
     protected.interceptor = CallAuthentication(TokenAuthenticator(TokenFile(protected.file)), RefusedCallers(trail))
     with protected.serving() as uri, Connection(uri) as connection, pytest.raises(Unauthenticated):
         statuses(connection)

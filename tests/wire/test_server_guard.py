@@ -3,24 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
+from structlog.testing import capture_logs
 
 from support.services import http2
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, SysCatalogStub, add_SysCatalogServicer_to_server
+from tiering.access.authentication import AUTHORIZATION, Authenticator, Proof
+from tiering.access.identity import Authentication, Identity, address_of
+from tiering.access.line_limit import LineLimit
 from tiering.errors import InvalidArgument, LakewardError, PeerTooOld, RoundFailed, ServiceBusy
 from tiering.wire import server_guard
 from tiering.wire.channel import calling
+from tiering.wire.security.call_authentication import CallAuthentication
 from tiering.wire.server import open_server
-from tiering.wire.server_guard import CALLS, CLUSTER, HELD_BYTES, LISTINGS, MAX_CALLS, MAX_STREAMS, READS, REQUEST_BYTES, TIERERS, RpcGuard
+from tiering.wire.server_guard import (
+    CALL_BYTES,
+    CALLS,
+    CHECKS,
+    CLUSTER,
+    LISTINGS,
+    MAX_CALLS,
+    MAX_STREAMS,
+    READS,
+    REFLECTIONS,
+    REQUEST_BYTES,
+    TIERERS,
+    WATCHES,
+    RpcGuard,
+    room_of,
+)
 
 SERVICE = "/sys_tables.rpc.v1.SysCatalog/"
 PIECE = b"x" * (1 << 20)
@@ -62,8 +83,8 @@ class Service(SysCatalogServicer):
 
 
 @asynccontextmanager
-async def served(guard: RpcGuard | None = None) -> AsyncGenerator[tuple[Service, str], None]:
-    server = open_server(guard=guard)
+async def served(guard: RpcGuard | None = None, before_guard: Sequence[Any] = ()) -> AsyncGenerator[tuple[Service, str], None]:
+    server = open_server(guard=guard, before_guard=before_guard)
     service = Service()
     add_SysCatalogServicer_to_server(service, server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -109,8 +130,22 @@ def channel_of(uri: str, **options: int) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(uri, options=[("grpc.use_local_subchannel_pool", 1), *options.items()])
 
 
+def request_limit_of(room: server_guard.Room) -> int:
+    """Bytes of the largest request of a kind."""
+    return {CALLS: CALL_BYTES, TIERERS: server_guard.LARGE_REQUEST_BYTES, CLUSTER: server_guard.LARGE_REQUEST_BYTES}.get(room, 0)
+
+
+@pytest.mark.parametrize("method", ["TierTable", "SweepLake", "CallProcedure"])
+def test_calls_of_programs_wait_in_the_room_of_calls(method: str) -> None:
+    assert room_of(f"/tiering.rpc.v1.TieringControl/{method}") is CALLS
+    assert room_of("/grpc.health.v1.Health/Check") is not room_of("/grpc.health.v1.Health/Watch")
+
+
 def test_the_rooms_together_are_smaller_than_the_service_and_a_connection_has_streams_beyond_its_calls() -> None:
-    assert sum(room.total for room in (CALLS, READS, TIERERS, CLUSTER, LISTINGS)) < MAX_CALLS
+    rooms = (CALLS, READS, TIERERS, CLUSTER, LISTINGS, CHECKS, WATCHES, REFLECTIONS)
+    assert sum(room.total for room in rooms) < MAX_CALLS
+    assert sum(room.held_bytes for room in rooms) <= 512 << 20
+    assert all(room.held_bytes // room.share >= request_limit_of(room) for room in rooms)
     assert CALLS.connection + READS.connection + LISTINGS.connection < MAX_STREAMS
 
 
@@ -126,7 +161,7 @@ def test_calls_that_wait_are_counted_and_a_select_still_gets_through() -> None:
             assert [piece.arrow async for piece in stub.ReadTable(pb.ReadTableRequest())] == [b"rows"]
             async with channel_of(uri) as other:
                 more = [SysCatalogStub(other).CallProcedure(pb.CallProcedureRequest()) for _ in range(CALLS.connection)]
-                await until(lambda: service.waiting == CALLS.host)
+                await until(lambda: service.waiting == CALLS.caller)
                 async with channel_of(uri) as third:
                     refused = await raised_by(SysCatalogStub(third).CallProcedure(pb.CallProcedureRequest()).read())
                     assert "from ipv4:127.0.0.1 already" in refused.message
@@ -153,9 +188,13 @@ def test_a_request_is_measured_before_it_is_decoded() -> None:
     run(test)
 
 
-def test_requests_that_are_worked_on_have_a_size_together() -> None:
+def test_requests_that_are_worked_on_have_a_size_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One caller gets a half of it."""
+    small = dataclasses.replace(LISTINGS, held_bytes=2_000)
+    monkeypatch.setattr(server_guard, "LISTINGS", small)
+
     async def test() -> None:
-        async with served(RpcGuard(held_bytes=1_000)) as (service, uri), channel_of(uri) as channel:
+        async with served() as (service, uri), channel_of(uri) as channel:
             stub = SysCatalogStub(channel)
             first = asyncio.ensure_future(stub.ListTables(pb.ListTablesRequest(namespace="x" * 600)))
             await until(lambda: service.waiting)
@@ -165,7 +204,71 @@ def test_requests_that_are_worked_on_have_a_size_together() -> None:
             await stub.ListTables(pb.ListTablesRequest(namespace="x" * 600))
 
     run(test)
-    assert HELD_BYTES >= 16 * server_guard.LARGE_REQUEST_BYTES
+
+
+def test_calls_that_wait_hold_no_bytes_and_nothing_of_other_kinds_of_calls() -> None:
+    """128 waiting CALLs of a megabyte each refused everything else."""
+
+    async def test() -> None:
+        async with served() as (service, uri):
+            channels = [channel_of(uri) for _ in range(2)]
+            large = pb.CallProcedureRequest(name="x" * (CALL_BYTES - 10))
+            assert CALLS.caller * CALL_BYTES > CALLS.held_bytes
+            calls = [SysCatalogStub(channel).CallProcedure(large) for channel in channels for _ in range(CALLS.connection)]
+            await until(lambda: service.waiting == CALLS.caller)
+            async with channel_of(uri) as other:
+                assert [piece.arrow async for piece in SysCatalogStub(other).ReadTable(pb.ReadTableRequest(name="x" * 100_000))] == [
+                    b"rows"
+                ]
+            for call in calls:
+                call.cancel()
+            for channel in channels:
+                await channel.close()
+
+    run(test)
+
+
+class ByToken(Authenticator):
+    """Takes the token for the principal's name."""
+
+    async def identify(self, proof: Proof) -> Identity:
+        return Identity(proof.bearer or "", Authentication.TOKEN, peer=proof.peer)
+
+
+def test_one_principal_takes_no_place_of_another_one_at_the_same_address() -> None:
+    async def test() -> None:
+        async with served(before_guard=[CallAuthentication(ByToken())]) as (service, uri):
+            channels = [channel_of(uri) for _ in range(CALLS.caller // CALLS.connection + 2)]
+            ann, eve = (((AUTHORIZATION, f"Bearer {name}"),) for name in ("ann", "eve"))
+            *those_of_eve, another, that_of_ann = (SysCatalogStub(channel) for channel in channels)
+            calls = [stub.CallProcedure(pb.CallProcedureRequest(), metadata=eve) for stub in those_of_eve for _ in range(CALLS.connection)]
+            await until(lambda: service.waiting == CALLS.caller)
+            refused = await raised_by(another.CallProcedure(pb.CallProcedureRequest(), metadata=eve).read())
+            assert "from principal eve already" in refused.message
+            assert (await that_of_ann.CallProcedure(pb.CallProcedureRequest(), metadata=ann).read()).progress == "waiting"
+            for call in calls:
+                call.cancel()
+            for channel in channels:
+                await channel.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:127.0.0.1:1", "ipv4:127.0.0.1"),
+        ("ipv6:%5B2001:db8::1%5D:1", "ipv6:2001:db8::/64"),
+        ("ipv6:[2001:db8::ffff:1]:2", "ipv6:2001:db8::/64"),
+        ("ipv6:%5B2001:db8:0:1::1%5D:1", "ipv6:2001:db8:0:1::/64"),
+        ("ipv6:%5B::ffff:10.0.0.1%5D:1", "ipv4:10.0.0.1"),
+        ("ipv6:%5Bfe80::1%25eth0%5D:1", "ipv6:fe80::/64"),
+        ("unix:", "unix:"),
+        ("ipv4:nonsense", "ipv4:"),
+    ],
+)
+def test_an_address_has_no_port_and_of_ipv6_the_network(peer: str, address: str) -> None:
+    assert address_of(peer) == address
 
 
 @pytest.mark.parametrize("raw", [b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x02\xc3\x28", b"\x0a\x01\xff", b"\x0b" * 200])
@@ -239,6 +342,20 @@ def test_what_nobody_thought_of_arrives_by_its_class_and_redacted(kind: type[Bas
         assert "hunter2" not in error.message
 
     run(test)
+
+
+def test_calls_that_fail_leave_a_bounded_number_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_guard, "_log_lines", LineLimit(3, 100))
+
+    async def test() -> None:
+        async with served() as (service, uri), channel_of(uri) as channel:
+            service.failure = InvalidArgument("never")
+            for _ in range(10):
+                await raised_by(SysCatalogStub(channel).Describe(pb.DescribeRequest()))
+
+    with capture_logs() as logs:
+        run(test)
+    assert [line["message"] for line in logs if line["event"] == "a call was refused"] == ["never"] * 3
 
 
 def test_a_reader_that_stands_still_keeps_nothing_and_learns_it_when_it_goes_on() -> None:

@@ -1,7 +1,8 @@
 """Who did what, from where, on what, and what became of it: JSON lines in a file that only grows, and that `sys.audit` reads.
 
 A call that changes something leaves a line when it is allowed (STARTED), so that there is a trace also if the process dies under it, and
-another when it ends; both have its `call_id`. A refused call leaves one line. Full files are kept under numbers, the newest is `.1`.
+another when it ends; both have its `call_id`. A refused call leaves one line, in a file of its own, up to a number a minute. Full files are
+kept under numbers, the newest is `.1`.
 
 A write that failed half-way leaves no half line that the next could stick to, and a file that cannot be begun leaves the one before in use.
 """
@@ -11,11 +12,13 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
+from heapq import merge
 from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import uuid4
@@ -23,6 +26,7 @@ from uuid import uuid4
 import structlog
 
 from tiering.access.identity import Identity
+from tiering.access.line_limit import LineLimit
 from tiering.errors import SetupError, StoreError
 from tiering.redaction.redact import outside_text
 
@@ -30,6 +34,12 @@ FILE_BYTES = 64 << 20
 """Of one file: some 150,000 lines."""
 KEPT_FILES = 10
 """Full ones. What is older has to be kept by whoever ships the lines elsewhere."""
+KEPT_REFUSED_FILES = 3
+"""Full ones of refused calls."""
+REFUSALS = 60
+"""Lines of one principal's refused calls in a minute."""
+MOST_REFUSALS = 600
+"""Lines of all refused calls in a minute."""
 _OBJECT_LENGTH = 500
 _BLOCK_BYTES = 64 << 10
 """Of a file that is read from its end: some 150 lines."""
@@ -59,34 +69,68 @@ class AuditEntry:
 
 
 class AuditTrail:
-    """The file. Thread-safe."""
+    """The file, and the one of refused calls beside it: however many these are, they push out no line of what was done. Thread-safe."""
 
-    def __init__(self, file: Path, file_bytes: int = FILE_BYTES) -> None:
+    def __init__(self, file: Path, file_bytes: int = FILE_BYTES, clock: Callable[[], float] = time.monotonic) -> None:
         """Raises SetupError for a file that cannot be written."""
         self.file = file
-        self._file_bytes = file_bytes
-        self._lock = threading.Lock()
+        self.refused_file = file.with_name(f"{file.stem}-refused{file.suffix}")
+        self._limit = LineLimit(REFUSALS, MOST_REFUSALS, clock)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = _opened(file)
+            self._done = _NumberedFiles(file, file_bytes, KEPT_FILES)
+            self._refused = _NumberedFiles(self.refused_file, file_bytes, KEPT_REFUSED_FILES)
         except OSError as error:
             raise SetupError(f"the audit log {file} cannot be written: {error}", hint="Name another with --audit-log.") from error
 
     def add(self, entry: AuditEntry) -> None:
-        """Appends it. Raises StoreError: what cannot be audited is not done."""
-        line = (json.dumps(asdict(entry), ensure_ascii=False) + "\n").encode(errors="replace")
-        try:
-            with self._lock:
-                if os.fstat(self._descriptor).st_size + len(line) > self._file_bytes:
-                    self._rotate()
-                _append(self._descriptor, line)
-        except OSError as error:
-            raise StoreError(
-                f"the audit log {self.file} cannot be written: {error}", hint="Look at its disk: nothing is done unaudited."
-            ) from error
+        """Appends it; of a principal's refused calls only so many, and then their number. Raises StoreError: what cannot be audited is not
+        done.
+        """
+        if entry.outcome != REFUSED:
+            self._write(self._done, entry)
+            return
+        if (summary := self._limit.summary()) is not None:
+            counted = replace(entry, call_id=uuid4().hex, principal="", on_behalf_of=None, peer="", action="*", object=None)
+            self._write(self._refused, replace(counted, message=summary, idempotency_key=None))
+        if not entry.principal or self._limit.admits(entry.principal):  # those of unknown callers were counted before
+            self._write(self._refused, entry)
 
     def entries(self) -> Iterator[AuditEntry]:
         """The newest first, of all files that are kept; of them no more is read than is asked for."""
+        yield from merge(self._done.entries(), self._refused.entries(), key=lambda entry: entry.occurred_at or "", reverse=True)
+
+    def close(self) -> None:
+        """Lets go of the files."""
+        self._done.close()
+        self._refused.close()
+
+    def _write(self, files: _NumberedFiles, entry: AuditEntry) -> None:
+        try:
+            files.add((json.dumps(asdict(entry), ensure_ascii=False) + "\n").encode(errors="replace"))
+        except OSError as error:
+            raise StoreError(
+                f"the audit log {files.file} cannot be written: {error}", hint="Look at its disk: nothing is done unaudited."
+            ) from error
+
+
+class _NumberedFiles:
+    """A file that lines are appended to, and full ones under numbers. Thread-safe. Everything may raise OSError."""
+
+    def __init__(self, file: Path, file_bytes: int, kept: int) -> None:
+        self.file = file
+        self._file_bytes = file_bytes
+        self._kept = kept
+        self._lock = threading.Lock()
+        self._descriptor = _opened(file)
+
+    def add(self, line: bytes) -> None:
+        with self._lock:
+            if os.fstat(self._descriptor).st_size + len(line) > self._file_bytes:
+                self._rotate()
+            _append(self._descriptor, line)
+
+    def entries(self) -> Iterator[AuditEntry]:
         with ExitStack() as stack:
             with self._lock:  # all at once: a file that fills up meanwhile would be read under two names
                 files = [stack.enter_context(open_file) for file in self._files() if (open_file := _to_read(file)) is not None]
@@ -96,11 +140,10 @@ class AuditTrail:
                         yield entry
 
     def close(self) -> None:
-        """Lets go of the file."""
         os.close(self._descriptor)
 
     def _files(self) -> list[Path]:
-        return [self.file, *(self._numbered(number) for number in range(1, KEPT_FILES + 1))]
+        return [self.file, *(self._numbered(number) for number in range(1, self._kept + 1))]
 
     def _numbered(self, number: int) -> Path:
         return self.file.with_name(f"{self.file.name}.{number}")
@@ -122,7 +165,7 @@ class AuditTrail:
 
     def _make_room(self) -> None:
         """Frees the number 1. Whatever a rotation that failed has moved is not moved again: only files before the first gap are."""
-        gap = next((number for number in range(1, KEPT_FILES) if not self._numbered(number).exists()), KEPT_FILES)
+        gap = next((number for number in range(1, self._kept) if not self._numbered(number).exists()), self._kept)
         for number in range(gap, 1, -1):
             self._numbered(number - 1).replace(self._numbered(number))
 

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address, ip_network
+from urllib.parse import unquote
 
 
 class Authentication(StrEnum):
@@ -45,6 +48,31 @@ _current: ContextVar[Identity] = ContextVar("identity", default=UNCHECKED)
 def current_identity() -> Identity:
     """Of the call that this thread or task works for; UNCHECKED outside of one. `log_context.carried` takes it into a pool of threads."""
     return _current.get()
+
+
+def quota_owner(peer: str) -> str:
+    """Whose quota the present call counts for: its principal's, or its address's where nobody proved who calls. `peer`: gRPC's name."""
+    identity = current_identity()
+    return f"principal {identity.principal}" if identity.is_checked else address_of(peer)
+
+
+@lru_cache(maxsize=4_096)
+def address_of(peer: str) -> str:
+    """The address of a peer, without its port, as quotas count it: of IPv6 the network of 64 bits, all of which one machine may have.
+
+    `ipv4:127.0.0.1:1` and `ipv6:%5B::1%5D:1` are peers.
+    """
+    scheme, _, rest = peer.partition(":")
+    if scheme not in ("ipv4", "ipv6"):
+        return peer
+    host = unquote(rest.rpartition(":")[0]).strip("[]").partition("%")[0]
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return f"{scheme}:{host}"
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
+        return f"ipv6:{ip_network((int(address) >> 64 << 64, 64))}"
+    return f"ipv4:{address.ipv4_mapped if isinstance(address, IPv6Address) else address}"
 
 
 @contextmanager

@@ -5,7 +5,6 @@ has no line of its own is counted, and the number has a line.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -13,16 +12,16 @@ from uuid import uuid4
 import structlog
 
 from tiering.access.audit import REFUSED, AuditEntry, AuditTrail
-from tiering.access.identity import UNCHECKED
+from tiering.access.identity import UNCHECKED, address_of
+from tiering.access.line_limit import LineLimit
 from tiering.access.tokens import public_id
 from tiering.errors import LakewardError, StoreError, Unauthenticated
 from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
 
-WINDOW_SECONDS = 60.0
 LINES_OF_A_HOST = 10
-"""In a window."""
+"""In a minute."""
 LINES = 100
-"""In a window, of all hosts: a day of nothing else fills a file of the audit's ten once."""
+"""In a minute, of all hosts: a day of nothing else fills a file of the refused calls once."""
 
 _log = structlog.get_logger(__name__)
 
@@ -40,32 +39,18 @@ class RefusedCallers:
         self, trail: AuditTrail, clock: Callable[[], float] = time.monotonic, now: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         self._trail = trail
-        self._clock = clock
+        self._limit = LineLimit(LINES_OF_A_HOST, LINES, clock)
         self._now = now
-        self._window_began = clock()
-        self._lines: Counter[str] = Counter()
-        self._left_out = 0
 
     def add(self, method: str, peer: str, token: str | None, error: LakewardError) -> None:
         """The call was refused for `error`. A file that cannot be written is logged alone: the call is refused all the same."""
-        if self._clock() - self._window_began >= WINDOW_SECONDS:
-            self._begin_window()
-        host = peer.rpartition(":")[0]
-        if self._lines[host] >= LINES_OF_A_HOST or self._lines.total() >= LINES:
-            self._left_out += 1
+        if (summary := self._limit.summary()) is not None:
+            self._write("*", "", Unauthenticated.__name__, summary)
+        if not self._limit.admits(address_of(peer)):
             return
-        self._lines[host] += 1
         token_id = None if token is None else public_id(token)
         shown = error.message if token_id is None or token_id in error.message else f"{error.message} (token {token_id})"
         self._write(rpc_name(method), peer, error.error_class, shown)
-
-    def _begin_window(self) -> None:
-        left_out, since = self._left_out, self._clock() - self._window_began
-        self._window_began, self._left_out = self._clock(), 0
-        self._lines.clear()
-        if left_out:
-            message = f"{left_out} more calls of the {since:.0f} s before were refused, and have no line of their own"
-            self._write("*", "", Unauthenticated.__name__, message)
 
     def _write(self, action: str, peer: str, error_class: str, message: str) -> None:
         try:

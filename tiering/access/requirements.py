@@ -35,7 +35,7 @@ class Requirement:
     on: On
     tierer: bool = False
     audited: bool = False
-    """Whether calls that are allowed leave a row in sys.audit; one that is refused always does."""
+    """Whether calls that are allowed leave a row in sys.audit. Refused ones leave a row, up to a number a minute, and then are counted."""
     identified: bool = True
     """False: it asks nobody who calls."""
 

@@ -2,12 +2,14 @@
 
 A scrape shows the tables that its bearer token may know of; what it may, whoever starts the server says (`AccessOf`).
 
-Read-only, and bounded: at most `CONNECTIONS` at a time, each gone after `CONNECTION_SECONDS`, and one scrape after the other.
+Read-only, and bounded: each connection is gone after `CONNECTION_SECONDS`, and one scrape is made after the other. Connections that have
+sent no request yet give way to newer ones, and scrapes have a number of their own: a silent or slow client keeps no probe from its answer.
 """
 
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,8 +28,11 @@ from tiering.wire.channel import host_and_port
 
 _log = structlog.get_logger(__name__)
 
-CONNECTIONS = 16
-"""More than the servers that scrape a process, and its probes, have together."""
+SILENT = 64
+"""Connections that have sent no request yet. A probe sends its own at once; with one more the oldest of them is closed."""
+
+SCRAPES = 16
+"""Scrapes that wait or are sent at a time: more than the servers that scrape a process."""
 
 CONNECTION_SECONDS = 30.0
 """A connection that is not over by then is closed, however slowly its client reads or writes."""
@@ -87,6 +92,7 @@ class _Pages:
         self._access_of = access_of
         self._checks = {"/healthz": not_alive, "/readyz": not_ready}
         self._scraping = threading.Lock()
+        self.scrapes = threading.BoundedSemaphore(SCRAPES)
 
     def answer(self, path: str, headers: Message, peer: str) -> tuple[int, str, bytes]:
         if path == "/metrics":
@@ -111,12 +117,14 @@ _TEXT = "text/plain; charset=utf-8"
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
-    request_queue_size = 2 * CONNECTIONS
+    request_queue_size = 2 * SILENT
 
     def __init__(self, host: str, port: int, pages: _Pages) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.pages = pages
-        self._rooms = threading.BoundedSemaphore(CONNECTIONS)
+        self._guard = threading.Lock()
+        self._silent: dict[socket.socket, None] = {}
+        """The oldest first."""
         super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
@@ -126,14 +134,23 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._rooms.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+        with self._guard:
+            oldest = next(iter(self._silent)) if len(self._silent) >= SILENT else None
+            if oldest is not None:
+                del self._silent[oldest]
+            self._silent[request] = None
+        if oldest is not None:
+            _cut_off(oldest)
         try:
             super().process_request(request, client_address)
         except BaseException:  # no memory for a thread: the base closes the connection
-            self._rooms.release()
+            self.has_asked(request)
             raise
+
+    def has_asked(self, request: Any) -> None:
+        """The connection has sent its request, or is over: it gives way to no other."""
+        with self._guard:
+            self._silent.pop(request, None)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         end = threading.Timer(CONNECTION_SECONDS, _cut_off, (request,))
@@ -147,10 +164,10 @@ class _Server(ThreadingHTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             end.cancel()
-            self._rooms.release()
+            self.has_asked(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        _log.debug("a client of the metrics went away", exc_info=True)
+        _log.debug("a client of the metrics went away", exc_info=not isinstance(sys.exception(), OSError))
 
 
 def _cut_off(connection: socket.socket) -> None:
@@ -171,6 +188,18 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(body=False)
 
     def _send(self, *, body: bool) -> None:
+        self.server.has_asked(self.connection)
+        if self.path.partition("?")[0] != "/metrics":
+            self._answer(body=body)
+        elif self.server.pages.scrapes.acquire(blocking=False):
+            try:
+                self._answer(body=body)
+            finally:
+                self.server.pages.scrapes.release()
+        else:
+            self.send_error(503, "too many scrapes at a time")
+
+    def _answer(self, *, body: bool) -> None:
         try:
             status, content_type, content = self.server.pages.answer(self.path.partition("?")[0], self.headers, self.client_address[0])
         except Exception:

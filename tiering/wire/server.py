@@ -8,6 +8,7 @@ bytes, so what comes to that loop without a match is unknown whatever its name i
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, cast
@@ -36,6 +37,9 @@ METADATA_BYTES = 8 * 1_024
 PING_STRIKES = 10
 """So many pings that come too soon end a connection: a flood, and not a client that is a little early."""
 
+MOST_FILES = 65_536
+"""Files that the process asks the system for: anybody who reaches the port can open connections, and each takes one."""
+
 UNKNOWN_AT_ONCE = 100
 """Calls of unknown methods that are answered at a time; more of them are cut off."""
 
@@ -63,7 +67,21 @@ def server_options(ping_interval_ms: int = PING_INTERVAL_MS, ping_timeout_ms: in
         ("grpc.max_connection_idle_ms", MAX_IDLE_MS),
         ("grpc.max_connection_age_ms", MAX_AGE_MS),
         ("grpc.max_connection_age_grace_ms", MAX_AGE_MS),
+        ("grpc.max_allowed_incoming_connections", _connections_allowed()),
     ]
+
+
+def _connections_allowed() -> int:
+    """So many connections that most of the files which the process may open are left to its store, its lake and its log.
+
+    The process's own limit is raised to what the system allows it.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    return max(MOST_FILES if soft == resource.RLIM_INFINITY else min(soft, MOST_FILES), 2) // 2
 
 
 def open_server(

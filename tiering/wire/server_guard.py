@@ -3,14 +3,15 @@
 It serves all services of a server. A servicer raises its errors, and the guard turns them into the status of the call, with their details;
 what is no error of ours is logged, and travels by its class. Before any work is done it refuses a request that cannot be read or is too
 large with InvalidArgument, and one call too many with ServiceBusy. A SELECT is never behind a waiting CALL or a long poll: each kind of
-call has a number of its own.
+call has a number and an amount of bytes of its own, of which one caller gets a part. A caller is a principal, and before anybody proved who
+calls an address.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ import grpc
 import grpc.aio
 import structlog
 
+from tiering.access.identity import quota_owner
+from tiering.access.line_limit import LineLimit
 from tiering.errors import InvalidArgument, LakewardError, ServiceBusy
 from tiering.wire.error_status import status_code, status_text, trailing_metadata
 
@@ -28,8 +31,8 @@ REQUEST_BYTES = 1 << 20
 LARGE_REQUEST_BYTES = 4 << 20
 """Bytes of a request with rows, or with the offsets of many buckets, at most: what gRPC takes by default."""
 
-HELD_BYTES = 128 << 20
-"""Bytes of all requests that are worked on at once. Decoded they take several times as much."""
+CALL_BYTES = 256 << 10
+"""Bytes of a CALL's request at most: its longest texts have some thousand characters. Very many CALLs may wait at once."""
 
 REQUEST_SECONDS = 30.0
 """How long a call may take to send its request: 4 MiB over a slow line. Calls that are opened and left without one would fill the rooms."""
@@ -43,6 +46,13 @@ STALLED_SECONDS = 60.0
 _ENDS = (grpc.aio.AbortError, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
 """What ends a call, or the process, by itself: the guard lets it pass."""
 
+LOG_LINES = 60
+"""Lines about failed calls of one caller in a minute: anybody who reaches the port can make calls that fail."""
+
+MOST_LOG_LINES = 600
+"""Lines about failed calls of all callers in a minute."""
+
+_log_lines = LineLimit(LOG_LINES, MOST_LOG_LINES)
 _log = structlog.get_logger(__name__)
 _Context = grpc.aio.ServicerContext[Any, Any]
 _Behaviour = Callable[[Any, _Context], Any]
@@ -50,26 +60,35 @@ _Behaviour = Callable[[Any, _Context], Any]
 
 @dataclass(frozen=True)
 class Room:
-    """How many calls of one kind may be open at once."""
+    """How many calls of one kind may be open at once, and how many bytes their requests may have.
+
+    Decoded they take several times as many.
+    """
 
     kind: str
     total: int
-    """Calls of all clients together."""
+    """Calls of all callers together."""
     connection: int
     """Calls over one connection; all sessions of a Spark driver share one."""
+    held_bytes: int
+    """Bytes of all requests that are worked on at once."""
+    share: int = 2
+    """A caller may have the total divided by this, of calls and of bytes, so that no single one takes the service from the others."""
 
     @property
-    def host(self) -> int:
-        """Calls from one address: half of all, so that no single machine takes the service from the others."""
-        return self.total // 2
+    def caller(self) -> int:
+        """Calls of one caller."""
+        return self.total // self.share
 
 
-CALLS = Room("CALLs", 512, 128)
-READS = Room("reads of system tables", 512, 128)
-TIERERS = Room("requests of tierers", 1_024, 512)
-CLUSTER = Room("requests to the embedded cluster", 512, 256)
-LISTINGS = Room("listings", 512, 128)
-PROBES = Room("health checks and reflections", 256, 64)
+CALLS = Room("CALLs", 512, 128, 16 << 20)
+READS = Room("reads of system tables", 512, 128, 32 << 20)
+TIERERS = Room("requests of tierers", 1_024, 512, 64 << 20)
+CLUSTER = Room("requests to the embedded cluster", 512, 256, 128 << 20)
+LISTINGS = Room("listings", 512, 128, 32 << 20)
+CHECKS = Room("health checks", 512, 64, 1 << 20, share=8)
+WATCHES = Room("watches of the health", 256, 16, 1 << 20, share=8)
+REFLECTIONS = Room("reflections", 64, 16, 4 << 20)
 
 MAX_STREAMS = 512
 """HTTP/2 streams of one connection: more than CALLS and READS let it hold together, so that a SELECT finds one while CALLs wait."""
@@ -81,15 +100,15 @@ _ROOMS = {
     "/sys_tables.rpc.v1.SysCatalog/CallProcedure": CALLS,
     "/sys_tables.rpc.v1.SysCatalog/ReadTable": READS,
     "/sys_tables.rpc.v1.SysCatalog/ReadAllTables": READS,
-    "/tiering.rpc.v1.TieringControl/TierTable": CALLS,
-    "/tiering.rpc.v1.TieringControl/SweepLake": CALLS,
+    "/grpc.health.v1.Health/Watch": WATCHES,
 }
 _ROOMS_OF_SERVICES = {
     "tiering.rpc.v1.TieringCoordinator": TIERERS,
     "tiering.rpc.v1.EmbeddedCluster": CLUSTER,
-    "grpc.health.v1.Health": PROBES,
-    "grpc.reflection.v1alpha.ServerReflection": PROBES,
-    "grpc.reflection.v1.ServerReflection": PROBES,
+    "tiering.rpc.v1.TieringControl": CALLS,
+    "grpc.health.v1.Health": CHECKS,
+    "grpc.reflection.v1alpha.ServerReflection": REFLECTIONS,
+    "grpc.reflection.v1.ServerReflection": REFLECTIONS,
 }
 _LARGE = (
     "/tiering.rpc.v1.EmbeddedCluster/Append",
@@ -107,19 +126,22 @@ def room_of(method: str) -> Room:
 
 def request_limit(method: str) -> int:
     """Bytes of one request."""
-    return LARGE_REQUEST_BYTES if method in _LARGE or room_of(method) is TIERERS else REQUEST_BYTES
+    room = room_of(method)
+    if room is CALLS:
+        return CALL_BYTES
+    return LARGE_REQUEST_BYTES if method in _LARGE or room is TIERERS else REQUEST_BYTES
 
 
 class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone
     """Guards one server, on its event loop."""
 
-    def __init__(
-        self, stalled_seconds: float = STALLED_SECONDS, held_bytes: int = HELD_BYTES, request_seconds: float = REQUEST_SECONDS
-    ) -> None:
+    def __init__(self, stalled_seconds: float = STALLED_SECONDS, request_seconds: float = REQUEST_SECONDS) -> None:
         self._stalled_seconds = stalled_seconds
         self._request_seconds = request_seconds
-        self._bytes_left = held_bytes
         self._open: Counter[tuple[str, str]] = Counter()
+        """Calls by kind and by whose they are: of all, of a caller, of a connection."""
+        self._bytes: Counter[tuple[str, str]] = Counter()
+        """Bytes of requests by kind, of all and of a caller."""
         self._handlers: dict[str, Any] = {}
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
@@ -149,8 +171,11 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
 
         async def answer(_: object, context: _Context) -> Any:
             try:
-                with self._admitted(room, context.peer()), self._held(await self._request(context), limit) as raw:
-                    return await behaviour(_parsed(read, raw), context)
+                with (
+                    self._admitted(room, context.peer()) as caller,
+                    self._parsed(room, caller, await self._request(context), limit, read) as request,
+                ):
+                    return await behaviour(request, context)
             except _ENDS:
                 raise
             except BaseException as error:  # a panic of Rust is no Exception; without a status its client would wait for ever
@@ -163,8 +188,11 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
 
         async def stream(_: object, context: _Context) -> None:
             try:
-                with self._admitted(room, context.peer()), self._held(await self._request(context), limit) as raw:
-                    await self._send(context, behaviour(_parsed(read, raw), context))
+                with (
+                    self._admitted(room, context.peer()) as caller,
+                    self._parsed(room, caller, await self._request(context), limit, read) as request,
+                ):
+                    await self._send(context, behaviour(request, context))
             except _ENDS:
                 raise
             except BaseException as error:
@@ -178,8 +206,8 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
 
         async def converse(_: object, context: _Context) -> None:
             try:
-                with self._admitted(room, context.peer()):
-                    async with aclosing(self._requests(context, read, limit)) as requests:
+                with self._admitted(room, context.peer()) as caller:
+                    async with aclosing(self._requests(context, room, caller, limit, read)) as requests:
                         await self._send(context, behaviour(requests, context))
             except _ENDS:
                 raise
@@ -188,13 +216,15 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
 
         return converse
 
-    async def _requests(self, context: _Context, read: Callable[[bytes], Any], limit: int) -> AsyncGenerator[Any, None]:
+    async def _requests(
+        self, context: _Context, room: Room, caller: str, limit: int, read: Callable[[bytes], Any]
+    ) -> AsyncGenerator[Any, None]:
         for _ in range(MAX_REQUESTS):
             raw = await self._next_request(context)
             if raw is None:
                 return
-            with self._held(raw, limit):
-                yield _parsed(read, raw)
+            with self._parsed(room, caller, raw, limit, read) as request:
+                yield request
         raise InvalidArgument(f"one call takes at most {MAX_REQUESTS} requests", hint="Go on in another call.")
 
     async def _request(self, context: _Context) -> bytes:
@@ -227,37 +257,43 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
                     )
 
     @contextmanager
-    def _admitted(self, room: Room, peer: str) -> Iterator[None]:
-        """Counts the call while it is open. Raises ServiceBusy."""
-        places = self._counted(room, peer)
+    def _admitted(self, room: Room, peer: str) -> Iterator[str]:
+        """Counts the call while it is open, and yields whose it is. Raises ServiceBusy."""
+        caller = quota_owner(peer)
+        places = self._counted(room, caller, peer)
         try:
-            yield
+            yield caller
         finally:
-            for place in places:
-                self._open[place] -= 1
-                if not self._open[place]:
-                    del self._open[place]
+            _give_back(self._open, places, 1)
 
     @contextmanager
-    def _held(self, raw: bytes, limit: int) -> Iterator[bytes]:
-        """Counts the request's bytes while it is worked on. Raises InvalidArgument, ServiceBusy."""
+    def _parsed(self, room: Room, caller: str, raw: bytes, limit: int, read: Callable[[bytes], Any]) -> Iterator[Any]:
+        """The request as a message. Its bytes count while it is worked on; those of a CALL, which are few and may wait long, while it is
+        parsed. Raises InvalidArgument, ServiceBusy."""
         size = len(raw)
         if size > limit:
             raise InvalidArgument(f"the request has {size} bytes: at most {limit} are taken", hint="Ask for less at once.")
-        if size > self._bytes_left:
-            raise ServiceBusy("the service works on as many large requests as it can hold")
-        self._bytes_left -= size
+        places = ((room.kind, ""), (room.kind, caller))
+        for place, most in zip(places, (room.held_bytes, room.held_bytes // room.share), strict=True):
+            if self._bytes[place] + size > most:
+                whose = f" of {caller}" if place[1] else ""
+                raise ServiceBusy(f"the service works on as many large {room.kind}{whose} as it can hold")
+        self._bytes.update(dict.fromkeys(places, size))
         try:
-            yield raw
+            request = _read(read, raw)
+            del raw
+            if room is CALLS:
+                _give_back(self._bytes, places, size)
+                places = ()
+            yield request
         finally:
-            self._bytes_left += size
+            _give_back(self._bytes, places, size)
 
-    def _counted(self, room: Room, peer: str) -> tuple[tuple[str, str], ...]:
-        """Takes the call's places in the room, in all and for its address and connection. Raises ServiceBusy if one of them is full."""
-        host = peer.rpartition(":")[0]
-        keys = ((room.kind, ""), (room.kind, host), (room.kind, peer))
-        limits = (room.total, room.host, room.connection)
-        whose = ("", f" from {host}", " over one connection")
+    def _counted(self, room: Room, caller: str, peer: str) -> tuple[tuple[str, str], ...]:
+        """Takes the call's places in the room, in all and for its caller and connection. Raises ServiceBusy if one of them is full."""
+        keys = ((room.kind, ""), (room.kind, caller), (room.kind, peer))
+        limits = (room.total, room.caller, room.connection)
+        whose = ("", f" from {caller}", " over one connection")
         for key, limit, owner in zip(keys, limits, whose, strict=True):
             if self._open[key] >= limit:
                 raise ServiceBusy(f"{limit} {room.kind} are open{owner} already: no more are taken")
@@ -287,22 +323,38 @@ class _Stall:
         self._timer.cancel()
 
 
-def _parsed(read: Callable[[bytes], Any], raw: bytes) -> Any:
+def _give_back(taken: Counter[tuple[str, str]], places: Iterable[tuple[str, str]], amount: int) -> None:
+    for place in places:
+        taken[place] -= amount
+        if not taken[place]:
+            del taken[place]
+
+
+def _read(read: Callable[[bytes], Any], raw: bytes) -> Any:
     try:
         return read(raw)
     except Exception as error:  # protobuf's own, which differ between its implementations
         raise InvalidArgument("the request is no message of this call", hint="Is the client of the service's version?") from error
 
 
-def log_failure(method: str, error: BaseException, **ids: str) -> None:
-    """Logs why a call failed, or a part of it, which `ids` name. Of a service that is busy the callers alone hear: they come in floods."""
+def log_failure(method: str, error: BaseException, caller: str, **ids: str) -> None:
+    """Logs why a call failed, or a part of it, which `ids` name. `caller`: whose quota of lines it counts for (`quota_owner`).
+
+    Of a service that is busy the callers alone hear: they come in floods.
+    """
+    if isinstance(error, ServiceBusy):
+        return
+    if (summary := _log_lines.summary()) is not None:
+        _log.warning(summary)
+    if not _log_lines.admits(caller):
+        return
     if not isinstance(error, LakewardError):
         _log.error("a call failed unexpectedly", method=method, error_class=type(error).__name__, exc_info=error, **ids)
-    elif not isinstance(error, ServiceBusy):
+    else:
         _log.info("a call was refused", method=method, error_class=error.error_class, message=error.message, **ids)
 
 
 async def end_call(method: str, context: _Context, error: BaseException) -> None:
     """Ends the call with the status, the text and the details of `error`."""
-    log_failure(method, error)
+    log_failure(method, error, quota_owner(context.peer()))
     await context.abort(status_code(error), status_text(error), trailing_metadata(error))

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
+from tiering.access.identity import Authentication, Identity, acting_as
 from tiering.coordinator.calls.kv_snapshots.acquire_kv_snapshot_lease import AcquireLease
 from tiering.coordinator.calls.kv_snapshots.drop_kv_snapshot_lease import DropLease
 from tiering.coordinator.calls.kv_snapshots.release_kv_snapshot_lease import ReleaseLease
@@ -78,6 +79,24 @@ def test_a_lease_is_acquired_renewed_released_and_dropped(leasing: Leasing) -> N
         "ACQUIRE_KV_SNAPSHOT_LEASE",
         "ACQUIRE_KV_SNAPSHOT_LEASE",
     ]
+
+
+def test_a_lease_id_names_a_lease_of_its_principal_alone(leasing: Leasing) -> None:
+    """Another one neither shortens nor takes over the lease, and whoever operates the service names it as it is listed."""
+    ann, eve, otto = (Identity(name, Authentication.TOKEN) for name in ("ann", "eve", "otto"))
+    with acting_as(ann):
+        acquired = leasing.acquire(ttl_ms=10 * MINUTE_MS)
+    with acting_as(eve):
+        assert leasing.acquire(ttl_ms=1).lease_id != acquired.lease_id
+    with acting_as(ann):
+        assert leasing.run(RenewLease("mine")).lease_id == acquired.lease_id
+    leases = {lease.owner: lease for lease in leasing.world.storage.leases()}
+    assert (leases["ann"].lease_id, leases["ann"].ttl_ms, leases["eve"].ttl_ms) == (acquired.lease_id, 10 * MINUTE_MS, 1)
+    with acting_as(otto):
+        with pytest.raises(UnknownLease):
+            leasing.run(DropLease("mine"))
+        assert leasing.run(DropLease(acquired.lease_id)).state == "DROPPED"
+    assert [lease.owner for lease in leasing.world.storage.leases()] == ["eve"]
 
 
 def test_a_lease_of_a_reader_lasts_six_hours_unless_told_otherwise(leasing: Leasing) -> None:

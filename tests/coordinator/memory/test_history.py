@@ -25,6 +25,7 @@ from tiering.coordinator.decisions.records import (
 from tiering.coordinator.memory import sql_history, sql_pruning, sql_schema
 from tiering.coordinator.memory.database import upgrades
 from tiering.coordinator.memory.history import HistoryBounds, HistoryRange, share_of_a_table
+from tiering.coordinator.memory.idempotency import stored_key
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store, Writes
 from tiering.errors import SetupError
@@ -189,6 +190,26 @@ def test_a_table_with_few_rows_keeps_them_beside_crowded_ones(store: Store) -> N
 )
 def test_tables_share_what_is_kept_of_all(counts: tuple[int, ...], total: int, share: int) -> None:
     assert share_of_a_table(counts, total) == share
+
+
+def test_keys_of_one_principal_are_kept_up_to_a_number(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many keys one principal uses up, those of others stay for their time."""
+    monkeypatch.setattr(sql_pruning, "KEEP_OPERATIONS", 3)
+    store = SqlStore(store_url)
+    epoch = store.take_over()
+    keys = {principal: [stored_key(principal, str(number)) for number in range(count)] for principal, count in (("eve", 7), ("ann", 3))}
+    keys["older version"] = [f"key-{number}" for number in range(5)]
+    rows = [
+        OperationRecord(key, principal, "tier_table", {}, 1, START + second(number), {}, {})
+        for principal, names in keys.items()
+        for number, key in enumerate(names)
+    ]
+    store.apply(epoch, Writes(operations=tuple(rows)))
+    store.prune(epoch, HistoryBounds(START, 10, 100, 10, 100), START, START + second(9_000))
+    kept = {principal: sum(store.operation(key) is not None for key in names) for principal, names in keys.items()}
+    assert kept == {"eve": 3, "ann": 3, "older version": 5}
+    assert store.operation(keys["eve"][-1]) is not None
+    store.close()
 
 
 def test_much_is_forgotten_in_short_writes_with_rests_before_them(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

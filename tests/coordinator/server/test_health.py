@@ -19,6 +19,7 @@ from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 from support.services.served import Served, at_uri, over_grpc
 from support.worlds.coordinator_world import FRESHNESS, World
 from tiering.wire import server_guard
+from tiering.wire.server_guard import WATCHES
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 
@@ -85,6 +86,31 @@ def test_reflection_tells_every_service_and_every_message() -> None:
         status = pool.FindServiceByName("tiering.rpc.v1.TieringStatus")
         assert "ListTieringStatuses" in {method.name for method in status.methods}
         assert "lag_ms" in pool.FindMessageTypeByName("tiering.rpc.v1.PbTableTieringStatus").fields_by_name
+
+
+def test_watches_take_no_place_of_health_checks() -> None:
+    """Nobody is asked who watches: 256 watches refused every check."""
+
+    async def test(served: Served) -> None:
+        channels = [
+            grpc.aio.insecure_channel(served.server.address, options=[("grpc.use_local_subchannel_pool", 1)])
+            for _ in range(WATCHES.caller // WATCHES.connection + 1)
+        ]
+        *watching, other = channels
+        request = health_pb2.HealthCheckRequest()
+        watches = [HealthStub(channel).Watch(request) for channel in watching for _ in range(WATCHES.connection)]
+        for watch in watches:
+            assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await collect(HealthStub(other).Watch(request), [])
+        assert "watches of the health are open from" in str(raised.value.details())
+        assert (await HealthStub(other).Check(request)).status == health_pb2.HealthCheckResponse.SERVING
+        for watch in watches:
+            watch.cancel()
+        for channel in channels:
+            await channel.close()
+
+    over_grpc(test)
 
 
 def test_the_newer_reflection_answers_as_the_older_one_does() -> None:

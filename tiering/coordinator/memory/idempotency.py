@@ -24,13 +24,13 @@ from pydantic import TypeAdapter
 from tiering.access.acting_for import acting_principal
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import ErrorInfo, OperationRecord
+from tiering.coordinator.memory.sql_pruning import PRINCIPAL_DIGITS
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.requests import Mutation, ResultT
 from tiering.errors import InvalidArgument
 from tiering.wire.request_bounds import check_id
 
-_PRINCIPAL_DIGITS = 32
-_STORED_KEY = re.compile(rf"[0-9a-f]{{{_PRINCIPAL_DIGITS}}}/[0-9a-f]{{64}}")
+_STORED_KEY = re.compile(rf"[0-9a-f]{{{PRINCIPAL_DIGITS}}}/[0-9a-f]{{64}}")
 """A text that is a key as the store has it: sent by a caller, it must not find another principal's row."""
 
 _NO_GOAL: Mapping[str, Any] = MappingProxyType({})
@@ -151,7 +151,7 @@ class IdempotentOperations:
 
 def stored_key(principal: str, key: str) -> str:
     """The name under which the store has the operation of a principal's key; those of one principal begin alike."""
-    return f"{_digest(principal)[:_PRINCIPAL_DIGITS]}/{_digest(key)}"
+    return f"{_digest(principal)[:PRINCIPAL_DIGITS]}/{_digest(key)}"
 
 
 def _digest(text: str) -> str:

@@ -19,6 +19,10 @@ LOOKED_UP = 100_000
 """Keys of one look: a few megabytes."""
 DELETED_TOGETHER = 250
 """Rows that one write deletes: others that write wait for some milliseconds."""
+KEEP_OPERATIONS = 50_000
+"""Idempotency keys of one principal that are kept, the newest: some 50 MB. Others are not to pay for a program that uses them up."""
+PRINCIPAL_DIGITS = 32
+"""Characters of a stored idempotency key that name its principal."""
 KEEP_VALIDATIONS = 10_000
 """How many results of checks are kept, the newest."""
 
@@ -45,6 +49,18 @@ def forgotten(bounds: HistoryBounds, operations_before: datetime, now: datetime)
     newest = sa.select(sa.func.max(number)).scalar_subquery()
     yield _where(number, number <= newest - KEEP_VALIDATIONS)
     yield _where(schema.operations.c.idempotency_key, started < to_microseconds(operations_before))
+    yield Forgotten(schema.operations.c.idempotency_key, _surplus_operations, ())
+
+
+def _surplus_operations(connection: sa.Connection) -> Sequence[str]:
+    """Keys of operations beyond the newest of their principal, whose keys begin alike (`idempotency.stored_key`)."""
+    key, started = schema.operations.c.idempotency_key, schema.operations.c.started_us
+    principal = sa.func.substr(key, 1, PRINCIPAL_DIGITS + 1)
+    if connection.execute(sa.select(principal).group_by(principal).having(sa.func.count() > KEEP_OPERATIONS).limit(1)).first() is None:
+        return ()
+    place = sa.func.row_number().over(partition_by=principal, order_by=(started.desc(), key)).label("place")
+    ranked = sa.select(key.label("former"), place).subquery()
+    return connection.scalars(sa.select(ranked.c.former).where(ranked.c.place > KEEP_OPERATIONS).limit(LOOKED_UP)).all()
 
 
 def _where(key: sa.Column[Any], condition: sa.ColumnElement[bool]) -> Forgotten:
