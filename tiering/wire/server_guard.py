@@ -273,7 +273,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
         size = len(raw)
         if size > limit:
             raise InvalidArgument(f"the request has {size} bytes: at most {limit} are taken", hint="Ask for less at once.")
-        places = ((room.kind, ""), (room.kind, caller))
+        places: tuple[tuple[str, str], ...] = ((room.kind, ""), (room.kind, caller))
         for place, most in zip(places, (room.held_bytes, room.held_bytes // room.share), strict=True):
             if self._bytes[place] + size > most:
                 whose = f" of {caller}" if place[1] else ""
