@@ -24,7 +24,7 @@ from tiering.coordinator.decisions.records import (
 )
 from tiering.coordinator.memory import sql_history, sql_pruning, sql_schema
 from tiering.coordinator.memory.database import upgrades
-from tiering.coordinator.memory.history import HistoryBounds, HistoryRange, share_of_a_table
+from tiering.coordinator.memory.history import HistoryBounds, HistoryKind, HistoryRange, share_of_a_table
 from tiering.coordinator.memory.idempotency import stored_key
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store, Writes
@@ -190,6 +190,24 @@ def test_a_table_with_few_rows_keeps_them_beside_crowded_ones(store: Store) -> N
 )
 def test_tables_share_what_is_kept_of_all(counts: tuple[int, ...], total: int, share: int) -> None:
     assert share_of_a_table(counts, total) == share
+
+
+def test_the_tables_of_history_are_looked_up_once(store_url: str) -> None:
+    """Whoever may know of some tables alone needs them for each read, and there are very many rows."""
+    store = SqlStore(store_url)
+    epoch = store.take_over()
+    looked_up: list[str] = []
+    sa.event.listen(store._engine, "before_cursor_execute", lambda _, __, statement, *___: looked_up.append(statement))
+    store.apply(epoch, Writes(events=(event(1),)))
+    assert set(store.paths_of(HistoryKind.EVENTS)) == {("sales", "orders")}
+    store.apply(epoch, Writes(events=(replace(event(2), table_name="returns"), replace(event(3), database_name=None, table_name=None))))
+    for _ in range(3):
+        assert set(store.paths_of(HistoryKind.EVENTS)) == {("sales", "orders"), ("sales", "returns"), (None, None)}
+    assert store.paths_of(HistoryKind.ROUNDS) == frozenset()
+    assert len([statement for statement in looked_up if "DISTINCT" in statement]) == 2
+    store.prune(epoch, HistoryBounds(START, 10, 100, 10, 100), START, START + second(9_000))
+    assert ("sales", "returns") in store.paths_of(HistoryKind.EVENTS)
+    store.close()
 
 
 def test_keys_of_one_principal_are_kept_up_to_a_number(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

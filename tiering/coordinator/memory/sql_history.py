@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import threading
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +11,7 @@ import sqlalchemy as sa
 
 from tiering.coordinator.memory import sql_schema as schema
 from tiering.coordinator.memory.history import HistoryKind, HistoryRange, TablePathOrNone
+from tiering.coordinator.memory.store import Writes
 from tiering.instants import to_microseconds
 
 _BATCH_ROWS = 10_000
@@ -61,6 +63,46 @@ TABLES = {
     HistoryKind.ERRORS: schema.errors,
     HistoryKind.EVENTS: schema.events,
 }
+
+
+class WrittenPaths:
+    """The tables that history is about: looked up once, and from then on kept up by what is written. Thread-safe.
+
+    It may have tables whose last row was pruned, until `forget`.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._known: dict[HistoryKind, frozenset[TablePathOrNone]] = {}
+        self._written: dict[HistoryKind, set[TablePathOrNone]] = {kind: set() for kind in HistoryKind}
+
+    def of(self, kind: HistoryKind, look_up: Callable[[], Iterable[TablePathOrNone]]) -> frozenset[TablePathOrNone]:
+        """The tables; `look_up` reads them in the store, where nobody keeps them yet."""
+        with self._guard:
+            known = self._known.get(kind)
+            if known is not None:
+                return known | self._written[kind]
+        looked_up = frozenset(look_up())
+        with self._guard:
+            self._known[kind] = looked_up
+            return looked_up | self._written[kind]
+
+    def add(self, writes: Writes) -> None:
+        """Takes note of what is about to be written."""
+        rows = {
+            HistoryKind.ROUNDS: writes.rounds,
+            HistoryKind.COMMITS: writes.commits,
+            HistoryKind.ERRORS: writes.errors,
+            HistoryKind.EVENTS: writes.events,
+        }
+        with self._guard:
+            for kind, written in rows.items():
+                self._written[kind].update((row.database_name, row.table_name) for row in written)
+
+    def forget(self) -> None:
+        """Looks the tables up again the next time: rows were pruned."""
+        with self._guard:
+            self._known.clear()
 
 
 def order_of(table: sa.Table, wanted: HistoryRange) -> tuple[sa.Column[Any], ...]:

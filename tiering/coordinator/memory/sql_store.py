@@ -74,6 +74,7 @@ class SqlStore:
             self._engine = schema.open_engine(url)
             schema.prepare(self._engine)
         self._rows = RowWrites.of(self._engine.dialect)
+        self._paths = sql_history.WrittenPaths()
 
     @classmethod
     def for_reading(cls, file: Path) -> SqlStore:
@@ -81,6 +82,7 @@ class SqlStore:
         store = cls.__new__(cls)
         store._engine, store._claims, store._seen_epoch = schema.open_for_reading(file), {}, None
         store._rows = RowWrites.of(store._engine.dialect)
+        store._paths = sql_history.WrittenPaths()
         return store
 
     def take_over(self) -> int:
@@ -132,6 +134,7 @@ class SqlStore:
             return _all(connection, sa.select(schema.tables.c.body).order_by(schema.tables.c.table_id), row_writes.TABLE)
 
     def apply(self, coordinator_epoch: int, writes: Writes) -> None:
+        self._paths.add(writes)
         with self._owned(coordinator_epoch) as connection:
             self._rows.write(connection, writes)
             if writes.validations:
@@ -140,10 +143,7 @@ class SqlStore:
         crash_points.reach(crash_points.STORE_AFTER_COMMIT)
 
     def paths_of(self, kind: HistoryKind) -> Collection[TablePathOrNone]:
-        columns = sql_history.TABLES[kind].c
-        query = sa.select(columns.database_name, columns.table_name).distinct()
-        with _border("read"), self._engine.connect() as connection:
-            return [(database_name, table_name) for database_name, table_name in connection.execute(query)]
+        return self._paths.of(kind, lambda: self._stored_paths(sql_history.TABLES[kind].c))
 
     def read_rounds(self, wanted: HistoryRange) -> Iterator[RoundRecord]:
         return (row_writes.ROUND.validate_python(row.body) for row in self._drawn(schema.rounds, wanted))
@@ -197,6 +197,7 @@ class SqlStore:
     ) -> None:
         with self._owned(coordinator_epoch):
             pass  # also who has nothing to forget hears that the store was taken over
+        self._paths.forget()
         for rows in sql_pruning.forgotten(bounds, operations_before, now):
             if not self._forget(coordinator_epoch, rows, rest):
                 return
@@ -217,6 +218,11 @@ class SqlStore:
 
     def close(self) -> None:
         self._engine.dispose()
+
+    def _stored_paths(self, columns: Any) -> list[TablePathOrNone]:
+        query = sa.select(columns.database_name, columns.table_name).distinct()
+        with _border("read"), self._engine.connect() as connection:
+            return [(database_name, table_name) for database_name, table_name in connection.execute(query)]
 
     def _drawn(self, table: sa.Table, wanted: HistoryRange) -> Iterator[sa.Row[Any]]:
         """The rows of a read, page after page."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 
 import structlog
 
@@ -24,6 +25,12 @@ SNAPSHOTS_NOT_LEASED = "KV_SNAPSHOTS_NOT_LEASED"
 MOST_NAMED = 10
 """Snapshots that a message names one by one."""
 
+MOST_DETAILED = 1_000
+"""Snapshots that the details of an event name: a request may name very many."""
+
+MOST_TABLES = 100
+"""Tables of one request that get an event: those of a tierer's rounds are some dozens, and others may not be there at all."""
+
 
 class UnleasedSnapshots:
     """Leaves a log line and an event for each table of which KV snapshots could not be leased."""
@@ -36,8 +43,9 @@ class UnleasedSnapshots:
         by_table: dict[int, dict[str, int]] = {}
         for bucket in sorted(snapshots, key=lambda bucket: (bucket.table_id, str(bucket.bucket))):
             by_table.setdefault(bucket.table_id, {})[str(bucket.bucket)] = snapshots[bucket]
+        named = dict(islice(by_table.items(), MOST_TABLES))
         with self._table_records.changing():
-            events = [self._event(table_id, lease_id, by_bucket) for table_id, by_bucket in by_table.items()]
+            events = [self._event(table_id, lease_id, by_bucket) for table_id, by_bucket in named.items()]
             self._table_records.put(events=events)
         for event in events:
             _log.warning(event.message, table=f"{event.database_name}.{event.table_name}", lease_id=lease_id)
@@ -54,7 +62,7 @@ class UnleasedSnapshots:
             database_name=record.database_name if record else None,
             table_name=record.table_name if record else None,
             round_id=record.running.round_id if record and record.running else None,
-            details={"table_id": table_id, "lease_id": lease_id, "snapshots": dict(by_bucket)},
+            details={"table_id": table_id, "lease_id": lease_id, "snapshots": dict(islice(by_bucket.items(), MOST_DETAILED))},
         )
 
 
