@@ -40,7 +40,6 @@ from sys_tables.server.messages import (
 )
 from sys_tables.server.plan_token import PlanToken
 from sys_tables.server.streams import with_silence_marked
-from tiering.access.identity import quota_owner
 from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
 from tiering.errors import InvalidArgument, UnknownProcedure, UnknownTable
 from tiering.model.call_results import Progress
@@ -49,7 +48,7 @@ from tiering.model.tables import TableInfo
 from tiering.redaction.redact import outside_text
 from tiering.wire.errors import error_to_pb
 from tiering.wire.request_bounds import caller_name
-from tiering.wire.server_guard import log_failure
+from tiering.wire.server_guard import FailureLog
 
 MAX_PAGE_SIZE = 1_000
 """Names of one page; a page of the longest names stays far below gRPC's 4 MiB."""
@@ -78,6 +77,7 @@ class SysCatalogService(SysCatalogServicer):
         self._registry = registry
         self._keep_alive_s = keep_alive_s
         self._databases = LastKnownDatabases()
+        self._failures = FailureLog()
         self._reads = FairPool("sys-read", _READ_THREADS, _READ_SHARE)
         self._lookups = FairPool("sys-lookup", _LOOKUP_THREADS, _LOOKUP_THREADS)
         # With its first array pyarrow imports pandas, which takes a second: now, and not in somebody's first SELECT.
@@ -122,7 +122,7 @@ class SysCatalogService(SysCatalogServicer):
                     async for piece in pieces:
                         yield pb.ReadAllTablesResponse(name=table.name, arrow=piece)
             except Exception as error:  # of one table: the others may tell what is wrong
-                log_failure("/sys_tables.rpc.v1.SysCatalog/ReadAllTables", error, quota_owner(context.peer()), table=table.name)
+                self._failures.add("/sys_tables.rpc.v1.SysCatalog/ReadAllTables", context.peer(), error, table=table.name)
                 yield pb.ReadAllTablesResponse(name=table.name, error=error_to_pb(error).SerializeToString())
 
     async def CallProcedure(self, request: pb.CallProcedureRequest, context: _Context) -> AsyncGenerator[pb.CallProcedureResponse, None]:

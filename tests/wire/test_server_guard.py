@@ -39,6 +39,7 @@ from tiering.wire.server_guard import (
     REQUEST_BYTES,
     TIERERS,
     WATCHES,
+    FailureLog,
     RpcGuard,
     room_of,
 )
@@ -344,11 +345,9 @@ def test_what_nobody_thought_of_arrives_by_its_class_and_redacted(kind: type[Bas
     run(test)
 
 
-def test_calls_that_fail_leave_a_bounded_number_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_guard, "_log_lines", LineLimit(3, 100))
-
+def test_calls_that_fail_leave_a_bounded_number_of_lines() -> None:
     async def test() -> None:
-        async with served() as (service, uri), channel_of(uri) as channel:
+        async with served(RpcGuard(failures=FailureLog(LineLimit(3, 100)))) as (service, uri), channel_of(uri) as channel:
             service.failure = InvalidArgument("never")
             for _ in range(10):
                 await raised_by(SysCatalogStub(channel).Describe(pb.DescribeRequest()))

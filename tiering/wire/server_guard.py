@@ -52,7 +52,6 @@ LOG_LINES = 60
 MOST_LOG_LINES = 600
 """Lines about failed calls of all callers in a minute."""
 
-_log_lines = LineLimit(LOG_LINES, MOST_LOG_LINES)
 _log = structlog.get_logger(__name__)
 _Context = grpc.aio.ServicerContext[Any, Any]
 _Behaviour = Callable[[Any, _Context], Any]
@@ -135,7 +134,13 @@ def request_limit(method: str) -> int:
 class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone
     """Guards one server, on its event loop."""
 
-    def __init__(self, stalled_seconds: float = STALLED_SECONDS, request_seconds: float = REQUEST_SECONDS) -> None:
+    def __init__(
+        self,
+        stalled_seconds: float = STALLED_SECONDS,
+        request_seconds: float = REQUEST_SECONDS,
+        failures: FailureLog | None = None,
+    ) -> None:
+        self._failures = failures or FailureLog()
         self._stalled_seconds = stalled_seconds
         self._request_seconds = request_seconds
         self._open: Counter[tuple[str, str]] = Counter()
@@ -179,7 +184,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
             except _ENDS:
                 raise
             except BaseException as error:  # a panic of Rust is no Exception; without a status its client would wait for ever
-                await end_call(method, context, error)
+                await self._failures.end_call(method, context, error)
 
         return answer
 
@@ -196,7 +201,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
             except _ENDS:
                 raise
             except BaseException as error:
-                await end_call(method, context, error)
+                await self._failures.end_call(method, context, error)
 
         return stream
 
@@ -212,7 +217,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
             except _ENDS:
                 raise
             except BaseException as error:
-                await end_call(method, context, error)
+                await self._failures.end_call(method, context, error)
 
         return converse
 
@@ -337,24 +342,29 @@ def _read(read: Callable[[bytes], Any], raw: bytes) -> Any:
         raise InvalidArgument("the request is no message of this call", hint="Is the client of the service's version?") from error
 
 
-def log_failure(method: str, error: BaseException, caller: str, **ids: str) -> None:
-    """Logs why a call failed, or a part of it, which `ids` name. `caller`: whose quota of lines it counts for (`quota_owner`).
+class FailureLog:
+    """The log lines about failed calls of one server, a bounded number of each caller's.
 
     Of a service that is busy the callers alone hear: they come in floods.
     """
-    if isinstance(error, ServiceBusy):
-        return
-    if (summary := _log_lines.summary()) is not None:
-        _log.warning(summary)
-    if not _log_lines.admits(caller):
-        return
-    if not isinstance(error, LakewardError):
-        _log.error("a call failed unexpectedly", method=method, error_class=type(error).__name__, exc_info=error, **ids)
-    else:
-        _log.info("a call was refused", method=method, error_class=error.error_class, message=error.message, **ids)
 
+    def __init__(self, lines: LineLimit | None = None) -> None:
+        self._lines = lines or LineLimit(LOG_LINES, MOST_LOG_LINES)
 
-async def end_call(method: str, context: _Context, error: BaseException) -> None:
-    """Ends the call with the status, the text and the details of `error`."""
-    log_failure(method, error, quota_owner(context.peer()))
-    await context.abort(status_code(error), status_text(error), trailing_metadata(error))
+    def add(self, method: str, peer: str, error: BaseException, **ids: str) -> None:
+        """Logs why a call failed, or a part of it, which `ids` name."""
+        if isinstance(error, ServiceBusy):
+            return
+        if (summary := self._lines.summary()) is not None:
+            _log.warning(summary)
+        if not self._lines.admits(quota_owner(peer)):
+            return
+        if not isinstance(error, LakewardError):
+            _log.error("a call failed unexpectedly", method=method, error_class=type(error).__name__, exc_info=error, **ids)
+        else:
+            _log.info("a call was refused", method=method, error_class=error.error_class, message=error.message, **ids)
+
+    async def end_call(self, method: str, context: _Context, error: BaseException) -> None:
+        """Ends the call with the status, the text and the details of `error`."""
+        self.add(method, context.peer(), error)
+        await context.abort(status_code(error), status_text(error), trailing_metadata(error))

@@ -16,7 +16,7 @@ from tiering.access.authentication import Authenticator, Proof, bearer_token
 from tiering.access.identity import acting_as
 from tiering.access.refused_callers import RefusedCallers
 from tiering.errors import LakewardError
-from tiering.wire.server_guard import end_call
+from tiering.wire.server_guard import FailureLog
 
 FREE_SERVICES = ("grpc.health.v1.Health",)
 """They tell whether the service serves, and nothing else."""
@@ -31,6 +31,7 @@ class CallAuthentication(grpc.aio.ServerInterceptor):  # type: ignore[type-arg] 
     def __init__(self, authenticator: Authenticator, refused: RefusedCallers | None = None) -> None:
         self._authenticator = authenticator
         self._refused = refused
+        self._failures = FailureLog()
         self._handlers: dict[str, tuple[Any, Any]] = {}
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
@@ -63,7 +64,7 @@ class CallAuthentication(grpc.aio.ServerInterceptor):  # type: ignore[type-arg] 
             except LakewardError as error:
                 if self._refused is not None:
                     self._refused.add(method, context.peer(), token, error)
-                await end_call(method, context, error)
+                await self._failures.end_call(method, context, error)
             with acting_as(identity):
                 return await behaviour(request, context)
 
