@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from support.clusters.embedded import PATH, make_table, orders, scan_all
-from tiering.access.identity import Authentication, Identity, acting_as
+from tiering.access.identity import UNCHECKED, Authentication, Identity, acting_as
 from tiering.cluster.embedded.kv import primary_key_tables
 from tiering.cluster.embedded.log import segments
 from tiering.cluster.embedded.metadata.database import FILE_NAME
@@ -73,3 +73,11 @@ def test_a_write_that_an_older_version_stored_is_known_again(storage: EmbeddedSt
         assert connection.execute("UPDATE appends SET sha256 = NULL").rowcount == 1
     assert write(storage, orders(0, 5), by=by) == 5
     assert ids(storage) == [*range(5)]
+
+
+def test_a_repeat_is_known_again_where_callers_are_asked_who_they_are_since(storage: EmbeddedStorage) -> None:
+    assert write(storage, orders(0, 5), by=UNCHECKED) == 5
+    assert write(storage, orders(0, 5), by=ANN) == 5
+    assert ids(storage) == [*range(5)]
+    assert write(storage, orders(100, 2), by=EVE) == 2, "other rows are another write of a principal"
+    assert ids(storage) == [*range(5), 100, 101]

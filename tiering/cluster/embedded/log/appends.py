@@ -133,12 +133,15 @@ def earlier_write(connection: sa.Connection, key: WriteKey) -> EarlierWrite | No
 
 
 def _earlier_row(connection: sa.Connection, key: WriteKey) -> sa.Row[Any, Any, Any] | None:
-    """The row of the principal's own write, else that of an older version, which did not tell principals apart, if it had the same rows."""
+    """The row of the principal's own write, else one that is kept under the id as it was sent, if it had the same rows.
+
+    An older version wrote such a row, or a service that asked nobody who writes.
+    """
     query = sa.select(appends.c.sha256, appends.c.fingerprint, appends.c.ranges)
     row = connection.execute(query.where(_same_write(key, key.kept_id))).first()
     if row is not None or key.kept_id == key.writer_id:
         return row
-    former = connection.execute(query.where(_same_write(key, key.writer_id), appends.c.sha256.is_(None))).first()
+    former = connection.execute(query.where(_same_write(key, key.writer_id))).first()
     return former if former is not None and _has_same_rows(former, key) else None
 
 
