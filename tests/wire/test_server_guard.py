@@ -24,6 +24,7 @@ from tiering.access.line_limit import LineLimit
 from tiering.errors import InvalidArgument, LakewardError, PeerTooOld, RoundFailed, ServiceBusy
 from tiering.wire import server_guard
 from tiering.wire.channel import calling
+from tiering.wire.security import call_authentication
 from tiering.wire.security.call_authentication import CallAuthentication
 from tiering.wire.server import open_server
 from tiering.wire.server_guard import (
@@ -251,6 +252,35 @@ def test_one_principal_takes_no_place_of_another_one_at_the_same_address() -> No
                 call.cancel()
             for channel in channels:
                 await channel.close()
+
+    run(test)
+
+
+class Waiting(Authenticator):
+    """An identity provider that does not answer but for one token."""
+
+    async def identify(self, proof: Proof) -> Identity:
+        if proof.bearer != "known":
+            await asyncio.Event().wait()
+        return Identity("ann", Authentication.TOKEN)
+
+
+def test_calls_that_wait_for_an_identity_provider_are_counted_by_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_authentication, "WAITING_CALLS", 3)
+
+    async def test() -> None:
+        authentication = CallAuthentication(Waiting())
+        async with served(before_guard=[authentication]) as (_, uri), channel_of(uri) as channel:
+            stub = SysCatalogStub(channel)
+            unknown, known = (((AUTHORIZATION, f"Bearer {name}"),) for name in ("unknown", "known"))
+            waiting = [stub.ReadTable(pb.ReadTableRequest(), metadata=unknown) for _ in range(3)]
+            await until(lambda: authentication._waiting.total() == 3)
+            refused = await raised_by(stub.ReadTable(pb.ReadTableRequest(), metadata=unknown).read())
+            assert refused.message == "3 calls from ipv4:127.0.0.1 wait already to hear who makes them: no more are taken"
+            for call in waiting:
+                call.cancel()
+            await until(lambda: not authentication._waiting)
+            assert [piece.arrow async for piece in stub.ReadTable(pb.ReadTableRequest(), metadata=known)] == [b"rows"]
 
     run(test)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, RoundRecord
 from tiering.coordinator.memory import sql_schema as schema
 from tiering.coordinator.memory.history import HistoryKind, HistoryRange, TablePathOrNone
 from tiering.coordinator.memory.store import Writes
@@ -89,7 +90,7 @@ class WrittenPaths:
 
     def add(self, writes: Writes) -> None:
         """Takes note of what is about to be written."""
-        rows = {
+        rows: dict[HistoryKind, Iterable[RoundRecord | LakeCommitRecord | ErrorRecord | EventRecord]] = {
             HistoryKind.ROUNDS: writes.rounds,
             HistoryKind.COMMITS: writes.commits,
             HistoryKind.ERRORS: writes.errors,

@@ -55,7 +55,8 @@ def forgotten(bounds: HistoryBounds, operations_before: datetime, now: datetime)
 def _surplus_operations(connection: sa.Connection) -> Sequence[str]:
     """Keys of operations beyond the newest of their principal, whose keys begin alike (`idempotency.stored_key`)."""
     key, started = schema.operations.c.idempotency_key, schema.operations.c.started_us
-    principal = sa.func.substr(key, 1, PRINCIPAL_DIGITS + 1)
+    # Literals: PostgreSQL takes an expression with parameters for another one in GROUP BY.
+    principal = sa.func.substr(key, sa.literal_column("1"), sa.literal_column(str(PRINCIPAL_DIGITS + 1)))
     if connection.execute(sa.select(principal).group_by(principal).having(sa.func.count() > KEEP_OPERATIONS).limit(1)).first() is None:
         return ()
     place = sa.func.row_number().over(partition_by=principal, order_by=(started.desc(), key)).label("place")

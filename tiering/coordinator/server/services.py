@@ -59,6 +59,7 @@ class Pools:
         self._progress = ThreadPoolExecutor(2, thread_name_prefix="progress")
         self._cluster = ThreadPoolExecutor(4, thread_name_prefix="cluster")
         self._readers = ThreadPoolExecutor(8, thread_name_prefix="readers")
+        self._lookups = ThreadPoolExecutor(4, thread_name_prefix="lookups")
 
     async def for_tierer(self, work: Callable[..., Result], *args: Any) -> Result:
         """For what waits for the store and nothing else."""
@@ -69,14 +70,18 @@ class Pools:
         return await asyncio.get_running_loop().run_in_executor(self._progress, partial(carried(contained(work)), *args))
 
     async def for_cluster(self, work: Callable[..., Result], *args: Any) -> Result:
-        """For what asks the cluster, which may hang."""
+        """For what tierers ask the cluster, which may hang."""
         return await asyncio.get_running_loop().run_in_executor(self._cluster, partial(carried(contained(work)), *args))
 
     async def for_reader(self, work: Callable[..., Result], *args: Any) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._readers, partial(carried(contained(work)), *args))
 
+    async def for_lookup(self, work: Callable[..., Result], *args: Any) -> Result:
+        """For what readers ask the cluster: no commit waits for one."""
+        return await asyncio.get_running_loop().run_in_executor(self._lookups, partial(carried(contained(work)), *args))
+
     def close(self) -> None:
-        for pool in (self._tierers, self._progress, self._cluster, self._readers):
+        for pool in (self._tierers, self._progress, self._cluster, self._readers, self._lookups):
             pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -102,7 +107,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     async def ListKvSnapshotLeases(
         self, request: status_pb2.ListKvSnapshotLeasesRequest, context: Context
     ) -> status_pb2.ListKvSnapshotLeasesResponse:
-        page = await self._pools.for_cluster(self._leases_page, request)
+        page = await self._pools.for_lookup(self._leases_page, request)
         return status_pb2.ListKvSnapshotLeasesResponse(
             leases=map(lease_to_pb, joined(page.items)), next_page_token=page.next_token, observed_time=time_to_pb(page.observed_time)
         )
@@ -121,7 +126,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         if request.HasField("table_path") and not request.page_token:
             path = _path(request.table_path)
             if not self._is_known(path):
-                await self._pools.for_cluster(self._coordinator.discovery.refresh)
+                await self._pools.for_lookup(self._coordinator.discovery.refresh)
         return await self._pools.for_reader(self._page, request)
 
     def _page(self, request: status_pb2.ListTieringStatusesRequest) -> Page[status_pb2.PbTableTieringStatus]:

@@ -6,20 +6,25 @@ probes need no token. A call that is refused has a line in the audit (`access.re
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
 import grpc.aio
 
 from tiering.access.authentication import Authenticator, Proof, bearer_token
-from tiering.access.identity import acting_as
+from tiering.access.identity import acting_as, address_of
 from tiering.access.refused_callers import RefusedCallers
-from tiering.errors import LakewardError
+from tiering.errors import LakewardError, ServiceBusy
 from tiering.wire.server_guard import FailureLog
 
 FREE_SERVICES = ("grpc.health.v1.Health",)
 """They tell whether the service serves, and nothing else."""
+
+WAITING_CALLS = 128
+"""Calls of one address that wait at a time for what an identity provider says: nobody knows yet who makes them."""
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 _Behaviour = Callable[[Any, _Context], Awaitable[Any]]
@@ -32,6 +37,7 @@ class CallAuthentication(grpc.aio.ServerInterceptor):  # type: ignore[type-arg] 
         self._authenticator = authenticator
         self._refused = refused
         self._failures = FailureLog()
+        self._waiting: Counter[str] = Counter()
         self._handlers: dict[str, tuple[Any, Any]] = {}
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
@@ -45,6 +51,19 @@ class CallAuthentication(grpc.aio.ServerInterceptor):  # type: ignore[type-arg] 
         asking = self._asking(details.method, handler)
         self._handlers[details.method] = handler, asking
         return asking
+
+    @contextmanager
+    def _place(self, address: str) -> Iterator[None]:
+        """Counts a call of an address while it waits for an identity provider. Raises ServiceBusy."""
+        if self._waiting[address] >= WAITING_CALLS:
+            raise ServiceBusy(f"{WAITING_CALLS} calls from {address} wait already to hear who makes them: no more are taken")
+        self._waiting[address] += 1
+        try:
+            yield
+        finally:
+            self._waiting[address] -= 1
+            if not self._waiting[address]:
+                del self._waiting[address]
 
     def _asking(self, method: str, handler: Any) -> Any:
         if handler.stream_unary is not None:
@@ -60,7 +79,8 @@ class CallAuthentication(grpc.aio.ServerInterceptor):  # type: ignore[type-arg] 
             token = None
             try:
                 token = bearer_token(context.invocation_metadata() or ())
-                identity = await self._authenticator.identify(Proof(token, context.peer(), context.auth_context() or {}))
+                with self._place(address_of(context.peer())):
+                    identity = await self._authenticator.identify(Proof(token, context.peer(), context.auth_context() or {}))
             except LakewardError as error:
                 if self._refused is not None:
                     self._refused.add(method, context.peer(), token, error)
