@@ -43,9 +43,10 @@ from running.figures import finish, parse, verdict
 from running.secured_queries import TARGET_PERCENT, SecuredFigures, in_pairs
 from running.secured_service import SecuredService, secured_service
 
+from support.running.spark_sessions import sessions_started_with
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
-from tiering.cli.spark.properties import catalog_properties, plugin_jar
+from tiering.cli.spark.properties import CATALOG, CATALOG_CLASS, catalog_properties, plugin_jar
 from tiering.wire.channel import Connection
 
 STATUS = "fluss.sys.lake_tiering_status"
@@ -146,11 +147,10 @@ def read_all(stub: Any, request: pb.ReadTableRequest) -> None:
 
 def connected(spark: SparkSession, uri: str, secured: SecuredService | None = None) -> SparkSession:
     """A session of its own whose catalog `fluss` is the service at `uri`."""
-    session = spark.newSession()
-    for key, value in (catalog_properties(uri, plugin_jar()) | ({} if secured is None else secured.spark)).items():
-        if key.startswith("spark.sql.catalog"):
-            session.conf.set(key, value)
-    return session
+    prefix = f"spark.sql.catalog.{CATALOG}."
+    properties = catalog_properties(uri, plugin_jar()) | ({} if secured is None else secured.spark)
+    with sessions_started_with(spark, CATALOG, CATALOG_CLASS) as make:
+        return make({name.removeprefix(prefix): value for name, value in properties.items() if name.startswith(prefix)})
 
 
 def in_turn(readers: dict[str, Callable[[], object]]) -> dict[str, float]:

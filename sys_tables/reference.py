@@ -23,8 +23,8 @@ def render(registry: Registry) -> str:
         *(_table_section(table) for table in registry.tables),
         "## Procedures",
         "Positional arguments come first, then named ones (`name => value`). NULL counts as not given.",
-        "Privileges are READ, of procedures that change nothing, and OPERATE, of those that change something. Nothing checks them yet: who "
-        "reaches the service may call everything.",
+        "Each procedure names the privilege that its caller needs, or NONE. A service with a policy file refuses a CALL without it "
+        "([grants](grants.md)). Without a policy file, a caller whom the service knows may call everything.",
         *(_procedure_section(procedure) for procedure in registry.procedures),
     ]
     return "\n\n".join(parts) + "\n"

@@ -38,11 +38,16 @@ def test_another_text_is_refused_with_both_forms(uri: str) -> None:
 
 @pytest.mark.parametrize(
     ("host", "address"),
-    [("::1", "[::1]:5"), ("[::1]", "[::1]:5"), ("::", "[::]:5"), ("localhost", "localhost:5")],
+    [("::1", "[::1]:5"), ("[::1]", "[::1]:5"), ("::", "[::]:5"), ("lake.example", "lake.example:5")],
 )
 def test_host_and_port_are_joined_so_that_they_can_be_parted(host: str, address: str) -> None:
     assert host_and_port(host, 5) == address
     assert target(address) == address
+
+
+def test_localhost_is_one_address_because_another_program_may_have_the_port_at_the_other() -> None:
+    assert target("localhost:5") == "127.0.0.1:5"
+    assert target("LOCALHOST:5,[::1]:6") == "ipv6:[::ffff:127.0.0.1]:5,[::1]:6"
 
 
 @pytest.mark.parametrize("host", ["::1", "[::1]"])

@@ -1,19 +1,21 @@
 """What a client shows of itself and asks of the service: a file with a token, and files for TLS.
 
-Where nothing is named, the token is the one that a service of the same user put into that user's folder, by host and port. It is looked
-up with each call: a service that starts again has a new one, and a file whose token is replaced needs no restart of its readers.
+Where nothing is named, the token is the one that a service of the same user put into that user's folder, by address, port and machine. It
+is looked up with each call: a service that starts again has a new one, and a file whose token is replaced needs no restart of its readers.
+No token leaves this machine in clear text.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tiering.access.file_watch import FileVersion, file_version
+from tiering.access.loopback import addresses_of_listener, stays_on_this_machine, token_file_name
 from tiering.access.tokens import write_private
 from tiering.errors import SetupError
 
@@ -24,7 +26,6 @@ TLS_KEY = "LAKEWARD_TLS_KEY"
 USER_FOLDER = "LAKEWARD_HOME"
 """Environment variables. The last names another place than `~/.lakeward` for the folder of a user."""
 
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "0.0.0.0", "[::]")
 _LONGEST_TOKEN_BYTES = 16_384
 
 
@@ -61,23 +62,43 @@ def _path(text: str | None) -> Path | None:
 
 @dataclass
 class TokenSource:
-    """The token to show to the service at `target`, as its file says at the moment."""
+    """The token to show to the service at `addresses` (`host:port` each), as its file says at the moment."""
 
-    target: str
-    file: Path | None
+    addresses: Sequence[str]
+    access: ClientAccess
     _version: FileVersion | None = None
     _token: str | None = field(default=None, repr=False)
 
     def token(self) -> str | None:
-        """None without one: the service says whether it needs one. Raises SetupError for a file that was named and has none."""
-        path = self.file or user_token_path(self.target)
-        version = file_version(path)
-        if version is None and self.file is None:
+        """None without one: the service says whether it needs one.
+
+        Raises SetupError for a file that was named and has none, or whose token would leave this machine in clear text.
+        """
+        path = self._file()
+        version = None if path is None else file_version(path)
+        if path is None or (version is None and self.access.token_file is None):
             return None
         if version is None or version != self._version:
             self._token = read_token(path)
             self._version = version
         return self._token
+
+    def _file(self) -> Path | None:
+        named = self.access.token_file
+        exposed = () if self.access.is_encrypted else [address for address in self.addresses if not _stays_here(address)]
+        if named is not None and exposed:
+            raise SetupError(
+                f"the token in {named} is not sent to {exposed[0]} in clear text",
+                hint=f"Name who vouches for the service's certificate with --tls-ca, or in {TLS_CA}.",
+            )
+        if named is not None:
+            return named
+        # The token of one coordinator is worth nothing to its standby.
+        return user_token_path(self.addresses[0]) if len(self.addresses) == 1 and not exposed else None
+
+
+def _stays_here(address: str) -> bool:
+    return stays_on_this_machine(address.rpartition(":")[0])
 
 
 def read_token(path: Path) -> str:
@@ -94,10 +115,9 @@ def read_token(path: Path) -> str:
 
 
 def user_token_path(target: str, environment: Mapping[str, str] | None = None) -> Path:
-    """Where the token for a service at `host:port` lies in the user's own folder. All names of this machine are one."""
+    """Where a client finds the token for the service at `host:port` in the user's own folder."""
     host, _, port = target.rpartition(":")
-    name = "localhost" if host in _LOOPBACK else host.strip("[]").lower().replace(":", "-")
-    return user_folder(environment) / "tokens" / f"{name}_{port}"
+    return user_folder(environment) / "tokens" / token_file_name(host, port)
 
 
 def user_folder(environment: Mapping[str, str] | None = None) -> Path:
@@ -106,24 +126,28 @@ def user_folder(environment: Mapping[str, str] | None = None) -> Path:
     return Path(named).expanduser() if named else Path.home() / ".lakeward"
 
 
-def keep_user_token(target: str, token: str) -> Path:
-    """Puts the token where this user's clients find it, readable by nobody else. Raises SetupError."""
-    path = user_token_path(target)
+def keep_user_token(target: str, token: str) -> list[Path]:
+    """Puts the token where this user's clients find it, readable by nobody else. `target`: where the service listens. Raises SetupError."""
+    host, _, port = target.rpartition(":")
+    paths = [user_token_path(f"{address}:{port}") for address in addresses_of_listener(host)]
+    tokens = paths[0].parent
     try:
-        for folder in (path.parent.parent, path.parent):
+        for folder in (tokens.parent, tokens):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if folder.stat().st_uid != os.geteuid():
                 raise SetupError(f"the folder {folder} belongs to another user", hint=f"Name another with {USER_FOLDER}.")
             if stat.S_IMODE(folder.stat().st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
                 folder.chmod(0o700)
     except OSError as error:
-        raise SetupError(f"the folder {path.parent} cannot be made: {error}", hint=f"Name another with {USER_FOLDER}.") from error
-    write_private(path, token + "\n")
-    return path
+        raise SetupError(f"the folder {tokens} cannot be made: {error}", hint=f"Name another with {USER_FOLDER}.") from error
+    for path in paths:
+        write_private(path, token + "\n")
+    return paths
 
 
-def forget_user_token(path: Path, token: str) -> None:
-    """Removes the file if it still has this token: another service may have the port by now."""
-    with suppress(SetupError, OSError):
-        if read_token(path) == token:
-            path.unlink()
+def forget_user_token(paths: Iterable[Path], token: str) -> None:
+    """Removes the files that still have this token: another service may have the port by now."""
+    for path in paths:
+        with suppress(SetupError, OSError):
+            if read_token(path) == token:
+                path.unlink()

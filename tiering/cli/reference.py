@@ -54,7 +54,8 @@ def render(catalog_options_java: str) -> str:
         "# Reference: options",
         "Made from the code by `python -m tiering.cli.reference`.",
         f"## The catalog `{CATALOG}`",
-        f"Properties of Spark under `spark.sql.catalog.{CATALOG}.`; `lakeward spark-conf` prints them. Others are ignored.",
+        f"Properties of Spark under `spark.sql.catalog.{CATALOG}.`; `lakeward spark-conf` prints them. Others are ignored. "
+        "`uri`, `token-file` and `tls.*` are read from the configuration that Spark was started with; a session that sets them is refused.",
         markdown_table(("option", "default", "meaning"), _plugin_rows(catalog_options_java)),
         "## Tables",
         "Options of a table of the embedded cluster, given when it is made; `CALL fluss.sys.set_table_option` and `lakeward set-option`"

@@ -17,7 +17,8 @@ from typing import Self
 import grpc
 import grpc.aio
 
-from tiering.access.client_access import ClientAccess, access_from_environment
+from tiering.access.client_access import ClientAccess, TokenSource, access_from_environment
+from tiering.access.loopback import connected_host
 from tiering.errors import InvalidArgument, ServiceUnreachable
 from tiering.wire.error_status import error_from_rpc
 from tiering.wire.security.client_channel import open_async_channel, open_channel
@@ -43,11 +44,13 @@ CHANNEL_OPTIONS = (
 def target(uri: str) -> str:
     """What gRPC connects to: `host:port` of `host`, `host:port` or `lakeward://host:port`, IPv6 addresses in brackets.
 
+    `localhost` is 127.0.0.1 alone: another program may listen on the same port at [::1].
+
     Of several, between commas, the first that can be connected to is used, and the next one once it is gone. Their names are looked up
     here, once. Raises InvalidArgument.
     """
     addresses = service_addresses(uri)
-    return addresses[0] if len(addresses) == 1 else "ipv6:" + ",".join(_numeric(address) for address in addresses)
+    return _connected(addresses[0]) if len(addresses) == 1 else "ipv6:" + ",".join(_numeric(address) for address in addresses)
 
 
 def service_addresses(uri: str) -> list[str]:
@@ -56,16 +59,21 @@ def service_addresses(uri: str) -> list[str]:
 
 
 def _options(uri: str) -> tuple[tuple[str, int | str], ...]:
-    """Of several addresses the name of the first is what each certificate must be for: gRPC checks one name a channel."""
-    first, comma, _ = uri.partition(",")
-    if not comma:
+    """The name of the first address is what each certificate must be for: gRPC checks one name a channel."""
+    addresses = service_addresses(uri)
+    if len(addresses) == 1 and addresses[0] == _connected(addresses[0]):
         return CHANNEL_OPTIONS
-    return (*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", _address(first).rpartition(":")[0].strip("[]")))
+    return (*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", addresses[0].rpartition(":")[0].strip("[]")))
+
+
+def _connected(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    return f"{connected_host(host)}:{port}"
 
 
 def _numeric(address: str) -> str:
     """The address of a host's name, in the form of IPv6, which gRPC lists."""
-    host, _, port = address.rpartition(":")
+    host, _, port = _connected(address).rpartition(":")
     try:
         ip = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0][4][0]
     except OSError as error:
@@ -111,7 +119,7 @@ class Connection:
     def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
         self.uri = uri
         self.access = access or access_from_environment()
-        self.channel = open_channel(target(uri), self.access, _options(uri))
+        self.channel = open_channel(target(uri), TokenSource(service_addresses(uri), self.access), _options(uri))
 
     def calling(self) -> AbstractContextManager[None]:
         """For calls over the channel: see `calling`."""
@@ -134,7 +142,7 @@ class AsyncConnection:
     def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
         self.uri = uri
         self.access = access or access_from_environment()
-        self.channel = open_async_channel(target(uri), self.access, _options(uri))
+        self.channel = open_async_channel(target(uri), TokenSource(service_addresses(uri), self.access), _options(uri))
 
     def calling(self) -> AbstractContextManager[None]:
         """For calls over the channel: see `calling`."""

@@ -81,7 +81,9 @@ def test_the_java_program_of_the_page(thrift_server: Path, blocks: DocBlocks, tm
 def test_a_session_that_runs_already_gets_the_catalog_by_sql(blocks: DocBlocks, folder: Path, tmp_path: Path) -> None:
     [jar] = [line.split()[1] for line in (folder / "fluss.conf").read_text().splitlines() if line.startswith("spark.driver.extraClassPath")]
     *settings, query = [sql.replace("/path/to/lakeward-spark-plugin.jar", jar) for sql in blocks.statements("late")]
-    plain = 'from pyspark.sql import SparkSession\nspark = SparkSession.builder.master("local[1]").getOrCreate()'
+    uri, _, address = blocks["late-start"].strip().partition("  ")
+    started = f'.master("local[1]").config("{uri}", "{address.strip()}")'
+    plain = f"from pyspark.sql import SparkSession\nspark = SparkSession.builder{started}.getOrCreate()"
 
     _, answers = ask_python(plain, tmp_path, [query, *settings, query, "USE fluss", "SHOW TABLES IN sys LIKE 'tables'"])
 

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.repository import ROOT
-from support.running.spark_sessions import spark_session
+from support.running.spark_sessions import sessions_started_with, spark_session
 from support.worlds.memory_coordinator import MemoryCoordinator
 from sys_tables.declare.procedure import Procedure
 from sys_tables.declare.system_table import SystemTable
@@ -25,6 +25,7 @@ from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_ser
 from sys_tables.server.service import SysCatalogService
 from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.spark.jars import SPARK_JARS, jar_path
+from tiering.cli.spark.properties import CATALOG, CATALOG_CLASS
 from tiering.wire.server import open_server
 
 _PATIENCE_S = 60
@@ -167,18 +168,10 @@ def jvm(plugin_jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture
-def session(jvm: SparkSession) -> Callable[..., SparkSession]:
+def session(jvm: SparkSession) -> Iterator[Callable[..., SparkSession]]:
     """Makes sessions of their own with the catalog `fluss` at a uri; further options by their names."""
-
-    def make(uri: str, **options: str) -> SparkSession:
-        spark = jvm.newSession()
-        spark.conf.set("spark.sql.catalog.fluss", "io.lakeward.spark.LakewardCatalog")
-        spark.conf.set("spark.sql.catalog.fluss.uri", uri)
-        for name, value in options.items():
-            spark.conf.set(f"spark.sql.catalog.fluss.{name.replace('_', '-')}", value)
-        return spark
-
-    return make
+    with sessions_started_with(jvm, CATALOG, CATALOG_CLASS) as make:
+        yield lambda uri, **options: make({"uri": uri, **{name.replace("_", "-"): value for name, value in options.items()}})
 
 
 @pytest.fixture

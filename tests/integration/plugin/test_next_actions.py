@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 
 from support.lakes import broken_lakes as broken
 from support.lakes.broken_lakes import Source, tiered
+from support.running.spark_sessions import sessions_started_with
 from support.worlds.lake_world import LakeWorld
-from tiering.cli.spark.properties import lake_properties_for_spark
+from tiering.cli.spark.properties import CATALOG_CLASS, lake_properties_for_spark
 from tiering.lake.iceberg.schema.layout import table_layout
 from tiering.model.rounds import RoundState
 
@@ -31,15 +32,15 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
 
 
 @pytest.fixture
-def sql(world: LakeWorld, serve: Callable[..., Any], jvm: SparkSession) -> Sql:
+def sql(world: LakeWorld, serve: Callable[..., Any], jvm: SparkSession) -> Iterator[Sql]:
     """Runs statements in a session whose catalog is called `stream`."""
-    spark = jvm.newSession()
     properties = {name: value for name, value in lake_properties_for_spark(world.lake_properties).items() if ".catalog.lake" in name}
-    properties |= {"spark.sql.catalog.lake.cache-enabled": "false", "spark.sql.catalog.stream": "io.lakeward.spark.LakewardCatalog"}
-    properties |= {"spark.sql.catalog.stream.uri": serve(world.coordinator).uri, "spark.sql.catalog.stream.lake": "lake"}
-    for name, value in properties.items():
-        spark.conf.set(name, value)
-    return lambda statement: spark.sql(statement).collect()
+    properties |= {"spark.sql.catalog.lake.cache-enabled": "false"}
+    with sessions_started_with(jvm, "stream", CATALOG_CLASS) as make:
+        spark = make({"uri": serve(world.coordinator).uri, "lake": "lake"})
+        for name, value in properties.items():
+            spark.conf.set(name, value)
+        yield lambda statement: spark.sql(statement).collect()
 
 
 def follow(world: LakeWorld, sql: Sql) -> list[str]:

@@ -9,7 +9,9 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from support.running.spark_sessions import sessions_started_with
 from support.worlds.memory_coordinator import MemoryCoordinator, table_info, table_status
+from tiering.cli.spark.properties import SESSION_CATALOG, SESSION_CATALOG_CLASS
 
 Serve = Callable[..., Any]
 Connect = Callable[..., SparkSession]
@@ -23,23 +25,17 @@ def server(serve: Serve) -> Any:
 
 
 @pytest.fixture
-def connect(jvm: SparkSession) -> Connect:
+def connect(jvm: SparkSession) -> Iterator[Connect]:
     """Makes sessions whose session catalog shows `sys`; options by their names."""
-
-    def make(**options: str) -> SparkSession:
-        spark = jvm.newSession()
-        spark.conf.set("spark.sql.catalog.spark_catalog", "io.lakeward.spark.LakewardSessionCatalog")
-        for name, value in options.items():
-            spark.conf.set(f"spark.sql.catalog.spark_catalog.{name}", value)
-        return spark
-
-    return make
+    with sessions_started_with(jvm, SESSION_CATALOG, SESSION_CATALOG_CLASS) as make:
+        yield lambda **options: make(options)
 
 
 @pytest.fixture
 def plain(jvm: SparkSession) -> Iterator[SparkSession]:
     """A session of the same Spark without any of this. What it left in the metastore goes."""
     spark = jvm.newSession()
+    spark.sql("SELECT 1")  # the configuration of a session is read with its first statement
     yield spark
     for database in ("sys", "pink", "blue"):
         spark.sql(f"DROP DATABASE IF EXISTS {database} CASCADE")

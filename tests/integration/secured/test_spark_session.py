@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import grpc
 import pytest
 from cryptography import x509
 from pyspark.errors import AnalysisException
@@ -42,9 +44,12 @@ class Secured:
         return stored.token_id
 
     def catalog(self, spark: SparkSession, name: str, **options: str) -> str:
-        """Another catalog of the session."""
+        """Another catalog, as if this Spark had been started with it."""
+        start_up = spark.sparkContext._jsc.sc().conf()  # type: ignore[union-attr]
+        start_up.set(f"spark.sql.catalog.{name}", CATALOG_CLASS)
         spark.conf.set(f"spark.sql.catalog.{name}", CATALOG_CLASS)
         for option, value in ({"uri": self.deployment.uri} | options).items():
+            start_up.set(f"spark.sql.catalog.{name}.{option}", value)
             spark.conf.set(f"spark.sql.catalog.{name}.{option}", value)
         return name
 
@@ -114,6 +119,46 @@ def test_a_token_is_in_no_option_and_no_message(secured: Secured, spark: SparkSe
     message = complaint(spark, f"SHOW NAMESPACES IN {name}")
     assert "spark.sql.catalog.printed.token-file" in message
     assert "very-secret" not in message
+
+
+class Listener:
+    """A gRPC server of somebody else, at `[::1]` or 127.0.0.1, which remembers the headers of each call."""
+
+    def __init__(self, host: str, port: int = 0) -> None:
+        self.headers: list[tuple[str, str | bytes]] = []
+        self._server = grpc.server(ThreadPoolExecutor(1), handlers=[self])  # type: ignore[list-item]  # duck typed
+        self.port = self._server.add_insecure_port(f"{host}:{port}")
+        self._server.start()
+
+    def service(self, call: grpc.HandlerCallDetails) -> None:
+        self.headers += [(name, value) for name, value in call.invocation_metadata or ()]
+
+    def close(self) -> None:
+        self._server.stop(None)
+
+
+def test_a_user_of_a_shared_spark_cannot_have_a_token_sent_to_another_address(secured: Secured, spark: SparkSession) -> None:
+    """SET of a session changes neither the address of the service nor what is shown to it, and `LAKEWARD_TOKEN_FILE` goes nowhere else."""
+    secured.show("ann")
+    listener = Listener("127.0.0.1")
+    evil = {"uri": f"127.0.0.1:{listener.port}", "token-file": str(secured.token_file)}
+    try:
+        shared = spark.newSession()
+        for number, options in enumerate(({"uri": evil["uri"]}, evil, {"token-file": evil["token-file"]}, {"tls.ca": "/etc/hostname"})):
+            shared.conf.set(f"spark.sql.catalog.mine{number}", CATALOG_CLASS)
+            for option, value in options.items():
+                shared.conf.set(f"spark.sql.catalog.mine{number}.{option}", value)
+            assert "was set in this session" in complaint(shared, f"SHOW NAMESPACES IN mine{number}")
+        name = secured.catalog(spark, "bound", **secured.options)
+        moved = spark.newSession()
+        moved.conf.set(f"spark.sql.catalog.{name}.uri", evil["uri"])
+        assert "was set in this session" in complaint(moved, f"SHOW NAMESPACES IN {name}")
+        unprotected = spark.newSession()
+        unprotected.conf.unset(f"spark.sql.catalog.{name}.tls.ca")
+        assert unprotected.sql(f"SHOW NAMESPACES IN {name}").collect() != []  # still over TLS
+    finally:
+        listener.close()
+    assert listener.headers == []
 
 
 def test_a_certificate_of_another_name_is_named(secured: Secured, spark: SparkSession, tmp_path: Path) -> None:

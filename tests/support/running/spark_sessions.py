@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 JVM_END_SECONDS = 60
@@ -52,3 +54,32 @@ def end_jvm() -> None:
         gateway.proc.stdin.close()
         gateway.proc.wait(JVM_END_SECONDS)
         SparkContext._gateway = SparkContext._jvm = None
+
+
+@contextmanager
+def sessions_started_with(spark: SparkSession, catalog: str, catalog_class: str) -> Iterator[Callable[[Mapping[str, str]], SparkSession]]:
+    """Makes sessions of their own with the catalog, each as if its Spark had been started with these options alone.
+
+    A session cannot set the options of the connection. The catalog is made at once, if its options are right: the next session has others.
+    """
+    start_up = spark.sparkContext._jsc.sc().conf()  # type: ignore[union-attr]
+    prefix = f"spark.sql.catalog.{catalog}"
+
+    def clear() -> None:
+        for entry in list(start_up.getAllWithPrefix(prefix)):
+            start_up.remove(prefix + entry._1())
+
+    def make(options: Mapping[str, str]) -> SparkSession:
+        clear()
+        for name, value in {prefix: catalog_class, **{f"{prefix}.{name}": value for name, value in options.items()}}.items():
+            start_up.set(name, value)
+        session = spark.newSession()
+        spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)  # type: ignore[union-attr]
+        with suppress(Py4JJavaError, PySparkException):
+            session._jsparkSession.sessionState().catalogManager().catalog(catalog)
+        return session
+
+    try:
+        yield make
+    finally:
+        clear()

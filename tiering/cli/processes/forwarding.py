@@ -13,10 +13,12 @@ import grpc.aio
 from grpc_health.v1 import health_pb2
 
 from sys_tables.rpc.v1 import sys_catalog_pb2
-from tiering.access.client_access import access_from_environment
-from tiering.errors import ServiceUnreachable, SetupError
+from tiering.access.authentication import AUTHORIZATION
+from tiering.access.client_access import TLS_CA, access_from_environment
+from tiering.access.loopback import connected_host, stays_on_this_machine
+from tiering.errors import InsecureConnection, ServiceUnreachable, SetupError
 from tiering.rpc.v1 import control_pb2, coordinator_pb2, status_pb2
-from tiering.wire.channel import CHANNEL_OPTIONS, host_and_port, target
+from tiering.wire.channel import CHANNEL_OPTIONS, host_and_port, service_addresses, target
 from tiering.wire.error_status import error_from_rpc
 from tiering.wire.security.client_channel import channel_credentials
 from tiering.wire.security.server_tls import ServerTls, server_credentials
@@ -35,12 +37,14 @@ class ForwardingServer:
     def __init__(self, host: str, port: int, tls: ServerTls | None = None) -> None:
         self._leader: str | None = None
         self._channel: grpc.aio.Channel | None = None
+        self._is_exposed = False
+        """Whether what is passed on leaves this machine in clear text."""
         self._server = open_server()
         for file in _FILES:
             for service in file.DESCRIPTOR.services_by_name.values():
                 handlers = {method.name: self._handler(f"/{service.full_name}/{method.name}", method) for method in service.methods}
                 cast("Any", self._server).add_registered_method_handlers(service.full_name, handlers)
-        credentials, address = None if tls is None else server_credentials(tls), host_and_port(host, port)
+        credentials, address = None if tls is None else server_credentials(tls), host_and_port(connected_host(host), port)
         try:
             self.port = (
                 self._server.add_insecure_port(address) if credentials is None else self._server.add_secure_port(address, credentials)
@@ -64,6 +68,7 @@ class ForwardingServer:
         if leader == self._leader:
             return
         former, self._leader, self._channel = self._channel, leader, None if leader is None else _channel(leader)
+        self._is_exposed = leader is not None and _leaves_in_clear_text(leader)
         if former is not None:
             await former.close(None)
 
@@ -99,11 +104,18 @@ class ForwardingServer:
         return passing
 
     def _route(self, context: Any) -> tuple[grpc.aio.Channel, tuple[tuple[str, str | bytes], ...]]:
-        """Where to and with which headers. Raises ServiceUnreachable if nobody leads."""
+        """Where to and with which headers. Raises ServiceUnreachable if no coordinator leads, InsecureConnection for a token that would
+        leave this machine in clear text.
+        """
         headers = tuple(context.invocation_metadata() or ())
         channel = self._channel
         if channel is None or any(name == FORWARDED for name, _ in headers):
             raise ServiceUnreachable("this coordinator stands by, and none leads at the moment", hint="Try again in some seconds.")
+        if self._is_exposed and any(name == AUTHORIZATION for name, _ in headers):
+            raise InsecureConnection(
+                f"this coordinator stands by, and does not pass a token on to the leader at {self._leader} in clear text",
+                hint=f"Start both with --server-cert and --server-key, and with {TLS_CA} in their environment.",
+            )
         return channel, (*((name, value) for name, value in headers if not name.startswith(_GRPCS_OWN)), (FORWARDED, "1"))
 
 
@@ -113,3 +125,8 @@ def _channel(leader: str) -> grpc.aio.Channel:
     if credentials is None:
         return grpc.aio.insecure_channel(target(leader), options=CHANNEL_OPTIONS)
     return grpc.aio.secure_channel(target(leader), credentials, options=CHANNEL_OPTIONS)
+
+
+def _leaves_in_clear_text(leader: str) -> bool:
+    encrypted = access_from_environment().is_encrypted
+    return not encrypted and not all(stays_on_this_machine(address.rpartition(":")[0]) for address in service_addresses(leader))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 
+from tiering.access.loopback import is_loopback
 from tiering.errors import SetupError
 from tiering.telemetry.http_server import AccessOf, Check, TelemetryServer, everything
 from tiering.telemetry.metrics import DEFAULT_TABLES
@@ -44,11 +44,3 @@ def check_host(host: str, insecure: bool, hint: str = "Listen on 127.0.0.1, or p
     """Off loopback only with --insecure, or where the service is protected otherwise (DESIGN 10). Raises SetupError with the hint."""
     if not insecure and not is_loopback(host):
         raise SetupError(f"refusing to listen on {host}: anyone who reaches that address could read and steer the tiering", hint=hint)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -16,6 +16,7 @@ from tiering.access.authentication import Authenticator, OwnersToken, TokenAuthe
 from tiering.access.certificates import CertificateAuthenticator
 from tiering.access.client_access import TLS_CA, TLS_CERT, TLS_KEY, TOKEN_FILE, access_from_environment, forget_user_token, keep_user_token
 from tiering.access.identity import Authentication, Identity
+from tiering.access.loopback import stays_on_this_machine
 from tiering.access.oidc_settings import OidcSettings
 from tiering.access.tokens import TokenFile, new_token, write_private
 from tiering.cli.commands.token import ACCESS_FOLDER, tokens_path
@@ -58,17 +59,16 @@ class ServiceAccess:
         if self.owner_token is None:
             yield
             return
-        path = None
+        paths: list[Path] = []
         try:
-            path = keep_user_token(target, self.owner_token)
+            paths = keep_user_token(target, self.owner_token)
         except SetupError as error:
             where = "" if self.data is None else str(owner_token_path(self.data))
             log.warning("clients of this user must name the token's file", reason=error.message, token_file=where)
         try:
             yield
         finally:
-            if path is not None:
-                forget_user_token(path, self.owner_token)
+            forget_user_token(paths, self.owner_token)
 
 
 def owner_token_path(data: Path) -> Path:
@@ -114,9 +114,14 @@ def _user_name() -> str:
         return f"uid-{os.geteuid()}"
 
 
-def check_tierer_access(settings: AccessSettings) -> None:
-    """Raises SetupError if the tierer of `lakeward up` could not connect."""
+def check_tierer_access(settings: AccessSettings, host: str) -> None:
+    """Raises SetupError if the tierer of `lakeward up`, which listens on `host`, could not connect."""
     shown = access_from_environment()
+    if settings.auth is not Auth.NONE and settings.tls is None and not shown.is_encrypted and not stays_on_this_machine(host):
+        raise SetupError(
+            f"the tierer of `lakeward up` does not send its token to {host} in clear text",
+            hint="Start with --server-cert and --server-key, with --host 127.0.0.1, or with --auth none.",
+        )
     if settings.tls is not None and settings.tls.client_ca is not None and (shown.tls_cert is None or shown.tls_key is None):
         raise SetupError(
             "with --client-ca the tierer of `lakeward up` needs a certificate, too",

@@ -52,7 +52,7 @@ class UpSettings:
 async def serve_up(settings: UpSettings) -> None:
     """Prints the ready line when all parts serve; runs until SIGTERM or SIGINT, also while no tierer starts. Raises SetupError."""
     _check_ports(settings)
-    check_tierer_access(settings.coordinator.access)
+    check_tierer_access(settings.coordinator.access, settings.coordinator.host)
     require_java()
     stopping = stop_signal()
     async with running_coordinator(settings.coordinator, stopping) as running:

@@ -9,6 +9,7 @@ from typing import Any
 import grpc.aio
 
 from tiering import crash_points
+from tiering.access.loopback import connected_host
 from tiering.coordinator.server.background import Background
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.health import HealthService, add_to_server
@@ -106,7 +107,7 @@ async def serve(
         register(server)
     health = add_to_server(server)
     try:
-        address = host_and_port(host, port)
+        address = host_and_port(connected_host(host), port)
         bound = server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
     except RuntimeError as error:
         pools.close()

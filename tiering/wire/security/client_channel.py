@@ -20,20 +20,19 @@ from tiering.errors import SetupError
 Options = Sequence[tuple[str, Any]]
 
 
-def open_channel(target: str, access: ClientAccess, options: Options) -> grpc.Channel:
-    """A channel to `host:port`. Raises SetupError for files of TLS that cannot be read."""
-    credentials = channel_credentials(access)
+def open_channel(target: str, source: TokenSource, options: Options) -> grpc.Channel:
+    """A channel to `target`, gRPC's spelling of the source's addresses. Raises SetupError for files of TLS that cannot be read."""
+    credentials = channel_credentials(source.access)
     if credentials is None:
         channel = grpc.insecure_channel(target, options=options)
     else:
         channel = grpc.secure_channel(target, credentials, options=options)
-    return grpc.intercept_channel(channel, _SentToken(TokenSource(target, access.token_file)))
+    return grpc.intercept_channel(channel, _SentToken(source))
 
 
-def open_async_channel(target: str, access: ClientAccess, options: Options) -> grpc.aio.Channel:
+def open_async_channel(target: str, source: TokenSource, options: Options) -> grpc.aio.Channel:
     """The same for asyncio."""
-    credentials = channel_credentials(access)
-    source = TokenSource(target, access.token_file)
+    credentials = channel_credentials(source.access)
     interceptors: list[Any] = [kind(source) for kind in (_AsyncUnaryUnary, _AsyncUnaryStream, _AsyncStreamUnary, _AsyncStreamStream)]
     if credentials is None:
         return grpc.aio.insecure_channel(target, options=options, interceptors=interceptors)

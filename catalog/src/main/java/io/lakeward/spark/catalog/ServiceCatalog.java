@@ -16,6 +16,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.spark.SparkConf;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.classic.SparkSession;
@@ -27,6 +28,7 @@ import org.apache.spark.sql.connector.catalog.TableSummary;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Tuple2;
 
 /**
  * A Lakeward service as a Spark catalog. It shows the databases and tables of the streaming store
@@ -64,7 +66,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   void start(String name, CaseInsensitiveStringMap options) throws LakewardException {
     SparkVersion.check(org.apache.spark.package$.MODULE$.SPARK_VERSION());
     this.name = name;
-    CatalogOptions parsed = CatalogOptions.parse(name, options);
+    CatalogOptions parsed = CatalogOptions.parse(name, options, startUpOptions(name));
     this.lakeName = parsed.lake().orElse("");
     this.service = new ServiceClient(name, parsed);
     LakeCatalog lake = new LakeCatalog(name, parsed.lake(), SparkSession.active());
@@ -76,6 +78,16 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
                 user -> new ServiceDescription(service.describe(user)),
                 SparkUser::served,
                 System::nanoTime));
+  }
+
+  /** The catalog's options as Spark was started with them: no SET of a session changes these. */
+  private static Map<String, String> startUpOptions(String name) {
+    Map<String, String> options = new HashMap<>();
+    SparkConf conf = SparkSession.active().sparkContext().getConf();
+    for (Tuple2<String, String> option : conf.getAllWithPrefix(CatalogOptions.prefix(name))) {
+      options.put(option._1(), option._2());
+    }
+    return new CaseInsensitiveStringMap(options);
   }
 
   @Override

@@ -18,8 +18,8 @@ import java.util.Collection;
 import java.util.List;
 
 /**
- * Several addresses of one service, {@code a:7707,b:7707}, as the target of one channel: gRPC uses
- * the first that can be connected to, and begins with the first again once that is gone. A host's
+ * The addresses of one service, {@code a:7707,b:7707}, as the target of one channel: gRPC uses the
+ * first that can be connected to, and begins with the first again once that is gone. A host's
  * name is looked up anew when a connection is lost. As in tiering/wire/channel.py, which has one
  * name to check a channel, each certificate must be for the name of the first address.
  */
@@ -45,15 +45,6 @@ final class AddressList extends NameResolverProvider {
   /** The addresses of a target, {@code host:port} each. */
   static List<String> split(String addresses) {
     return Arrays.asList(addresses.split(","));
-  }
-
-  /** The host of {@code host:port}, without brackets. */
-  static String host(String address) {
-    return address.substring(0, address.lastIndexOf(':')).replace("[", "").replace("]", "");
-  }
-
-  static int port(String address) {
-    return Integer.parseInt(address.substring(address.lastIndexOf(':') + 1));
   }
 
   @Override
@@ -135,11 +126,13 @@ final class AddressList extends NameResolverProvider {
       Status unknown = Status.UNAVAILABLE;
       for (String address : addresses) {
         try {
-          for (InetAddress host : InetAddress.getAllByName(host(address))) {
-            groups.add(new EquivalentAddressGroup(new InetSocketAddress(host, port(address))));
+          ServiceAddress parts = ServiceAddress.of(address);
+          for (InetAddress host : InetAddress.getAllByName(parts.connectedHost())) {
+            groups.add(new EquivalentAddressGroup(new InetSocketAddress(host, parts.port())));
           }
         } catch (UnknownHostException missing) {
-          unknown = unknown.withDescription("the name %s is unknown".formatted(host(address)));
+          unknown = unknown.withDescription(
+                  "the name %s is unknown".formatted(ServiceAddress.of(address).host()));
         }
       }
       return groups.isEmpty() ? StatusOr.fromStatus(unknown) : StatusOr.fromValue(groups);

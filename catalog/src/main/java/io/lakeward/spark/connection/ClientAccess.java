@@ -3,8 +3,6 @@ package io.lakeward.spark.connection;
 import io.lakeward.spark.error.LakewardException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 
@@ -21,11 +19,12 @@ import java.util.Optional;
 public record ClientAccess(
     Optional<Path> tokenFile, Optional<Path> tlsCa, Optional<Path> tlsCert, Optional<Path> tlsKey) {
 
-  private static final List<String> LOOPBACK =
-      List.of("127.0.0.1", "localhost", "[::1]", "0.0.0.0", "[::]");
-
-  /** Reads the files' names; throws LakewardException for files that cannot be read. */
+  /**
+   * Reads the files' names; throws LakewardException for files that cannot be read, and for a token
+   * that would go to {@code target} in clear text.
+   */
   public static ClientAccess of(
+      String target,
       Option tokenFile,
       Option tlsCa,
       Option tlsCert,
@@ -43,6 +42,13 @@ public record ClientAccess(
       throw new LakewardException(
           "of the options %s and %s there is only one: set both, or neither"
               .formatted(tlsCert.name(), tlsKey.name()));
+    }
+    Optional<String> exposed = access.exposedAddress(target);
+    if (access.tokenFile.isPresent() && exposed.isPresent()) {
+      throw new LakewardException(
+          ("the token in %s is not sent to %s in clear text: set %s to the file of who may vouch for"
+                  + " the service's certificate")
+              .formatted(access.tokenFile.get(), exposed.get(), tlsCa.name()));
     }
     return access;
   }
@@ -72,19 +78,28 @@ public record ClientAccess(
     return tlsCa.isPresent() || tlsCert.isPresent();
   }
 
-  /** Where the token for the service at {@code host:port} may lie. */
-  Path tokenPath(String target, Map<String, String> environment) {
-    return tokenFile.orElseGet(
-        () -> {
-          int colon = target.lastIndexOf(':');
-          String host = target.substring(0, colon);
-          String name =
-              LOOPBACK.contains(host)
-                  ? "localhost"
-                  : host.replace("[", "").replace("]", "").toLowerCase(Locale.ROOT).replace(":", "-");
-          String file = name + "_" + target.substring(colon + 1);
-          return folder(environment).resolve("tokens").resolve(file);
-        });
+  /**
+   * The file with the token for the service at {@code host:port}, or at several with commas between
+   * them; empty where none may be sent.
+   */
+  Optional<Path> tokenPath(String target, Map<String, String> environment) {
+    if (exposedAddress(target).isPresent()) {
+      return Optional.empty();
+    }
+    // The token of one coordinator is worth nothing to its standby.
+    return tokenFile.isPresent() || target.contains(",")
+        ? tokenFile
+        : Optional.of(
+            folder(environment).resolve("tokens").resolve(ServiceAddress.of(target).tokenFileName()));
+  }
+
+  /** An address to which a token would go over the network in clear text. */
+  private Optional<String> exposedAddress(String target) {
+    return isEncrypted()
+        ? Optional.empty()
+        : AddressList.split(target).stream()
+            .filter(address -> !ServiceAddress.of(address).staysOnThisMachine())
+            .findFirst();
   }
 
   private static Path folder(Map<String, String> environment) {

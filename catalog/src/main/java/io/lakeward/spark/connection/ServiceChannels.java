@@ -1,6 +1,7 @@
 package io.lakeward.spark.connection;
 
 import io.grpc.ChannelCredentials;
+import io.grpc.ClientInterceptor;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
 import io.grpc.TlsChannelCredentials;
@@ -8,6 +9,7 @@ import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
 import io.grpc.netty.shaded.io.netty.channel.ChannelOption;
 import io.lakeward.spark.error.LakewardException;
 import java.io.IOException;
+import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
@@ -54,8 +56,12 @@ public final class ServiceChannels {
   }
 
   private static ManagedChannel open(Key key, ChannelCredentials credentials) {
+    List<ClientInterceptor> token =
+        key.access().tokenPath(key.target(), System.getenv()).stream()
+            .<ClientInterceptor>map(TokenHeader::new)
+            .toList();
     return NettyChannelBuilder.forTarget(target(key.target()), credentials)
-        .intercept(new TokenHeader(key.access().tokenPath(key.target(), System.getenv())))
+        .intercept(token)
         .withOption(ChannelOption.CONNECT_TIMEOUT_MILLIS, CONNECT_TIMEOUT_MILLIS)
         .disableServiceConfigLookUp()
         // Messages are only handed to the blocking call that waits: no other thread is needed.
@@ -70,7 +76,7 @@ public final class ServiceChannels {
   }
 
   private static String target(String addresses) {
-    if (addresses.contains(",")) {
+    if (addresses.contains(",") || ServiceAddress.of(addresses).isLocalhost()) {
       return AddressList.target(addresses);
     }
     // An address in brackets is no path of a URI; a name without a scheme might be taken for one.

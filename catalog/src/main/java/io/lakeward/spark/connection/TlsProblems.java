@@ -40,8 +40,9 @@ public final class TlsProblems {
    * only a peer that speaks TLS shows one.
    */
   private static boolean speaksTls(String address) {
-    String host = AddressList.host(address);
-    int port = AddressList.port(address);
+    ServiceAddress parts = ServiceAddress.of(address);
+    String host = parts.connectedHost();
+    int port = parts.port();
     try (Socket plain = new Socket()) {
       plain.connect(new InetSocketAddress(host, port), PROBE_MILLIS);
       plain.setSoTimeout(PROBE_MILLIS);

@@ -4,9 +4,11 @@ import io.lakeward.spark.connection.ClientAccess;
 import io.lakeward.spark.error.LakewardException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -70,6 +72,10 @@ public record CatalogOptions(
   /** PEM: the key of that certificate. Default: {@code LAKEWARD_TLS_KEY}. */
   public static final String TLS_KEY = "tls.key";
 
+  /** With whom this Spark speaks, and what it shows of itself: of the start-up configuration. */
+  private static final List<String> CONNECTION =
+      List.of(URI, TOKEN_FILE, TLS_CA, TLS_CERT, TLS_KEY);
+
   private static final int DEFAULT_PORT = 7707;
   private static final String DEFAULT_TIMEOUT = "30s";
 
@@ -92,10 +98,29 @@ public record CatalogOptions(
   private static final Pattern SIZE = Pattern.compile("([0-9]{1,12})\\s*([kmg]?)b?");
   private static final Pattern DURATION = Pattern.compile("([0-9]{1,12})\\s*([a-z]*)");
 
-  /** Reads the options of the catalog {@code name}; throws LakewardException for a wrong one. */
-  public static CatalogOptions parse(String name, Map<String, String> options)
+  /**
+   * Reads the options of the catalog {@code name}. Throws LakewardException for a wrong one, and for
+   * one of the connection that differs from {@code startUp}, the options that this Spark was started
+   * with: users of a shared Spark set options of their sessions, and what the plugin shows the
+   * service is this Spark's and not theirs.
+   */
+  public static CatalogOptions parse(
+      String name, Map<String, String> sessionOptions, Map<String, String> startUp)
       throws LakewardException {
-    String prefix = "spark.sql.catalog." + name + ".";
+    String prefix = prefix(name);
+    Map<String, String> options = new HashMap<>(sessionOptions);
+    for (String option : CONNECTION) {
+      String value = startUp.get(option);
+      if (options.containsKey(option) && !options.get(option).equals(value)) {
+        throw new LakewardException(
+            ("the option %s%s was set in this session: it decides where this Spark's token goes, so"
+                    + " it is read from the configuration that Spark was started with"
+                    + " (spark-defaults.conf, --properties-file, --conf)")
+                .formatted(prefix, option));
+      }
+      options.put(option, value);
+    }
+    options.values().removeIf(Objects::isNull);
     for (String refused : REFUSED.keySet()) {
       if (options.containsKey(refused)) {
         throw new LakewardException(
@@ -118,8 +143,9 @@ public record CatalogOptions(
               + "uri to host:port, such as 127.0.0.1:"
               + DEFAULT_PORT);
     }
+    String target = target(prefix + URI, uri.trim());
     return new CatalogOptions(
-        target(prefix + URI, uri.trim()),
+        target,
         duration(prefix + TIMEOUT, options.getOrDefault(TIMEOUT, DEFAULT_TIMEOUT)),
         duration(
             prefix + RETRY_TIMEOUT, options.getOrDefault(RETRY_TIMEOUT, DEFAULT_RETRY_TIMEOUT)),
@@ -136,12 +162,18 @@ public record CatalogOptions(
                 options.getOrDefault(MAX_BYTES, DEFAULT_MAX_BYTES),
                 SIZE,
                 "a positive size such as 67108864, 256m or 1g")),
-        access(prefix, options));
+        access(prefix, target, options));
   }
 
-  private static ClientAccess access(String prefix, Map<String, String> options)
+  /** How the full names of the options of a catalog begin. */
+  public static String prefix(String name) {
+    return "spark.sql.catalog." + name + ".";
+  }
+
+  private static ClientAccess access(String prefix, String target, Map<String, String> options)
       throws LakewardException {
     return ClientAccess.of(
+        target,
         new ClientAccess.Option(prefix + TOKEN_FILE, TOKEN_FILE, "LAKEWARD_TOKEN_FILE"),
         new ClientAccess.Option(prefix + TLS_CA, TLS_CA, "LAKEWARD_TLS_CA"),
         new ClientAccess.Option(prefix + TLS_CERT, TLS_CERT, "LAKEWARD_TLS_CERT"),

@@ -9,6 +9,8 @@ import io.lakeward.spark.error.LakewardException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
@@ -20,7 +22,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 class CatalogOptionsTest {
 
   private static CatalogOptions parse(Map<String, String> options) throws LakewardException {
-    return CatalogOptions.parse("fluss", options);
+    return CatalogOptions.parse("fluss", options, options);
   }
 
   @ParameterizedTest
@@ -85,10 +87,52 @@ class CatalogOptionsTest {
     assertFalse(error.getMessage().contains("very secret"));
   }
 
+  @ParameterizedTest
+  @ValueSource(strings = {"uri", "token-file", "tls.ca", "tls.cert", "tls.key"})
+  void aSessionCannotSayWithWhomThisSparkSpeaksAndWhatItShows(
+      String option, @TempDir Path folder) throws Exception {
+    String file = Files.writeString(folder.resolve("token"), "lw_a_secret").toString();
+    Map<String, String> startUp = Map.of("uri", "127.0.0.1:1", "token-file", file, "tls.ca", file);
+    Map<String, String> session = new HashMap<>(startUp);
+    assertEquals("127.0.0.1:1", CatalogOptions.parse("fluss", session, startUp).target());
+    session.put(option, "127.0.0.1:2");
+    LakewardException error =
+        assertThrows(
+            LakewardException.class, () -> CatalogOptions.parse("fluss", session, startUp));
+    assertTrue(error.getMessage().contains("spark.sql.catalog.fluss." + option + " was set"));
+    assertTrue(error.getMessage().contains("spark-defaults.conf"));
+  }
+
+  @Test
+  void aSessionThatTakesAnOptionAwayHasTheOneOfTheStart(@TempDir Path folder) throws Exception {
+    String file = Files.writeString(folder.resolve("ca"), "a certificate").toString();
+    Map<String, String> startUp = Map.of("uri", "127.0.0.1:1", "tls.ca", file);
+    CatalogOptions options = CatalogOptions.parse("fluss", Map.of("lake", "ice"), startUp);
+    assertEquals("127.0.0.1:1", options.target());
+    assertTrue(options.access().isEncrypted());
+  }
+
+  @Test
+  void aTokenDoesNotLeaveThisMachineInClearText(@TempDir Path folder) throws Exception {
+    String token = Files.writeString(folder.resolve("token"), "lw_a_secret").toString();
+    for (String uri : List.of("lake.example", "10.0.0.5:1", "127.0.0.1:1,b:2", "[fe80::1]:7")) {
+      LakewardException error =
+          assertThrows(
+              LakewardException.class, () -> parse(Map.of("uri", uri, "token-file", token)));
+      assertTrue(error.getMessage().contains("in clear text"), error.getMessage());
+      assertTrue(error.getMessage().contains("spark.sql.catalog.fluss.tls.ca"));
+      assertEquals(uri.split(",").length, parse(Map.of("uri", uri)).target().split(",").length);
+      parse(Map.of("uri", uri, "token-file", token, "tls.ca", token));
+    }
+    for (String uri : List.of("127.8.0.1", "localhost", "[::1]:7", "0.0.0.0:7", "[::]:7")) {
+      parse(Map.of("uri", uri, "token-file", token));
+    }
+  }
+
   @Test
   void filesOfTheConnectionAreNamedAndRead(@TempDir Path folder) throws Exception {
     Path token = Files.writeString(folder.resolve("token"), "lw_a_secret");
-    CatalogOptions options = parse(Map.of("uri", "a", "token-file", token.toString()));
+    CatalogOptions options = parse(Map.of("uri", "localhost", "token-file", token.toString()));
     assertEquals(Optional.of(token), options.access().tokenFile());
     assertFalse(options.access().isEncrypted());
     assertFalse(options.toString().contains("secret"));

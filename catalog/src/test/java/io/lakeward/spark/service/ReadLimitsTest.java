@@ -101,8 +101,7 @@ class ReadLimitsTest {
   @ParameterizedTest
   @CsvSource({"67108864, 67108864", "256m, 268435456", "1G, 1073741824", "' 5 kb ', 5120"})
   void aSizeMayHaveAUnit(String text, long bytes) throws LakewardException {
-    CatalogOptions options =
-        CatalogOptions.parse("fluss", Map.of("uri", "a", "max-bytes", text, "max-rows", "7"));
+    CatalogOptions options = parse(Map.of("uri", "a", "max-bytes", text, "max-rows", "7"));
     assertEquals(new ReadLimits("spark.sql.catalog.fluss.", 7, bytes), options.limits());
   }
 
@@ -110,9 +109,11 @@ class ReadLimitsTest {
   @CsvSource({"max-rows, 0", "max-rows, many", "max-rows, -1", "max-bytes, 0", "max-bytes, 1 TB"})
   void anotherLimitIsRefusedByName(String option, String text) {
     LakewardException error =
-        assertThrows(
-            LakewardException.class,
-            () -> CatalogOptions.parse("fluss", Map.of("uri", "a", option, text)));
+        assertThrows(LakewardException.class, () -> parse(Map.of("uri", "a", option, text)));
     assertTrue(error.getMessage().contains("spark.sql.catalog.fluss." + option));
+  }
+
+  private static CatalogOptions parse(Map<String, String> options) throws LakewardException {
+    return CatalogOptions.parse("fluss", options, options);
   }
 }

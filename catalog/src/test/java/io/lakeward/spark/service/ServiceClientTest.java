@@ -76,7 +76,7 @@ class ServiceClientTest {
   }
 
   private static ServiceClient client(String uri) throws LakewardException {
-    return new ServiceClient("fluss", CatalogOptions.parse("fluss", Map.of("uri", uri)));
+    return new ServiceClient("fluss", options(uri));
   }
 
   private static int freePort() throws IOException {
@@ -129,9 +129,13 @@ class ServiceClientTest {
   void anErrorNamesAllAddresses() throws Exception {
     int free = freePort();
     String uri = "127.0.0.1:%d,localhost:%d".formatted(free, free);
-    CatalogOptions options = CatalogOptions.parse("fluss", Map.of("uri", uri));
+    CatalogOptions options = options(uri);
     ServiceClient client = new ServiceClient("fluss", options, Duration.ofMillis(1));
     LakewardException error = assertThrows(LakewardException.class, () -> answering(client));
     assertTrue(error.getMessage().contains("answers at " + uri), error.getMessage());
+  }
+
+  private static CatalogOptions options(String uri) throws LakewardException {
+    return CatalogOptions.parse("fluss", Map.of("uri", uri), Map.of("uri", uri));
   }
 }
