@@ -256,3 +256,23 @@ def test_who_was_not_checked_is_refused_nothing(tmp_path: Path) -> None:
     assert grants.access_of(UNCHECKED).may(Privilege.ADMIN, SERVICE)
     with acting_as(ANA):
         assert not grants.current().may(Privilege.ADMIN, SERVICE)
+
+
+@pytest.mark.parametrize(
+    ("policies", "allowed"),
+    [
+        ('permit (principal == User::"ana", action, resource in Database::"sales");', True),
+        ('permit (principal in Group::"ops", action, resource);', False),
+        ('permit (principal, action, resource); forbid (principal in Group::"contractors", action, resource);', False),
+        ('permit (principal, action, resource); forbid (principal is User in Group::"contractors", action, resource);', False),
+        ('permit (principal, action, resource); forbid (principal, action, resource) when { principal in Group::"contractors" };', False),
+        ('permit (principal, action, resource); forbid (principal, action, resource) unless { principal in Group::"hr" };', False),
+        ('permit (principal, action, resource) unless { principal in Group::"contractors" };', False),
+        ('permit (principal, action, resource) when { !(principal in Group::"contractors") };', False),
+        ('permit (principal, action, resource) when { principal in [User::"ana", Group::"hr"] };', True),
+        ('permit (principal, action, resource); forbid (principal in Group::"x", action, resource in Database::"hr");', True),
+    ],
+)
+def test_of_a_user_for_whom_a_service_acts_only_the_name_is_known_and_a_forbid_for_a_group_holds(policies: str, allowed: bool) -> None:
+    user = Identity("ana", Authentication.TOKEN, has_unknown_groups=True)
+    assert access(user, policies).may(Privilege.SELECT, Resource("sales", "orders")) is allowed

@@ -33,7 +33,8 @@ comparisons = st.one_of(
     st.lists(names, min_size=1, max_size=3).map(lambda some: "[" + ", ".join(f'"{name}"' for name in some) + "].contains(resource.name)"),
     st.lists(tables, min_size=1, max_size=3).map(lambda some: f"[{', '.join(some)}].contains(resource)"),
     databases.map(lambda name: f'resource in Database::"{name}"'),
-    st.just('principal in Group::"ops"'),
+    st.sampled_from(('principal in Group::"ops"', 'principal in Group::"hr"', 'principal in [User::"ana", Group::"hr"]')),
+    st.just('(if principal in Group::"ops" then resource.name == "a" else resource.name == "orders")'),
     names.map(lambda name: f'resource.name == (if 1 < 2 then "{name}" else "a")'),
 )
 conditions = st.recursive(
@@ -99,3 +100,16 @@ def test_classes_of_names_are_decided_as_cedar_decides_each_table(text: str) -> 
             assert [access.may(privilege, resource) for resource in resources] == [
                 engine.allows(identity, privilege, resource) for resource in resources
             ]
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(policies)
+def test_a_user_whose_groups_are_unknown_may_do_only_what_every_membership_would_allow(text: str) -> None:
+    engine = CedarEngine(text)
+    columns = [pa.array([path[at] for path in PATHS], pa.string()) for at in (0, 1)]
+    memberships = [frozenset(groups) for groups in (set(), {"ops"}, {"hr"}, {"ops", "hr"})]
+    members = [Access(Identity("ana", Authentication.TOKEN, groups), engine).visible(*columns).tolist() for groups in memberships]
+    unknown = Access(Identity("ana", Authentication.TOKEN, has_unknown_groups=True), engine).visible(*columns).tolist()
+    assert not [path for path, allowed, known in zip(PATHS, unknown, zip(*members, strict=True), strict=True) if allowed and not all(known)]
+    if "Group" not in text:
+        assert unknown == members[0]

@@ -62,11 +62,11 @@ def named_user(headers: Iterable[tuple[str, Any]]) -> str:
 def task_acts_for(user: str) -> Identity:
     """The rest of this asyncio task, which is one call, is done for that user, if the caller may act for them; returns whose grants count.
 
-    Of a user only the name is known, and no group.
+    Of a user only the name is known: a policy that forbids something to a group holds for the user, and one that permits does not.
     """
     identity = current_identity()
     believed = bool(user) and identity.is_checked and user != identity.principal and _may_impersonate(identity, user)
-    _user.set(Identity(user, identity.authentication, peer=identity.peer) if believed else None)
+    _user.set(Identity(user, identity.authentication, has_unknown_groups=True, peer=identity.peer) if believed else None)
     return current_subject()
 
 

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 import structlog
 
 from tiering.access.acting_for import current_subject
-from tiering.access.identity import UNCHECKED, Identity, current_identity
+from tiering.access.identity import UNCHECKED, Identity
 from tiering.access.policies.decisions import Decisions, Mask
 from tiering.access.policies.engine import CedarEngine, PolicyEngine, PolicyStatement
 from tiering.access.privileges import SERVICE, Privilege, Resource, statement_for
@@ -44,7 +44,8 @@ class Access:
     def __init__(self, identity: Identity, engine: PolicyEngine | None) -> None:
         """`engine` None = everything is allowed."""
         self.identity = identity
-        self._engine = engine
+        self._policies = engine
+        self._engine = engine.for_unknown_groups if engine is not None and identity.has_unknown_groups else engine
         self._on_service: dict[Privilege, bool] = {}
         self._decisions: dict[tuple[Privilege, str], Decisions] = {}
 
@@ -52,6 +53,10 @@ class Access:
     def is_unrestricted(self) -> bool:
         """Whether nothing is ever refused."""
         return self._engine is None
+
+    def is_still(self, other: Access) -> bool:
+        """Whether this is what the same caller could do by the same policies."""
+        return self._policies is other._policies and replace(self.identity, peer="") == replace(other.identity, peer="")
 
     def may(self, privilege: Privilege, resource: Resource) -> bool:
         """Whether it is allowed, by names alone: there need not be such a table."""
@@ -186,7 +191,7 @@ class Grants:
             self._reload(self._file)  # whoever calls: what is wrong with a file is to be logged soon
         if self._file is None or not identity.is_checked or identity.is_owner:
             return Access(identity, None)  # its owner could change the file, and all that it protects
-        subject = Identity(identity.principal, identity.authentication, identity.groups)
+        subject = replace(identity, peer="")
         with self._lock:
             access = self._kept.get(subject)
             if access is None:
@@ -195,13 +200,6 @@ class Grants:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(subject)
             return access
-
-    def access_for(self, principal: str) -> Access:
-        """What a CALL may that names this principal: the caller's own right, or that of a user for whom the caller acts (`acting_for`)."""
-        identity = current_identity()
-        if not identity.is_checked or principal == identity.principal:
-            return self.access_of(identity)
-        return self.access_of(Identity(principal, identity.authentication))
 
     def may_impersonate(self, identity: Identity, user: str) -> bool:
         """Whether somebody may read and make CALLs as a user. Without a policy file nobody may."""

@@ -32,6 +32,8 @@ class Identity:
     peer: str = ""
     is_owner: bool = False
     """Whether it is the user whom the service runs as: it holds the token in the data folder, and could change all that is there."""
+    has_unknown_groups: bool = False
+    """Whether it may be in more groups: a service that acts for a user tells the user's name alone."""
 
     @property
     def is_checked(self) -> bool:

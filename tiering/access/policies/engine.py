@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any, Protocol
+from functools import cached_property, lru_cache, partial
+from typing import Any, Protocol, Self
 
 import cedarpy
 
@@ -17,6 +17,7 @@ from tiering.access.identity import Identity
 from tiering.access.policies.name_tests import name_tests, number_of
 from tiering.access.policies.policies_alike import groups_of_alike
 from tiering.access.policies.policy_groups import PolicyGroups, Verdict
+from tiering.access.policies.unknown_groups import for_unknown_groups
 from tiering.access.privileges import GROUPS, SERVICE_PRIVILEGES, TABLE_PRIVILEGES, Privilege, Resource
 from tiering.errors import InvalidArgument
 from tiering.redaction.redact import outside_text
@@ -59,6 +60,11 @@ class PolicyEngine(Protocol):
 
     def applying(self, identity: Identity, privilege: Privilege) -> PolicyGroups:
         """The policies for this identity and privilege; all others neither permit it anything nor forbid it."""
+        ...
+
+    @property
+    def for_unknown_groups(self) -> PolicyEngine:
+        """The same policies for identities whose groups are not known: they may be in each group that a policy names."""
         ...
 
 
@@ -112,9 +118,10 @@ class CedarEngine:
             self._take(policies)
         except (ValueError, RecursionError) as error:  # of Cedar's JSON
             raise _too_deep() from error
-        self._selected = lru_cache(KEPT_SELECTIONS)(self._select)
 
     def _take(self, policies: Mapping[str, Any]) -> None:
+        self._selected = lru_cache(KEPT_SELECTIONS)(self._select)
+        self._by_id = policies
         self._policies = _CedarPolicies(policies)
         self.statements = [_statement(policy_id, policy) for policy_id, policy in policies.items()]
         tested = json.dumps(policies, ensure_ascii=False)  # not the text, which may have escaped one
@@ -122,6 +129,13 @@ class CedarEngine:
         self._groups = [_CedarGroup(group) for group in groups_of_alike(policies)]
         self._as_permits = _CedarPolicies(_as_permits(policies))
         self._heads = _CedarPolicies({_head(policy): _permitting(policy) for policy in policies.values()})
+
+    @cached_property
+    def for_unknown_groups(self) -> Self:
+        """See `PolicyEngine`."""
+        engine = type(self).__new__(type(self))  # its policies were checked as those of a file
+        engine._take(for_unknown_groups(self._by_id))
+        return engine
 
     def allows(self, identity: Identity, privilege: Privilege, resource: Resource) -> bool:
         """See `PolicyEngine`. A policy that cannot be evaluated permits nothing, and neither do the others then."""

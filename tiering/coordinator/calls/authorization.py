@@ -7,7 +7,6 @@ from typing import Any
 
 from tiering.access.audit import current_audited_call
 from tiering.access.grants import Access
-from tiering.access.identity import current_identity
 from tiering.access.privileges import SERVICE, Privilege, Resource
 from tiering.access.requirements import PROCEDURES, On, Requirement
 from tiering.coordinator.calls.effects import CallParts
@@ -34,13 +33,23 @@ def authorize(parts: CallParts, request: CallRequest[Any]) -> Answer:
     if call is not None:
         call.object = _object(request)
         call.idempotency_key = getattr(request, "idempotency_key", None)
-        principal = current_identity().principal
-        call.on_behalf_of = request.caller if principal and request.caller != principal else None
-    access = parts.grants.access_for(request.caller)
+    access = parts.grants.current()  # of the identity, and never of the caller's name: that is a text, which is redacted
     answer = Answer.PERFORM if access.is_unrestricted else _check(parts, request, requirement, access)
     if call is not None and requirement.audited:
         call.start()
     return answer
+
+
+def check_still_allowed(parts: CallParts, request: CallRequest[Any]) -> None:
+    """Before a call that waits tells more: raises UnknownTable or AccessDenied if its caller has lost the privilege since. By names alone.
+
+    Of a database, the call leaves the tables out that its caller may no longer know of.
+    """
+    requirement, access = PROCEDURES[request.procedure], parts.grants.current()
+    path = getattr(request, "path", None)
+    if requirement.privilege is None or requirement.on is On.EVERY_TABLE:
+        return
+    access.require(requirement.privilege, SERVICE if path is None else Resource.of_table(path))
 
 
 def _check(parts: CallParts, request: Any, requirement: Requirement, access: Access) -> Answer:

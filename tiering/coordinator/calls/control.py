@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
-from typing import Any
 
-from tiering.coordinator.calls.authorization import Answer, authorize
+from tiering.coordinator.calls.authorization import Answer, authorize, check_still_allowed
 from tiering.coordinator.calls.cancel_tiering import CancelTiering
 from tiering.coordinator.calls.effects import BlockingEffect, CallParts, Pool, effect_of
 from tiering.coordinator.requests import CallRequest, ResultT
+from tiering.errors import LakewardError
 from tiering.model.call_results import CancelOutcome, CancelResult, Progress
 
 
@@ -53,10 +53,14 @@ class Control:
             yield CancelResult(request.round_id, None, CancelOutcome.UNKNOWN)  # type: ignore[misc]  # it is this request's result
             return
         effect = effect_of(request)
-        steps = self._in_pool(effect, request) if isinstance(effect, BlockingEffect) else effect.run(self._parts, request)
-        async with aclosing(steps):
-            async for step in steps:
-                yield step
-
-    async def _in_pool(self, effect: BlockingEffect, request: CallRequest[ResultT]) -> AsyncGenerator[Any, None]:
-        yield await self._parts.threads.run(effect.pool, partial(effect.run, self._parts, request))
+        if isinstance(effect, BlockingEffect):
+            yield await self._parts.threads.run(effect.pool, partial(effect.run, self._parts, request))
+            return
+        async with aclosing(effect.run(self._parts, request)) as steps:
+            try:
+                async for step in steps:
+                    check_still_allowed(self._parts, request)
+                    yield step
+            except LakewardError:
+                check_still_allowed(self._parts, request)  # an error tells of the table, too
+                raise

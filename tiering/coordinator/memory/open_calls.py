@@ -14,6 +14,7 @@ from itertools import count
 
 import structlog
 
+from tiering.access.acting_for import current_subject
 from tiering.wire.request_bounds import check_id
 
 _log = structlog.get_logger(__name__)
@@ -21,13 +22,17 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class OpenCall:
-    """One CALL between its first message and its last. `call_id` counts from 1 since the start of the service."""
+    """One CALL between its first message and its last. `call_id` counts from 1 since the start of the service.
+
+    `caller` is a name to show; `principal` is whose grants count.
+    """
 
     call_id: int
     procedure: str
     caller: str
     idempotency_key: str | None
     started_time: datetime
+    principal: str
 
 
 class OpenCalls:
@@ -43,7 +48,7 @@ class OpenCalls:
         """Listed inside. Left by a cancellation, its caller gave it up or has gone. Raises InvalidArgument for a key that cannot be."""
         if idempotency_key is not None:
             check_id(idempotency_key, "idempotency_key")
-        call = OpenCall(next(self._numbers), procedure, caller, idempotency_key, self._now())
+        call = OpenCall(next(self._numbers), procedure, caller, idempotency_key, self._now(), current_subject().principal)
         self._open[call.call_id] = call
         ended = "failed"
         try:

@@ -1,4 +1,7 @@
-"""Listings in pages that all show one moment: the listing is kept here, and a token names it and a position in it."""
+"""Listings in pages that all show one moment: the listing is kept here, and a token names it and a position in it.
+
+A token is for the caller who got it, and for the policies by which the listing was filtered: with other policies it is too old.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
+from tiering.access.grants import Access
 from tiering.clock import Ids
 from tiering.errors import InvalidArgument
 
@@ -33,10 +37,11 @@ KEPT_ITEMS = 400_000
 
 @dataclass(frozen=True)
 class Listing(Generic[Item]):
-    """What there was at one moment, filtered already."""
+    """What there was at one moment, filtered already, by what its caller may know of."""
 
     items: tuple[Item, ...]
     observed_time: datetime
+    access: Access
 
 
 @dataclass(frozen=True)
@@ -99,11 +104,15 @@ class Listings(Generic[Item, Answer]):
     def _kept_items(self) -> int:
         return sum(len(listing.items) for listing in self._kept.values())
 
-    def next(self, token: str, page_size: int) -> Page[Answer]:
-        """The page a token names; the same again for the same token. Raises InvalidArgument for an unknown or old one."""
+    def next(self, token: str, page_size: int, access: Access) -> Page[Answer]:
+        """The page a token names; the same again for the same token. `access`: of who asks. Raises InvalidArgument for an unknown or old
+        token, and for that of another caller.
+        """
         name, _, position = token.rpartition(":")
         with self._lock:
             listing = self._kept.get(name)
+            if listing is not None and not access.is_still(listing.access):
+                listing = None
             if listing is not None:
                 self._kept.move_to_end(name)
         if listing is None or not position.isdecimal() or len(position) > _POSITION_DIGITS:

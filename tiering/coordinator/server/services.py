@@ -19,6 +19,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
+from tiering.access.privileges import SERVICE, Privilege
 from tiering.clock import RandomIds
 from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake
 from tiering.coordinator.calls.tier_table import TierTable
@@ -113,12 +114,13 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         )
 
     def _leases_page(self, request: status_pb2.ListKvSnapshotLeasesRequest) -> Page[KvSnapshotLease]:
+        access = self._coordinator.grants.current()
         if request.page_token:
-            return self._lease_listings.next(request.page_token, request.page_size)
+            return self._lease_listings.next(request.page_token, request.page_size, access)
         view = self._coordinator.view()
         lease_id = request.lease_id if request.HasField("lease_id") else None
         matching = (lease for lease in view.leases() if lease_id in (None, lease.lease_id))
-        listing = Listing(tuple(part for lease in matching for part in parts(lease)), view.now)
+        listing = Listing(tuple(part for lease in matching for part in parts(lease)), view.now, access)
         return self._lease_listings.first(listing, request.page_size)
 
     async def _first_or_next(self, request: status_pb2.ListTieringStatusesRequest) -> Page[status_pb2.PbTableTieringStatus]:
@@ -131,8 +133,9 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
 
     def _page(self, request: status_pb2.ListTieringStatusesRequest) -> Page[status_pb2.PbTableTieringStatus]:
         """A page of the listing that the token names, else of a new one; without page_size all of that."""
+        access = self._coordinator.grants.current()
         if request.page_token:
-            return self._listings.next(request.page_token, request.page_size)
+            return self._listings.next(request.page_token, request.page_size, access)
         statuses = set(request.statuses)
         unknown = statuses - set(LASTING)
         if unknown:
@@ -146,7 +149,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
             database, table = self._known(request.table_path)
         view = self._coordinator.view()
         matching = (status for status in view.table_statuses(database, table) if not statuses or status.status in statuses)
-        listing = Listing(tuple(matching), view.now)
+        listing = Listing(tuple(matching), view.now, access)
         if request.HasField("page_size"):
             return self._listings.first(listing, request.page_size)
         return self._listings.whole(listing)
@@ -263,7 +266,10 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
             response, hold = await self._pools.for_tierer(heartbeats.handle, request)
             while hold is not None and may_wait:
                 await changes.wait()
-                if heartbeats.worth_trying(hold) and (late := await self._try_again(hold)) is not None:
+                if not heartbeats.worth_trying(hold):
+                    continue
+                self._coordinator.grants.current().require(Privilege.TIERER, SERVICE)  # also of a request that waited
+                if (late := await self._try_again(hold)) is not None:
                     return late
             return response
 

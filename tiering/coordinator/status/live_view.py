@@ -214,7 +214,7 @@ class View:
         """The caller's own, and those of others for whoever operates the service."""
         if self._access.may(Privilege.OPERATE, SERVICE):
             return self._open_calls
-        return [call for call in self._open_calls if call.caller == self._access.identity.principal]
+        return [call for call in self._open_calls if call.principal == self._access.identity.principal]
 
     def tierers(self) -> Sequence[TiererStatus]:
         """Raises AccessDenied: what a tierer works on is told in numbers of tables."""

@@ -61,13 +61,15 @@ async def tier_database(parts: CallParts, request: TierDatabase) -> AsyncGenerat
     since = parts.table_records.now().steady
     chosen = await parts.threads.run(Pool.LAKE_LOOK, partial(_begin, parts, request))
     if isinstance(chosen, TierDatabaseResult):
-        yield chosen
+        yield _visible(parts, chosen)
         return
     turns = asyncio.Semaphore(AT_ONCE)
     calls = [asyncio.ensure_future(_tier(parts, request, since, turns, path, table_id)) for path, table_id in chosen.items()]
     try:
         for number, call in enumerate(asyncio.as_completed(calls), 1):
             row = await call
+            if not parts.grants.current().sees(row.tiered.path):
+                continue
             why = f": {row.error}" if row.error else ""
             yield Progress(
                 f"{number} of {counted(len(calls), 'table')} of {request.database_name}: {row.tiered.path} is {row.tiered.state}{why}"
@@ -76,7 +78,13 @@ async def tier_database(parts: CallParts, request: TierDatabase) -> AsyncGenerat
     finally:
         for call in calls:
             call.cancel()
-    yield await parts.threads.run(Pool.STORE, partial(_end, parts, request, TierDatabaseResult(rows)))
+    yield _visible(parts, await parts.threads.run(Pool.STORE, partial(_end, parts, request, TierDatabaseResult(rows))))
+
+
+def _visible(parts: CallParts, result: TierDatabaseResult) -> TierDatabaseResult:
+    """Without the tables that the caller may know of no longer, since the call waited or was made the first time."""
+    access = parts.grants.current()
+    return TierDatabaseResult(tuple(row for row in result.rows if access.sees(row.tiered.path)))
 
 
 def _begin(parts: CallParts, request: TierDatabase) -> TierDatabaseResult | Tables:
@@ -103,7 +111,7 @@ def _choose(parts: CallParts, request: TierDatabase) -> Tables:
     infos = parts.cluster.tables(request.database_name)  # raises UnknownDatabase
     if any(info.lake_enabled and parts.table_records.get(info.table_id) is None for info in infos):
         parts.discovery.run()
-    access = parts.grants.access_for(request.caller)
+    access = parts.grants.current()
     chosen: dict[str, int] = {}
     for info in infos:
         name, record = info.path.table_name, parts.table_records.get(info.table_id)
