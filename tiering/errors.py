@@ -405,9 +405,9 @@ class BucketStopped(
     phases=("READ", "WRITE"),
     no_statement="The statement that helps, sys.skip_record, leaves an acknowledged record out of the lake: "
     "the hint names it, a person decides.",
-    look=_of_table("bucket_id, error_message, stopped_at_offset", "tiering_buckets"),
+    look=_of_table("bucket_id, error_message, stopped_at_offset, stopped_at_record", "tiering_buckets"),
 ):
-    """A record that was acknowledged cannot be decoded or written, or the KV state of a bucket cannot take it; names bucket, offset, value.
+    """A record that was acknowledged cannot be decoded or written, or the KV state of a bucket cannot take it; names bucket and offset.
 
     The rounds that follow tier what comes to the other buckets, so they are tried again; this one waits for `sys.skip_record`.
     """

@@ -34,7 +34,7 @@ class Output:
     partition_name: str | None = column("The partition; NULL if the table has none.")
     bucket_id: int = column("The bucket.", arrow_type=INT)
     offset: int = column("Offset of the record.")
-    value: str = column("The record as text, cut.")
+    value: str = column("The record as text, cut; empty for a caller without SELECT.")
     outcome: str = column("skipped, already_skipped, or would_skip for a dry run.")
 
 

@@ -36,6 +36,9 @@ class TieringBucketRow:
     error_class: str | None = column("Class of the error for which it does not go on; NULL if it goes on, or the whole table does not.")
     error_message: str | None = column("That error, in words.")
     stopped_at_offset: int | None = column("Offset of the record at which it stands; NULL if it goes on.")
+    stopped_at_record: str | None = column(
+        "That record as text, cut, and what a library says of its values; NULL if it is not known, and for a caller without SELECT."
+    )
     log_only_records: int | None = column("Hot: records that only the log has. NULL, as the next two, if offsets cannot tell.")
     both_records: int | None = column("Warm: records that log and lake have; of a primary-key table changes that the lake has taken in.")
     lake_only_records: int | None = column("Cold: records that only the lake has; NULL in a primary-key table, whose lake has rows.")

@@ -26,7 +26,7 @@ class ValidationResultRow:
     expected: str | None = column("What the log or the marker says.")
     actual: str | None = column("What the lake has.")
     ok: bool | None = column("Whether they agree; NULL if it cannot be told, which details explains.")
-    details: str | None = column("The first difference: bucket, offset and key or columns.")
+    details: str | None = column("The first difference: bucket, offset and key or columns; NULL for a caller without SELECT.")
     duration_ms: int = column("How long the check took, in milliseconds.")
     engine: str = column("What compared them.")
 

@@ -269,7 +269,7 @@ def test_who_was_not_checked_is_refused_nothing(tmp_path: Path) -> None:
         ('permit (principal, action, resource); forbid (principal, action, resource) unless { principal in Group::"hr" };', False),
         ('permit (principal, action, resource) unless { principal in Group::"contractors" };', False),
         ('permit (principal, action, resource) when { !(principal in Group::"contractors") };', False),
-        ('permit (principal, action, resource) when { principal in [User::"ana", Group::"hr"] };', True),
+        ('permit (principal, action, resource) when { principal in Group::"hr" || principal == User::"ana" };', True),
         ('permit (principal, action, resource); forbid (principal in Group::"x", action, resource in Database::"hr");', True),
     ],
 )

@@ -33,7 +33,7 @@ comparisons = st.one_of(
     st.lists(names, min_size=1, max_size=3).map(lambda some: "[" + ", ".join(f'"{name}"' for name in some) + "].contains(resource.name)"),
     st.lists(tables, min_size=1, max_size=3).map(lambda some: f"[{', '.join(some)}].contains(resource)"),
     databases.map(lambda name: f'resource in Database::"{name}"'),
-    st.sampled_from(('principal in Group::"ops"', 'principal in Group::"hr"', 'principal in [User::"ana", Group::"hr"]')),
+    st.sampled_from(('principal in Group::"ops"', 'principal in Group::"hr"', 'principal in [Group::"ops", Group::"hr"]')),
     st.just('(if principal in Group::"ops" then resource.name == "a" else resource.name == "orders")'),
     names.map(lambda name: f'resource.name == (if 1 < 2 then "{name}" else "a")'),
 )

@@ -237,11 +237,14 @@ SYSTEM_TABLES: Mapping[str, RowsFor] = {
         records_per_second
         """,
     ),
-    "tiering_buckets": _of_tables("""
+    "tiering_buckets": _of_tables(
+        """
         database_name table_name partition_id partition_name bucket_id log_start_offset log_end_offset lake_offset
         staged_offset lag_records lag_ms oldest_pending_time backlog_offset is_backlog offsets_observed_time
-        error_class error_message stopped_at_offset log_only_records both_records lake_only_records
-        """),
+        error_class error_message stopped_at_offset stopped_at_record log_only_records both_records lake_only_records
+        """,
+        "stopped_at_record: SELECT on the table.",
+    ),
     "tiering_errors": _of_tables(
         """
         database_name table_name phase error_class message hint next_action retryable count first_seen last_seen
@@ -266,9 +269,12 @@ SYSTEM_TABLES: Mapping[str, RowsFor] = {
         round_id split_id split_type database_name table_name partition_name bucket_id snapshot_id starting_offset
         stopping_offset current_offset backlog_offset fraction_completed executor attempt state
         """),
-    "validation_results": _of_tables("""
+    "validation_results": _of_tables(
+        """
         validated_at database_name table_name lake_snapshot_id level check scope expected actual ok details
         duration_ms engine
-        """),
+        """,
+        "details: SELECT on the table.",
+    ),
 }
 """By name; columns in their order."""

@@ -14,10 +14,12 @@ _HEADER = ("class", "what happened", "phase", "tries again by itself", "next act
 _STANDING_BUCKET = (
     "## Example: a bucket that stands at a record",
     "`BucketStopped` of a table whose log has a map with a key twice. The other buckets of the table are tiered meanwhile.",
-    "```sql\nSELECT bucket_id, error_message, stopped_at_offset FROM fluss.sys.tiering_buckets WHERE table_name = 'clicks';\n```",
-    "| bucket_id | error_message | stopped_at_offset |\n| --- | --- | --- |\n| 0 | its rows cannot take the record there, id=0,"
-    " text='poison', tags=[('a', 1), ('a', 2)] (Invalid Input Error: Arrow map contains duplicate key, which isn't supported by"
-    " DuckDB map type) | 4 |",
+    "```sql\nSELECT bucket_id, error_message, stopped_at_offset, stopped_at_record\n"
+    "FROM fluss.sys.tiering_buckets WHERE table_name = 'clicks';\n```",
+    "| bucket_id | error_message | stopped_at_offset | stopped_at_record |\n| --- | --- | --- | --- |\n"
+    "| 0 | its rows cannot take the record there | 4 | id=0, text='poison', tags=[('a', 1), ('a', 2)] (Invalid Input Error: Arrow map"
+    " contains duplicate key, which isn't supported by DuckDB map type) |",
+    "The record is shown to callers with the privilege SELECT on the table.",
     "The error's hint names the statement that leaves the record out, `CALL sys.skip_record('demo.clicks', 0, 4, reason => '...')`."
     "\n[On call](on-call.md) goes through it step by step, up to the row that is written again.",
 )

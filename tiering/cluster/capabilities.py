@@ -63,10 +63,11 @@ class RecordSkipping(Protocol):
 
 @dataclass(frozen=True)
 class StandingRecord:
-    """A record at which a bucket stands. `reason`: what is the matter with it, in words."""
+    """A record at which a bucket stands. `reason`: what is the matter with it, in words; `record_text`: its values."""
 
     offset: int
     reason: str
+    record_text: str
 
 
 @runtime_checkable

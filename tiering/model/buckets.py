@@ -28,6 +28,7 @@ class BucketStatus:
     error_class: str | None
     error_message: str | None
     stopped_at_offset: int | None
+    stopped_at_record: str | None
     log_only_records: int | None
     both_records: int | None
     lake_only_records: int | None

@@ -1,4 +1,8 @@
-"""A record that cannot be written: its value as text, its place in a batch, and the error of the bucket that stops before it."""
+"""A record that cannot be written: its value as text, its place in a batch, and the error of the bucket that stops before it.
+
+The message of such an error is for whoever may know of the table, so it never holds a value of a row. The record's text is a field of the
+error (`RECORD_ID`), which is shown to callers with SELECT on the table.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +15,36 @@ import pyarrow as pa
 from tiering.errors import BucketStopped
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS, BucketKey, TablePath
 
+RECORD_ID = "record_text"
+"""The id of an error with the text of its record, and with what a library says of a value in it."""
 MAX_VALUE_CHARACTERS = 500
 """Of a record's text in errors, events and answers."""
+_BEFORE_RECORD = (", in the row ", " there, ", " cannot be written (")
+"""What stands before the record in messages of older versions."""
 _NOT_OF_THE_ROW = {CHANGE_TYPE_COLUMN, *(field.name for field in SYSTEM_COLUMN_FIELDS)}
 
 
 class UnwritableRow(Exception):
-    """A row of a batch that a table cannot hold. `column` is its full path, such as `tags.element`."""
+    """A row of a batch that a table cannot hold. `column` is its full path, such as `tags.element`.
 
-    def __init__(self, row: int, column: str, reason: str) -> None:
+    `reason` names no value; `detail` may, and goes where the text of the record goes.
+    """
+
+    def __init__(self, row: int, column: str, reason: str, detail: str = "") -> None:
         super().__init__(reason)
         self.row = row
         self.column = column
         self.reason = reason
+        self.detail = detail
 
 
-def bucket_stopped(path: TablePath, bucket: BucketKey, partition_name: str | None, offset: int, why: str, **ids: object) -> BucketStopped:
-    """The error of a bucket that stops before the record at `offset`, with the statement that leaves the record out."""
+def bucket_stopped(
+    path: TablePath, bucket: BucketKey, partition_name: str | None, offset: int, why: str, record_text: str = "", **ids: object
+) -> BucketStopped:
+    """The error of a bucket that stops before the record at `offset`, with the statement that leaves the record out.
+
+    `why` names no value of the record; `record_text` has them.
+    """
     partition = "" if partition_name is None else f", partition => '{partition_name}'"
     return BucketStopped(
         f"{place_of(path, bucket, partition_name)} stands at offset {offset}: {why}",
@@ -37,6 +54,7 @@ def bucket_stopped(path: TablePath, bucket: BucketKey, partition_name: str | Non
         bucket=bucket,
         partition_name=partition_name,
         offset=offset,
+        **{RECORD_ID: record_text or None},
         **ids,
     )
 
@@ -81,10 +99,23 @@ def refusal_of(
 ) -> BucketStopped:
     """The error of a bucket for a row of `batch`, which has the columns of `TableInfo.read_schema`."""
     offset = int(batch.column(OFFSET_COLUMN)[error.row].as_py())
-    reason = f"its column {error.column!r} {error.reason}, in the row {text_of(batch.slice(error.row, 1))}"
+    reason, record_text = f"its column {error.column!r} {error.reason}", described(text_of(batch.slice(error.row, 1)), error.detail)
     if offset < 0:
-        return snapshot_stopped(path, bucket, partition_name, reason, column=error.column)
-    return bucket_stopped(path, bucket, partition_name, offset, reason, column=error.column)
+        return snapshot_stopped(path, bucket, partition_name, reason, column=error.column, **{RECORD_ID: record_text})
+    return bucket_stopped(path, bucket, partition_name, offset, reason, record_text, column=error.column)
+
+
+def described(record_text: str, detail: str) -> str:
+    """The text of a record, with what a library said of a value in it."""
+    return f"{record_text} ({detail})" if detail else record_text
+
+
+def without_record(message: str) -> str:
+    """The message of an error without the record that an older version wrote into it; as it is if it has none."""
+    if " stands at " not in message:
+        return message
+    ends = (message.find(before) for before in _BEFORE_RECORD)
+    return message[: min((end for end in ends if end >= 0), default=len(message))]
 
 
 def text_of(row: pa.RecordBatch) -> str:
@@ -120,7 +151,7 @@ def cast_values(column: pa.Array[Any], field: pa.Field[Any]) -> pa.Array[Any]:
         if (values := _values_in(column, 0, len(column), field.type)) is not None:
             return values
         row = first_failing(len(column), lambda start, stop: _values_in(column, start, stop, field.type) is not None)
-        raise UnwritableRow(row, field.name, f"does not fit into {field.type} ({error})") from error
+        raise UnwritableRow(row, field.name, f"does not fit into {field.type}", str(error)) from error
 
 
 def _values_in(column: pa.Array[Any], start: int, stop: int, kind: pa.DataType) -> pa.Array[Any] | None:

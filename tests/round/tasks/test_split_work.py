@@ -14,7 +14,7 @@ import pytest
 
 from tiering.errors import KvSnapshotGone, LakeUnavailable
 from tiering.lake.base import WriteResult, WriterInitContext
-from tiering.model.refused_records import bucket_stopped
+from tiering.model.refused_records import RECORD_ID, bucket_stopped
 from tiering.model.rounds import Phase
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
@@ -222,7 +222,8 @@ def test_a_record_that_cannot_be_written_ends_the_work_before_it(refused: int, n
     assert outcome.stopped.ids["offset"] == str(refused)
     assert f"CALL sys.skip_record('sales.planes', 0, {refused}, reason => '...')" in outcome.stopped.hint
     if not names_it:
-        assert "OverflowError: date value out of range" in outcome.stopped.message
+        assert "writing it ends with OverflowError" in outcome.stopped.message
+        assert "(date value out of range)" in outcome.stopped.ids[RECORD_ID]
     if refused:
         assert outcome.result is not None
         assert (outcome.result.reached_offset, outcome.result.records) == (refused, refused)

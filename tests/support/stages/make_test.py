@@ -49,6 +49,7 @@ UNIT = (
 LEFT_TO_TEST_ALL = (
     "tests/access/test_every_call_as_each_role.py",
     "tests/access/test_random_policies.py",
+    "tests/access/test_rights_taken_away.py",
     "tests/cluster/embedded/kv/test_kv_values.py::test_a_map_with_a_key_twice_is_refused_and_the_table_goes_on",
     "tests/cluster/embedded/kv/test_kv_values.py::test_any_value_is_held_as_it_is_or_refused_before_it_is_logged",
     "tests/cluster/embedded/kv/test_primary_key_stories.py",
@@ -73,6 +74,7 @@ LEFT_TO_TEST_ALL = (
     "tests/coordinator/memory/test_deadlines.py",
     "tests/coordinator/memory/test_running_splits.py",
     "tests/coordinator/observing/test_discovery.py::test_of_dropped_tables_no_record_is_left_after_an_hour",
+    "tests/coordinator/status/test_values_of_records.py",
     "tests/ingest/test_exact_values.py",
     "tests/ingest/test_load.py::test_an_interrupted_ingest_goes_on_under_its_writer_id",
     "tests/lake/fluss",

@@ -25,7 +25,7 @@ Run = Callable[[Any], None]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
-NOT_SHOWN = {"table_id", "bucket", "offset", "trace"}
+NOT_SHOWN = {"table_id", "bucket", "offset", "trace", "record_text"}
 KEYS = ("database_name", "table_name", "tiering_epoch", "coordinator_epoch")
 
 

@@ -197,7 +197,7 @@ def test_a_bucket_that_stands_at_a_record_says_where_also_while_the_others_go_on
     by_bucket = {row["bucket_id"]: errors(row) for row in rows(world)}
     error_class, message, offset = by_bucket.pop(stopped.bucket_id)
     assert (error_class, offset) == ("BucketStopped", at)
-    assert "its rows cannot take the record there, id=1, text='y'" in str(message)
+    assert str(message) == "its rows cannot take the record there"
     assert set(by_bucket.values()) == {(None, None, None)}
     call = SkipRecord(table.path, stopped.bucket_id, at, caller="ann", reason="a test")
     asyncio.run(world.coordinator.control.perform(call))

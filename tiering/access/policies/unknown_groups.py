@@ -44,8 +44,6 @@ def _assumed(node: Mapping[str, Any], answer: bool) -> Mapping[str, Any]:
         return {"!": {"arg": _assumed(operands["arg"], not answer)}}
     if operator in ("&&", "||"):
         return {operator: {side: _assumed(operands[side], answer) for side in ("left", "right")}}
-    if operator == "in" and not answer and operands["left"] == {"Var": "principal"}:
-        return node  # of a list with users in it, those count
     return {"Value": answer}
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tiering.cluster.capabilities import StandingRecord
-from tiering.cluster.embedded.kv.refused_records import reason, standing_at
+from tiering.cluster.embedded.kv.refused_records import REASON, standing_at, text_with_error
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, files_exist
 from tiering.cluster.embedded.kv.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.log.log_index import NO_LIMIT, LogIndex
@@ -101,7 +101,7 @@ class StoredCluster:
         with self.metadata.read() as connection:
             refused = refused_of_table(connection, table_id)
         standing = {bucket: record for bucket, records in refused.items() if (record := standing_at(records)) is not None}
-        return {bucket: StandingRecord(record.offset, reason(record)) for bucket, record in standing.items()}
+        return {bucket: StandingRecord(record.offset, REASON, text_with_error(record)) for bucket, record in standing.items()}
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
         """As `SplitSource.kv_snapshots`."""

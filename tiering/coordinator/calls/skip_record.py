@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from tiering.access.privileges import Privilege
 from tiering.cluster.capabilities import RecordSkipping, SkipOutcome, SkipRequest
 from tiering.cluster.log_look import traces_at
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
@@ -25,7 +26,7 @@ from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.requests import Mutation
 from tiering.errors import BucketStopped, InvalidArgument, TableBusy, UnknownPartition
 from tiering.model.call_results import SkipRecordResult
-from tiering.model.refused_records import MAX_VALUE_CHARACTERS
+from tiering.model.refused_records import MAX_VALUE_CHARACTERS, RECORD_ID
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 
@@ -46,7 +47,9 @@ class SkipRecord(Mutation[SkipRecordResult]):
 @effect(SkipRecord, pool=Pool.REPAIR)
 def skip_record(parts: CallParts, request: SkipRecord) -> SkipRecordResult:
     """Does it once for one idempotency key. Raises UnknownTable, UnknownPartition, InvalidArgument, TableBusy, ClusterUnavailable."""
-    return parts.operations.in_turn(request.procedure, request, lambda: _skip(parts, request))
+    result = parts.operations.in_turn(request.procedure, request, lambda: _skip(parts, request))
+    reads = parts.grants.current().may_table(Privilege.SELECT, request.path)
+    return result if reads else replace(result, value="")
 
 
 def _skip(parts: CallParts, request: SkipRecord) -> SkipRecordResult:
@@ -166,13 +169,15 @@ def _stop_at(record: TableRecord, bucket: BucketKey, offset: int) -> _Stop | Non
 
     A partition that was made again has the name of the former one, but another id: errors are compared by that.
     """
-    stops = [(error.error_class, error.bucket, str(error.offset), error.message, error.trace) for error in record.errors]
+    stops = [(error.error_class, error.bucket, str(error.offset), error.record_text, error.message, error.trace) for error in record.errors]
     if (error := record.error) is not None:
         ids = error.ids
-        stops.insert(0, (error.error_class, ids.get("bucket"), ids.get("offset", ""), error.message, ids.get("trace")))
-    for *stop, message, trace in stops:
+        record_text = ids.get(RECORD_ID)
+        stops.insert(0, (error.error_class, ids.get("bucket"), ids.get("offset", ""), record_text, error.message, ids.get("trace")))
+    for *stop, record_text, message, trace in stops:
         if stop == [BucketStopped.__name__, str(bucket), str(offset)]:
-            return _Stop(message.partition(f" stands at offset {offset}: ")[2][:MAX_VALUE_CHARACTERS], trace)
+            in_message = message.partition(f" stands at offset {offset}: ")[2]  # of an older version
+            return _Stop((record_text or in_message)[:MAX_VALUE_CHARACTERS], trace)
     return None
 
 
@@ -215,7 +220,6 @@ def _event(request: SkipRecord, result: SkipRecordResult, now: datetime) -> Even
             "partition_name": request.partition,
             "bucket_id": request.bucket_id,
             "offset": request.offset,
-            "value": result.value,
             "outcome": result.outcome,
         },
     )

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from tiering.coordinator.decisions.records import ErrorInfo, ErrorRecord, TableRecord
 from tiering.errors import BucketStopped
+from tiering.model.refused_records import RECORD_ID
 
 MAX_ERRORS = 30
 """Kinds that a table's record counts on: more classes come only from a tierer that makes them up. The store has the others as they were."""
@@ -32,6 +33,7 @@ def with_failure(record: TableRecord, error: ErrorInfo) -> tuple[ErrorRecord, ..
         bucket=error.ids.get("bucket"),
         offset=int(offset) if offset.isdecimal() else None,
         trace=error.ids.get("trace"),
+        record_text=error.ids.get(RECORD_ID),
     )
     former = next((row for row in record.errors if row.key == failure.key), None)
     if former is not None:

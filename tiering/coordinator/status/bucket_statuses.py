@@ -11,6 +11,7 @@ from tiering.cluster.capabilities import StandingRecord
 from tiering.coordinator.decisions.records import CommitState, TableRecord, TextOffsets, from_text
 from tiering.coordinator.observing.lag import Lag, Observation, lag_of
 from tiering.model.buckets import BucketStatus
+from tiering.model.refused_records import RECORD_ID, without_record
 from tiering.model.tables import BucketKey, BucketOffsets, TableType
 
 LAKE_NOT_AS_RECORDED = frozenset(
@@ -72,15 +73,17 @@ def bucket_statuses(
 def _error(record: TableRecord, name: str, tiered: int | None, standing: StandingRecord | None) -> dict[str, Any]:
     """Why the bucket does not go on: what the cluster says of it, or the table's last error if that names it."""
     if standing is not None:
-        return {"error_class": errors.BucketStopped.__name__, "error_message": standing.reason, "stopped_at_offset": standing.offset}
+        stopped = {"stopped_at_offset": standing.offset, "stopped_at_record": standing.record_text}
+        return {"error_class": errors.BucketStopped.__name__, "error_message": standing.reason, **stopped}
     error = record.error
     if error is None or error.ids.get("bucket") != name:
-        return dict.fromkeys(("error_class", "error_message", "stopped_at_offset"))
+        return dict.fromkeys(("error_class", "error_message", "stopped_at_offset", "stopped_at_record"))
     at = next((error.ids[key] for key in ("offset", "starting_offset") if error.ids.get(key, "").isdecimal()), None)
     return {
         "error_class": error.error_class,
-        "error_message": error.message,
+        "error_message": without_record(error.message),
         "stopped_at_offset": tiered if at is None else int(at),
+        "stopped_at_record": error.ids.get(RECORD_ID),
     }
 
 

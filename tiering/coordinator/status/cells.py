@@ -16,6 +16,7 @@ from tiering.coordinator.decisions.next_action import CatalogNames, next_action
 from tiering.coordinator.decisions.records import RoundRecord, TableRecord
 from tiering.coordinator.observing.lag import Lag
 from tiering.coordinator.reasons.status_reason import status_reason
+from tiering.model.refused_records import without_record
 from tiering.model.status import TableStatus
 
 OWN_RECORD = "coordinator"
@@ -68,7 +69,7 @@ STORED: Mapping[str, Cell] = {
     "status": _of_state,
     "tiering_epoch": lambda record: record.tiering_epoch,
     "last_tiered_time": lambda record: record.elsewhere.noticed_time if record.elsewhere else record.last_tiered_time,
-    "last_error": _of_error("message"),
+    "last_error": lambda record: None if record.error is None else without_record(record.error.message),
     "last_error_time": _of_error("time"),
     "table_id": lambda record: record.table_id,
     "table_type": lambda record: record.table_type,

@@ -9,9 +9,12 @@ from typing import TypeVar
 import pyarrow as pa
 
 from tiering.access.grants import Access
+from tiering.access.privileges import Privilege
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, RoundRecord, TableRecord
 from tiering.coordinator.memory.history import History, HistoryKind, HistoryRange, TablePathOrNone
 from tiering.model.names import NAME_LIMIT
+from tiering.model.refused_records import without_record
+from tiering.model.tables import TablePath
 
 RowT = TypeVar("RowT", RoundRecord, LakeCommitRecord, ErrorRecord, EventRecord)
 
@@ -32,16 +35,19 @@ class LiveHistory:
 
     def read_rounds(self, wanted: HistoryRange) -> Iterator[RoundRecord]:
         within = self._within(HistoryKind.ROUNDS, wanted)
-        return (self._with_progress(row) for row in self._visible(self._stored.read_rounds(within)))
+        rows = (self._with_progress(row) for row in self._visible(self._stored.read_rounds(within)))
+        return (row if row.error is None or self._reads(row) else _round_without_values(row) for row in rows)
 
     def read_commits(self, wanted: HistoryRange) -> Iterator[LakeCommitRecord]:
         return self._visible(self._stored.read_commits(self._within(HistoryKind.COMMITS, wanted)))
 
     def read_errors(self, wanted: HistoryRange) -> Iterator[ErrorRecord]:
-        return self._visible(self._stored.read_errors(self._within(HistoryKind.ERRORS, wanted)))
+        rows = self._visible(self._stored.read_errors(self._within(HistoryKind.ERRORS, wanted)))
+        return (row if self._reads(row) else replace(row, message=without_record(row.message)) for row in rows)
 
     def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:
-        return self._visible(self._stored.read_events(self._within(HistoryKind.EVENTS, wanted)))
+        rows = self._visible(self._stored.read_events(self._within(HistoryKind.EVENTS, wanted)))
+        return (row if self._reads(row) else _event_without_values(row) for row in rows)
 
     def _within(self, kind: HistoryKind, wanted: HistoryRange) -> HistoryRange:
         """The range without the tables that the reader may not know of: the store reads no row of theirs, however many there are."""
@@ -64,6 +70,12 @@ class LiveHistory:
         about_none: list[TablePathOrNone] = [(None, None)]
         return [*visible, *(about_none if (None, None) in paths and self._access.sees_name(None, None) else [])]
 
+    def _reads(self, row: RoundRecord | ErrorRecord | EventRecord) -> bool:
+        """Whether the caller may see values of the table's rows: an older version wrote some into messages and events."""
+        if self._access.is_unrestricted or row.database_name is None or row.table_name is None:
+            return True
+        return self._access.may_table(Privilege.SELECT, TablePath(row.database_name, row.table_name))
+
     def _with_progress(self, row: RoundRecord) -> RoundRecord:
         record = self._records.get(row.table_id)
         running = None if record is None else record.running
@@ -73,3 +85,12 @@ class LiveHistory:
         if self._access.is_unrestricted:
             return rows
         return (row for row in rows if self._access.sees_name(row.database_name, row.table_name))
+
+
+def _round_without_values(row: RoundRecord) -> RoundRecord:
+    return row if row.error is None else replace(row, error=replace(row.error, message=without_record(row.error.message)))
+
+
+def _event_without_values(row: EventRecord) -> EventRecord:
+    details = {name: value for name, value in row.details.items() if row.event_type != "RECORD_SKIPPED" or name != "value"}
+    return replace(row, message=without_record(row.message), details=details)

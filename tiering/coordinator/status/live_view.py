@@ -135,7 +135,12 @@ class View:
         for record in self._refreshed(database_name, table_name):
             observation = self._observer.observation(record.table_id)
             standing = self._standing(record)
-            yield from bucket_statuses(record, observation, self._moment.wall, partial(self._partition_names, record.path), standing)
+            statuses = bucket_statuses(record, observation, self._moment.wall, partial(self._partition_names, record.path), standing)
+            yield from statuses if self._reads(record.path) else (replace(status, stopped_at_record=None) for status in statuses)
+
+    def _reads(self, path: TablePath) -> bool:
+        """Whether the caller may see values of the table's rows."""
+        return self._access.may_table(Privilege.SELECT, path)
 
     def _standing(self, record: TableRecord) -> Mapping[BucketKey, StandingRecord]:
         """Only rows of a primary-key table can refuse a record of its log."""
@@ -195,7 +200,10 @@ class View:
         return self._cluster.partitions(table)
 
     def validations(self) -> Sequence[CheckResult]:
-        return [result for result in self._validations() if self._access.sees_name(result.database_name, result.table_name)]
+        """What a check found of rows has values of keys: `details` is None for a caller without SELECT."""
+        visible = [result for result in self._validations() if self._access.sees_name(result.database_name, result.table_name)]
+        paths = (TablePath(result.database_name, result.table_name) for result in visible)
+        return [result if self._reads(path) else replace(result, details=None) for result, path in zip(visible, paths, strict=True)]
 
     def leases(self) -> Sequence[KvSnapshotLease]:
         """Each with its snapshots of tables that the caller may know of; one without any is for those who operate the service."""

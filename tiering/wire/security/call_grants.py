@@ -24,6 +24,7 @@ from tiering.access.refused_callers import rpc_name
 from tiering.access.requirements import RPCS, On, Requirement
 from tiering.errors import AccessDenied, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
 from tiering.model.names import check_database, table_path
+from tiering.model.refused_records import RECORD_ID
 from tiering.model.tables import TableInfo, TablePath
 
 _Context = grpc.aio.ServicerContext[Any, Any]
@@ -173,7 +174,16 @@ def _ended(call: AuditedCall, access: Access, error: BaseException) -> None:
 
 
 def _without_names(method: str, access: Access, error: BaseException) -> BaseException:
-    """The error as the caller may read it: a cluster lists all of its databases in the hint. What the system catalog lists is filtered."""
+    """The error as the caller may read it: a cluster lists all of its databases in the hint. What the system catalog lists is filtered.
+
+    Values of a row are for tierers, which report the error; `sys.tiering_buckets` shows them to callers with SELECT.
+    """
+    if (
+        isinstance(error, LakewardError)
+        and RECORD_ID in error.ids
+        and not (access.is_unrestricted or access.may(Privilege.TIERER, SERVICE))
+    ):
+        del error.ids[RECORD_ID]
     if access.is_unrestricted or not isinstance(error, UnknownDatabase) or method.startswith("/sys_tables."):
         return error
     return UnknownDatabase(error.message)

@@ -98,6 +98,6 @@ def test_a_timestamp_that_microseconds_cannot_say_stops_the_bucket(
         assert next(batches).column("at")[1].value == milliseconds * 1_000 + nanoseconds // 1_000
         return
     assert next(batches).column("__offset").to_pylist() == [0]
-    with pytest.raises(BucketStopped, match=rf"bucket 0 of sales.orders stands at offset 1: its column 'at' holds {milliseconds} ms"):
+    with pytest.raises(BucketStopped, match=r"bucket 0 of sales.orders stands at offset 1: its column 'at' holds a time"):
         next(batches)
     assert [rows.column("__offset").to_pylist() for rows in read_times(2, 3)] == [[2]], "a reader behind the record goes on"

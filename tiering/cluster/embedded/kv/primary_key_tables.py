@@ -378,7 +378,7 @@ def _to_skip(request: SkipRequest, records: Sequence[RefusedRecord]) -> RefusedR
     if standing.offset != request.offset:
         raise InvalidArgument(
             f"{place} of {request.path} stands at offset {standing.offset}, not at {request.offset}",
-            hint=f"The record there is {standing.value}; only that one can be skipped.",
+            hint=f"Only the record at offset {standing.offset} can be skipped.",
         )
     return standing
 

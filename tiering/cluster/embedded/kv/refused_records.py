@@ -23,8 +23,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tiering.errors import BucketStopped
-from tiering.model.refused_records import bucket_stopped
+from tiering.model.refused_records import bucket_stopped, described
 from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, ChangeType, TableInfo
+
+REASON = "its rows cannot take the record there"
+"""Why a bucket stands at a record."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,12 @@ def standing_at(records: Iterable[RefusedRecord]) -> RefusedRecord | None:
 
 def stopped(table: TableInfo, bucket: BucketKey, partition_name: str | None, record: RefusedRecord) -> BucketStopped:
     """Returns the error for every use of a bucket that stands."""
-    return bucket_stopped(table.path, bucket, partition_name, record.offset, reason(record), table_id=table.table_id)
+    return bucket_stopped(table.path, bucket, partition_name, record.offset, REASON, text_with_error(record), table_id=table.table_id)
 
 
-def reason(record: RefusedRecord) -> str:
-    """Returns why a bucket stands at it."""
-    return f"its rows cannot take the record there, {record.value} ({record.error})"
+def text_with_error(record: RefusedRecord) -> str:
+    """Returns the record's text with DuckDB's message, which may name a value of it."""
+    return described(record.value, record.error)
 
 
 def changes_of_nothing(batch: pa.RecordBatch, positions: Sequence[int]) -> pa.RecordBatch:

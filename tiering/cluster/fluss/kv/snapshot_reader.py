@@ -12,7 +12,7 @@ from tiering.cluster.capabilities import uncounted
 from tiering.cluster.fluss.kv.snapshot_files import SnapshotFile, corrupt_snapshot, read_values
 from tiering.cluster.fluss.kv.values import ValueDecoder
 from tiering.cluster.fluss.rows.encoding import RowEncoding
-from tiering.model.refused_records import UnwritableRow, snapshot_stopped
+from tiering.model.refused_records import RECORD_ID, UnwritableRow, snapshot_stopped
 from tiering.model.splits import TieringSnapshotSplit
 from tiering.model.tables import CHANGE_TYPE_FIELD, SNAPSHOT_OFFSET, SYSTEM_COLUMN_FIELDS, ChangeType
 
@@ -48,7 +48,8 @@ class FlussSnapshotReader:
                 batches = list(decoder.decode(values))
             except UnwritableRow as error:
                 split, reason = self.split, f"the column {error.column!r} of a row {error.reason}"
-                raise snapshot_stopped(split.table_path, split.bucket, split.partition_name, reason, column=error.column) from error
+                ids = {"column": error.column, RECORD_ID: error.detail or None}
+                raise snapshot_stopped(split.table_path, split.bucket, split.partition_name, reason, **ids) from error
             except ValueError as error:
                 raise corrupt_snapshot(self.split, str(error)) from error
             yield from map(self._with_system_columns, batches)

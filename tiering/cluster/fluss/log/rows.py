@@ -20,7 +20,7 @@ from tiering.cluster.fluss.log.schemas import LogLayout, log_layout, parse_schem
 from tiering.cluster.fluss.rows.encoding import RowEncoding, log_encoding
 from tiering.errors import BucketStopped, SourceChanged
 from tiering.library_guards.arrow_ipc import BodyReader
-from tiering.model.refused_records import UnwritableRow, bucket_stopped, text_of
+from tiering.model.refused_records import UnwritableRow, bucket_stopped, described, text_of
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import CHANGE_TYPE_FIELD, SYSTEM_COLUMN_FIELDS, ChangeType, TableInfo, TableType
 
@@ -152,9 +152,9 @@ class _Assembly:
         self._bytes += rows.get_total_buffer_size()
 
     def _refusal(self, error: UnwritableRow, offset: int, row: str) -> BucketStopped:
-        split, shown = self.split, f", in the row {row}" if row else ""
-        reason = f"its column {error.column!r} {error.reason}{shown}"
-        return bucket_stopped(split.table_path, split.bucket, split.partition_name, offset, reason, column=error.column)
+        split, reason = self.split, f"its column {error.column!r} {error.reason}"
+        record_text = described(row or f"column {error.column!r}", error.detail)
+        return bucket_stopped(split.table_path, split.bucket, split.partition_name, offset, reason, record_text, column=error.column)
 
     @property
     def is_full(self) -> bool:
@@ -202,7 +202,7 @@ class _Assembly:
             try:
                 yield self._layouts[schema_id].rows(written)
             except UnwritableRow as error:
-                raise UnwritableRow(before + error.row, error.column, error.reason) from error
+                raise UnwritableRow(before + error.row, error.column, error.reason, error.detail) from error
             before += written.num_rows
 
 

@@ -9,6 +9,8 @@ from tiering.cluster.fluss.rows.packed_bytes import AnyArray, PackedBytes, Posit
 from tiering.cluster.fluss.rows.packed_rows import TimestampOutOfRange, decode_rows
 from tiering.model.refused_records import UnwritableRow, first_failing
 
+BEYOND_MICROSECONDS = "holds a time that a timestamp in microseconds cannot say"
+
 
 def rows_within_range(data: PackedBytes, starts: Positions, ends: Positions, written: pa.Schema, encoding: RowEncoding) -> list[AnyArray]:
     """As `decode_rows`. Raises UnwritableRow for the first row with a value out of range."""
@@ -26,4 +28,4 @@ def rows_within_range(data: PackedBytes, starts: Positions, ends: Positions, wri
             return True
 
         row = first_failing(len(starts), is_good)
-        raise UnwritableRow(row, written.names[refusals[-1].column], str(refusals[-1])) from error
+        raise UnwritableRow(row, written.names[refusals[-1].column], BEYOND_MICROSECONDS, str(refusals[-1])) from error

@@ -82,6 +82,8 @@ class ErrorRecord:
     offset: int | None = None
     trace: str | None = None
     """What the cluster knows the record at `offset` by; None = not known."""
+    record_text: str | None = None
+    """The record at `offset`, for callers with SELECT; None = not known, or an older version recorded the error, with it in `message`."""
 
     @property
     def key(self) -> str:
