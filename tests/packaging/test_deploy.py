@@ -114,6 +114,23 @@ def test_the_jars_are_fetched_by_root_with_the_programs_that_are_installed_by_th
     assert_known(re.findall(r"lakeward (fetch-jars[^&]*)", script)[0].split())
 
 
+def test_the_image_has_no_package_whose_hash_is_not_in_the_lock() -> None:
+    """What is downloaded is compared with the hashes of the lock, and what is installed comes from these files."""
+    commands = [shlex.split(command) for name, text in instructions() if name == "RUN" for command in text.split("&&")]
+    installs = [command for command in commands if command[0].endswith("/bin/pip")]
+    downloads = [command for command in installs if command[1] == "download"]
+    assert [("--require-hashes" in command, command[-1]) for command in downloads] == [(True, "/tmp/requirements.lock")]
+    [packages] = [command[command.index("--dest") + 1] for command in downloads]
+    others = [command for command in installs if command not in downloads]
+    assert others
+    for command in others:
+        assert "--no-index" in command
+        assert command[command.index("--find-links") + 1] == packages
+    assert all("--no-build-isolation" in command for command in (downloads[0], others[-1])), "what builds a package is not in the lock"
+    entries = re.split(r"\n(?=[A-Za-z0-9])", (ROOT / "requirements.lock").read_text())
+    assert [entry.split()[0] for entry in entries if "--hash=sha256:" not in entry] == []
+
+
 def test_the_image_pins_every_package_that_the_wheel_asks_for() -> None:
     [script] = [text for name, text in instructions() if name == "RUN" and "constraints.txt" in text]
     [pins] = re.findall(r"sed -n '[^']+'", script)

@@ -185,3 +185,17 @@ def test_a_store_says_whose_it_is_although_its_folder_has_no_cluster_of_its_own(
     with pytest.raises(SetupError, match=r"'sales'.*'stocks'"):
         restore(tmp_path / "sales.db", folder.root)
     restore(tmp_path / "before.db", folder.root)  # of an older version: it names no cluster
+
+
+def test_a_backup_is_not_written_through_a_link_that_somebody_put_where_it_was_to_be(folder: DataFolder, tmp_path: Path) -> None:
+    """In a folder that others may write to, such as /tmp."""
+    victim, target = tmp_path / "victim", tmp_path / "backup.db"
+    victim.write_text("as it was")
+    links = {f"{target.name}.unfinished", f".{target.name}.unfinished"}
+    for name in links:
+        (tmp_path / name).symlink_to(victim)
+    backup(target, folder.root)
+    assert victim.read_text() == "as it was"
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert not target.is_symlink()
+    assert {path.name for path in tmp_path.iterdir() if "unfinished" in path.name} == links

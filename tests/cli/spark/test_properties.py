@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +17,7 @@ from tiering.cli.spark.conf_files import as_properties_file, as_pyiceberg_yaml
 from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, SQLITE_JDBC
 from tiering.cli.spark.properties import LakeJars, catalog_lake_properties, catalog_properties, lake_properties_for_spark
 from tiering.cli.spark.views import view_statements
-from tiering.errors import InvalidArgument, ServiceUnreachable
+from tiering.errors import InvalidArgument, InvalidName, ServiceUnreachable
 from tiering.lake.registry import local_lake_properties
 
 JAR = Path("/opt/lakeward/plugin.jar")
@@ -158,6 +159,25 @@ def test_a_properties_file_has_a_name_and_its_value_a_line() -> None:
     text = as_properties_file(catalog_properties("a:1", Path("/with space/plugin.jar")))
 
     assert dict(line.split(maxsplit=1) for line in text.splitlines())["spark.driver.extraClassPath"] == "/with space/plugin.jar"
+
+
+@pytest.mark.parametrize("name", ["x\n!sh id", "x`; DROP TABLE t; --", "x; y", "", "x\u2028y"])
+@pytest.mark.parametrize("field", ["namespace", "name"])
+def test_a_name_that_a_hostile_service_made_up_ends_the_command(field: str, name: str) -> None:
+    """beeline runs a line that begins with `!` itself."""
+    table = pb.SystemTable(**{"namespace": "sys", "name": "tables", "comment": "", field: name})
+    with pytest.raises(InvalidName):
+        view_statements([table], "lakeward")
+
+
+@pytest.mark.parametrize("comment", ["a\n!sh id\n", "a'; DROP TABLE t; --", "a\r\n--b", "a\u2028\u0085!sh id", "\\'; !sh id", "\U0001f600"])
+def test_a_comment_that_a_hostile_service_made_up_stays_inside_of_its_quotes(comment: str) -> None:
+    text = view_statements([pb.SystemTable(namespace="sys", name="tables", comment=comment)], "lakeward")
+    _, second = text.splitlines()
+    assert second.count(";") == 1
+    assert second.endswith("' AS SELECT * FROM fluss.sys.tables;")
+    inside = second.split("COMMENT '")[1].removesuffix("' AS SELECT * FROM fluss.sys.tables;")
+    assert not re.search(r"(?<!\\)(\\\\)*'", inside), "a quote that is not escaped"
 
 
 def test_a_view_keeps_the_comment_and_no_semicolon_ends_its_statement_early() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from support.worlds.calling import until
 from tiering.coordinator.observing import lake_looks
-from tiering.coordinator.observing.lake_looks import TABLE_THREADS, THREADS, Asking, LakeLook, LakeLooks, Side
+from tiering.coordinator.observing.lake_looks import LEAST_MS, TABLE_THREADS, THREADS, Asking, LakeLook, LakeLooks, Side
 from tiering.errors import ClusterUnavailable, LakeRolledBack, LakeUnavailable, ServiceBusy
 from tiering.model.tables import TablePath
 
@@ -184,6 +184,7 @@ def test_the_error_names_whom_the_look_waits_for(
         behind = await asyncio.gather(looks.within(0, hanging), return_exceptions=True)  # it never gets a thread
         patient.cancel()
         await asyncio.gather(patient, return_exceptions=True)
+        await until(lambda: looks._tables[1].given_up(time.monotonic()) is not None)
         refused = await asyncio.gather(looks.within(LONG_MS, hanging), return_exceptions=True)
         lake.released.set()
         return [*behind, *refused]
@@ -209,8 +210,28 @@ def test_a_service_that_stopped_refuses_a_look_by_an_error_of_the_tree(looks: La
         looks.wait(LONG_MS, at(1, lambda: "there"))
 
 
-def test_a_look_whose_caller_went_away_counts_as_given_up(looks: LakeLooks, lake: Hanging) -> None:
+def test_a_call_that_is_dropped_makes_no_look_of_others_fail(lake: Hanging) -> None:
+    """A lake that is well answers the others once it has answered the look that nobody waits for any more."""
+    looks = LakeLooks(clock=lambda: 0.0)
+
+    async def dropped() -> str:
+        call = asyncio.ensure_future(looks.within(LONG_MS, at(1, lake.look)))
+        await until(lambda: lake.asking == 1)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        other = asyncio.ensure_future(looks.within(LONG_MS, at(1, lambda: "there")))
+        await until(lambda: len(looks._tables[1].waiting) == 1 or other.done())
+        lake.released.set()
+        return await other
+
+    assert asyncio.run(dropped()) == "there"
+    looks.close()
+
+
+def test_a_look_whose_caller_went_away_counts_as_given_up_after_the_time_of_a_lake_that_is_well(lake: Hanging) -> None:
     """Else callers who lose patience take all threads, and each that follows waits for the whole of its time."""
+    seconds = 0.0
+    looks = LakeLooks(clock=lambda: seconds)
 
     async def impatient() -> None:
         calls = [asyncio.ensure_future(looks.within(LONG_MS, at(number, lake.look))) for number in range(THREADS)]
@@ -219,6 +240,8 @@ def test_a_look_whose_caller_went_away_counts_as_given_up(looks: LakeLooks, lake
             call.cancel()
         ended = await asyncio.gather(*calls, return_exceptions=True)
         assert all(isinstance(end, asyncio.CancelledError) for end in ended), ended
+        nonlocal seconds
+        seconds = LEAST_MS / 1_000
         for table_id in (1, 9_999):
             with pytest.raises(LakeUnavailable, match="earlier question"):
                 await looks.within(LONG_MS, at(table_id, lambda: "there"))
@@ -227,6 +250,7 @@ def test_a_look_whose_caller_went_away_counts_as_given_up(looks: LakeLooks, lake
         assert await looks.within(LONG_MS, at(1, lambda: "there")) == "there"
 
     asyncio.run(impatient())
+    looks.close()
 
 
 def test_where_as_many_tables_hang_as_there_are_threads_nobody_waits(looks: LakeLooks, lake: Hanging) -> None:

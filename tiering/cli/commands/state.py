@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -45,7 +46,7 @@ def backup(file: FileArgument, data: DataOption = Path("lakeward-data")) -> None
     if target.exists():
         raise SetupError(f"{target} exists already", hint="Name a new file: a backup replaces nothing.")
     _check(source, "the data folder's state store")
-    unfinished = target.with_name(target.name + UNFINISHED)
+    unfinished = _new_file_beside(target)
     _copied(source, unfinished)
     os.replace(unfinished, target)
     sync_folder(target.absolute().parent)
@@ -152,10 +153,22 @@ def _check(file: Path, name: str) -> None:
         raise SetupError(f"the state store {file} is damaged: {sound}", hint="Use another backup.")
 
 
+def _new_file_beside(target: Path) -> Path:
+    """An empty file, its owner's alone, of a name that nobody can foresee: in a folder that others write to, a link with a known name
+    would have the copy written elsewhere. Raises SetupError.
+    """
+    try:
+        descriptor, name = tempfile.mkstemp(UNFINISHED, f".{target.name}.", target.absolute().parent)
+    except OSError as error:
+        raise SetupError(f"cannot write beside {target}: {error}", hint="Is there room, and may this user write there?") from error
+    os.close(descriptor)
+    return Path(name)
+
+
 def _copied(source: Path, target: Path, later: int = 0) -> None:
     """A copy as of one moment (SQLite's online backup), `later` epochs on, synced, its owner's alone. Raises SetupError."""
     try:
-        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600))
         with (
             closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as reading,
             closing(sqlite3.connect(target)) as writing,

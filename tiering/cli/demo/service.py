@@ -45,7 +45,7 @@ def start_service(folder: Path, port: int, options: Sequence[str] = ()) -> DemoS
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = folder.with_name(f"{folder.name}.log")
     command = module_command("tiering.cli.main", "up", "--data", str(folder), "--port", str(port), *options)
-    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as errors:
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "w") as errors:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
         )

@@ -5,26 +5,32 @@ GUI tools ask a Thrift server what there is through JDBC's metadata calls, which
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from sys_tables.declare.sql_types import literal
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from tiering.cli.spark.properties import CATALOG
-from tiering.model.names import quote_identifier
+from tiering.model.names import check_name, quote_identifier
 
 SPARK_CATALOG = "spark_catalog"
+_NOT_AS_IT_IS = re.compile(r"[;\x00-\x1f\x7f-\uffff]")
+"""Characters of a comment that are written as escapes: beeline ends a statement at any `;`, and runs a line that begins with `!` itself."""
 
 
 def view_statements(tables: Iterable[pb.SystemTable], database: str) -> str:
     """Spark SQL that makes, or makes anew, `spark_catalog.<database>` with a view of each table: a line each, ended by `;`.
 
-    A view's columns keep types and comments of the table's.
+    A view's columns keep types and comments of the table's. The text is executed line by line, by a user who trusts this command and need
+    not trust the service: a name is held to the rule for names, and a comment stays inside its quotes. Raises InvalidName.
     """
     schema = f"{SPARK_CATALOG}.{quote_identifier(database)}"
     lines = [f"CREATE DATABASE IF NOT EXISTS {schema} COMMENT 'System tables of Lakeward.';"]
     for table in tables:
+        for name in (table.namespace, table.name):
+            check_name(name, "table")
         source = ".".join(quote_identifier(name) for name in (CATALOG, table.namespace, table.name))
-        comment = literal(table.comment).replace(";", "\\u003B")  # beeline ends a statement at any
+        comment = _NOT_AS_IT_IS.sub(lambda match: f"\\u{ord(match[0]):04X}", literal(table.comment))
         view = f"{schema}.{quote_identifier(table.name)}"
         lines.append(f"CREATE OR REPLACE VIEW {view} COMMENT {comment} AS SELECT * FROM {source};")
     return "".join(f"{line}\n" for line in lines)

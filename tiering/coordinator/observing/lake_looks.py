@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -61,12 +62,20 @@ class LakeLook(Generic[Answer]):
 
 @dataclass(eq=False)
 class _Begun:
-    """A look that waits for a thread, or runs. `is_given_up`: it runs, and nobody waits for it any more."""
+    """A look that waits for a thread, or runs.
+
+    `given_up_at`: it runs, nobody waits for it any more, and it counts as given up from then on (seconds of the clock). None = it is
+    waited for.
+    """
 
     look: LakeLook[Any]
     answer: Future[Any] = field(default_factory=Future)
     side: Side = Side.EITHER
-    is_given_up: bool = False
+    started_at: float = 0.0
+    given_up_at: float | None = None
+
+    def is_given_up(self, now: float) -> bool:
+        return self.given_up_at is not None and self.given_up_at <= now
 
     def note(self, side: Side) -> None:
         self.side = side
@@ -80,21 +89,20 @@ class _TableLooks:
     waiting: deque[_Begun] = field(default_factory=deque)
     answers: bool = False
 
-    @property
-    def given_up(self) -> _Begun | None:
+    def given_up(self, now: float) -> _Begun | None:
         """One that was given up and goes on."""
-        return next((begun for begun in self.running if begun.is_given_up), None)
+        return next((begun for begun in self.running if begun.is_given_up(now)), None)
 
 
 class LakeLooks:
     """The threads of looks. Thread-safe; `within` is for any event loop, `wait` for threads."""
 
-    def __init__(self, threads: int = THREADS, name: str = "bounded-look") -> None:
+    def __init__(self, threads: int = THREADS, name: str = "bounded-look", clock: Callable[[], float] = time.monotonic) -> None:
         self._most = threads
+        self._clock = clock
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._lock = threading.Lock()
         self._tables: dict[int, _TableLooks] = {}
-        self._given_up = 0
         self._closed = False
 
     async def within(self, milliseconds: float, look: LakeLook[Answer]) -> Answer:
@@ -110,7 +118,7 @@ class LakeLooks:
             await asyncio.wait([answer], timeout=seconds)
             return self._ended(begun, seconds)  # type: ignore[no-any-return]
         except asyncio.CancelledError:
-            self._give_up(begun)  # the caller is gone: the look need not begin any more, and one that runs is waited for by nobody
+            self._leave(begun)
             raise
         finally:
             answer.cancel()
@@ -135,10 +143,10 @@ class LakeLooks:
         with self._lock:
             if self._closed:
                 raise _stopped()
-            table = self._tables.get(look.table_id)
-            if table is not None and table.given_up is not None:
-                raise _late(look, table.given_up.side, "to an earlier question yet")
-            if self._given_up >= self._most:
+            table, now = self._tables.get(look.table_id), self._clock()
+            if table is not None and (given_up := table.given_up(now)) is not None:
+                raise _late(look, given_up.side, "to an earlier question yet")
+            if sum(begun.is_given_up(now) for busy in self._tables.values() for begun in busy.running) >= self._most:
                 raise _late(look, Side.EITHER, "to earlier questions yet")
             table = self._tables.setdefault(look.table_id, _TableLooks())
             begun = _Begun(look)
@@ -149,6 +157,7 @@ class LakeLooks:
     def _start(self, table: _TableLooks) -> None:
         while table.waiting and len(table.running) < (TABLE_THREADS if table.answers else 1):
             begun = table.waiting.popleft()
+            begun.started_at = self._clock()
             table.running.append(begun)
             self._threads.submit(self._run, table, begun)
 
@@ -166,7 +175,6 @@ class LakeLooks:
         with self._lock:
             table.running.remove(begun)
             table.answers = table.answers or answers
-            self._given_up -= begun.is_given_up
             self._start(table)
             if not table.running:
                 del self._tables[begun.look.table_id]
@@ -196,9 +204,16 @@ class LakeLooks:
                 return True
             if begun.answer.done():
                 return False
-            begun.is_given_up = True
-            self._given_up += 1
+            begun.given_up_at = self._clock()
             return True
+
+    def _leave(self, begun: _Begun) -> None:
+        """The caller is gone. A look without a thread need not begin any more. One that runs counts as given up once it has had the time
+        that a lake which is well takes: else each call that is dropped would have looks of others refused.
+        """
+        with self._lock:
+            if not begun.answer.cancel() and not begun.answer.done():
+                begun.given_up_at = begun.started_at + LEAST_MS / 1_000
 
 
 def _late(look: LakeLook[Any], side: Side, how: str) -> TransientTieringError:
