@@ -161,6 +161,9 @@ class Publisher:
     def __init__(self, provider: Provider) -> None:
         self.requests = 0
         self.status = 200
+        self.answering = threading.Event()
+        """Cleared: an answer begins and does not end."""
+        self.answering.set()
         publisher = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -170,6 +173,7 @@ class Publisher:
                 if publisher.status == 302:
                     self.send_header("Location", "/elsewhere")
                 self.end_headers()
+                publisher.answering.wait(60)
                 self.wfile.write(provider.file.read_bytes())
 
             def log_message(self, *_: object) -> None:
@@ -185,6 +189,7 @@ def publisher(provider: Provider) -> Iterator[Publisher]:
     thread = threading.Thread(target=publisher.server.serve_forever)
     thread.start()
     yield publisher
+    publisher.answering.set()
     publisher.server.shutdown()
     thread.join(60)
     publisher.server.server_close()
@@ -209,6 +214,70 @@ def test_keys_of_a_url_are_asked_for_once_and_again_for_an_unknown_one(
     assert publisher.requests == 2
 
 
+def settle(authenticator: OidcAuthenticator) -> None:
+    """Waits for the load in the background."""
+    assert authenticator._keys._loading is not None
+    authenticator._keys._loading.result(60)
+
+
+def test_a_key_of_an_unknown_kind_is_left_out_alone_and_one_that_was_taken_back_counts_no_more(provider: Provider) -> None:
+    authenticator = OidcAuthenticator(provider.settings())
+    provider.add("second")
+    first = provider.token("first")
+    assert identify(authenticator, first).principal == "ann"
+    del provider.keys["first"]
+    provider.publish()
+    keys = json.loads(provider.file.read_text())["keys"]
+    half: dict[str, str] = {"kty": "RSA", "kid": "half", "use": "sig"}
+    strange = [{"kty": "AKP", "alg": "ML-DSA-65", "kid": "post-quantum", "use": "sig", "pub": "AA"}, half]
+    provider.file.write_text(json.dumps({"keys": [*strange, *keys]}))
+    assert identify(authenticator, provider.token("second")).principal == "ann"
+    with pytest.raises(Unauthenticated, match="no key that its provider publishes"):
+        identify(authenticator, first)
+
+
+def test_keys_that_could_not_be_fetched_for_an_hour_count_no_more(
+    provider: Provider, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr(oidc.time, "monotonic", lambda: now[0])
+    authenticator = OidcAuthenticator(provider.settings(jwks=publisher.url))
+    identify(authenticator, provider.token())
+    publisher.status = 503
+    now[0] += oidc.EXPIRE_SECONDS - 1
+    assert identify(authenticator, provider.token()).principal == "ann"
+    settle(authenticator)
+    now[0] += oidc.AGAIN_SECONDS + 2
+    with pytest.raises(Unauthenticated, match="no key that its provider publishes"):
+        identify(authenticator, provider.token())
+    publisher.status = 200
+    now[0] += oidc.AGAIN_SECONDS + 1
+    assert identify(authenticator, provider.token()).principal == "ann"
+
+
+def test_a_provider_that_does_not_end_its_answer_delays_nobody_whose_key_is_known(
+    provider: Provider, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr(oidc.time, "monotonic", lambda: now[0])
+    authenticator = OidcAuthenticator(provider.settings(jwks=publisher.url))
+    identify(authenticator, provider.token())
+    publisher.answering.clear()
+    now[0] += oidc.KEEP_SECONDS + 1
+    assert identify(authenticator, provider.token()).principal == "ann"
+    assert authenticator._keys._loading is not None
+    assert not authenticator._keys._loading.done(), "the answer came before the fetch ended"
+    publisher.answering.set()
+    settle(authenticator)
+
+
+def test_a_fetch_has_one_deadline_for_all_of_it(provider: Provider, publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oidc, "FETCH_SECONDS", 0.05)
+    publisher.answering.clear()
+    with pytest.raises(SetupError, match=r"did not come within 0.05 s|timed out"):
+        OidcAuthenticator(provider.settings(jwks=publisher.url)).check()
+
+
 def test_a_provider_that_is_away_refuses_nobody_whose_key_is_known(
     provider: Provider, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,4 +289,5 @@ def test_a_provider_that_is_away_refuses_nobody_whose_key_is_known(
         now[0] += oidc.KEEP_SECONDS + 1
         before = publisher.requests
         assert identify(authenticator, provider.token()).principal == "ann"
+        settle(authenticator)
         assert publisher.requests == before + 1
