@@ -87,6 +87,11 @@ class Access:
             return self.may(Privilege.OPERATE, SERVICE)
         return self.may(Privilege.DESCRIBE, Resource(database_name, table_name))
 
+    @property
+    def sees_numbers(self) -> bool:
+        """Whether the caller may read numbers that count tables or events of others, such as the length of a queue."""
+        return self.may(Privilege.OPERATE, SERVICE)
+
     def visible(self, databases: Any, names: Any) -> Mask:
         """Which of many tables the caller may know of: Arrow arrays of their databases and names, in and out in the same order."""
         if self._engine is None:
@@ -100,14 +105,15 @@ class Access:
         if resource.name is not None and not self.may(Privilege.DESCRIBE, resource):
             raise UnknownTable(f"there is no table {resource.id}")
         if not self.may(privilege, resource):
-            raise self._lacks(privilege, resource)
+            raise self.lacks(privilege, resource)
 
     def require_new(self, privilege: Privilege, path: TablePath) -> None:
         """Of a table that need not be there. Raises AccessDenied, whether or not it is."""
         if not self.may_table(privilege, path):
-            raise self._lacks(privilege, Resource.of_table(path))
+            raise self.lacks(privilege, Resource.of_table(path))
 
-    def _lacks(self, privilege: Privilege, resource: Resource) -> AccessDenied:
+    def lacks(self, privilege: Privilege, resource: Resource) -> AccessDenied:
+        """The refusal, with the policy to ask for."""
         return AccessDenied(
             f"{self.identity.principal} lacks {privilege} on {resource}",
             hint=f"Ask who keeps the policy file for: {statement_for(self.identity.principal, privilege, resource)}",

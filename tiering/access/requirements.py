@@ -163,7 +163,7 @@ def _of_tables(columns: str, note: str = "") -> RowsFor:
     return RowsFor(_LISTED, columns, note)
 
 
-_EVENTS_NOTE = "Rows about no table: OPERATE on the service."
+_EVENTS_NOTE = "Rows about no table, and event_id: OPERATE on the service."
 _NEXT_ACTION_NOTE = "next_action: the statement for whoever may run it; for the others the grant to ask for."
 
 SYSTEM_TABLES: Mapping[str, RowsFor] = {

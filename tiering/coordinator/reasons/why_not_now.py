@@ -47,9 +47,12 @@ def tierer_room(tierers: Iterable[TiererRecord], running: int, now: Moment) -> T
 
 
 def why_not_now(
-    record: TableRecord, now: Moment, room: TiererRoom, options: CoordinatorOptions, *, queued_before: int = 0
+    record: TableRecord, now: Moment, room: TiererRoom, options: CoordinatorOptions, *, queued_before: int = 0, with_numbers: bool = True
 ) -> list[Explanation]:
-    """Every reason that holds, not the first alone. `queued_before`: tables that a tierer gets before this one."""
+    """Every reason that holds, not the first alone. `queued_before`: tables that a tierer gets before this one.
+
+    `with_numbers`: False for a caller who may not know of all tables, and must not count them.
+    """
     if record.running is not None:
         return [_running(record, now), *_notes(record)]
     return [
@@ -57,8 +60,8 @@ def why_not_now(
         *_pause(record, now),
         *_failure(record, now),
         *_due(record, now, options),
-        *_room(room),
-        *_queue(record, queued_before),
+        *_room(room, with_numbers),
+        *_queue(record, queued_before, with_numbers),
         *_notes(record),
     ]
 
@@ -135,19 +138,19 @@ def _due(record: TableRecord, now: Moment, options: CoordinatorOptions) -> Itera
         )
 
 
-def _room(room: TiererRoom) -> Iterator[Explanation]:
+def _room(room: TiererRoom, with_numbers: bool) -> Iterator[Explanation]:
     if room.tierers == 0:
         fenced = f"; {room.fenced} that run are fenced" if room.fenced else ""
         yield Explanation(Decision.WAIT, f"no tierer is alive{fenced}: start one with lakeward tierer")
     elif room.free == 0:
-        yield Explanation(Decision.WAIT, f"no tierer has a free slot: {counted(room.running, 'round')} in {counted(room.slots, 'slot')}")
+        numbers = f": {counted(room.running, 'round')} in {counted(room.slots, 'slot')}" if with_numbers else ""
+        yield Explanation(Decision.WAIT, f"no tierer has a free slot{numbers}")
 
 
-def _queue(record: TableRecord, queued_before: int) -> Iterator[Explanation]:
+def _queue(record: TableRecord, queued_before: int, with_numbers: bool) -> Iterator[Explanation]:
     if record.state is TableState.PENDING and queued_before:
-        yield Explanation(
-            Decision.WAIT, f"queued behind {counted(queued_before, 'table')}: called for, more overdue, or longer in the queue"
-        )
+        tables = counted(queued_before, "table") if with_numbers else "other tables"
+        yield Explanation(Decision.WAIT, f"queued behind {tables}: called for, more overdue, or longer in the queue")
 
 
 def _notes(record: TableRecord) -> Iterator[Explanation]:

@@ -47,7 +47,8 @@ class LiveHistory:
 
     def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:
         rows = self._visible(self._stored.read_events(self._within(HistoryKind.EVENTS, wanted)))
-        return (row if self._reads(row) else _event_without_values(row) for row in rows)
+        rows = (row if self._reads(row) else _event_without_values(row) for row in rows)
+        return rows if self._access.sees_numbers else (replace(row, event_id=None) for row in rows)
 
     def _within(self, kind: HistoryKind, wanted: HistoryRange) -> HistoryRange:
         """The range without the tables that the reader may not know of: the store reads no row of theirs, however many there are."""

@@ -22,8 +22,8 @@ from tiering.access.identity import current_identity
 from tiering.access.privileges import SERVICE, Privilege, Resource
 from tiering.access.refused_callers import rpc_name
 from tiering.access.requirements import RPCS, On, Requirement
-from tiering.errors import AccessDenied, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
-from tiering.model.names import check_database, table_path
+from tiering.errors import AccessDenied, AlreadyExists, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
+from tiering.model.names import check_database, parse_table_path, table_path
 from tiering.model.refused_records import RECORD_ID
 from tiering.model.tables import TableInfo, TablePath
 
@@ -81,7 +81,7 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
                 response = await behaviour(request, context)
             except BaseException as error:
                 _ended(call, access, error)
-                if (shown := _without_names(method, access, error)) is not error:
+                if (shown := _as_readable(method, requirement, access, request, error)) is not error:
                     raise shown from error
                 raise
             _answered(call)
@@ -99,7 +99,7 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
                         yield item
             except BaseException as error:
                 _ended(call, access, error)
-                if (shown := _without_names(method, access, error)) is not error:
+                if (shown := _as_readable(method, requirement, access, request, error)) is not error:
                     raise shown from error
                 raise
             _answered(call)
@@ -171,6 +171,26 @@ def _ended(call: AuditedCall, access: Access, error: BaseException) -> None:
     error_class = error.error_class if isinstance(error, LakewardError) else type(error).__name__
     is_given_up = isinstance(error, asyncio.CancelledError | GeneratorExit)
     call.end(REFUSED if refused else GIVEN_UP if is_given_up else FAILED, None if is_given_up else error_class, message)
+
+
+def _as_readable(method: str, requirement: Requirement | None, access: Access, request: Any, error: BaseException) -> BaseException:
+    """The error as the caller may read it."""
+    if isinstance(error, AlreadyExists) and requirement is not None and not access.is_unrestricted:
+        return _without_twin(requirement, access, request, error)
+    return _without_names(method, access, error)
+
+
+def _without_twin(requirement: Requirement, access: Access, request: Any, error: AlreadyExists) -> BaseException:
+    """A new name that differs in case alone from a hidden one is refused as a name that the caller may not use."""
+    table, database = error.ids.get("table_path"), error.ids.get("database_name")
+    if requirement.privilege is None:
+        return error
+    if requirement.on is On.NEW_TABLE and table is not None and not access.sees(parse_table_path(table)):
+        return access.lacks(requirement.privilege, Resource.of_table(_path(request)))
+    is_twin = requirement.on is On.DATABASE and database not in (None, request.database_name)
+    if is_twin and not access.may(Privilege.DESCRIBE, Resource(database)):
+        return access.lacks(requirement.privilege, Resource(request.database_name))
+    return error
 
 
 def _without_names(method: str, access: Access, error: BaseException) -> BaseException:

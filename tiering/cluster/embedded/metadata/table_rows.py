@@ -72,7 +72,7 @@ def insert_database(connection: sa.Connection, name: str, ignore_if_exists: bool
     if existing is None:
         connection.execute(sa.insert(databases).values(name=name, folded_name=name.lower()))
     elif existing != name or not ignore_if_exists:
-        raise AlreadyExists(f"the database {existing!r} exists already", hint=_case_hint(existing, name))
+        raise AlreadyExists(f"the database {existing!r} exists already", hint=_case_hint(existing, name), database_name=existing)
 
 
 def require_database(connection: sa.Connection, name: str) -> None:
@@ -121,7 +121,8 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
     if existing is not None:
         if existing == path.table_name and ignore_if_exists:
             return CreatedTable(find_table(connection, path).info, is_new=False)
-        raise AlreadyExists(f"the table {path.database_name}.{existing} exists already", hint=_case_hint(existing, path.table_name))
+        present = TablePath(path.database_name, existing)
+        raise AlreadyExists(f"the table {present} exists already", hint=_case_hint(existing, path.table_name), table_path=present)
     schema = storable_schema(spec.schema)
     if spec.primary_key and not spec.bucket_keys:
         spec = replace(spec, bucket_keys=default_bucket_keys(spec.primary_key, spec.partition_keys))

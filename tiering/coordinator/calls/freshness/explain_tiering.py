@@ -70,7 +70,8 @@ def _reasons(parts: CallParts, record: TableRecord) -> list[Explanation]:
     now = records.now()
     room = tierer_room(parts.tierers.tierers(), running, now)
     before = table_lifecycle.queued_before(waiting, record, now) if record.state is TableState.PENDING else 0
-    return why_not_now(record, now, room, records.options, queued_before=before)
+    with_numbers = parts.grants.current().sees_numbers
+    return why_not_now(record, now, room, records.options, queued_before=before, with_numbers=with_numbers)
 
 
 def _look(parts: CallParts, record: TableRecord, info: TableInfo) -> tuple[list[Explanation], list[Explanation]]:
