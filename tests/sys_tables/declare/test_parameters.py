@@ -56,7 +56,7 @@ def test_what_is_not_given_or_null_has_its_default() -> None:
 def test_given_values_are_typed() -> None:
     until = datetime(2026, 3, 1, tzinfo=UTC)
     parameters = read(
-        ("TABLE", "cat.`db`.t"),
+        ("TABLE", "fluss.`db`.t"),
         ("wait", False),
         ("attempts", 4),
         ("timeout_ms", 2**40),
