@@ -71,7 +71,7 @@ def test_a_freshness_is_promised(tools: Deployment, lakeward: Lakeward) -> None:
 
 def test_a_table_is_paused_until_a_moment_and_resumed(tools: Deployment, lakeward: Lakeward) -> None:
     refused = lakeward("pause", str(TOOLS), "--until", "soon")
-    assert (refused.status, "--until 'soon' is no moment" in refused.err) == (2, True)
+    assert (refused.status, "--until 'soon' is neither a moment nor a duration" in refused.err) == (2, True)
     paused = lakeward("pause", str(TOOLS), "--until", "2100-01-01T02:00:00+02:00", "--format", "csv")
     assert (paused.status, paused.out.splitlines()) == (0, ["table,previous_paused,paused,status", f"{TOOLS},false,true,Scheduled"])
     with LakewardClient(tools.uri) as client:

@@ -12,9 +12,9 @@ from tiering.cli.maven_jars import MavenJar
 from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, POSTGRESQL_JDBC, SQLITE_JDBC, jar_path
 from tiering.errors import InvalidArgument, SetupError
 from tiering.lake.catalog_properties import CATALOG_NAME, FILESYSTEM
+from tiering.model.names import CATALOG as CATALOG
 from tiering.wire.channel import service_addresses
 
-CATALOG = "fluss"
 LAKE_CATALOG = "lake"
 CATALOG_CLASS = "io.lakeward.spark.LakewardCatalog"
 SESSION_CATALOG = "spark_catalog"
