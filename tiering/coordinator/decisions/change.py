@@ -239,7 +239,7 @@ def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool
 
 
 def clear_error(change: Change, ctx: Context, stopped: ErrorInfo | None = None) -> Change:
-    """Clears what success clears (SYS.md); the count of errors stays, and so does the error `stopped` of a bucket."""
+    """Clears what success clears (docs/reference.md); the count of errors stays, and so does the error `stopped` of a bucket."""
     cleared = change.update(error=stopped, consecutive_failures=0, consecutive_fences=0, retry_deadline=None)
     return cleared.update_errors(error_kinds.resolved(change.record.errors, ctx.now.wall, stopped))
 

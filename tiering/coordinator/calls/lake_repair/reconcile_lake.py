@@ -53,7 +53,7 @@ LOOK_AT_ROWS = frozenset({ReconcileAction.RETIER, ReconcileAction.DEDUPLICATE})
 
 @dataclass(frozen=True)
 class ReconcileLake(Mutation[ReconcileResult]):
-    """Its arguments (SYS.md, DESIGN 6). `action`: adopt, accept, retier or deduplicate."""
+    """Its arguments (docs/reference.md, DESIGN 6). `action`: adopt, accept, retier or deduplicate."""
 
     procedure = "reconcile_lake"
     result_class = ReconcileResult
