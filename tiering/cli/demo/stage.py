@@ -40,7 +40,7 @@ ROUNDS_SQL = (
     f"SELECT table_name, state, ran_on, spark_application_id, spark_job_id AS job, splits_total AS splits, records_written, duration_ms "
     f"FROM {CATALOG}.sys.tiering_rounds WHERE ran_on IS NOT NULL ORDER BY pending_time DESC LIMIT 20"
 )
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 180
 
 
 @dataclass(frozen=True)
