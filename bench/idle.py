@@ -1,9 +1,10 @@
-"""What tables without news cost: 10,000 idle ones per minute, and how long until 1,000 that are due at once were all checked.
+"""What tables without news cost: 10,000 idle ones per minute, and how long until 1,000 that are due at a start were all checked.
 
     .venv/bin/python bench/idle.py
 
 A real coordinator process and a real tierer process. `--slots` is the tierer's. An idle table's freshness is an hour. The empty ones are
-all due before the tierer starts; they are timed from the last look at which none was checked. CPU seconds are those of the process itself
+all due when the coordinator starts; they are timed from that start. The coordinator checks them without a round, and leaves to the tierer
+those that it does not come to within its patience. CPU seconds are those of the process itself
 per minute of wall time (the tierer's: with its JVM), memory is resident (VmRSS). Prints a table; the last line is one JSON object.
 """
 
@@ -128,26 +129,23 @@ def usage_over(pids: dict[str, int], seconds: float) -> dict[str, Usage]:
     return {name: Usage((cpu_seconds(pid) - before[name]) * 60 / seconds, memory_mb(pid)) for name, pid in pids.items()}
 
 
-def unchecked(folder: Path, database: str) -> int:
-    """Tables of a database that no round has looked at yet, as the store has them: asking the service would load it."""
+def checked(folder: Path, database: str) -> int:
+    """Tables of a database that were checked, as the store has them: asking the service would load it."""
     engine = sa.create_engine(open_data_folder(folder).store_url)
     with engine.connect() as connection:
-        query = "SELECT count(*) FROM lakeward_tables WHERE path LIKE :like AND json_extract(body, '$.last_checked_time') IS NULL"
-        left = connection.execute(sa.text(query), {"like": f"{database}.%"}).scalar_one()
+        query = "SELECT count(*) FROM lakeward_tables WHERE path LIKE :like AND json_extract(body, '$.last_checked_time') IS NOT NULL"
+        count = connection.execute(sa.text(query), {"like": f"{database}.%"}).scalar_one()
     engine.dispose()
-    return int(left)
+    return int(count)
 
 
-def time_to_check(folder: Path, database: str, tables: int) -> float:
-    """Seconds until every table of the database was checked, from the last look at which none was."""
-    begun = started = time.monotonic()
+def time_to_check(folder: Path, database: str, tables: int, begun: float) -> float:
+    """Seconds from `begun` (monotonic) until every table of the database was checked."""
     while True:
-        looked, left = time.monotonic(), unchecked(folder, database)
-        if left == tables:
-            started = looked
+        left = tables - checked(folder, database)
         if not left:
-            return time.monotonic() - started
-        if looked - begun > GIVE_UP_SECONDS:
+            return time.monotonic() - begun
+        if time.monotonic() - begun > GIVE_UP_SECONDS:
             raise SystemExit(f"{left} tables of {database} were not checked within {GIVE_UP_SECONDS:.0f} s")
         time.sleep(0.05)
 
@@ -171,26 +169,13 @@ def tierer_of(folder: Path, uri: str, slots: int) -> Iterator[int]:
 
 
 def measure_empty(work: Path, tables: int, slots: int) -> float:
-    """All tables are due and wait for a tierer, which then starts."""
+    """All tables are due at the start of coordinator and tierer."""
     folder = work / "empty"
     folder.mkdir()
     make_tables(folder / "data", "empty", tables, "1 s", datetime.now(UTC))
-    with coordinator_of(folder) as (_, uri):
-        wait_until_all_wait(uri, tables)
-        if unchecked(folder / "data", "empty") != tables:
-            raise SystemExit("tables were checked before there was a tierer")
-        with tierer_of(folder, uri, slots):
-            return time_to_check(folder / "data", "empty", tables)
-
-
-def wait_until_all_wait(uri: str, tables: int) -> None:
-    """Returns once so many tables are Pending."""
-    end = time.monotonic() + GIVE_UP_SECONDS
-    with LakewardClient(uri) as client:
-        while (waiting := sum(status.status == "Pending" for status in client.list_tiering_statuses())) < tables:
-            if time.monotonic() > end:
-                raise SystemExit(f"{waiting} of {tables} tables are due after {GIVE_UP_SECONDS:.0f} s")
-            time.sleep(0.2)
+    begun = time.monotonic()
+    with coordinator_of(folder) as (_, uri), tierer_of(folder, uri, slots):
+        return time_to_check(folder / "data", "empty", tables, begun)
 
 
 def measure_idle(work: Path, tables: int, slots: int, seconds: float) -> tuple[float, dict[str, Usage]]:

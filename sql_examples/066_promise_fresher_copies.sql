@@ -4,6 +4,6 @@
 CALL fluss.sys.set_freshness('demo.flights', '1 min', dry_run => true);
 
 -- Expected:
--- | table | previous_ms | freshness_ms |
--- | --- | --- | --- |
--- | demo.flights | * | 60000 |
+-- | table | previous_ms | freshness_ms | warning |
+-- | --- | --- | --- | --- |
+-- | demo.flights | * | 60000 | NULL |

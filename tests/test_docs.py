@@ -35,6 +35,28 @@ def test_each_system_table_and_procedure_that_a_page_names_is_there() -> None:
     assert {(page, name) for page, name in named if name not in known | FOREIGN_NAMES | PLACEHOLDERS} == set()
 
 
+def test_nobody_is_told_to_install_what_is_not_published() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "tiering").rglob("*.py"), *(ROOT / "sys_tables").rglob("*.py")]
+    published = re.compile(r"pip install ['\"]?lakeward(?!-)(?!.*another package)|lakeward\[")
+    assert [str(page.relative_to(ROOT)) for page in pages if page.name != "CHANGELOG.md" and published.search(page.read_text())] == []
+
+
+def test_what_code_cites_is_in_the_repository() -> None:
+    """`DESIGN 6` is section 6 of docs/design.md; facts about Fluss and rules beside its tiering have pages, too."""
+    rooms = ("tiering", "sys_tables", "tests", "bench", "proto", "catalog/src", "docs")
+    endings = {".py", ".java", ".proto", ".md"}
+    files = [file for room in rooms for file in (ROOT / room).rglob("*") if file.suffix in endings and file.name != "test_docs.py"]
+    texts = {file.relative_to(ROOT): file.read_text() for file in files if file.parent.parent.name != "rpc"}
+    sections = set(re.findall(r"^## (\d+)\. ", (ROOT / "docs" / "design.md").read_text(), re.MULTILINE))
+    cited = {number for text in texts.values() for number in re.findall(r"DESIGN (\d+)", text)}
+    assert (len(cited) > 5, cited - sections) == (True, set())
+    elsewhere = re.compile(r"\b(?:FLUSS|LAKE|SYS|BESIDE-FLINK|DESIGN|STYLE|DEPENDENCIES)\.md")
+    assert sorted(str(file) for file, text in texts.items() if elsewhere.search(text)) == []
+    hazards = set(re.findall(r"fluss-facts\.md,? (H\d)", "".join(texts.values())))
+    facts = (ROOT / "docs" / "fluss-facts.md").read_text()
+    assert (bool(hazards), [hazard for hazard in hazards if not re.search(rf"^#+ {hazard}\b", facts, re.MULTILINE)]) == (True, [])
+
+
 def test_figures_for_sizing_stand_in_the_section_of_the_bench_that_they_name() -> None:
     sizing = (ROOT / "docs" / "deploy.md").read_text().split("\n## To size it\n", 1)[1]
     sections = (ROOT / "docs" / "benchmarks.md").read_text().split("\n## ")

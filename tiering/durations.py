@@ -14,6 +14,11 @@ from tiering.errors import InvalidArgument
 MAX_DURATION_MS = 10 * 365 * 86_400_000
 """Ten years: more is a mistake, and would overflow the times computed with it."""
 
+LEAST_FRESHNESS_MS = 1_000
+"""No round keeps a shorter promise. Fluss and older versions take shorter ones, which count as this."""
+SHORT_FRESHNESS_MS = 10_000
+"""A shorter freshness than this is taken with a warning."""
+
 _UNITS_MS = {
     **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), 1),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1_000),
@@ -43,6 +48,25 @@ def parse_duration_ms(text: str, name: str = "duration") -> int:
     if milliseconds > MAX_DURATION_MS:
         raise InvalidArgument(f"the {name} {text[:60]!r} is longer than ten years")
     return int(milliseconds)
+
+
+def check_freshness(milliseconds: int) -> None:
+    """Raises InvalidArgument for a freshness that no round can keep."""
+    if milliseconds < LEAST_FRESHNESS_MS:
+        raise InvalidArgument(
+            f"a freshness of {format_duration(milliseconds)} cannot be kept: the shortest is {format_duration(LEAST_FRESHNESS_MS)}",
+            hint="Write how old the lake copy may be: '30 s', '5 min'.",
+        )
+
+
+def freshness_warning(milliseconds: int) -> str | None:
+    """What a short freshness costs; None for one that costs little."""
+    if milliseconds >= SHORT_FRESHNESS_MS:
+        return None
+    return (
+        f"a freshness of {format_duration(milliseconds)} makes a round, a lake snapshot and small files that often while rows come in; "
+        f"most tables do well with {format_duration(SHORT_FRESHNESS_MS)} or more"
+    )
 
 
 def _parse(text: str) -> Decimal | None:

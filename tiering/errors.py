@@ -371,7 +371,7 @@ class ClusterAccessDenied(
 
 
 class LakeRecordUnreadable(TransientTieringError, phases=("PLAN",)):
-    """The cluster recorded a lake snapshot, but the file with its offsets is gone (FLUSS.md H1), or broken."""
+    """The cluster recorded a lake snapshot, but the file with its offsets is gone (docs/fluss-facts.md H1), or broken."""
 
     default_hint = "Another tiering service deleted the file, or registered a wrong one. The next round commits and registers a new one."
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 from sys_tables.declare.columns import arrow_type_of
 from sys_tables.declare.sql_types import ArgumentValue, Instant, literal, shown, spark_type
 from tiering.errors import InvalidArgument
-from tiering.model.names import parse_table_path
+from tiering.model.names import CATALOG, parse_table_path
 from tiering.model.tables import TablePath
 
 InputT = TypeVar("InputT")
@@ -71,11 +71,33 @@ def parameters_of(input_class: type) -> tuple[Parameter, ...]:
     return tuple(_parameter_of(input_class, field, hints[field.name]) for field in dataclasses.fields(input_class))
 
 
+@dataclass(frozen=True)
+class SessionNames:
+    """What names of tables mean to the caller of a CALL. `catalog`: what the session calls ours; empty = not known.
+
+    `database`: the one that the session uses; empty = none of ours.
+    """
+
+    catalog: str = CATALOG
+    database: str = ""
+
+
+FLUSS_SESSION = SessionNames()
+"""A session that calls our catalog as the documentation does, and uses none of its databases."""
+
+
 class ProcedureInput:
     """The arguments of one CALL: checks their names once, then returns typed values."""
 
-    def __init__(self, procedure_name: str, parameters: Sequence[Parameter], arguments: Sequence[tuple[str, ArgumentValue]]) -> None:
+    def __init__(
+        self,
+        procedure_name: str,
+        parameters: Sequence[Parameter],
+        arguments: Sequence[tuple[str, ArgumentValue]],
+        names: SessionNames = FLUSS_SESSION,
+    ) -> None:
         """Raises InvalidArgument for an unknown argument, and for a name that occurs twice."""
+        self._names = names
         self._sql_name = f"sys.{procedure_name}"
         self._parameters = {parameter.name: parameter for parameter in parameters}
         values: dict[str, ArgumentValue] = {}
@@ -108,7 +130,9 @@ class ProcedureInput:
                 "a moment outside the years 1 to 9999" if parameter.type == "TIMESTAMP" and isinstance(value, Instant) else shown(value)
             )
             raise self._invalid(f"the argument {parameter.name!r} of {self._sql_name} must be {parameter.type}, not {described}")
-        return parse_table_path(typed) if parameter.table_path else typed
+        if parameter.table_path:
+            return parse_table_path(typed, catalog=self._names.catalog, database=self._names.database)
+        return typed
 
     def _invalid(self, message: str) -> InvalidArgument:
         described = [f"{p.name} {p.type}{'' if p.required else f' => {p.default}'}" for p in self._parameters.values()]
@@ -168,7 +192,7 @@ _CONVERSIONS: Mapping[pa.DataType, Callable[[ArgumentValue], Any]] = {
 
 @dataclass(frozen=True)
 class CallOptions:
-    """What every procedure that changes something takes besides its own parameters (SYS.md)."""
+    """What every procedure that changes something takes besides its own parameters (docs/reference.md)."""
 
     dry_run: bool = parameter("Whether to say only what would be done.", default=False)
     idempotency_key: str | None = parameter(

@@ -14,7 +14,7 @@ from typing import NoReturn, cast
 
 import duckdb
 
-from sys_tables.declare.parameters import Parameter, ProcedureInput
+from sys_tables.declare.parameters import FLUSS_SESSION, Parameter, ProcedureInput, SessionNames
 from sys_tables.declare.procedure import Call, Procedure
 from sys_tables.declare.sql_types import ArgumentValue, Instant
 from sys_tables.offline.allowed_sources import check_statement
@@ -82,7 +82,13 @@ class OfflineHandle:
 
 
 def call(
-    statement: CallStatement, names: NamesView, registry: Registry, validate: Validate, start_command: str | None, caller: str
+    statement: CallStatement,
+    names: NamesView,
+    registry: Registry,
+    validate: Validate,
+    start_command: str | None,
+    caller: str,
+    session: SessionNames = FLUSS_SESSION,
 ) -> Answer:
     """The procedure's rows. Raises UnknownProcedure, InvalidArgument, StatementFailed (it needs the service), and its own errors.
 
@@ -90,7 +96,7 @@ def call(
     """
     procedure = _procedure(statement.name, registry)
     arguments = _arguments(procedure.parameters, statement.arguments)
-    own_arguments: object = ProcedureInput(procedure.name, procedure.parameters, arguments).read(procedure.input_class)
+    own_arguments: object = ProcedureInput(procedure.name, procedure.parameters, arguments, session).read(procedure.input_class)
     control = OfflineControl(validate, procedure.name, start_command)
     if procedure.mutates:
         control.refuse()

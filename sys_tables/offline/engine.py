@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import getpass
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 from sqlglot import exp
 
+from sys_tables.declare.parameters import SessionNames
 from sys_tables.offline.allowed_sources import check_statement
 from sys_tables.offline.answers import Answer, queried
 from sys_tables.offline.calls import Validate, call
-from sys_tables.offline.parsing import CallStatement, Describe, Query, Show, Statement, parse
+from sys_tables.offline.parsing import CallStatement, Describe, Query, Show, Statement, Use, parse
 from sys_tables.offline.relations import Relations, ResolvedTable, resolve
-from sys_tables.offline.show_and_describe import describe, show
+from sys_tables.offline.show_and_describe import describe, show, used_database
 from sys_tables.offline.statement_view import StatementView
 from sys_tables.offline.translate import duckdb_sql, mentioned_names, mentions_hidden, qualified
 from sys_tables.registry import Registry, default_registry
@@ -46,12 +47,14 @@ class OfflineSource:
 
 
 class OfflineEngine:
-    """Executes statements. Nothing stays open between them."""
+    """Executes statements. Nothing stays open between them, and nothing of one is left but the database of a USE."""
 
     def __init__(self, source: OfflineSource, registry: Registry | None = None, memory_limit: str = DEFAULT_MEMORY_LIMIT) -> None:
         self._source = source
         self._registry = registry or default_registry()
         self._memory_limit = memory_limit
+        self._database = ""
+        """The database of the last USE; empty = none."""
 
     def execute(self, text: str) -> Answer:
         """All rows. Raises StatementFailed (cannot be parsed, translated or run), BadRequest (unknown names, wrong arguments),
@@ -65,15 +68,26 @@ class OfflineEngine:
         match statement:
             case Query(tree):
                 return self._query(tree, view)
+            case Show(kind="TABLES", inside=()) if self._database:
+                return show(replace(statement, inside=(self._database,)), view.names, self._registry)
             case Show():
                 return show(statement, view.names, self._registry)
-            case Describe():
-                return describe(statement, view.names, self._registry, source.open_lake, source.lake_format)
+            case Use(name):
+                self._database = used_database(name, view.names)
+                return Answer((), ())
+            case Describe(name=name):
+                described = replace(statement, name=self._named(name))
+                return describe(described, view.names, self._registry, source.open_lake, source.lake_format)
             case CallStatement():
-                return call(statement, view.names, self._registry, source.validate, source.start_command, getpass.getuser())
+                names = SessionNames(database=self._database)
+                return call(statement, view.names, self._registry, source.validate, source.start_command, getpass.getuser(), names)
+
+    def _named(self, parts: Sequence[str]) -> tuple[str, ...]:
+        """The name of a table with the database that is used, if it has none of its own."""
+        return (self._database, *parts) if len(parts) == 1 and self._database else tuple(parts)
 
     def _query(self, tree: exp.Query, view: StatementView) -> Answer:
-        full, tables = qualified(tree, lambda parts: resolve(parts, view.names, self._registry))
+        full, tables = qualified(tree, lambda parts: resolve(self._named(parts), view.names, self._registry))
         sql, hidden, mentioned = duckdb_sql(full), mentions_hidden(tree), mentioned_names(tree)
         try:
             return self._run(sql, view, tables, mentioned, hidden)

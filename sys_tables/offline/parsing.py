@@ -46,7 +46,6 @@ _NEEDS_SPARK = (
     "TRUNCATE",
     "UNCACHE",
     "UPDATE",
-    "USE",
 )
 """First words of Spark's statements that are neither a query nor answered here."""
 
@@ -82,6 +81,13 @@ class Show:
 
 
 @dataclass(frozen=True)
+class Use:
+    """A USE: the parts of the name of the database that later statements mean where they name none."""
+
+    name: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Describe:
     """A DESCRIBE of a table's columns, and with `extended` of its properties."""
 
@@ -105,7 +111,7 @@ class CallStatement:
     arguments: tuple[Argument, ...]
 
 
-Statement = Query | Show | Describe | CallStatement
+Statement = Query | Show | Use | Describe | CallStatement
 
 
 def needs_spark(text: str) -> str | None:
@@ -126,10 +132,12 @@ def parse(text: str) -> Statement:
             return _TokenReader(text, tokens[0]).describe()
         case "CALL":
             return _TokenReader(text, tokens[0]).call()
+        case "USE":
+            return _TokenReader(text, tokens[0]).use()
         case first if first in _NEEDS_SPARK:
             raise StatementFailed(
                 f"{first} cannot run offline: here statements read, and nothing is changed",
-                hint="Offline there are queries, SHOW NAMESPACES, SHOW TABLES, SHOW PROCEDURES, DESCRIBE and CALL.",
+                hint="Offline there are queries, SHOW NAMESPACES, SHOW TABLES, SHOW PROCEDURES, USE, DESCRIBE and CALL.",
             )
     return _query(text, tokens[0])
 
@@ -195,6 +203,12 @@ class _TokenReader:
             pattern = self._string()
         self._end()
         return Show("NAMESPACES" if kind in SHOWN[:3] else kind, inside, pattern)
+
+    def use(self) -> Use:
+        self._take("NAMESPACE", "DATABASE", "SCHEMA")
+        name = self._name()
+        self._end()
+        return Use(name)
 
     def describe(self) -> Describe:
         if self._take("NAMESPACE", "DATABASE", "SCHEMA", "FUNCTION", "PROCEDURE", "QUERY"):

@@ -38,8 +38,20 @@ def show(statement: Show, view: NamesView, registry: Registry) -> Answer:
             columns = ("catalog", "namespace", "schema", "procedure_name")
             return _rows(columns, ([CATALOG, [SYSTEM_DATABASE], SYSTEM_DATABASE, name] for name in _matching(names, statement.pattern)))
         case "TABLES", ():
-            raise InvalidArgument("SHOW TABLES needs a database", hint="SHOW TABLES IN sys")
+            tables = ((name, table.path.table_name) for name in view.databases() for table in view.tables(name))
+            listed = [pair for pair in sorted(tables) if _matching([pair[1]], statement.pattern)]
+            return _rows(("namespace", "tableName", "isTemporary"), ([database, name, False] for database, name in listed))
     raise InvalidArgument(f"{'.'.join(statement.inside)} has no {statement.kind.lower()}", hint="SHOW NAMESPACES; SHOW TABLES IN db")
+
+
+def used_database(name: Sequence[str], view: NamesView) -> str:
+    """The database of a USE, as it is spelled; of the catalog alone: none. Raises UnknownDatabase, StatementFailed."""
+    match [*name]:
+        case [catalog] if catalog.lower() == CATALOG and catalog not in view.databases():
+            return ""
+        case [database] | [_, database] if len(name) == 1 or name[0].lower() == CATALOG:
+            return SYSTEM_DATABASE if database.lower() == SYSTEM_DATABASE else resolve_database(view, database)
+    raise StatementFailed(f"{'.'.join(name)} cannot be used offline", hint="USE db, USE sys, or USE fluss.")
 
 
 def _tables(database: str, pattern: str | None, view: NamesView, registry: Registry) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 
 from sys_tables.declare.columns import column
@@ -10,6 +10,7 @@ from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, Procedure, procedure
 from sys_tables.query.lookup import near_hint
 from tiering.errors import UnknownProcedure
+from tiering.model.names import NAME_LIMIT
 
 NAME = "help"
 
@@ -37,11 +38,20 @@ class Output:
 async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
     wanted = [p for p in call.procedures if arguments.procedure is None or p.name == arguments.procedure.lower()]
     if not wanted and arguments.procedure is not None:
-        hint = near_hint(arguments.procedure, [p.name for p in call.procedures], "procedures")
-        raise UnknownProcedure(f"there is no procedure {arguments.procedure!r}", hint=hint)
+        raise UnknownProcedure(
+            f"there is no procedure {arguments.procedure[:NAME_LIMIT]!r}", hint=_hint(arguments.procedure, call.procedures)
+        )
     for explained in wanted:
         for row in _rows(explained):
             yield row
+
+
+def _hint(text: str, procedures: Sequence[Procedure]) -> str:
+    """Those whose name begins with the text, or else the nearest."""
+    names = [explained.name for explained in procedures]
+    if matching := [name for name in names if text.strip() and name.startswith(text.strip().lower())]:
+        return f"Did you mean {' or '.join(matching)}?"
+    return near_hint(text, names, "procedures")
 
 
 def _rows(explained: Procedure) -> Iterator[Output]:

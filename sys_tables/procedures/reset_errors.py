@@ -1,4 +1,4 @@
-"""CALL sys.reset_errors: a table's errors are counted anew (SYS.md)."""
+"""CALL sys.reset_errors: a table's errors are counted anew (docs/reference.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CALL sys.skip_record: leaves out the record at which a bucket stands (SYS.md)."""
+"""CALL sys.skip_record: leaves out the record at which a bucket stands (docs/reference.md)."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from sys_tables.declare.parameters import SessionNames
 from sys_tables.declare.procedure import Procedure
 from sys_tables.declare.scan import Aggregate, AllOf, AnyOf, Condition, Filter, Function, Not, Operator, Order, ScanRequest
 from sys_tables.declare.sql_types import ArgumentValue, Instant, Value
@@ -101,6 +102,11 @@ def arguments_from_pb(request: pb.CallProcedureRequest) -> list[tuple[str, Argum
     """
     _check_count("arguments", len(request.arguments))
     return [(check_length(argument.name, "argument"), _argument_from_pb(argument.value)) for argument in request.arguments]
+
+
+def session_names_from_pb(request: pb.CallProcedureRequest) -> SessionNames:
+    """What names of tables mean to the caller; an older plugin does not say. Raises InvalidName for a name that is too long."""
+    return SessionNames(check_length(request.catalog, "catalog"), check_length(request.database, "database"))
 
 
 def page_token(namespace: str, last_name: str) -> str:

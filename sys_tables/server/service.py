@@ -36,6 +36,7 @@ from sys_tables.server.messages import (
     last_name,
     page_token,
     scan_request_from_pb,
+    session_names_from_pb,
     system_table_to_pb,
 )
 from sys_tables.server.plan_token import PlanToken
@@ -127,7 +128,7 @@ class SysCatalogService(SysCatalogServicer):
 
     async def CallProcedure(self, request: pb.CallProcedureRequest, context: _Context) -> AsyncGenerator[pb.CallProcedureResponse, None]:
         procedure = self._procedure(request)
-        procedure_input = ProcedureInput(procedure.name, procedure.parameters, arguments_from_pb(request))
+        procedure_input = ProcedureInput(procedure.name, procedure.parameters, arguments_from_pb(request), session_names_from_pb(request))
         call = self._call(request, procedure, procedure_input)
         running = procedure.run(call, procedure_input.read(procedure.input_class))
         rows: list[object] = []

@@ -67,6 +67,12 @@ class TieringRoundRow:
     write_ms: int | None = column("Milliseconds of work on splits, the part that its tasks spent writing.")
     commit_ms: int | None = column("Milliseconds from the request for the grant to the proof that the commit is in the lake.")
     ack_ms: int | None = column("Milliseconds until the coordinator had recorded the commit and told the cluster.")
+    ran_on: str | None = column(
+        "Where its splits were read and written: SPARK, or INLINE, the tierer's own process. NULL while it runs, for a round without "
+        "splits, and for one that a version without this column ran."
+    )
+    spark_application_id: str | None = column("Spark's id of the tierer's application, as its pages have it; NULL for INLINE.")
+    spark_job_id: int | None = column("Spark's id of the round's job, the last one if its splits were run again; NULL for INLINE.")
 
 
 @system_table(
@@ -83,7 +89,7 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringRoundRow]:
 
 def row_of(record: RoundRecord) -> TieringRoundRow:
     """A stored round as its row."""
-    error = record.error
+    error, place = record.error, None if record.stats is None else record.stats.place
     return TieringRoundRow(
         round_id=record.round_id,
         database_name=record.database_name,
@@ -110,6 +116,9 @@ def row_of(record: RoundRecord) -> TieringRoundRow:
         deadline=record.deadline,
         missed_by_ms=record.missed_by_ms,
         mode=None if record.mode is None else record.mode.value,
+        ran_on=None if place is None else place.ran_on.value,
+        spark_application_id=None if place is None else place.spark_application_id,
+        spark_job_id=None if place is None else place.spark_job_id,
         **_waits(record),
         **_reported(record),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -232,9 +233,37 @@ def test_options_that_do_not_fit_are_refused(start: Start, options: tuple[str, .
     assert reason in ended.err
 
 
+MISSING = """
+import sys
+sys.modules.update(dict.fromkeys(("rocksdict", "google_crc32c", "fluss")))
+from tiering.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("up", "--fluss", "127.0.0.1:1", "--fluss-cluster-id", "x", "--port", "0", "--data", "DATA"),
+        ("doctor", "--fluss", "127.0.0.1:1", "--data", "DATA"),
+        ("tables", "--fluss", "127.0.0.1:1"),
+        ("ingest", "a.b", "FILE", "--fluss", "127.0.0.1:1"),
+        ("drop", "a.b", "--yes", "--fluss", "127.0.0.1:1"),
+    ],
+)
+def test_a_wheel_without_the_extra_says_so_in_one_line_everywhere(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("id\n1\n")
+    places = {"DATA": str(tmp_path / "data"), "FILE": str(tmp_path / "rows.csv")}
+    command = [sys.executable, "-c", MISSING, *(places.get(word, word) for word in words)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr
+    assert "[fluss]'" in ended.stdout + ended.stderr
+
+
 def test_without_the_extra_it_is_said_what_to_install(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kind, "find_spec", lambda name: None)
     ended = start("127.0.0.1:1")
     assert ended.status == 1
-    assert "pip install 'lakeward[fluss]'" in ended.err
+    assert "[fluss]'" in ended.err
     assert "Python 3.13" in ended.err

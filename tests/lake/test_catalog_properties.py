@@ -142,7 +142,7 @@ def test_a_package_that_a_catalog_needs_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(SetupError, match="needs the Python package psycopg") as caught:
         open_catalog({"type": "sql", "uri": "postgresql+psycopg://db/lake"})
-    assert "lakeward[postgres]" in caught.value.hint
+    assert "[postgres]" in caught.value.hint
 
 
 def opened_in(folder: Path, lake: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -12,8 +12,8 @@ import pytest
 
 from support.clusters.memory_cluster import MemoryReader
 from support.round_scene import B0, B1, TABLE, Scene, new_scene
-from tiering.errors import Fenced, LogTruncated, SourceChanged
-from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState
+from tiering.errors import Fenced, LogTruncated, RoundFailed, SourceChanged
+from tiering.model.rounds import IN_THE_TIERER, Phase, RanOn, RecordedLakeSnapshot, RoundPlace, RoundState
 from tiering.model.tables import TablePath
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.progress import RoundMeter
@@ -337,26 +337,45 @@ def test_a_cancel_says_whether_it_came_in_time(scene: Scene) -> None:
     assert late.run().state is RoundState.SUCCEEDED
 
 
-class CountingTaskRunner(InlineTaskRunner):
-    """Counts the rounds whose tasks it ran."""
+ON_SPARK = RoundPlace(RanOn.SPARK, "app-1", 3)
 
-    def __init__(self) -> None:
+
+class CountingTaskRunner(InlineTaskRunner):
+    """Counts the rounds whose tasks it ran, which it says to have run at `place`."""
+
+    def __init__(self, place: RoundPlace = IN_THE_TIERER, error: RoundFailed | None = None) -> None:
         super().__init__()
         self.rounds = 0
+        self._place = place
+        self._error = error
 
     def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
         self.rounds += 1
+        meter.place = self._place
+        if self._error is not None:
+            raise self._error
         return super().run(round_id, tasks, limits, meter)
 
 
 @pytest.mark.parametrize(("bytes_per_record", "inline_rounds"), [(8.0, 1), (1e9, 0), (None, 0)])
 def test_a_round_runs_inline_only_if_it_is_known_to_be_small(scene: Scene, bytes_per_record: float | None, inline_rounds: int) -> None:
-    inline, spark = CountingTaskRunner(), CountingTaskRunner()
+    inline, spark = CountingTaskRunner(), CountingTaskRunner(ON_SPARK)
     scene.cluster.bytes_per_record = bytes_per_record
     scene.cluster.append(TABLE, 0, 3)
     world = replace(scene.world(), inline=inline, spark=spark, inline_round_bytes=1_000)
-    assert RoundRunner(world, scene.assignment()).run().state is RoundState.SUCCEEDED
+    outcome = RoundRunner(world, scene.assignment()).run()
+    assert (outcome.state, outcome.stats.place) == (RoundState.SUCCEEDED, IN_THE_TIERER if inline_rounds else ON_SPARK)
     assert (inline.rounds, spark.rounds) == (inline_rounds, 1 - inline_rounds)
+
+
+def test_a_failed_round_says_where_it_ran_and_an_empty_one_ran_nowhere(scene: Scene) -> None:
+    scene.cluster.append(TABLE, 0, 3)
+    world = replace(scene.world(), spark=CountingTaskRunner(ON_SPARK, RoundFailed("no executor")), inline_round_bytes=0)
+    failed = RoundRunner(world, scene.assignment()).run()
+    assert (failed.state, failed.stats.place) == (RoundState.FAILED, ON_SPARK)
+    assert scene.run().stats.place == IN_THE_TIERER
+    empty = scene.run()
+    assert (empty.state, empty.stats.place) == (RoundState.EMPTY, None)
 
 
 def test_a_cluster_that_never_heard_of_the_lake_is_told_by_the_next_round_though_nothing_is_new(scene: Scene) -> None:

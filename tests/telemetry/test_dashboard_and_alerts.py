@@ -22,9 +22,10 @@ from support.repository import ROOT
 from sys_tables.registry import default_registry
 from tiering.telemetry.alerts import ALERTS, rules
 from tiering.telemetry.dashboard import PANELS, dashboard
-from tiering.telemetry.metrics import METRICS, Kind
+from tiering.telemetry.metrics import METRICS, TABLE, Kind, Metric
 
 SERIES = {metric.name: metric for metric in METRICS}
+SERIES["up"] = Metric("up", "Prometheus' own: whether a scrape was answered.", ("job", "instance"))
 SERIES |= {
     f"{metric.name}{suffix}": metric for metric in METRICS if metric.kind is Kind.HISTOGRAM for suffix in ("_bucket", "_sum", "_count")
 }
@@ -76,6 +77,18 @@ def lost(built: Any, read: Any, path: str = "") -> list[str]:
 def test_a_panel_shows_metrics_that_there_are(panel: Any) -> None:
     for query in panel.queries:
         check_promql(query.expression)
+
+
+def test_pictures_of_single_tables_are_of_those_that_are_chosen() -> None:
+    queries = [query.expression for panel in PANELS for query in panel.queries]
+    parsed = {text: promql_parser.parse(text.replace("$__rate_interval", "5m")) for text in queries}
+    of_tables = [text for text in queries if any(SERIES[selector.name].labels == TABLE for selector in selectors(parsed[text]))]
+    assert len(of_tables) > 8
+    assert [text for text in of_tables if 'table=~"$table"' not in text] == []
+    variables = {variable["name"]: variable for variable in dashboard()["templating"]["list"]}
+    for name in ("database", "table"):
+        [metric] = re.findall(r"label_values\((\w+)", variables[name]["query"])
+        assert name in SERIES[metric].labels
 
 
 def test_panels_lie_beside_each_other() -> None:

@@ -166,7 +166,7 @@ def test_an_endpoint_without_the_packages_is_a_warning_that_names_them(monkeypat
         assert open_traces(SystemClock(), "t", {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:4317"}) is None
     [line] = lines
     assert line["log_level"] == "warning"
-    assert "lakeward[otel]" in line["event"]
+    assert "[otel]" in line["hint"]
 
 
 def test_a_watch_that_raises_harms_no_round() -> None:

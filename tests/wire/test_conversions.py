@@ -13,9 +13,10 @@ from google.protobuf.descriptor import FieldDescriptor
 from tiering.instants import from_milliseconds, to_milliseconds
 from tiering.model.call_results import Progress, SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
-from tiering.model.rounds import Assignment, PhaseTimes, RecordedLakeSnapshot, RoundStats
+from tiering.model.rounds import IN_THE_TIERER, Assignment, PhaseTimes, RanOn, RecordedLakeSnapshot, RoundPlace, RoundStats
 from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, TableBucket, TablePath
+from tiering.redaction.redact import NAME_TEXT_LIMIT
 from tiering.rpc.v1.coordinator_pb2 import PbRoundStats
 from tiering.rpc.v1.status_pb2 import ListTieringStatusesResponse, PbTableTieringStatus
 from tiering.wire.calls import (
@@ -128,9 +129,16 @@ def test_an_assignment_survives(assignment: Assignment) -> None:
 
 def test_statistics_survive_and_are_never_negative() -> None:
     times = PhaseTimes(**{part.name: number for number, part in enumerate(fields(PhaseTimes))})
-    stats = RoundStats(*range(1, len(fields(RoundStats))), times)
-    assert stats_from_pb(stats_to_pb(stats)) == stats
+    counts = range(1, len(fields(RoundStats)) - 1)
+    for place in (None, IN_THE_TIERER, RoundPlace(RanOn.SPARK, "app-1", 0), RoundPlace(RanOn.SPARK, "app-1")):
+        stats = RoundStats(*counts, times, place)
+        assert stats_from_pb(stats_to_pb(stats)) == stats
     assert stats_from_pb(PbRoundStats(splits=-1, deletes_written=-5)) == RoundStats()
+    assert stats_from_pb(PbRoundStats(ran_on="A_NEWER_PLACE")) == RoundStats()
+    hostile = stats_from_pb(PbRoundStats(ran_on="SPARK", spark_application_id="a\x1b[2J\n" + "b" * 5_000)).place
+    assert hostile is not None
+    assert hostile.spark_application_id is not None
+    assert (hostile.spark_application_id.isprintable(), len(hostile.spark_application_id) <= NAME_TEXT_LIMIT) == (True, True)
 
 
 def test_leases_survive() -> None:

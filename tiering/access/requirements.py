@@ -264,6 +264,7 @@ SYSTEM_TABLES: Mapping[str, RowsFor] = {
         records_read bytes_read records_written bytes_written files_written deletes_written lake_snapshot_id
         idempotency_key error_class error_message attempt deadline missed_by_ms mode queued_late_ms waited_for_slot_ms
         no_tierer_ms earlier_rounds_ms backoff_ms paused_ms plan_ms lease_ms read_ms write_ms commit_ms ack_ms
+        ran_on spark_application_id spark_job_id
         """),
     "tiering_splits": _of_tables("""
         round_id split_id split_type database_name table_name partition_name bucket_id snapshot_id starting_offset

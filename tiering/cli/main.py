@@ -18,6 +18,7 @@ from tiering.cli.commands import (
     dashboard,
     demo,
     doctor,
+    down,
     drop,
     explain,
     export_status,
@@ -53,6 +54,7 @@ from tiering.cli.terminal.consoles import discard_output, printable, take_any_te
 from tiering.cli.terminal.exit_status import ExitStatus, exit_status
 from tiering.cli.terminal.logs import show_errors_clean
 from tiering.errors import BadRequest, LakewardError, SetupError, StatementFailed
+from tiering.extras import extra_of, install_hint
 
 app = typer.Typer(
     name=completion.PROGRAM,
@@ -64,6 +66,7 @@ app = typer.Typer(
 completion.register(app)
 for command in (
     up,
+    down,
     coordinator,
     tierer,
     ingest,
@@ -129,6 +132,11 @@ def _run() -> int | str | None:
     except LakewardError as error:
         _tell(error)
         return exit_status(error)
+    except ModuleNotFoundError as error:
+        if (extra := extra_of(error.name)) is None:
+            raise
+        _tell(SetupError(f"the Python package {error.name} is not installed, which this needs", hint=install_hint(extra)))
+        return ExitStatus.FAILED
     return ExitStatus.DONE
 
 

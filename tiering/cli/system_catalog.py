@@ -13,7 +13,7 @@ from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.cli.arrow_answers import collected, decoded
 from tiering.errors import LakewardError, PeerTooOld
-from tiering.model.names import SYSTEM_DATABASE
+from tiering.model.names import CATALOG, SYSTEM_DATABASE
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.wire.channel import Connection
 from tiering.wire.errors import error_from_pb
@@ -84,6 +84,7 @@ class SystemCatalog:
             name=procedure,
             arguments=[pb.Argument(name=name, value=_literal(value)) for name, value in arguments.items()],
             caller=getpass.getuser(),
+            catalog=CATALOG,
         )
         pieces: list[bytes] = []
         with self._connection.calling():

@@ -102,14 +102,16 @@ class LakewardClient(ProcedureMethods):
         dry_run: bool = False,
         idempotency_key: str | None = None,
         caller: str | None = None,
+        wait_for_tierer: bool = False,
         on_progress: OnProgress | None = None,
     ) -> TierTableResult:
         """Brings the lake up to the table's end offsets of now: `CALL sys.tier_table`.
 
         `on_progress` hears where the call stands, and how far the round is. A key makes a repeat safe: it attaches to the earlier
-        call. Raises UnknownTable, LakeDisabled, TablePaused, InvalidArgument, or the error of the round if it failed.
+        call. Without `wait_for_tierer` the wait ends after a few seconds while no tierer is connected.
+        Raises UnknownTable, LakeDisabled, TablePaused, InvalidArgument, or the error of the round if it failed.
         """
-        request = tier_table_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller)
+        request = tier_table_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller, wait_for_tierer)
         result: TierTableResult | None = None
         with self._connection.calling():
             for step in self._control.TierTable(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
@@ -178,10 +180,11 @@ class AsyncLakewardClient(AsyncProcedureMethods):
         dry_run: bool = False,
         idempotency_key: str | None = None,
         caller: str | None = None,
+        wait_for_tierer: bool = False,
         on_progress: OnProgress | None = None,
     ) -> TierTableResult:
         """See `LakewardClient.tier_table`. Cancelling ends the wait, not the round."""
-        request = tier_table_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller)
+        request = tier_table_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller, wait_for_tierer)
         result: TierTableResult | None = None
         with self._connection.calling():
             async for step in self._control.TierTable(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):

@@ -157,7 +157,7 @@ class KvSnapshotLeases(LeaseListing, Protocol):
 
 @runtime_checkable
 class ClusterOwner(SplitSource, KvSnapshotLeases, Protocol):
-    """The coordinator's view. Only the coordinator has it, and writes the lake record under the table's lock (FLUSS.md H1, H2)."""
+    """The coordinator's view. Only the coordinator has it, and writes the lake record under the table's lock (fluss-facts.md H1, H2)."""
 
     def prepare_lake_commit(self, table: TableInfo, offsets: Offsets) -> Mapping[str, str]:
         """What the cluster wants to find in the summary of a lake snapshot that holds the table up to `offsets`; often nothing.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -34,7 +35,7 @@ def take_lock(descriptor: int, *, wait: bool) -> bool:
 
 
 class FolderLock:
-    """Held from `acquire` or `acquire_async` to `release`. The file holds the owner's process id, for people."""
+    """Held from `acquire` or `acquire_async` to `release`. The file holds the owner's process id, for people and `lakeward down`."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / LOCK_FILE
@@ -73,6 +74,28 @@ class FolderLock:
         """The process id that has, or last had, the lock; empty if nobody ever did."""
         return self._path.read_text().strip() if self._path.exists() else ""
 
+    def is_held(self) -> bool:
+        """Whether any process has the lock now. Raises OSError if the lock file cannot be read."""
+        try:
+            file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(file)
+        return False
+
+    def is_open_in(self, process_id: int) -> bool:
+        """Whether a process of this machine and user has the lock file open. On a shared disk the owner may be on another machine."""
+        with suppress(OSError):
+            return any(
+                os.path.samefile(descriptor, self._path) for descriptor in Path(f"/proc/{process_id}/fd").iterdir() if descriptor.exists()
+            )
+        return False
+
     def release(self) -> None:
         """Lets go; harmless to repeat."""
         if self._file is not None:
@@ -96,4 +119,7 @@ class FolderLock:
             ) from error
 
     def _say_that_it_waits(self) -> None:
-        _log.warning("waiting for another coordinator to let go of the data folder", file=str(self._path), pid=self.owner())
+        folder = self._path.parent
+        _log.warning(
+            f"waiting for another coordinator: process {self.owner()} has the data folder; `lakeward down --data {folder}` stops it"
+        )

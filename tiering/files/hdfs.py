@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from tiering.errors import SetupError
+from tiering.extras import install_hint
 
 if TYPE_CHECKING:
     from hdfs_native import Client, FileStatus
@@ -32,7 +33,7 @@ CALL_SECONDS = 30.0
 """Of one call. A name node in fail-over or a data node that is replaced answers within it, or not at all."""
 KNOCK_SECONDS = 5.0
 BUFFER_BYTES = 1 << 20
-EXTRA = "lakeward[hdfs]"
+EXTRA = "hdfs"
 _TEXT_CHARACTERS = 300
 _T = TypeVar("_T")
 
@@ -133,7 +134,7 @@ def _client_of(authority: str, _process: int) -> Hdfs:
         from hdfs_native import Client
     except ModuleNotFoundError as error:
         raise SetupError(
-            f"files on hdfs:// need the Python package {error.name}", hint=f"Install it wherever rounds run: pip install '{EXTRA}'."
+            f"files on hdfs:// need the Python package {error.name}", hint=f"{install_hint(EXTRA)} All that runs rounds needs it."
         ) from error
     try:
         return Hdfs(authority, Client(f"hdfs://{authority}" if authority else None))

@@ -32,7 +32,7 @@ FLUSS_COMMIT_USER_KEY = "commit-user"
 FLUSS_OFFSETS_KEY = "fluss-offsets"
 """In a snapshot's summary: by this user, and the path of this offsets file, Fluss's committers and readers know a tiering commit."""
 FLUSS_COMMIT_USER = "__fluss_lake_tiering"
-"""Commit user of Fluss's own tiering (FLUSS.md): such a snapshot is a tiering commit, never a foreign one."""
+"""Commit user of Fluss's own tiering (docs/fluss-facts.md): such a snapshot is a tiering commit, never a foreign one."""
 
 
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})

@@ -90,7 +90,7 @@ class LakeMaintenance(Protocol):
         ...
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
-        """What Fluss's tiering left with its snapshot (FLUSS.md, `fluss-offsets`). Raises CannotReconcile if it cannot be read."""
+        """What Fluss's tiering left with its snapshot (fluss-facts.md, `fluss-offsets`). Raises CannotReconcile if it cannot be read."""
         ...
 
     def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
@@ -124,6 +124,15 @@ class DriftCheck(Protocol):
         change_type, write_parquet or rewrite_files), `lake_column` and `mended_as`, its new name or type in Spark SQL. Without them
         nothing does.
         """
+        ...
+
+
+@runtime_checkable
+class TableRemoval(Protocol):
+    """A lake that drops a table of its catalog because a user asked for it. No round does."""
+
+    def drop_table(self, path: TablePath) -> bool:
+        """Drops the lake table with its files; False if there is none. A call that died is repeated. Raises LakeUnavailable."""
         ...
 
 

@@ -64,6 +64,8 @@ class SetFreshnessResult:
     path: TablePath
     previous_ms: int
     freshness_ms: int
+    warning: str | None = None
+    """What a short freshness costs."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ class TakeSnapshotResult:
 
 
 class CancelOutcome(StrEnum):
-    """What became of a cancellation (SYS.md)."""
+    """What became of a cancellation (docs/reference.md)."""
 
     CANCELLED = "cancelled"
     TOO_LATE = "too_late"

@@ -8,6 +8,8 @@ from tiering.errors import InvalidName
 from tiering.model.tables import TablePath
 
 NAME_LIMIT = 200
+CATALOG = "fluss"
+"""What the catalog is called where nobody gave it another name."""
 SYSTEM_DATABASE = "sys"
 _NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _PLAIN_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -62,11 +64,21 @@ def split_identifier(text: str) -> list[str]:
         position += 1
 
 
-def parse_table_path(text: str) -> TablePath:
-    """`db.t`, `catalog.db.t` or either with back-quotes; raises InvalidName."""
+def parse_table_path(text: str, *, catalog: str = CATALOG, database: str = "") -> TablePath:
+    """`db.t`, `catalog.db.t` or either with back-quotes; `t` alone is in `database`, if there is one. Raises InvalidName.
+
+    `catalog`: what the caller's session calls ours; empty = not known, and any name is taken for it.
+    """
     parts = split_identifier(text.strip())
+    if len(parts) == 1 and database:
+        parts = [database, *parts]
     if len(parts) not in (2, 3):
         raise InvalidName(f"{text[:250]!r} is not a table name", hint="Write it as database.table.")
+    if len(parts) == 3 and catalog and parts[0].lower() not in (catalog.lower(), CATALOG):
+        raise InvalidName(
+            f"{text[:250]!r} names the catalog {parts[0][:100]!r}, and Lakeward's tables are in {catalog!r}",
+            hint=f"Write it as database.table, or {quote_identifier(catalog)}.database.table.",
+        )
     return table_path(*parts[-2:])
 
 

@@ -46,7 +46,7 @@ class Assignment:
 
 
 class RoundState(StrEnum):
-    """States of a tiering round (SYS.md, `tiering_rounds`)."""
+    """States of a tiering round (docs/reference.md, `tiering_rounds`)."""
 
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"
@@ -67,7 +67,7 @@ class RoundState(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where in a round an error happened (SYS.md, `tiering_errors.phase`)."""
+    """Where in a round an error happened (docs/reference.md, `tiering_errors.phase`)."""
 
     PLAN = "PLAN"
     LEASE = "LEASE"
@@ -98,10 +98,30 @@ class RoundProgress:
 
 
 class RoundMode(StrEnum):
-    """What a round is for (SYS.md, `tiering_rounds.mode`)."""
+    """What a round is for (docs/reference.md, `tiering_rounds.mode`)."""
 
     BACKLOG = "BACKLOG"
     LIVE = "LIVE"
+
+
+class RanOn(StrEnum):
+    """What read and wrote the splits of a round (docs/reference.md, `tiering_rounds.ran_on`)."""
+
+    SPARK = "SPARK"
+    INLINE = "INLINE"
+
+
+@dataclass(frozen=True)
+class RoundPlace:
+    """Where the splits of a round ran. A round on Spark has the ids of Spark's own pages; the job is that of its last run of splits."""
+
+    ran_on: RanOn
+    spark_application_id: str | None = None
+    spark_job_id: int | None = None
+
+
+IN_THE_TIERER = RoundPlace(RanOn.INLINE)
+"""The tierer's own process ran the splits."""
 
 
 @dataclass(frozen=True)
@@ -131,3 +151,5 @@ class RoundStats:
     files_written: int = 0
     deletes_written: int = 0
     times: PhaseTimes = field(default_factory=PhaseTimes)
+    place: RoundPlace | None = None
+    """None = the round ran no split, or its tierer is of an older version."""

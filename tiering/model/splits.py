@@ -15,7 +15,7 @@ from tiering.model.tables import BucketKey, Offsets, TablePath
 
 
 class SplitType(StrEnum):
-    """What a split reads (SYS.md, `tiering_splits.split_type`)."""
+    """What a split reads (docs/reference.md, `tiering_splits.split_type`)."""
 
     LOG = "LOG"
     SNAPSHOT = "SNAPSHOT"
@@ -110,7 +110,7 @@ class AssignedBacklog:
 
 
 class SplitState(StrEnum):
-    """States of a split of a running round (SYS.md, `tiering_splits.state`), in the order in which one attempt goes through them.
+    """States of a split of a running round (reference.md, `tiering_splits.state`), in the order in which one attempt goes through them.
 
     FAILED: this attempt did; another one may follow. STOPPED: its task ended early, and a later round goes on from there.
     """

@@ -50,7 +50,9 @@ class TableStatus:
     round_started_time: datetime | None = column("When it was assigned.")
     heartbeat_time: datetime | None = column("When its tierer was last heard of.")
     fraction_completed: float | None = column("Part of the round that is done, from 0 to 1.")
-    last_checked_time: datetime | None = column("When a round last ended well, with rows or without.")
+    last_checked_time: datetime | None = column(
+        "When the lake last was found to have, or got, all that the log held: by a round, or without one by the coordinator."
+    )
     last_round_duration_ms: int | None = column("Milliseconds that the latest ended round took.")
     lake_snapshot_id: int | None = column("Lake snapshot of the latest commit.")
     lake_records: int | None = column("Records in the lake table as of that commit.")

@@ -19,8 +19,8 @@ TIMESTAMP_COLUMN = "__timestamp"
 SYSTEM_COLUMNS = (BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN)
 """The columns every lake table has behind its own, in Fluss's order."""
 DEFAULT_FRESHNESS_MS = 180_000
-DEFAULT_LAKE_FORMAT = "iceberg"
 """Fluss's default of `table.datalake.freshness` (3 min)."""
+DEFAULT_LAKE_FORMAT = "iceberg"
 SYSTEM_COLUMN_FIELDS = (
     pa.field(BUCKET_COLUMN, pa.int32(), nullable=False),
     pa.field(OFFSET_COLUMN, pa.int64(), nullable=False),

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
-from tiering.model.rounds import RoundProgress
+from tiering.model.rounds import IN_THE_TIERER, RoundProgress
 from tiering.model.splits import SplitPosition, SplitState
 
 REPORT_MS = 500
@@ -52,6 +52,8 @@ class RoundMeter:
         """By a number of tasks, the records that so many tasks have at least."""
         self.now_ms = now_ms
         self._report = report
+        self.place = IN_THE_TIERER
+        """Where the tasks run; a runner that sends them elsewhere says so."""
         self._lock = threading.Lock()
         self._done = [0] * len(self._expected)
         self._done_in_all = 0

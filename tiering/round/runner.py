@@ -22,7 +22,7 @@ from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavail
 from tiering.lake.base import Committable, Lake, LakeCommitter, LakeView, WriterInitContext
 from tiering.lake.rules.base_check import needs_living
 from tiering.model.refused_records import offset_of
-from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
+from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundPlace, RoundState, RoundStats
 from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, SkippedRecords, TableInfo, TableType
@@ -83,6 +83,7 @@ class RoundRunner:
         self._snapshots_read = False
         self._runs = 0
         self._meter: RoundMeter | None = None
+        self._place: RoundPlace | None = None
         self._given_up = False
         self._timer = PhaseTimer()
         self._step_since_ms: int | None = None
@@ -179,7 +180,7 @@ class RoundRunner:
         return self._timed(self._action.outcome) if isinstance(self._action, act.End) else None
 
     def _timed(self, outcome: act.RoundOutcome) -> act.RoundOutcome:
-        return replace(outcome, stats=replace(outcome.stats, times=self._timer.times()))
+        return replace(outcome, stats=replace(outcome.stats, times=self._timer.times(), place=self._place))
 
     def _carry_out(self, action: act.Action) -> act.Event:
         try:
@@ -296,6 +297,8 @@ class RoundRunner:
         except Cancelled:
             self._check_cancelled(action)  # who cancelled it, and why
             raise
+        finally:
+            self._place = meter.place
         occupied = frozenset(task.context.bucket for task in tasks if task.context.base)
         done = replace(combined(settled(outcomes, again), stopped), occupied=occupied)
         done = stopped_records.with_traces(done, self._state.traces)

@@ -345,6 +345,7 @@ def _log_end(outcome: RoundOutcome) -> None:
     if outcome.state is RoundState.EMPTY:
         log.debug("round ended", state=state)
     elif outcome.error is None:
-        log.info("round ended", state=state, records=outcome.stats.records_written)
+        place = outcome.stats.place
+        log.info("round ended", state=state, records=outcome.stats.records_written, ran_on=None if place is None else place.ran_on.value)
     else:
         log.warning("round ended", state=state, error_class=outcome.error.error_class, error=outcome.error.message)

@@ -25,7 +25,18 @@ class Alert:
     query: str
 
 
+JOB = "lakeward"
+"""Name of the scrape job in docs/metrics.md."""
+
 ALERTS = (
+    Alert(
+        "LakewardDown",
+        f'up{{job="{JOB}"}} == 0',
+        "1m",
+        "critical",
+        "{{ $labels.instance }} does not answer a scrape: the coordinator or tierer there is down or hangs.",
+        "SELECT tierer_id, host, state, heartbeat_time FROM fluss.sys.tierers",
+    ),
     Alert(
         "LakewardTableBehindPromise",
         f"{m.BEHIND.name} > 0 unless on (database, table) {m.PAUSED.name} == 1",

@@ -221,6 +221,7 @@ def _cells(now: Moment) -> dict[Metric, Callable[[TableFigures], float | None]]:
         metrics.LAG: lambda table: table.lag_seconds,
         metrics.BEHIND: lambda table: table.behind_seconds,
         metrics.PENDING_RECORDS: lambda table: table.pending_records,
+        metrics.LAKE_FILES: lambda table: table.record.lake.files,
         metrics.FAILURES_IN_A_ROW: lambda table: table.record.consecutive_failures,
         metrics.PAUSED: lambda table: table.record.pause is not None,
     }

@@ -33,6 +33,8 @@ class Panel:
     unit: str = "short"
     kind: str = "timeseries"
     width: int = 8
+    text: str = ""
+    """Of a panel of the kind `text`, in Markdown."""
 
 
 _BY_TABLE = "{{database}}.{{table}}"
@@ -43,7 +45,19 @@ def _rate(metric: m.Metric, by: str = "") -> str:
 
 
 def _worst(metric: m.Metric) -> str:
-    return f"topk(10, {metric.name})"
+    return f"topk(10, {_chosen(metric)})"
+
+
+def _chosen(metric: m.Metric) -> str:
+    """The series of the tables that are chosen at the top of the page; of other series all."""
+    return metric.name + ('{database=~"$database", table=~"$table"}' if metric.labels == m.TABLE else "")
+
+
+_ABOUT_TABLES = (
+    "Pictures of single tables are empty while Prometheus shows no token to a service that asks who calls, as a plain `lakeward up` does: "
+    "`lakeward token create prometheus --out lakeward.token`, and `authorization: {credentials_file: lakeward.token}` in its scrape job. "
+    "The page docs/metrics.md has both."
+)
 
 
 PANELS = (
@@ -53,6 +67,7 @@ PANELS = (
     Panel("Records to tier", m.ALL_PENDING_RECORDS.comment, (Query(m.ALL_PENDING_RECORDS.name, "records"),), kind="stat", width=4),
     Panel("Active tierers", m.TIERERS.comment, (Query(f'{m.TIERERS.name}{{state="ACTIVE"}}', "active"),), kind="stat", width=4),
     Panel("Tables not shown alone", m.TABLES_LEFT_OUT.comment, (Query(m.TABLES_LEFT_OUT.name, "left out"),), kind="stat", width=4),
+    Panel("How to see tables", "What a scrape needs to show the names of tables.", (), kind="text", width=24, text=_ABOUT_TABLES),
     Panel("Behind the promise", m.BEHIND.comment, (Query(_worst(m.BEHIND), _BY_TABLE),), "s", width=12),
     Panel("Lag", m.LAG.comment, (Query(_worst(m.LAG), _BY_TABLE),), "s", width=12),
     Panel("Tables by state", m.TABLES.comment, (Query(m.TABLES.name, "{{status}}"),)),
@@ -84,6 +99,13 @@ PANELS = (
     Panel("Records written", m.RECORDS_WRITTEN.comment, (Query(_rate(m.RECORDS_WRITTEN), "records"),), "rowsps"),
     Panel("Bytes written", m.BYTES_WRITTEN.comment, (Query(_rate(m.BYTES_WRITTEN), "bytes"),), "Bps"),
     Panel("Size of the lake", m.FILE_SIZE.comment, (Query(_worst(m.FILE_SIZE), _BY_TABLE),), "bytes"),
+    Panel(
+        "Mean size of a lake table's files",
+        "Bytes of data files by their number, the ten tables with the smallest files: many small ones make readers slow.",
+        (Query(f"bottomk(10, {_chosen(m.FILE_SIZE)} / {_chosen(m.LAKE_FILES)})", _BY_TABLE),),
+        "bytes",
+    ),
+    Panel("Files of the lake", m.LAKE_FILES.comment, (Query(_worst(m.LAKE_FILES), _BY_TABLE),)),
     Panel("Silence of tierers", m.SILENCE.comment, (Query(_worst(m.SILENCE), "{{tierer}}"),), "s"),
     Panel("Leases on KV snapshots", m.LEASE_STATES.comment, (Query(m.LEASE_STATES.name, "{{state}}"),)),
     Panel("Until a lease expires", m.LEASE_REMAINING.comment, (Query(m.LEASE_REMAINING.name, "first"),), "s"),
@@ -101,8 +123,28 @@ def dashboard() -> dict[str, Any]:
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-3h", "to": "now"},
-        "templating": {"list": [{"type": "datasource", "name": "datasource", "label": "Prometheus", "query": "prometheus"}]},
+        "templating": {"list": [_DATASOURCES, _names("database", ""), _names("table", '{database=~"$database"}')]},
         "panels": [_panel(number, panel, place) for number, (panel, place) in enumerate(zip(PANELS, _places(PANELS), strict=True), 1)],
+    }
+
+
+_DATASOURCES = {"type": "datasource", "name": "datasource", "label": "Prometheus", "query": "prometheus"}
+
+
+def _names(label: str, selector: str) -> dict[str, Any]:
+    """A variable with the values that tables have of a label; all of them unless some are chosen."""
+    return {
+        "type": "query",
+        "name": label,
+        "label": label.capitalize(),
+        "datasource": DATASOURCE,
+        "query": f"label_values({m.FRESHNESS.name}{selector}, {label})",
+        "refresh": 2,  # with each change of the time range: tables come and go
+        "sort": 1,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".*",
+        "current": {"selected": True, "text": "All", "value": "$__all"},
     }
 
 
@@ -131,5 +173,5 @@ def _panel(number: int, panel: Panel, place: dict[str, int]) -> dict[str, Any]:
             for index, query in enumerate(panel.queries)
         ],
         "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0.0}, "overrides": []},
-        "options": {},
+        "options": {"mode": "markdown", "content": panel.text} if panel.text else {},
     }

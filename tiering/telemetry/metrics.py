@@ -58,7 +58,7 @@ _TABLES = "lakeTiering_table"
 
 PENDING_TABLES = _of_fluss("lakeTiering", "pendingTablesCount", "Tables that wait for a tierer.")
 RUNNING_TABLES = _of_fluss("lakeTiering", "runningTablesCount", "Tables that a tierer has.")
-TIER_LAG = _of_fluss(_TABLES, "tierLag", "Milliseconds since a round last ended well, at first since the table came.", TABLE)
+TIER_LAG = _of_fluss(_TABLES, "tierLag", "Milliseconds since the lake last was found up to date, at first since the table came.", TABLE)
 TIERED_TIMESTAMP = _of_fluss(_TABLES, "tieredTimestamp", "That moment, in milliseconds since the epoch.", TABLE)
 TIER_DURATION = _of_fluss(_TABLES, "tierDuration", "Milliseconds that the latest ended round took.", TABLE)
 FAILURES = _of_fluss(_TABLES, "failuresTotal", "Failed rounds since the table came or its errors were reset.", TABLE)
@@ -72,6 +72,7 @@ LEASED_SNAPSHOTS = _of_fluss("", "leasedKvSnapshotCount", "KV snapshots that lea
 LAG = Metric("lakeward_table_lag_seconds", "Age of the oldest row that is not in the lake; 0 if there is none.", TABLE)
 BEHIND = Metric("lakeward_table_behind_seconds", "By how much that age is above the promise; 0 while the promise is kept.", TABLE)
 PENDING_RECORDS = Metric("lakeward_table_pending_records", "Records of the log that are not in the lake.", TABLE)
+LAKE_FILES = Metric("lakeward_table_lake_files", "Data files of the lake table.", TABLE)
 FAILURES_IN_A_ROW = Metric("lakeward_table_consecutive_failures", "Failed rounds since the last success.", TABLE)
 PAUSED = Metric("lakeward_table_paused", "1 while the table is paused, else 0.", TABLE)
 

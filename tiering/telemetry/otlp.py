@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from tiering.extras import install_hint
 from tiering.telemetry.metrics import project_version
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def open_provider(service: str, instance: str, environment: Mapping[str, str] | 
     try:
         return _provider(variables, service, instance)
     except ImportError as error:
-        _log.warning("no traces: an endpoint is set, but OpenTelemetry is not installed: pip install 'lakeward[otel]'", missing=str(error))
+        _log.warning("no traces: an endpoint is set, but OpenTelemetry is not installed", missing=str(error), hint=install_hint("otel"))
     except Exception as error:
         _log.warning("no traces: the exporter could not be set up", error=str(error))
     return None

@@ -99,6 +99,8 @@ class RoundTraces(TiererWatch):
         root.set_attribute("state", outcome.state.value)
         root.set_attribute("records_written", outcome.stats.records_written)
         root.set_attribute("splits", outcome.stats.splits)
+        if outcome.stats.place is not None:
+            root.set_attribute("ran_on", outcome.stats.place.ran_on.value)
         below = api.set_span_in_context(root, Context())
         for phase, part in trace.parts.items():
             attributes = {**_about(assignment), "busy_ms": part.spent_ms}

@@ -1,4 +1,4 @@
-"""What a validation is asked for, and what it says: one row a check (SYS.md, `validation_results`)."""
+"""What a validation is asked for, and what it says: one row a check (docs/reference.md, `validation_results`)."""
 
 from __future__ import annotations
 

@@ -29,7 +29,13 @@ def table_name_to_pb(table: TableName) -> PbTablePath:
 
 
 def tier_table_request(
-    table: TableName, wait: bool, timeout_ms: int, dry_run: bool, idempotency_key: str | None, caller: str | None
+    table: TableName,
+    wait: bool,
+    timeout_ms: int,
+    dry_run: bool,
+    idempotency_key: str | None,
+    caller: str | None,
+    wait_for_tierer: bool = False,
 ) -> TierTableRequest:
     """Asks to tier a table. Without a caller it is the user of this process. Raises InvalidName."""
     return TierTableRequest(
@@ -39,6 +45,7 @@ def tier_table_request(
         dry_run=dry_run,
         idempotency_key=idempotency_key,
         caller=caller or getpass.getuser(),
+        wait_for_tierer=wait_for_tierer,
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields
 
-from tiering.model.rounds import Assignment, PhaseTimes, RecordedLakeSnapshot, RoundProgress, RoundStats
+from tiering.model.rounds import Assignment, PhaseTimes, RanOn, RecordedLakeSnapshot, RoundPlace, RoundProgress, RoundStats
 from tiering.model.splits import AssignedBacklog
 from tiering.model.tables import BucketKey, SkippedRecords
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.common_pb2 import PbBucketOffset
 from tiering.rpc.v1.control_pb2 import PbRoundProgress
 from tiering.wire.common import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb, path_from_pb, path_to_pb
+from tiering.wire.request_bounds import informative
 
 
 def assignment_to_pb(assignment: Assignment) -> pb.PbLakeTieringTableInfo:
@@ -130,6 +131,7 @@ def stats_to_pb(stats: RoundStats) -> pb.PbRoundStats:
         files_written=stats.files_written,
         deletes_written=stats.deletes_written,
         **vars(stats.times),
+        **({} if stats.place is None else vars(stats.place)),
     )
 
 
@@ -144,7 +146,16 @@ def stats_from_pb(message: pb.PbRoundStats) -> RoundStats:
         files_written=max(message.files_written, 0),
         deletes_written=max(message.deletes_written, 0),
         times=_times_from_pb(message),
+        place=_place_from_pb(message),
     )
+
+
+def _place_from_pb(message: pb.PbRoundStats) -> RoundPlace | None:
+    """None also for a place that only a newer tierer knows."""
+    if message.ran_on not in list(RanOn):
+        return None
+    application_id = informative(message.spark_application_id) or None
+    return RoundPlace(RanOn(message.ran_on), application_id, message.spark_job_id if message.HasField("spark_job_id") else None)
 
 
 def _times_from_pb(message: pb.PbRoundStats) -> PhaseTimes:

@@ -30,10 +30,11 @@ class Output:
     table: str = column("The table, as it is spelled.")
     previous_ms: int = column("The promise before, in milliseconds.")
     freshness_ms: int = column("The promise now, in milliseconds; for a dry run what it would be.")
+    warning: str | None = column("What a freshness below 10 s costs; NULL for a longer one.")
 
 
 @procedure(NAME, Parameters, Output, comment="Changes how fresh a table's lake copy has to be.", mutates=True)
 async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
     path = await find_path(call, arguments.table)
     result = await call.perform(SetFreshness(path, arguments.freshness))
-    yield Output(str(result.path), result.previous_ms, result.freshness_ms)
+    yield Output(str(result.path), result.previous_ms, result.freshness_ms, result.warning)

@@ -9,12 +9,10 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
 from sys_tables.query.lookup import find_path
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
-from tiering.errors import InvalidArgument
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, action_of
 from tiering.model.tables import TablePath
 
 NAME = "reconcile_lake"
-ACTIONS = ("adopt", "accept", "retier", "deduplicate")
 
 
 @dataclass(frozen=True)
@@ -49,11 +47,9 @@ class Output:
 
 @procedure(NAME, Parameters, Output, comment="Makes a lake table that others changed one to go on with.", mutates=True)
 async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
-    action = arguments.action.lower()
-    if action not in ACTIONS:
-        raise InvalidArgument(f"the argument 'action' of sys.{NAME} is {arguments.action!r}: it must be one of {', '.join(ACTIONS)}")
+    action = action_of(arguments.action)
     path = await find_path(call, arguments.table)
-    request = ReconcileLake(path, action)
+    request = ReconcileLake(path, action.value)
     result = await call.perform(request)
     goes_on = "".join(f"bucket {bucket} at {offset}, " for bucket, offset in list(result.offsets.items())[:20])
     others = "every other bucket" if goes_on else "every bucket"

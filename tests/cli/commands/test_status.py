@@ -221,18 +221,25 @@ def test_a_page_ends_with_the_last_rounds() -> None:
         last_round("QUEUED", 0, started_time=None),
         last_round("RUNNING", 1),
         last_round("FAILED", 2, duration_ms=300, error_class="SchemaDrift", error_message="the column\n" + "checked_by " * 20),
-        last_round("SUCCEEDED", 3, duration_ms=2_100, records_written=1_200),
+        last_round("SUCCEEDED", 3, duration_ms=2_100, records_written=1_200, ran_on="SPARK", spark_job_id=0),
+        last_round("SUCCEEDED", 3, duration_ms=2_100, records_written=1, ran_on="SPARK"),
+        last_round("SUCCEEDED", 3, duration_ms=2_100, records_written=1, ran_on="INLINE"),
         last_round("EMPTY", 4, duration_ms=20, records_written=0),
     ]
-    lines = page(table_status("a.b", observed_time=NOON), width=200, rounds=rounds)
-    assert lines[-5:] == [
-        "  rounds      2026-03-01 12:00:00  QUEUED",
+    ends = [page(table_status("a.b", observed_time=NOON), width=200, rounds=few)[-len(few) :] for few in (rounds[:4], rounds[4:])]
+    assert [line.replace("  rounds  ", "          ") for lines in ends for line in lines] == [
+        "              2026-03-01 12:00:00  QUEUED",
         "              2026-03-01 11:59:00  RUNNING         1 min",
         "              2026-03-01 11:58:00  FAILED          300 ms, SchemaDrift: the column checked_by checked_by checked_by "
         "checked_by checked_by checked_by ch…",
-        "              2026-03-01 11:57:00  SUCCEEDED       2.1 s, 1,200 records",
+        "              2026-03-01 11:57:00  SUCCEEDED       2.1 s, 1,200 records, on Spark as job 0",
+        "              2026-03-01 11:57:00  SUCCEEDED       2.1 s, 1 record, on Spark",
+        "              2026-03-01 11:57:00  SUCCEEDED       2.1 s, 1 record, inline in the tierer",
         "              2026-03-01 11:56:00  EMPTY           20 ms",
     ]
+    idle = page(table_status("a.b"), width=200, rounds=[last_round("EMPTY", minutes, duration_ms=20) for minutes in range(40)] + rounds)
+    assert idle[-5] == "  rounds      2026-03-01 12:00:00  EMPTY           20 ms, the last of 40 since 2026-03-01 11:21:00"
+    assert idle[-4].endswith("QUEUED")
     untold = page(table_status("a.b"), rounds=ServiceUnreachable("the store is away"))
     assert untold[-1] == "  rounds      unknown: the store is away"
 

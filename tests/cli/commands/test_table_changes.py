@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
+from support.lake_kinds.kinds import ICEBERG_CLEAN, PAIMON_CLEAN, LakeKind
 from support.running.cluster_of_processes import Deployment
 from support.running.commands import Lakeward
 from support.running.processes import wait_for
@@ -18,6 +19,7 @@ from tiering.cli.commands.set_option import option_changes
 from tiering.cli.spark.types import arrow_type
 from tiering.client import LakewardClient
 from tiering.errors import InvalidArgument, UnknownTable
+from tiering.lake.registry import open_lake
 from tiering.model.names import table_path
 from tiering.model.tables import TableInfo
 
@@ -69,7 +71,7 @@ def test_a_freshness_is_promised(tools: Deployment, lakeward: Lakeward) -> None:
 
 def test_a_table_is_paused_until_a_moment_and_resumed(tools: Deployment, lakeward: Lakeward) -> None:
     refused = lakeward("pause", str(TOOLS), "--until", "soon")
-    assert (refused.status, "--until 'soon' is no moment" in refused.err) == (2, True)
+    assert (refused.status, "--until 'soon' is neither a moment nor a duration" in refused.err) == (2, True)
     paused = lakeward("pause", str(TOOLS), "--until", "2100-01-01T02:00:00+02:00", "--format", "csv")
     assert (paused.status, paused.out.splitlines()) == (0, ["table,previous_paused,paused,status", f"{TOOLS},false,true,Scheduled"])
     with LakewardClient(tools.uri) as client:
@@ -157,6 +159,30 @@ def test_a_table_is_dropped_without_a_question_only_if_told_so(tools: Deployment
     with pytest.raises(UnknownTable):
         table(tools)
     assert "there is no table" in lakeward("drop", str(TOOLS), "--yes").err
+
+
+@pytest.mark.parametrize("kind", [ICEBERG_CLEAN, PAIMON_CLEAN], ids=lambda kind: kind.name)
+def test_a_lake_table_goes_with_its_table_or_after_it(tools: Deployment, lakeward: Lakeward, kind: LakeKind) -> None:
+    lake = open_lake(kind.format, tools.lake_properties)
+    path = table_path("changes", f"of_{kind.format}")
+    for drop in (("--yes", "--with-lake"), ("--yes",)):
+        tools.create(path, kind=kind)
+        with tools.cluster() as cluster:
+            lake.ensure_table(cluster.table(path))
+        assert lakeward("drop", str(path), *drop).status == 0
+        assert (lake.view(path) is None) is ("--with-lake" in drop)
+
+    refused = lakeward("drop", str(path), "--with-lake")
+    assert (refused.status, "Add --yes." in refused.err) == (2, True)
+    ended = lakeward("drop", str(path), "--with-lake", "--yes")
+
+    assert (ended.status, ended.out) == (0, f"The lake table {path} was dropped. The table itself was gone already.\n")
+    assert lake.view(path) is None
+    nothing = lakeward("drop", str(path), "--with-lake", "--yes")
+    assert (nothing.status, nothing.err.splitlines()[0]) == (
+        1,
+        f"lakeward: there is no table {path}, and no lake table of that name [UnknownTable]",
+    )
 
 
 def test_a_person_is_asked_and_told_what_would_be_lost(tools: Deployment) -> None:

@@ -56,18 +56,20 @@ def test_on_a_terminal_the_bar_is_gone_when_the_answer_comes() -> None:
 
 
 def test_a_wait_that_ends_before_the_rows_are_in_the_lake_has_a_status_of_its_own(lakeward: Lakeward) -> None:
-    ended = lakeward("tier", "sales.orders", "--format", "csv")
+    ended = lakeward("tier", "sales.orders", "--timeout-ms", "500", "--format", "csv")
 
     assert ended.status == ExitStatus.NOT_YET
     assert ended.out.splitlines()[1].startswith("sales.orders,")
-    assert ended.err.startswith("lakeward: sales.orders is not tiered yet, its state is Pending: no tierer is connected: ")
+    assert ended.err.startswith(
+        "lakeward: sales.orders is not tiered yet, its state is Pending: not done within 500 ms, and no tierer is connected: "
+    )
 
 
 def test_a_wait_that_is_too_short_says_so(lakeward: Lakeward) -> None:
     ended = lakeward("tier", "sales.orders", "--timeout-ms", "1", "--format", "json")
 
     assert ended.status == ExitStatus.NOT_YET
-    assert "not done within 1 ms: " in ended.err
+    assert "not done within 1 ms, and no tierer is connected: " in ended.err
 
 
 def test_elsewhere_only_the_answer_is_written(lakeward: Lakeward) -> None:

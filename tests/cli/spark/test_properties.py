@@ -37,6 +37,7 @@ def test_the_jar_is_on_the_drivers_class_path_and_nowhere_else() -> None:
         "spark.driver.extraClassPath": str(JAR),
         "spark.sql.catalog.fluss": "io.lakeward.spark.LakewardCatalog",
         "spark.sql.catalog.fluss.uri": NOBODY,
+        "spark.sql.cli.print.header": "true",
         "spark.sql.defaultCatalog": "fluss",
     }
 

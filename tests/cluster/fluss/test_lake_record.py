@@ -1,4 +1,4 @@
-"""The lake record of a real Fluss cluster: hazards H1 and H2, and which of its offsets files stay (BESIDE-FLINK R6)."""
+"""The lake record of a real Fluss cluster: hazards H1 and H2, and which of its offsets files stay (docs/beside-flink.md R6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The offsets files that a real Fluss cluster writes for us: those of earlier commits go, and no other one does (BESIDE-FLINK R6)."""
+"""The offsets files that a real Fluss cluster writes for us: those of earlier commits go, and no other one does (beside-flink.md R6)."""
 
 from __future__ import annotations
 

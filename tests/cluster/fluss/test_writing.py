@@ -356,4 +356,4 @@ def test_without_pyfluss_it_is_said_what_to_install(fluss: LocalFlussCluster, mo
     native = native_client.NativeClient(FlussConnection.parse(fluss.bootstrap_servers))
     with pytest.raises(SetupError, match="pyfluss") as caught:
         native.create_database("x", True)
-    assert "lakeward[fluss]" in caught.value.hint
+    assert "[fluss]" in caught.value.hint

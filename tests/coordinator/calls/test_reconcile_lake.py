@@ -87,6 +87,13 @@ def test_retier_after_a_rollback_brings_the_rows_back(world: LakeWorld) -> None:
     assert world.record(table).error is None
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_an_action_that_there_is_not_is_refused_with_those_that_there_are(world: LakeWorld, dry_run: bool) -> None:
+    table = world.table("orders")
+    with pytest.raises(errors.InvalidArgument, match=r"'fix' is not an action .* adopt, accept, retier, deduplicate"):
+        reconcile(world, table, "fix", dry_run=dry_run)
+
+
 def test_accept_after_a_rollback_leaves_the_rows_out_and_goes_on(world: LakeWorld) -> None:
     table = tiered(world)
     roll_back(world, table)

@@ -130,6 +130,18 @@ def test_without_any_tierer_it_does_not_wait(world: World) -> None:
     assert during(world, act).state == "Pending"
 
 
+def test_a_call_that_waits_for_a_tierer_ends_with_the_round_of_the_one_that_comes(world: World) -> None:
+    world.append()
+
+    async def act() -> None:
+        world.later(world.options.tierer_grace_ms / 1_000)
+        world.later(world.options.tierer_grace_ms / 1_000)
+        tierer = world.tierer()
+        tierer.run(tierer.get())
+
+    assert during(world, act, wait_for_tierer=True).state == "SUCCEEDED"
+
+
 def test_a_failed_round_is_its_error_with_class_phase_and_hint(world: World) -> None:
     world.append()
     connect(world)

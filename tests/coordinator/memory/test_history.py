@@ -159,6 +159,20 @@ def test_history_is_bounded_by_age_and_count_and_a_crowded_table_pushes_out_no_o
     assert messages(store, HistoryRange()) == ["19", "18", "17", "16", "6", "5"]
 
 
+def test_rounds_without_rows_push_out_no_others_and_take_their_events_with_them(store: Store) -> None:
+    epoch = store.take_over()
+    empty = tuple(round_record(number, state=RoundState.EMPTY) for number in range(10, 20))
+    rounds = (round_record(1), *empty, round_record(25), round_record(2, "flights", state=RoundState.EMPTY))
+    events = tuple(replace(event(number), round_id=round_record(number).round_id) for number in (1, *range(10, 20), 25))
+    warning = replace(events[1], level=Level.WARN, message="a warning")
+    store.apply(epoch, Writes(rounds=rounds, events=(*events, warning)))
+    bounds = HistoryBounds(START, 100, 100, 100, 100, empty_rounds_per_table=2)
+    for _ in range(2):
+        store.prune(epoch, bounds, START, START + second(100))
+        assert [row.tiering_epoch for row in store.read_rounds(HistoryRange())] == [25, 19, 18, 2, 1]
+        assert messages(store, HistoryRange()) == ["25", "19", "18", "a warning", "1"]
+
+
 def test_what_is_not_over_is_kept_however_old_it_is(store: Store) -> None:
     epoch = store.take_over()
     running, unknown = round_record(1, state=RoundState.RUNNING), commit_record(2, CommitState.UNKNOWN)

@@ -230,7 +230,7 @@ def test_offsets_that_can_be_read_nowhere_are_refused(world: LakeWorld) -> None:
 
 
 def test_one_that_comes_last_with_less_is_refused_and_its_word_moves_nothing_back(world: LakeWorld) -> None:
-    """BESIDE-FLINK trace 5: the cluster's record goes back with it."""
+    """docs/beside-flink.md trace 5: the cluster's record goes back with it."""
     table = tiered(world)
     world.append(table, 50, 30)
     late = flink_on(world, table).plan()
@@ -356,7 +356,7 @@ def test_keys_that_only_the_other_tiered_are_taken_over(world: LakeWorld) -> Non
 
 
 def test_keys_set_back_of_which_the_log_was_cut_begin_anew_with_kv_snapshots(world: LakeWorld) -> None:
-    """BESIDE-FLINK trace 8c."""
+    """docs/beside-flink.md trace 8c."""
     table = world.primary_key_table("planes", buckets=2, log_ttl="1 s")
     writer = LogWriter(world.storage, table.path, "writer")
     writer.upsert(keyed_rows(range(50), "first"))

@@ -1,4 +1,4 @@
-"""The stories beside Flink's tiering on real Iceberg tables, with files as it writes them (FLUSS.md, "Lake layout")."""
+"""The stories beside Flink's tiering on real Iceberg tables, with files as it writes them (docs/fluss-facts.md, "Lake layout")."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_simulated_runs_are_linearizable(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_run_of_real_tierers_is_linearizable_and_exact(tmp_path: Path) -> None:
     deployment = RecordedDeployment(tmp_path, seed=18)
     try:
-        tables = [deployment.table(f"raced_{number}", datalake_freshness="100 ms") for number in range(3)]
+        tables = [deployment.table(f"raced_{number}", datalake_freshness="1 s") for number in range(3)]
         deployment.race(tables, tierers=3, turns=20)
         for table in tables:
             deployment.assert_exact(table)

@@ -1,4 +1,4 @@
-"""The hazards of FLUSS.md on a real 0.9.1 server, each with what keeps us from harm. Of H3 and H4: tests of the relay."""
+"""The hazards of docs/fluss-facts.md on a real 0.9.1 server, each with what keeps us from harm. Of H3 and H4: tests of the relay."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_clients_over_tls_go_on_through_the_standby(
     deployment.write(tables, table, 0, 60)
     deployment.wait_tiered(table.path, 120)
     jars = ":".join(str(path) for path in (plugin_jar(), *(jar_path(jar) for jar in SPARK_JARS)))
-    properties = catalog_properties(deployment.uri, plugin_jar()) | access_properties(deployment.uri)
+    properties = catalog_properties(deployment.uri, plugin_jar()) | access_properties()
     properties |= {"spark.driver.extraClassPath": jars, "spark.sql.catalog.fluss.timeout": "180s"}  # machines are busy
     with spark_session(tmp_path / "warehouse", properties) as spark:
         query = f"SELECT status FROM fluss.sys.lake_tiering_status WHERE table_name = '{table.path.table_name}'"

@@ -38,6 +38,16 @@ def test_it_can_be_used_and_is_empty(spark: SparkSession) -> None:
     assert rows(spark, "CALL sys.help('help')")
 
 
+def test_a_session_that_chose_no_database_lists_the_tables_of_all(serve: Serve, session: Session) -> None:
+    spark = session(serve(MemoryCoordinator([table_info("demo.flights"), table_info("sales.orders")])).uri)
+    spark.sql("USE fluss")
+
+    assert rows(spark, "SHOW TABLES") == [("demo", "flights", False), ("sales", "orders", False)]
+    assert "tier_table" in [row[-1] for row in rows(spark, "SHOW PROCEDURES")]
+    spark.sql("USE sales")
+    assert rows(spark, "SHOW TABLES") == [("sales", "orders", False)]
+
+
 def test_it_is_not_listed(spark: SparkSession) -> None:
     assert rows(spark, "SHOW NAMESPACES") == [("demo",), ("sys",)]
 

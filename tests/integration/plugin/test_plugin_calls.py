@@ -13,11 +13,12 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from support.worlds.memory_coordinator import MemoryCoordinator
+from support.worlds.memory_coordinator import MemoryCoordinator, table_info
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, Procedure, procedure
 from tiering.errors import RoundFailed, TablePaused
+from tiering.model.tables import TablePath
 
 Serve = Callable[..., Any]
 Session = Callable[..., SparkSession]
@@ -46,6 +47,21 @@ async def echo(call: Call, parameters: EchoParameters) -> AsyncIterator[str | Ec
     for name, value in vars(parameters).items():
         shown = (value - EPOCH).total_seconds() if isinstance(value, datetime) else value
         yield EchoRow(name, None if shown is None else repr(shown))
+
+
+@dataclass(frozen=True)
+class NamedParameters:
+    table: TablePath = parameter("A table.")
+
+
+@dataclass(frozen=True)
+class NamedRow:
+    path: str = column("The path that the name stands for.")
+
+
+@procedure("named", NamedParameters, NamedRow, comment="Says which table was named.", mutates=False)
+async def named(call: Call, parameters: NamedParameters) -> AsyncIterator[str | NamedRow]:
+    yield NamedRow(str(parameters.table))
 
 
 @dataclass(frozen=True)
@@ -86,7 +102,7 @@ def effects() -> Effects:
 
 @pytest.fixture
 def server(serve: Serve, effects: Effects) -> Any:
-    return serve(MemoryCoordinator(), procedures=[echo, effects.procedure()])
+    return serve(MemoryCoordinator(), procedures=[echo, named, effects.procedure()])
 
 
 @pytest.fixture
@@ -143,6 +159,23 @@ def test_a_wrong_argument_is_named(arguments: str, words: list[str], spark: Spar
         spark.sql(f"CALL fluss.sys.echo({arguments})")
 
     assert all(word in str(raised.value) for word in words), str(raised.value)
+
+
+def test_a_table_is_named_within_the_session(serve: Serve, session: Session) -> None:
+    spark = session(serve(MemoryCoordinator([table_info("demo.flights")]), procedures=[named]).uri)
+
+    def path(name: str) -> str:
+        [row] = spark.sql(f"CALL fluss.sys.named('{name}')").collect()
+        return str(row.path)
+
+    assert path("fluss.demo.flights") == path("demo.flights") == "demo.flights"
+    with pytest.raises(AnalysisException, match="'flights' is not a table name"):
+        path("flights")
+    with pytest.raises(AnalysisException, match="names the catalog 'lake', and Lakeward's tables are in 'fluss'"):
+        path("lake.demo.flights")
+    spark.sql("USE fluss.demo")
+    assert path("flights") == "demo.flights"
+    assert [row.path for row in spark.sql("CALL sys.named('flights')").collect()] == ["demo.flights"]
 
 
 def test_procedures_are_listed_and_described(spark: SparkSession) -> None:

@@ -206,6 +206,19 @@ def test_the_store_cannot_be_changed_through_the_catalog(sql: str, server: Any, 
     assert "lakeward ingest" in message
 
 
+@pytest.mark.parametrize(
+    ("sql", "command"),
+    [
+        ("ALTER TABLE fluss.demo.flights ADD COLUMN a INT", "lakeward add-column demo.flights NAME TYPE"),
+        ("COMMENT ON TABLE fluss.demo.flights IS 'mine'", "lakeward set-option demo.flights NAME=VALUE"),
+        ("DROP TABLE fluss.demo.flights", "lakeward drop demo.flights"),
+        ("CREATE TABLE fluss.demo.other (a INT)", "lakeward ingest demo.other FILE"),
+    ],
+)
+def test_a_refusal_names_the_command_that_does_it(sql: str, command: str, server: Any, session: Session) -> None:
+    assert command in complaint(session(server.uri), sql)
+
+
 def test_a_data_frame_is_not_written_to_a_system_table(server: Any, session: Session) -> None:
     spark = session(server.uri)
     rows = spark.sql("SELECT 1 AS number, 'a' AS text")

@@ -19,6 +19,7 @@ from tiering.errors import Cancelled
 from tiering.lake.base import WriterInitContext
 from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.model.names import table_path
+from tiering.model.rounds import RanOn, RoundPlace
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.planning.contiguous_prefix import contiguous_prefix
 from tiering.planning.plan_splits import plan_round
@@ -81,7 +82,10 @@ def reached(scene: Scene, outcomes: list[TaskOutcome]) -> int:
 
 
 def test_splits_of_one_bucket_run_apart_and_make_one_prefix(spark: SparkSession, scene: Scene) -> None:
-    outcomes = list(SparkTaskRunner(spark).run("round-1", scene.tasks, LONG, scene.meter()))
+    meter = scene.meter()
+    outcomes = list(SparkTaskRunner(spark).run("round-1", scene.tasks, LONG, meter))
+    place, [*jobs] = meter.place, spark.sparkContext.statusTracker().getJobIdsForGroup("round-1")
+    assert place == RoundPlace(RanOn.SPARK, spark.sparkContext.applicationId, max(jobs))
     assert len(outcomes) == len(scene.tasks) > 3
     in_log = sum(file.stat().st_size for file in Path(scene.storage.root).rglob("*.arrow"))
     assert sum(outcome.bytes_read for outcome in outcomes) >= in_log > 0  # a segment of two splits is read by both

@@ -1,7 +1,7 @@
 """Does what Flink's tiering job does in Fluss 0.9.1, on a real server and a real Iceberg table, a step at a time.
 
 Assign, plan, check, prepare, append, tell, finish: between any two others may come, and two incarnations may run side by side. It
-speaks to Fluss over connections of its own, as any other tiering service does; nothing fences it (FLUSS.md, H2).
+speaks to Fluss over connections of its own, as any other tiering service does; nothing fences it (docs/fluss-facts.md, H2).
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class FlussLakeWorld(LakeWorld):
         self._other_client.close()
         self.written.close()
 
-    def table(self, name: str, buckets: int = 1, freshness: str = "100ms", **_: Any) -> TableInfo:  # type: ignore[override]
+    def table(self, name: str, buckets: int = 1, freshness: str = "1s", **_: Any) -> TableInfo:  # type: ignore[override]
         """A new lake-enabled log table, in place of one of that name."""
         return self._new(name, SCHEMA, (), buckets, freshness)
 
@@ -88,7 +88,7 @@ class FlussLakeWorld(LakeWorld):
         """A new lake-enabled primary-key table, in place of one of that name."""
         return self._new(name, PRIMARY_KEY_SCHEMA, ("id",), buckets)
 
-    def _new(self, name: str, schema: pa.Schema, key: tuple[str, ...], buckets: int, freshness: str = "100ms") -> TableInfo:
+    def _new(self, name: str, schema: pa.Schema, key: tuple[str, ...], buckets: int, freshness: str = "1s") -> TableInfo:
         return self.create(name, schema, key, freshness=freshness, buckets=buckets)
 
     def create(
@@ -97,7 +97,7 @@ class FlussLakeWorld(LakeWorld):
         schema: pa.Schema,
         key: tuple[str, ...] = (),
         properties: Mapping[str, str] | None = None,
-        freshness: str = "100ms",
+        freshness: str = "1s",
         **description: Any,
     ) -> TableInfo:
         """A new table of any shape, lake-enabled unless `properties` say otherwise, in place of one of that name."""

@@ -42,7 +42,7 @@ OPTIONS = CoordinatorOptions(
     backoff_max_ms=100,
     min_round_duration_ms=1_000,
 )
-FRESHNESS = "100 ms"
+FRESHNESS = "1 s"
 PATIENCE_SECONDS = 60
 LOST_SHARE = 0.1
 ASLEEP_SHARE = 0.3

@@ -31,7 +31,7 @@ from tiering.library_guards.panics import contained
 from tiering.model.tables import TableInfo
 
 LEASE_TTL_MS = 5_000
-FRESHNESS = ("500 ms", "1 s", "2 s")
+FRESHNESS = ("1 s", "2 s", "5 s")
 
 
 class ThreadsOfOne(CallThreads):

@@ -9,10 +9,19 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
+from tiering.coordinator.decisions.records import (
+    ErrorRecord,
+    EventRecord,
+    LakeCommitRecord,
+    Level,
+    OperationRecord,
+    RoundRecord,
+    TableRecord,
+)
 from tiering.coordinator.memory.history import HistoryBounds, HistoryKind, HistoryRange, TablePathOrNone
 from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
 from tiering.errors import Fenced
+from tiering.model.rounds import RoundState
 from tiering.pace import Rest, no_rest
 from tiering.validate.results import CheckResult
 
@@ -146,10 +155,13 @@ class MemoryStore:
         commits = _beyond(self.read_commits(HistoryRange()), lambda row: row.prepared_at, bounds, now)
         errors = _beyond(self.read_errors(HistoryRange()), lambda row: row.last_seen, bounds, now)
         events = _beyond(self.read_events(HistoryRange()), lambda row: row.occurred_at, bounds, now)
+        empty = _empty_beyond(self.read_rounds(HistoryRange()), bounds.empty_rounds_per_table, now)
         with self._lock:
             self._check(coordinator_epoch)
+            self._events = [row for row in self._events if row.round_id not in empty or row.level is not Level.INFO]
+            self._rounds = {round_id: row for round_id, row in self._rounds.items() if round_id not in empty}
             for round_id in [row.round_id for row in rounds if row.state.is_final]:
-                del self._rounds[round_id]
+                self._rounds.pop(round_id, None)
             # A round without its grant would count as one that was never granted.
             for round_id in [row.round_id for row in commits if row.state.is_resolved and row.round_id not in self._rounds]:
                 del self._commits[round_id]
@@ -168,6 +180,18 @@ class MemoryStore:
                 f"another coordinator took over the store: its epoch is {self._epoch}, ours {coordinator_epoch}",
                 hint="Run one coordinator a store; this one stops.",
             )
+
+
+def _empty_beyond(newest_first: Iterable[RoundRecord], most: int, now: datetime) -> set[str]:
+    """Ids of rounds without rows beyond the newest of their table."""
+    places: Counter[tuple[str, str]] = Counter()
+    beyond: set[str] = set()
+    for row in newest_first:
+        if row.state is RoundState.EMPTY and row.pending_time <= now:
+            places[row.database_name, row.table_name] += 1
+            if places[row.database_name, row.table_name] > most:
+                beyond.add(row.round_id)
+    return beyond
 
 
 def _beyond(newest_first: Iterable[RowT], time_of: Callable[[RowT], datetime], bounds: HistoryBounds, now: datetime) -> list[RowT]:

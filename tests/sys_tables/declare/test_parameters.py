@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sys_tables.declare.columns import INT
-from sys_tables.declare.parameters import ProcedureInput, parameter, parameters_of
+from sys_tables.declare.parameters import ProcedureInput, SessionNames, parameter, parameters_of
 from sys_tables.declare.sql_types import ArgumentValue, Instant
 from tiering.errors import InvalidArgument, InvalidName
 from tiering.model.tables import TablePath
@@ -56,7 +56,7 @@ def test_what_is_not_given_or_null_has_its_default() -> None:
 def test_given_values_are_typed() -> None:
     until = datetime(2026, 3, 1, tzinfo=UTC)
     parameters = read(
-        ("TABLE", "cat.`db`.t"),
+        ("TABLE", "fluss.`db`.t"),
         ("wait", False),
         ("attempts", 4),
         ("timeout_ms", 2**40),
@@ -102,3 +102,19 @@ def test_a_table_argument_keeps_the_name_rule(text: str) -> None:
 def test_a_type_that_no_argument_can_have_is_refused() -> None:
     with pytest.raises(TypeError, match=r"Listed\.names: a parameter cannot be ARRAY<STRING>"):
         parameters_of(Listed)
+
+
+def path_in(text: str, names: SessionNames) -> str:
+    return str(ProcedureInput("do_it", parameters_of(Everything), [("table", text)], names).read(Everything).table)
+
+
+def test_a_table_is_named_within_the_session_of_the_caller() -> None:
+    assert path_in("orders", SessionNames(database="sales")) == "sales.orders"
+    assert path_in("web.clicks", SessionNames(database="sales")) == "web.clicks"
+    for catalog in ("mine", "MINE", "fluss"):
+        assert path_in(f"{catalog}.sales.orders", SessionNames("mine")) == "sales.orders"
+    assert path_in("whatever.sales.orders", SessionNames("")) == "sales.orders", "an older plugin does not say its name"
+    with pytest.raises(InvalidName, match="names the catalog 'lake', and Lakeward's tables are in 'mine'"):
+        path_in("lake.sales.orders", SessionNames("mine"))
+    with pytest.raises(InvalidName, match="'orders' is not a table name"):
+        path_in("orders", SessionNames())

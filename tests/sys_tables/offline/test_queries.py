@@ -257,3 +257,20 @@ def test_a_proof_runs_in_a_child_and_is_not_kept(own: Opened) -> None:
     checks = own.rows("CALL sys.validate_table(table => 'fluss.sales.orders', level => 'COUNTS')")
     assert {row[9] for row in checks} == {True}
     assert own.rows("SELECT * FROM sys.validation_results") == []
+
+
+def test_the_first_statements_of_a_person_work(own: Opened) -> None:
+    assert own.rows("SHOW TABLES") == [("sales", "orders", False)]
+    assert len(own.rows("SHOW PROCEDURES")) > 10
+    assert "Name the database" in (own.error("SELECT count(*) FROM orders").hint or "")
+    assert own.rows("USE sales") == []
+    assert own.rows("SHOW TABLES") == [("sales", "orders", False)]
+    assert own.rows("SELECT count(*) FROM orders") == [(20,)]
+    assert own.rows("WITH orders AS (SELECT 1 AS one) SELECT * FROM orders") == [(1,)]
+    assert own.rows("DESCRIBE orders")[0][0] == "id"
+    assert own.rows("CALL sys.validate_table('orders')")
+    assert own.rows("USE fluss.sys") == []
+    assert own.rows("SELECT count(*) FROM lake_tiering_status") == [(1,)]
+    own.rows("USE fluss")
+    own.error("SELECT count(*) FROM orders")
+    assert "there is no database 'nope'" in own.error("USE nope").message

@@ -255,9 +255,11 @@ def test_help_explains_one_procedure_or_all(run: Run) -> None:
             _, everything = await client.call("help")
             _, explained = await client.call("help", procedure="TIER_TABLE")
             unknown = await error_of(client.call("help", procedure="nothing"))
+            part = await error_of(client.call("help", procedure="tier"))
         assert set(everything.column("procedure").to_pylist()) == {procedure.name for procedure in default_registry().procedures}
         assert explained.column("parameter").to_pylist() == [None, "table", "wait", "timeout_ms", "dry_run", "idempotency_key"]
         assert explained.column("default").to_pylist() == [None, None, "true", "300000", "false", "NULL"]
         assert isinstance(unknown, UnknownProcedure)
+        assert part.hint == "Did you mean tier_database or tier_table?"
 
     run(scenario())

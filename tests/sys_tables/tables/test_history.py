@@ -19,7 +19,7 @@ from sys_tables.server import service
 from tiering.coordinator.decisions.records import CommitState, ErrorRecord, EventRecord, LakeCommitRecord, Level, RoundRecord, Trigger
 from tiering.coordinator.interface import HistoryRange
 from tiering.coordinator.memory.store import Writes
-from tiering.model.rounds import PhaseTimes, RoundMode, RoundState, RoundStats
+from tiering.model.rounds import PhaseTimes, RanOn, RoundMode, RoundPlace, RoundState, RoundStats
 
 Run = Callable[[Any], None]
 
@@ -151,7 +151,7 @@ def test_commits_are_shown_with_offsets_by_bucket(run: Run) -> None:
 
 def test_rounds_are_shown_with_where_their_time_went(run: Run) -> None:
     async def scenario() -> None:
-        stats = RoundStats(2, 10, 0, 9, 100, 1, 0, PhaseTimes(1, None, 2, 3, 4, 5))
+        stats = RoundStats(2, 10, 0, 9, 100, 1, 0, PhaseTimes(1, None, 2, 3, 4, 5), RoundPlace(RanOn.SPARK, "app-7", 12))
         queued = RoundRecord("r2", 7, "demo", "flights", 2, 1, Trigger.CALL, RoundState.QUEUED, NOON + SECOND, triggered_by="ann")
         ended = replace(
             replace(queued, round_id="r1", state=RoundState.SUCCEEDED, pending_time=NOON, trigger=Trigger.SCHEDULE, triggered_by=None),
@@ -175,6 +175,7 @@ def test_rounds_are_shown_with_where_their_time_went(run: Run) -> None:
         assert (second["waited_for_slot_ms"], second["backoff_ms"], second["paused_ms"]) == (1_000, 0, 7)
         assert (second["duration_ms"], second["deadline"], second["missed_by_ms"], second["mode"]) == (2_000, NOON - SECOND, 3_500, "LIVE")
         assert (second["records_read"], second["bytes_read"], second["records_written"], second["files_written"]) == (10, None, 9, 1)
+        assert (second["ran_on"], second["spark_application_id"], second["spark_job_id"]) == ("SPARK", "app-7", 12)
         assert called.column("round_id").to_pylist() == ["r2"]
 
     run(scenario())

@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 def demo(
     data: Annotated[
         Path | None,
-        typer.Option(help="Data folder; a new one under ./lakeward-data by default, with --fluss a temporary one that is removed."),
+        typer.Option(help="Data folder; a new one under ./lakeward-demo by default, with --fluss a temporary one that is removed."),
     ] = None,
     port: Annotated[int, typer.Option(help="Port of the service; 0 picks a free one.")] = 0,
     fluss: Annotated[
@@ -47,11 +47,11 @@ def demo(
 def _show(parts: ExitStack, console: Console, data: Path | None, port: int) -> bool:
     # Here and not above: the other commands, and their help, do without what it needs.
     from tiering.cli.demo.stage import open_stage
-    from tiering.cli.demo.story import tell
+    from tiering.cli.demo.story import INLINE_ROUND_BYTES, tell
 
-    folder = data or Path("lakeward-data") / datetime.now().strftime("demo-%Y%m%d-%H%M%S")
+    folder = data or Path("lakeward-demo") / datetime.now().strftime("demo-%Y%m%d-%H%M%S")
     console.print(f"[bold]Lakeward demo[/] in {folder}: starting the service and Spark ...", highlight=False)
-    held = tell(parts.enter_context(open_stage(console, folder, port)))
+    held = tell(parts.enter_context(open_stage(console, folder, port, ("--inline-round-bytes", str(INLINE_ROUND_BYTES)))))
     parts.close()
     console.print(_go_on(folder), highlight=False)
     return held
@@ -72,9 +72,9 @@ def _show_fluss(parts: ExitStack, console: Console, data: Path | None, port: int
 def _go_on(folder: Path) -> str:
     return f"""
 [bold cyan]-- Go on by hand[/] (the service was stopped, its data is in {folder})
-  lakeward up --data {folder} --port 7707 &
+  lakeward up --data {folder} --detach
   lakeward status
   lakeward tier nyc.flights
   lakeward spark-conf > fluss.conf && spark-sql --properties-file fluss.conf -e 'SELECT * FROM fluss.sys.lake_tiering_status'
   lakeward lake-conf --for pyiceberg
-  rm -r {folder}"""
+  lakeward down --data {folder} && rm -r {folder}"""

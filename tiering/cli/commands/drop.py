@@ -1,4 +1,4 @@
-"""`lakeward drop`: drops a table of the cluster with its rows. Its lake table stays."""
+"""`lakeward drop`: drops a table of the cluster with its rows. Its lake table stays, unless `--with-lake` drops it as well."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiering.cli.terminal.cluster_options import FlussServersOption
 from tiering.cli.terminal.options import DEFAULT_URI, TableArgument, UriOption
 from tiering.client import LakewardClient
 from tiering.counts import counted
-from tiering.errors import InvalidArgument, LakeDisabled, UnknownTable
+from tiering.errors import InvalidArgument, LakeDisabled, UnknownDatabase, UnknownTable
 from tiering.model.names import parse_table_path
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 UNKNOWN_LAKE = "What is in the lake of it stays there: no service was asked."
+WITH_LAKE = "--with-lake"
 
 
 def register(app: typer.Typer) -> None:
@@ -30,24 +31,64 @@ def register(app: typer.Typer) -> None:
 def drop(
     table: TableArgument,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; without a terminal nothing is dropped without it.")] = False,
+    with_lake: Annotated[
+        bool, typer.Option(WITH_LAKE, help="Drop its lake table with all rows, too; also the one that a dropped table left.")
+    ] = False,
     uri: UriOption = DEFAULT_URI,
     fluss: FlussServersOption = None,
 ) -> None:
-    """Drop a table with its log and its state. What is in the lake stays there.
+    """Drop a table with its log and its state. What is in the lake stays there, unless --with-lake is given.
 
     Example: lakeward drop sales.orders --yes
+
+    Example: lakeward drop sales.orders --with-lake
     """
     # Here and not above: the other commands, and their help, do without what it needs.
     from tiering.cli.service_cluster import writable_cluster
 
     path = parse_table_path(table)
+    if with_lake and fluss is not None:
+        raise InvalidArgument(f"{WITH_LAKE} needs a service, which knows the lake", hint="Name it with --uri, instead of --fluss.")
     with writable_cluster(uri, fluss) as cluster:
-        cluster.table(path)  # an unknown table is an error before the question
         status = None if fluss is not None else _status(uri, path)
+        try:
+            cluster.table(path)  # an unknown table is an error before the question
+        except (UnknownTable, UnknownDatabase):
+            if not with_lake:
+                raise
+            print(_lake_alone(uri, path, yes=yes))
+            return
         if not yes:
-            _ask(path, status)
+            _ask(path, status, with_lake=with_lake)
         cluster.drop_table(path)
+    if with_lake:
+        dropped = _drop_lake_table(uri, path, None if status is None else status.lake_format)
+        print(f"{path} was dropped, and {'its lake table with it' if dropped else 'there was no lake table of it'}.")
+        return
     print(f"{path} was dropped. {what_stays(path, status) if fluss is None else UNKNOWN_LAKE}")
+
+
+def _lake_alone(uri: str, path: TablePath, *, yes: bool) -> str:
+    """Drops the lake table of a table that is not there any more. Raises UnknownTable if there is none either."""
+    if not yes:
+        _ask_for(f"Drop the lake table {path} with all its rows? The table itself is gone already. This cannot be undone.", path)
+    if not _drop_lake_table(uri, path, None):
+        raise UnknownTable(f"there is no table {path}, and no lake table of that name")
+    return f"The lake table {path} was dropped. The table itself was gone already."
+
+
+def _drop_lake_table(uri: str, path: TablePath, lake_format: str | None) -> bool:
+    """Whether there was one. `lake_format` None = the service's. Raises LakeUnavailable, InvalidArgument."""
+    from tiering.cli.service_lake import service_lake
+    from tiering.lake.maintenance import TableRemoval
+    from tiering.lake.registry import open_lake, properties_from_service
+
+    known = service_lake(uri)
+    name = lake_format or known.format
+    lake = open_lake(name, properties_from_service(name, known.properties))
+    if not isinstance(lake, TableRemoval):
+        raise InvalidArgument(f"a lake of the format {lake.format} drops no table for Lakeward", hint="Drop it with the lake's own tools.")
+    return lake.drop_table(path)
 
 
 def what_stays(path: TablePath, status: TableStatus | None) -> str:
@@ -58,8 +99,9 @@ def what_stays(path: TablePath, status: TableStatus | None) -> str:
         return "Nothing of it was in the lake."
     rows = "its rows" if status.lake_records is None else counted(status.lake_records, "row")
     return (
-        f"Its {status.lake_format} table {path} stays in the lake, with {rows}: `lakeward lake-conf` prints how to open it, and to drop it "
-        "there. A new table of this name is not tiered into it before that."
+        f"Its {status.lake_format} table {path} stays in the lake, with {rows}, and can be read there. A new table of this name fails with "
+        f"TableMismatch until the lake table is renamed or dropped: `lakeward drop {path} {WITH_LAKE}`, or in Spark SQL with the lake's "
+        f"catalog `DROP TABLE lake.{path}`."
     )
 
 
@@ -72,10 +114,16 @@ def _status(uri: str, path: TablePath) -> TableStatus | None:
     return status
 
 
-def _ask(path: TablePath, status: TableStatus | None) -> None:
+def _ask(path: TablePath, status: TableStatus | None, *, with_lake: bool) -> None:
+    """Raises InvalidArgument without a terminal, typer.Abort when the answer is no."""
+    pending = status.pending_records if status is not None else None
+    lost = f" {counted(pending, 'record')} not in the lake yet would be lost." if pending and not with_lake else ""
+    what = f"{path} with all its rows" + (", and its lake table with all of its own" if with_lake else "")
+    _ask_for(f"Drop {what}?{lost} This cannot be undone.", path)
+
+
+def _ask_for(question: str, path: TablePath) -> None:
     """Raises InvalidArgument without a terminal, typer.Abort when the answer is no."""
     if not sys.stdin.isatty():
         raise InvalidArgument(f"{path} was not dropped: nobody can be asked here", hint="Add --yes.")
-    pending = status.pending_records if status is not None else None
-    lost = f" {counted(pending, 'record')} not in the lake yet would be lost." if pending else ""
-    typer.confirm(f"Drop {path} with all its rows?{lost} This cannot be undone.", abort=True, err=True)
+    typer.confirm(question, abort=True, err=True)

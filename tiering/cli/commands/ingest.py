@@ -11,10 +11,11 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from tiering.cli.terminal.cluster_options import FlussServersOption
-from tiering.cli.terminal.consoles import end_orderly_on_sigterm, message_console, printable
+from tiering.cli.terminal.consoles import end_orderly_on_sigterm, message_console, printable, warn
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, UriOption, read_pairs
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.counts import counted
+from tiering.durations import freshness_warning, parse_duration_ms
 from tiering.ingest.formats import FileFormat
 from tiering.model.names import parse_table_path
 from tiering.model.tables import TablePath
@@ -82,6 +83,8 @@ def ingest(
     )
     with writable_cluster(uri, fluss) as cluster, _bar(path, file) as progress:
         result = ingest_file(cluster, path, file, options, progress)
+    if freshness is not None:
+        warn(freshness_warning(parse_duration_ms(freshness)))
     if output is OutputFormat.TABLE:
         print(_summary(path, result))
     else:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, TableArgument, UriOption, parse_moment
+from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, TableArgument, UriOption, parse_end
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
 from tiering.model.call_results import PauseResult
@@ -20,7 +20,9 @@ def register(app: typer.Typer) -> None:
 def pause(
     table: TableArgument,
     reason: Annotated[str | None, typer.Option(help="Why, for the events.")] = None,
-    until: Annotated[str | None, typer.Option(help="When the pause ends by itself: ISO 8601, UTC unless it has a zone.")] = None,
+    until: Annotated[
+        str | None, typer.Option(help="When the pause ends by itself: a moment in ISO 8601, UTC unless it has a zone, or '2 h' from now.")
+    ] = None,
     uri: UriOption = DEFAULT_URI,
     dry_run: DryRunOption = False,
     idempotency_key: KeyOption = None,
@@ -32,7 +34,7 @@ def pause(
     """
     with LakewardClient(uri) as client:
         result = client.pause_tiering(
-            table, reason=reason, until=parse_moment(until, "--until"), dry_run=dry_run, idempotency_key=idempotency_key
+            table, reason=reason, until=parse_end(until, "--until"), dry_run=dry_run, idempotency_key=idempotency_key
         )
     print_rows([pause_row(result)], output)
 

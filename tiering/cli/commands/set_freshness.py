@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tiering.cli.terminal.consoles import warn
 from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
@@ -33,3 +34,4 @@ def set_freshness(
     with LakewardClient(uri) as client:
         result = client.set_freshness(path, freshness, dry_run=dry_run, idempotency_key=idempotency_key)
     print_rows([{"table": str(result.path), "previous_ms": result.previous_ms, "freshness_ms": result.freshness_ms}], output)
+    warn(result.warning)

@@ -7,10 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from tiering.cli.system_catalog import SystemCatalog
+from tiering.cli.terminal.consoles import warn
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption, read_pairs
 from tiering.cli.terminal.output import OutputFormat, print_rows
+from tiering.durations import freshness_warning, parse_duration_ms
 from tiering.errors import InvalidArgument
 from tiering.model.names import parse_table_path
+
+LAKE_FRESHNESS = "table.datalake.freshness"
 
 
 def register(app: typer.Typer) -> None:
@@ -45,6 +49,8 @@ def set_option(
             set_each(dry_run=True)  # a wrong one leaves the others as they are
         rows = set_each(dry_run=False)
     print_rows(rows, output)
+    if freshness := changes.get(LAKE_FRESHNESS):
+        warn(freshness_warning(parse_duration_ms(freshness)))
 
 
 def option_changes(settings: list[str] | tuple[()], unset: list[str] | tuple[()]) -> dict[str, str | None]:

@@ -20,6 +20,9 @@ from tiering.cli.spark.properties import (
 from tiering.cli.terminal.options import DEFAULT_URI, LakeJarsOption, UriOption
 from tiering.wire.channel import service_addresses
 
+HEADER = {"spark.sql.cli.print.header": "true"}
+"""The spark-sql shell prints the names of the columns above the rows. Other programs do so anyway."""
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -46,7 +49,8 @@ def spark_conf(
     Example: lakeward spark-conf --uri 127.0.0.1:7707 --default-catalog --lake > fluss.conf
     """
     service_addresses(uri)  # a wrong one is said here, not by each Spark
-    properties = catalog_properties(uri, jar or plugin_jar(), default_catalog) | access_properties(uri)
+    properties = catalog_properties(uri, jar or plugin_jar(), default_catalog) | access_properties()
+    properties |= HEADER
     if session_catalog:
         properties |= session_catalog_properties(uri)
     if lake:

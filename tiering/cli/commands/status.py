@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tiering.cli.status.detail import ROUND_COLUMNS, SHOWN_ROUNDS, LastRounds, StatusPage
+from tiering.cli.status.detail import READ_ROUNDS, ROUND_COLUMNS, LastRounds, StatusPage
 from tiering.cli.status.view import status_style
 from tiering.cli.status.watch import Watch
 from tiering.cli.system_catalog import SystemCatalog
@@ -80,7 +80,7 @@ def _last_rounds(uri: str, status: TableStatus) -> LastRounds:
                 "tiering_rounds",
                 ROUND_COLUMNS,
                 newest_by="pending_time",
-                limit=SHOWN_ROUNDS,
+                limit=READ_ROUNDS,
                 database_name=status.database_name,
                 table_name=status.table_name,
             )

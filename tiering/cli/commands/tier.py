@@ -33,7 +33,7 @@ def tier(
     table: TableArgument,
     uri: UriOption = DEFAULT_URI,
     wait: Annotated[bool, typer.Option(help="Wait until the lake has what the log has now.")] = True,
-    timeout_ms: Annotated[int, typer.Option(help="How long to wait.")] = 300_000,
+    timeout_ms: Annotated[int, typer.Option(help="How long to wait, also for a tierer.")] = 300_000,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Tier a table now.
@@ -49,7 +49,9 @@ def tier(
             latest = progress
             show(progress)
 
-        result = client.tier_table(path, wait=wait, timeout_ms=timeout_ms, caller=getpass.getuser(), on_progress=follow)
+        result = client.tier_table(
+            path, wait=wait, timeout_ms=timeout_ms, caller=getpass.getuser(), wait_for_tierer=True, on_progress=follow
+        )
     print_rows([result_row(result)], output)
     if wait and not is_reached(result):
         why = printable(latest.message)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from tiering.cli.terminal.access_options import Auth
 from tiering.cli.terminal.lake_options import OTHER_OPTIONS
+from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.option_groups import with_options
 from tiering.cli.terminal.options import (
     DEFAULT_SLOTS,
@@ -20,6 +24,9 @@ from tiering.cli.terminal.options import (
     read_stalled_after,
 )
 from tiering.cli.terminal.service_options import ServiceOptions
+from tiering.files.private_files import keep_files_private
+
+DETACH = "--detach"
 
 
 def register(app: typer.Typer) -> None:
@@ -36,16 +43,38 @@ def up(
     slots: SlotsOption = DEFAULT_SLOTS,
     stalled_after: StalledAfterOption = DEFAULT_STALLED_AFTER,
     tierer_metrics_port: TiererMetricsPortOption = None,
+    detach: Annotated[
+        bool, typer.Option(DETACH, help="Return when the service is ready, and leave it running: lakeward down stops it.")
+    ] = False,
 ) -> None:
     """Run everything on this machine: coordinator, tierer and embedded cluster on one data folder.
 
     With --fluss the tables are those of an Apache Fluss cluster that runs elsewhere.
 
     Example: lakeward up --data ./lakeward-data --port 7707
+
+    Example: lakeward up --data ./lakeward-data --detach
     """
+    if detach:
+        print(_detached(options.data, options.log_level))
+        return
     # Here and not above: the other commands, and their help, do without what it needs.
     from tiering.cli.processes.up import UpSettings, serve_up
 
     stalled_ms, settings = read_stalled_after(stalled_after), options.begin(context, Auth.TOKEN)
     log_level, log_format = options.log_level, options.log_format
     asyncio.run(serve_up(UpSettings(settings, master, slots, conf or [], log_level, log_format, tierer_metrics_port, stalled_ms)))
+
+
+def _detached(data: Path, log_level: str) -> str:
+    """The ready line of a service that runs this command without `--detach`. Raises SetupError."""
+    from tiering.child_process import module_command
+    from tiering.cli.processes.data_folder import open_data_folder
+    from tiering.cli.processes.detached import UP_LOG, check_folder_is_free, start_detached
+
+    configure_logging(log_level)
+    keep_files_private()
+    folder = open_data_folder(data)
+    check_folder_is_free(folder)
+    arguments = [word for word in sys.argv[1:] if word != DETACH]
+    return start_detached(module_command("tiering.cli.main", *arguments), folder.logs / UP_LOG)

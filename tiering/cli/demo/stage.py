@@ -36,7 +36,11 @@ STATUS_SQL = (
     f"SELECT table_name, status, tiering_epoch AS epoch, last_tiered_time, lag_ms, pending_records AS pending, lake_records AS in_lake "
     f"FROM {CATALOG}.sys.lake_tiering_status"
 )
-PATIENCE_SECONDS = 60
+ROUNDS_SQL = (
+    f"SELECT table_name, state, ran_on, spark_application_id, spark_job_id AS job, splits_total AS splits, records_written, duration_ms "
+    f"FROM {CATALOG}.sys.tiering_rounds WHERE ran_on IS NOT NULL ORDER BY pending_time DESC LIMIT 20"
+)
+PATIENCE_SECONDS = 180
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,11 @@ class Stage:
         )
         if not waiting(reached):
             raise RoundFailed(f"{path} did not {'fail' if failing else 'settle'} within {PATIENCE_SECONDS} s: see `lakeward status`")
+
+    def show_places(self, which: str) -> None:
+        """Where the rounds ran, with Spark's own ids of application and job."""
+        self.say(f"Where the rounds ran: {which}")
+        self.sql(ROUNDS_SQL)
 
     def prove(self, expected: Mapping[TablePath, int]) -> bool:
         """Whether lake and log are equal, row by row, and have as many rows as the files that were read."""

@@ -22,6 +22,10 @@ ERROR_SQL = (
 )
 
 
+INLINE_ROUND_BYTES = 64 * 1024
+"""Rounds as small as those of the demo would run in the tierer's own process, without a Spark job: by default up to 64 MiB."""
+
+
 def tell(stage: Stage) -> bool:
     """The whole story; whether every proof held."""
     flights, weather = data.read_flights(), data.read_weather()
@@ -43,6 +47,7 @@ def tell(stage: Stage) -> bool:
     planes = _change_planes(stage)
     _fail_and_mend(stage, weather.slice(half))
     stage.client.tier_table(FLIGHTS)
+    stage.show_places(f"those of more than {INLINE_ROUND_BYTES // 1024} KiB as jobs of the tierer's Spark")
     return stage.prove({FLIGHTS: flights.num_rows, WEATHER: weather.num_rows, PLANES: planes})
 
 

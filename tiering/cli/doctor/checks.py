@@ -27,6 +27,7 @@ def all_checks(
     yield "lake", lambda: service.lake(data)
     yield "grants", lambda: policies(service, policy)
     if fluss_servers is not None:
+        yield fluss.CHECK, fluss.packages
         yield fluss.CHECK, lambda: fluss.cluster_servers(fluss_servers)
         if lake is not None:
             yield fluss.LAKE, lambda: fluss.lake_of_cluster(fluss_servers, lake)

@@ -16,11 +16,13 @@ from tiering.cli.processes.lake_check import check_lake
 from tiering.cli.service_cluster import fluss_cluster
 from tiering.cli.terminal.lake_options import NamedLake
 from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
+from tiering.cluster.fluss.kind import missing_modules
 from tiering.cluster.fluss.settings import USERNAME_VARIABLE
 from tiering.cluster.fluss.table_json import LAKE_FORMAT
 from tiering.cluster.fluss.wire.api import DESCRIBE_CLUSTER_CONFIGS, LEASES, NEEDED_OF_A_TABLET_SERVER
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakewardError
+from tiering.extras import install_hint
 from tiering.lake.catalog_properties import FILESYSTEM
 from tiering.lake.registry import format_names, has_format, open_lake
 from tiering.model.tables import DEFAULT_LAKE_FORMAT
@@ -33,6 +35,13 @@ LOOKED_AT = 20
 """Tables whose description is read: the cluster writes its lake format into each that it makes."""
 PARTITIONS_LOOKED_AT = 20
 """Of each of them, the newest."""
+
+
+def packages() -> Iterator[Finding]:
+    """Whether this installation has what a Fluss cluster needs; nothing if it has."""
+    missing = missing_modules()
+    if missing:
+        yield fail(CHECK, f"Python packages are not installed: {', '.join(missing)}", install_hint("fluss"))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from tiering.cli.doctor.findings import Finding, fail, ok, warn
@@ -16,6 +17,7 @@ from tiering.cli.doctor.requirements import installed, misfits, satisfies
 from tiering.cli.spark.java import require_java
 from tiering.cli.spark.properties import plugin_jar
 from tiering.cli.spark.reader import open_reader_spark
+from tiering.extras import EXTRAS, wheel_name
 
 PACKAGE = "lakeward"
 CATALOG_CLASS_FILE = "io/lakeward/spark/LakewardCatalog.class"
@@ -26,7 +28,11 @@ def python() -> Iterator[Finding]:
     try:
         bounds, wanted = str(metadata(PACKAGE)["Requires-Python"] or ""), requires(PACKAGE) or []
     except PackageNotFoundError:
-        yield warn("packages", f"the package {PACKAGE} is not installed in {sys.prefix}", "pip install lakeward, or run `make setup`.")
+        yield warn(
+            "packages",
+            f"the package {PACKAGE} is not installed in {sys.prefix}",
+            f"Install {wheel_name()} (docs/deploy.md), or run `make setup`.",
+        )
         return
     have = f"{PACKAGE} {version(PACKAGE)} on Python {platform.python_version()} in {sys.prefix}"
     if satisfies(platform.python_version(), bounds):
@@ -39,7 +45,10 @@ def python() -> Iterator[Finding]:
         requirement = f"{misfit.name}{misfit.wanted}"
         yield fail("packages", f"{misfit.name} {state}; {PACKAGE} needs {requirement}", f"pip install '{requirement}'")
     if not wrong:
-        yield ok("packages", "all are there, in fitting versions")
+        left_out = sorted({extra for module, extra in EXTRAS.items() if find_spec(module) is None})
+        yield ok(
+            "packages", "all are there, in fitting versions" + (f"; not installed: the extras {', '.join(left_out)}" if left_out else "")
+        )
 
 
 def java() -> Iterator[Finding]:
@@ -68,7 +77,7 @@ def spark(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     """PySpark, and what in the environment would put another Spark or another Python in its place."""
     have = installed("pyspark")
     if have is None:
-        yield fail("spark", "PySpark is not installed", "pip install lakeward, which brings it.")
+        yield fail("spark", "PySpark is not installed", f"Install {wheel_name()} again, which brings it.")
         return
     home = environment.get("SPARK_HOME")
     if home is None:

@@ -13,6 +13,7 @@ import structlog
 
 from tiering.child_process import module_command
 from tiering.cli.processes.coordinator import CoordinatorSettings, RunningCoordinator, announce, running_coordinator, stop_signal
+from tiering.cli.processes.detached import UP_LOG
 from tiering.cli.processes.service_access import check_tierer_access, tierer_access, tierer_uri
 from tiering.cli.spark.java import require_java
 from tiering.cli.terminal.logs import LogFormat
@@ -30,6 +31,7 @@ RESTART_SECONDS = (1, 2, 5, 10, 30)
 """How long to wait before the tierer is started again, by how often it died in a row."""
 LOG_SECONDS = 30
 """How often the size of the tierer's log is looked at."""
+TIERER_LOG = "tierer.log"
 LASTED_SECONDS = 60
 """A tierer that ran for this long did not die in a row."""
 
@@ -73,7 +75,7 @@ def _check_ports(settings: UpSettings) -> None:
 
 async def _serve(settings: UpSettings, running: RunningCoordinator, stopping: asyncio.Event) -> None:
     keeper = asyncio.create_task(_keep_tierer(settings, running))
-    rotation = asyncio.create_task(keep_log_small(_log_file(settings)))
+    rotations = [asyncio.create_task(keep_log_small(_data(settings) / "logs" / name)) for name in (TIERER_LOG, UP_LOG)]
     announcing = asyncio.create_task(_announce_when_ready(running))
     serving = asyncio.create_task(running.wait(stopping))
     try:
@@ -83,7 +85,7 @@ async def _serve(settings: UpSettings, running: RunningCoordinator, stopping: as
             for task in done:
                 task.result()
     finally:
-        tasks = (keeper, rotation, announcing, serving)
+        tasks = (keeper, *rotations, announcing, serving)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -100,13 +102,13 @@ async def _tierer_connected(running: RunningCoordinator) -> None:
 
 
 async def keep_log_small(file: Path, most_bytes: int = MOST_BYTES, every_seconds: float = LOG_SECONDS) -> None:
-    """Rotates it once it has grown, until cancelled."""
+    """Rotates a log that may not exist once it has grown, until cancelled."""
     while True:
         await asyncio.sleep(every_seconds)
         try:
             await asyncio.to_thread(rotate, file, most_bytes)
         except OSError as error:
-            log.warning("the log of the tierer could not be rotated", file=str(file), error=str(error))
+            log.warning("a log could not be rotated", file=str(file), error=str(error))
 
 
 async def _keep_tierer(settings: UpSettings, running: RunningCoordinator) -> None:
@@ -192,7 +194,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _log_file(settings: UpSettings) -> Path:
-    return _data(settings) / "logs" / "tierer.log"
+    return _data(settings) / "logs" / TIERER_LOG
 
 
 def _data(settings: UpSettings) -> Path:

@@ -7,14 +7,13 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import unquote
 
-from tiering.access.client_access import access_from_environment, user_token_path
+from tiering.access.client_access import access_from_environment
 from tiering.cli.maven_jars import MavenJar
 from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, POSTGRESQL_JDBC, SQLITE_JDBC, jar_path
 from tiering.errors import InvalidArgument, SetupError
 from tiering.lake.catalog_properties import CATALOG_NAME, FILESYSTEM
-from tiering.wire.channel import service_addresses
+from tiering.model.names import CATALOG as CATALOG
 
-CATALOG = "fluss"
 LAKE_CATALOG = "lake"
 CATALOG_CLASS = "io.lakeward.spark.LakewardCatalog"
 SESSION_CATALOG = "spark_catalog"
@@ -58,13 +57,14 @@ def catalog_properties(uri: str, jar: Path, default: bool = False) -> dict[str, 
     return {**properties, "spark.sql.defaultCatalog": CATALOG} if default else properties
 
 
-def access_properties(uri: str) -> dict[str, str]:
-    """What the catalog `fluss` shows the service, as files: those that this process names, else the token that is found by the uri."""
+def access_properties() -> dict[str, str]:
+    """What the catalog `fluss` shows the service, as files that this process names.
+
+    The token that a service has put into its user's folder is not named: the plugin finds it by the uri, and a file that went with its
+    service would hide that no service answers.
+    """
     access, prefix = access_from_environment(), f"spark.sql.catalog.{CATALOG}."
-    addresses = service_addresses(uri)
-    user_token = user_token_path(addresses[0])  # that of one coordinator is worth nothing to its standby
-    token_file = access.token_file or (user_token if len(addresses) == 1 and user_token.is_file() else None)
-    files = {"token-file": token_file, "tls.ca": access.tls_ca, "tls.cert": access.tls_cert, "tls.key": access.tls_key}
+    files = {"token-file": access.token_file, "tls.ca": access.tls_ca, "tls.cert": access.tls_cert, "tls.key": access.tls_key}
     return {prefix + name: str(file.absolute()) for name, file in files.items() if file is not None}
 
 

@@ -5,8 +5,9 @@ Lines without a value are left out, so that what is there is worth reading.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby, islice
 from typing import Any
 
 from rich.cells import cell_len
@@ -20,7 +21,7 @@ from tiering.cli.terminal.output import as_text
 from tiering.counts import counted
 from tiering.durations import short_duration
 from tiering.errors import LakewardError
-from tiering.model.rounds import RoundState
+from tiering.model.rounds import RanOn, RoundState
 from tiering.model.states import TableState
 from tiering.model.status import TableStatus
 
@@ -36,10 +37,14 @@ ROUND_COLUMNS = (
     "started_time",
     "duration_ms",
     "records_written",
+    "ran_on",
+    "spark_job_id",
     "error_class",
     "error_message",
 )
 SHOWN_ROUNDS = 5
+READ_ROUNDS = 60
+"""Rows that are read for the rounds that are shown: successive ones that found nothing to do are one line."""
 _ROUND_STYLES = {RoundState.FAILED: "red", RoundState.FENCED: "yellow", RoundState.CANCELLED: "yellow", RoundState.RUNNING: "cyan"}
 _STATE_WIDTH = max(len(state) for state in RoundState)
 _ERROR_LENGTH = 80
@@ -91,12 +96,22 @@ def status_lines(status: TableStatus) -> Iterator[Line]:
 
 
 def round_lines(rounds: LastRounds, now: datetime) -> Iterator[Line]:
-    """A line a round: when it began or was queued, its state, how long it took, what it wrote, and its error."""
+    """A line a round: when it began or was queued, its state, how long it took, what it wrote, where it ran, and its error."""
     if isinstance(rounds, LakewardError):
         yield "rounds", Text(printable(f"unknown: {rounds.message}"))
         return
-    for number, row in enumerate(rounds):
-        yield "" if number else "rounds", _former_round(row, now)
+    for number, (row, *earlier) in enumerate(islice(_runs(rounds), SHOWN_ROUNDS)):
+        text = _former_round(row, now)
+        if earlier:
+            text.append(f", the last of {len(earlier) + 1} since {as_text(earlier[-1]['started_time'] or earlier[-1]['pending_time'])}")
+        yield "" if number else "rounds", text
+
+
+def _runs(rounds: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """Each round by itself, but successive ones without rows and without an error together."""
+    for is_empty, group in groupby(rounds, lambda row: row["state"] == RoundState.EMPTY and row["error_class"] is None):
+        run = list(group)
+        yield from [run] if is_empty else [[row] for row in run]
 
 
 def _former_round(row: Mapping[str, Any], now: datetime) -> Text:
@@ -107,11 +122,19 @@ def _former_round(row: Mapping[str, Any], now: datetime) -> Text:
         parts.append(_age(started, now) if row["duration_ms"] is None else short_duration(row["duration_ms"]))
     if row["records_written"]:
         parts.append(counted(row["records_written"], "record"))
+    if row["ran_on"] is not None:
+        parts.append(_place(row["ran_on"], row["spark_job_id"]))
     if row["error_class"] is not None:
         message = " ".join(printable(row["error_message"] or "").split())
         cut = message if len(message) <= _ERROR_LENGTH else f"{message[: _ERROR_LENGTH - 1]}…"
         parts.append(f"{row['error_class']}: {cut}")
     return text.append(" " * (_STATE_WIDTH - len(state) + 2) + ", ".join(parts), style="default") if parts else text
+
+
+def _place(ran_on: str, spark_job_id: int | None) -> str:
+    if ran_on != RanOn.SPARK:
+        return "inline in the tierer"
+    return "on Spark" if spark_job_id is None else f"on Spark as job {spark_job_id}"
 
 
 def needs_somebody(status: TableStatus) -> bool:

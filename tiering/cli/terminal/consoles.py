@@ -81,6 +81,12 @@ def printable(text: str) -> str:
     return visible(text)
 
 
+def warn(text: str | None) -> None:
+    """One line about something that was done all the same; nothing for None."""
+    if text is not None:
+        print(f"lakeward: warning: {printable(text)}", file=sys.stderr)
+
+
 def take_any_text() -> None:
     """Standard output and error write any text, whatever their encoding."""
     for stream in (sys.stdout, sys.stderr):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -73,7 +73,7 @@ StateOption = Annotated[
 AdvertiseOption = Annotated[
     str | None, typer.Option("--advertise", help="host:port where other coordinators on the same --state reach this one.")
 ]
-PortOption = Annotated[int, typer.Option(min=0, max=65_535, help="0 picks a free one.")]
+PortOption = Annotated[int, typer.Option("--port", envvar="LAKEWARD_PORT", min=0, max=65_535, help="0 picks a free one.")]
 HostOption = Annotated[str, typer.Option(help="Address to listen on, such as 127.0.0.1 or ::1.")]
 TimeoutOption = Annotated[int, typer.Option(min=1, help="A tierer silent for this long has lost its tables.")]
 InlineOption = Annotated[int, typer.Option(min=0, help="Rounds of at most this many estimated bytes need no Spark job.")]
@@ -115,6 +115,19 @@ def parse_moment(text: str | None, option: str) -> datetime | None:
     except ValueError:
         raise InvalidArgument(f"{option} {text[:60]!r} is no moment", hint="Write it as 2026-03-01T08:00:00Z.") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def parse_end(text: str | None, option: str) -> datetime | None:
+    """A moment, or one as far from now as a duration says: `2026-03-01T08:00:00Z`, `2 h`. Raises InvalidArgument."""
+    try:
+        return parse_moment(text, option)
+    except InvalidArgument:
+        assert text is not None
+        try:
+            return datetime.now(UTC) + timedelta(milliseconds=parse_duration_ms(text, option))
+        except InvalidArgument:
+            hint = "Write it as 2026-03-01T08:00:00Z, or as a time from now: '2 h'."
+            raise InvalidArgument(f"{option} {text[:60]!r} is neither a moment nor a duration", hint=hint) from None
 
 
 def read_stalled_after(text: str) -> int:

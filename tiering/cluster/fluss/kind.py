@@ -28,6 +28,7 @@ from tiering.cluster.fluss.settings import (
 from tiering.cluster.kinds import NO_PROPERTIES, STATE_URL, ClusterAddress, ClusterKind, HostedCluster
 from tiering.cluster.writable import WritableCluster
 from tiering.errors import ClusterAccessDenied, ClusterUnavailable, SetupError
+from tiering.extras import install_hint
 from tiering.model.tables import TableInfo
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 NEEDED_MODULES = ("google_crc32c", "rocksdict")
-"""Of the extra `lakeward[fluss]`; what writes to Fluss needs pyfluss as well."""
+"""Of the extra `fluss`; what writes to Fluss needs pyfluss as well."""
 
 
 class FlussKind:
@@ -48,14 +49,14 @@ class FlussKind:
     def host(self, folder: Path, settings: Mapping[str, str], check_lake: Callable[[TableInfo], None]) -> Iterator[HostedCluster]:
         """As `ClusterKind.host`.
 
-        Raises SetupError: no extra `lakeward[fluss]`, another cluster id than the folder's, a cluster that refuses the login or lacks
+        Raises SetupError: no extra `fluss`, another cluster id than the folder's, a cluster that refuses the login or lacks
         calls, and, at the first start, one that does not answer. Later a cluster that is away is waited for.
         """
+        _check_extra()
         from tiering.cluster.fluss.cluster import FlussCluster
         from tiering.cluster.fluss.memory import FlussMemory
         from tiering.cluster.fluss.wire.client import FlussClient
 
-        _check_extra()
         chosen = read_settings(settings)
         memory = FlussMemory(folder, url=settings.get(STATE_URL))
         client = cluster = None
@@ -80,19 +81,19 @@ class FlussKind:
 
     def connect(self, address: ClusterAddress) -> SplitSource:
         """As `ClusterKind.connect`: tierers ask the cluster's own servers, as the user of their own environment."""
+        _check_extra()
         from tiering.cluster.fluss.source import FlussSource
         from tiering.cluster.fluss.wire.client import FlussClient
 
-        _check_extra()
         settings = read_settings({**address.properties, CLUSTER_ID: address.cluster_id})
         connection = _connection(settings)
         return FlussSource(connection, FlussClient(connection), settings)
 
     def open_writer(self, address: ClusterAddress) -> AbstractContextManager[WritableCluster]:
         """As `ClusterKind.open_writer`: commands write to the cluster's own servers, as the user of their own environment."""
+        _check_extra()
         from tiering.cluster.fluss.writing.writer import fluss_writer
 
-        _check_extra()
         settings = read_settings({**address.properties, CLUSTER_ID: address.cluster_id})
         return fluss_writer(_connection(settings), settings)
 
@@ -108,11 +109,11 @@ class FlussKind:
         A login goes only to servers that `properties` name, and only for them an address of S3, to which requests would be signed, is taken
         from the folder.
         """
+        _check_extra()
         from tiering.cluster.fluss.cluster import ReadOnlyFlussCluster
         from tiering.cluster.fluss.memory import FlussMemory
         from tiering.cluster.fluss.wire.client import FlussClient
 
-        _check_extra()
         memory = FlussMemory(folder, read_only=True)
         try:
             names = (BOOTSTRAP_SERVERS, CLUSTER_ID, MODE, *(REMOTE_FILE_PROPERTIES if properties.get(BOOTSTRAP_SERVERS) else ()))
@@ -128,7 +129,7 @@ class FlussKind:
 
     def preload(self) -> None:
         """As `ClusterKind.preload`; nothing where the extra is not installed."""
-        if not _missing_modules():
+        if not missing_modules():
             import tiering.cluster.fluss.kv.snapshot_reader
             import tiering.cluster.fluss.log.reader  # noqa: F401
 
@@ -139,18 +140,19 @@ def _connection(settings: FlussSettings) -> FlussConnection:
     return FlussConnection.parse(",".join(settings.bootstrap_servers), os.environ.get(USERNAME_VARIABLE))
 
 
-def _missing_modules() -> list[str]:
+def missing_modules() -> list[str]:
+    """Modules of the extra that are not installed."""
     return [name for name in NEEDED_MODULES if find_spec(name) is None]
 
 
 def _check_extra() -> None:
     """Raises SetupError naming what to install."""
-    missing = _missing_modules()
+    missing = missing_modules()
     if missing:
         raise SetupError(
             f"a Fluss cluster needs Python packages that are not installed: {', '.join(missing)}",
-            hint="Install them with: pip install 'lakeward[fluss]'. pyfluss, with which `lakeward ingest` writes to Fluss, has no wheel "
-            "for Python 3.13: use Python 3.11 or 3.12 for that.",
+            hint=f"{install_hint('fluss')} pyfluss, with which `lakeward ingest` writes to Fluss, has no wheel for Python 3.13: use Python "
+            "3.11 or 3.12 for that.",
         )
 
 

@@ -2,7 +2,7 @@
 
 Fluss keeps the offsets of a lake snapshot in a file that PrepareLakeTableSnapshot writes, and CommitLakeTableSnapshot registers. It deletes
 files that are registered: those of other snapshots, unless it is told from which on to keep them, and with a repeated registration even
-the live one (FLUSS.md, H1). So each lake snapshot gets two files (BESIDE-FLINK.md, R6): the path of one stands in its summary, for a
+the live one (fluss-facts.md, H1). So each lake snapshot gets two files (beside-flink.md, R6): the path of one stands in its summary, for a
 committer of Fluss's own that finds the snapshot before Fluss was told of it; the other is the one that is registered here.
 
 Nothing of this is fenced in Fluss (H2): whoever calls has the table's lock, and has read the lake.

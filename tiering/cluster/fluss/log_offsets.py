@@ -138,8 +138,8 @@ class FlussLogOffsets:
     def _doubt(self, table: TableInfo, bucket: BucketKey, error: LakewardError, errors: dict[int, LakewardError]) -> None:
         """The leader may have moved, or the bucket is gone: the coordinator is asked.
 
-        What a tablet server alone says of that is no proof (FLUSS.md, H4): a living bucket that is taken for gone is tiered again from its
-        start.
+        What a tablet server alone says of that is no proof (fluss-facts H4): a living bucket that is taken for gone is tiered again from
+        its start.
         """
         self._client.forget_leader(table.path, table.table_id, bucket)
         unproved = isinstance(error, UnknownTable | UnknownPartition)

@@ -18,7 +18,7 @@ import structlog
 
 from tiering.cluster.fluss.log.schemas import arrow_type
 from tiering.cluster.fluss.rows.encoding import unreadable_format
-from tiering.durations import parse_duration_ms
+from tiering.durations import LEAST_FRESHNESS_MS, parse_duration_ms
 from tiering.errors import InvalidArgument, UnsupportedType
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, TableInfo, TablePath, TableType
 from tiering.round_bytes import round_bytes_of
@@ -135,7 +135,7 @@ def _lake_field(field: pa.Field[Any]) -> pa.Field[Any]:
 def _freshness_ms(path: TablePath, properties: Mapping[str, str]) -> int:
     text = properties.get(LAKE_FRESHNESS)
     try:
-        return DEFAULT_FRESHNESS_MS if text is None else max(1, parse_duration_ms(text, LAKE_FRESHNESS))
+        return DEFAULT_FRESHNESS_MS if text is None else max(LEAST_FRESHNESS_MS, parse_duration_ms(text, LAKE_FRESHNESS))
     except InvalidArgument as error:
         _log.warning("a table's freshness cannot be read; the default counts", table=str(path), error=error.message)
         return DEFAULT_FRESHNESS_MS

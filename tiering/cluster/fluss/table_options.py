@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tiering.cluster.fluss.table_json import LAKE_ENABLED, LAKE_FRESHNESS
-from tiering.durations import parse_duration_ms
+from tiering.durations import check_freshness, parse_duration_ms
 from tiering.errors import InvalidArgument
 from tiering.lake_table_options import check_table_options, check_text
 from tiering.name_matching import nearest_names
@@ -81,8 +81,8 @@ def check_option(name: str, value: str | None) -> None:
         return
     if name == LAKE_ENABLED and value.lower() not in ("true", "false"):
         raise InvalidArgument(f"the option {name!r} is {value[:60]!r}", hint="It may be: true, false.")
-    if name == LAKE_FRESHNESS and parse_duration_ms(value, name) == 0:
-        raise InvalidArgument(f"the option {name!r} must be longer than 0")
+    if name == LAKE_FRESHNESS:
+        check_freshness(parse_duration_ms(value, name))
     if name == LOCAL_SEGMENTS and not (value.isascii() and value.isdigit() and int(value) > 0):
         raise InvalidArgument(f"the option {name!r} is {value[:60]!r}", hint="It is a number of segments, 1 or more.")
 

@@ -96,7 +96,7 @@ class FlussTables:
         return tuple(self._info(description, options) for description in sorted(descriptions, key=lambda known: known.path))
 
     def _describe_all(self, paths: Sequence[TablePath]) -> list[TableDescription]:
-        """Those of the tables that are still there: one question for all of them, else one a table (FLUSS.md, H4)."""
+        """Those of the tables that are still there: one question for all of them, else one a table (docs/fluss-facts.md, H4)."""
         described: dict[TablePath, TableDescription] = {}
         try:
             answer = self._client.coordinator(fluss.MetadataRequest(table_path=[path_to_pb(path) for path in paths]))

@@ -15,7 +15,7 @@ from tiering.model.rounds import RoundState
 
 @dataclass(frozen=True)
 class CancelTiering(Mutation[CancelResult]):
-    """Its arguments (SYS.md)."""
+    """Its arguments (docs/reference.md)."""
 
     procedure = "cancel_tiering"
     result_class = CancelResult

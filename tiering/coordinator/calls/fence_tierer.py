@@ -22,7 +22,7 @@ from tiering.model.call_results import FenceTiererResult
 
 @dataclass(frozen=True)
 class FenceTierer(Mutation[FenceTiererResult]):
-    """Its arguments (SYS.md)."""
+    """Its arguments (docs/reference.md)."""
 
     procedure = "fence_tierer"
     result_class = FenceTiererResult

@@ -18,7 +18,7 @@ from tiering.model.tables import TablePath
 
 @dataclass(frozen=True)
 class PauseTiering(Mutation[PauseResult]):
-    """Its arguments (SYS.md). `until` None = until somebody resumes the table."""
+    """Its arguments (docs/reference.md). `until` None = until somebody resumes the table."""
 
     procedure = "pause_tiering"
     result_class = PauseResult

@@ -16,7 +16,7 @@ from tiering.model.tables import TablePath
 
 @dataclass(frozen=True)
 class ResetErrors(Mutation[ResetResult]):
-    """Its arguments (SYS.md)."""
+    """Its arguments (docs/reference.md)."""
 
     procedure = "reset_errors"
     result_class = ResetResult

@@ -17,7 +17,7 @@ from tiering.model.tables import TablePath
 
 @dataclass(frozen=True)
 class ResumeTiering(Mutation[PauseResult]):
-    """Its arguments (SYS.md)."""
+    """Its arguments (docs/reference.md)."""
 
     procedure = "resume_tiering"
     result_class = PauseResult

@@ -17,7 +17,7 @@ from tiering.model.tables import TablePath
 
 @dataclass(frozen=True)
 class RetryTiering(Mutation[RetryResult]):
-    """Its arguments (SYS.md)."""
+    """Its arguments (docs/reference.md)."""
 
     procedure = "retry_tiering"
     result_class = RetryResult

@@ -1,4 +1,4 @@
-"""`CALL sys.skip_record`: leaves out the record at which a bucket stands (SYS.md).
+"""`CALL sys.skip_record`: leaves out the record at which a bucket stands (docs/reference.md).
 
 A record that the embedded cluster's KV state cannot take is skipped in the cluster, durably, before the operation's row and the event are
 stored: if the coordinator dies between the two, a repeat finds the record skipped already and only leaves those.
@@ -32,7 +32,7 @@ from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 @dataclass(frozen=True)
 class SkipRecord(Mutation[SkipRecordResult]):
-    """Arguments of `CALL sys.skip_record` (SYS.md)."""
+    """Arguments of `CALL sys.skip_record` (docs/reference.md)."""
 
     procedure = "skip_record"
     result_class = SkipRecordResult

@@ -54,14 +54,16 @@ FIRST_LOOK_MS = 2_000
 
 @dataclass(frozen=True)
 class TierTable(Mutation[TierTableResult]):
-    """Its arguments (SYS.md, DESIGN 5). A key is bound to what is asked for, not to how long the caller waits."""
+    """Its arguments (docs/reference.md, DESIGN 5). A key is bound to what is asked for, not to how long the caller waits."""
 
     procedure = "tier_table"
     result_class = TierTableResult
-    unnamed = Mutation.unnamed | {"wait", "timeout_ms"}
+    unnamed = Mutation.unnamed | {"wait", "timeout_ms", "wait_for_tierer"}
     path: TablePath
     wait: bool = True
     timeout_ms: int = 300_000
+    wait_for_tierer: bool = False
+    """Whether the wait goes on while no tierer is connected. A statement shows no progress, so it ends then and says so."""
 
 
 @effect_with_progress(TierTable)
@@ -138,9 +140,10 @@ def _end_of_wait(parts: CallParts, request: TierTable, goal: Goal) -> str | None
     waited = now.milliseconds_since(goal.started_since)
     if parts.stopping.is_set():
         return "the service stops"
+    has_tierer = parts.tierer_connected()
     if waited >= request.timeout_ms:
-        return f"not done within {request.timeout_ms} ms"
-    if waited >= options.tierer_grace_ms and not parts.tierer_connected():
+        return f"not done within {request.timeout_ms} ms" + ("" if has_tierer else ", and no tierer is connected")
+    if not request.wait_for_tierer and waited >= options.tierer_grace_ms and not has_tierer:
         return "no tierer is connected"
     return None
 

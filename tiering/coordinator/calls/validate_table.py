@@ -23,7 +23,7 @@ from tiering.validate.results import CheckResult, Level
 
 @dataclass(frozen=True)
 class ValidateTable(CallRequest[Sequence[CheckResult]]):
-    """Its arguments (SYS.md). `level` by its name, in any case; `snapshot_id` None = the newest lake snapshot."""
+    """Its arguments (docs/reference.md). `level` by its name, in any case; `snapshot_id` None = the newest lake snapshot."""
 
     procedure = "validate_table"
     result_class = Sequence[CheckResult]

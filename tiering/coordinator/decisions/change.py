@@ -212,6 +212,17 @@ def outlives_coordinator(ctx: Context, row: RoundRecord) -> bool:
     return row.outlived_coordinator or row.coordinator_epoch != ctx.coordinator_epoch
 
 
+NO_WAITS: Mapping[str, Any] = {
+    "backoff_ms": 0,
+    "paused_ms": 0,
+    "waited_for_slot_ms": 0,
+    "no_tierer_ms": 0,
+    "queued_late_ms": 0,
+    "due_time": None,
+}
+"""What a table waited for, once it was found up to date: nothing."""
+
+
 def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool = False) -> Change:
     """To Tiered, and at once on to Scheduled. `checked`: the lake had all that the log held when the round looked at it.
 
@@ -223,12 +234,12 @@ def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool
     resting = change.update(due_deadline=due)
     if checked:
         resting = resting.update(last_checked_time=record.checked_wall or ctx.now.wall)
-        resting = resting.update(backoff_ms=0, paused_ms=0, waited_for_slot_ms=0, no_tierer_ms=0, queued_late_ms=0, due_time=None)
+        resting = resting.update(**NO_WAITS)
     return resting.move(ctx, TableState.TIERED, why).move(ctx, TableState.SCHEDULED, "waits for its next due time")
 
 
 def clear_error(change: Change, ctx: Context, stopped: ErrorInfo | None = None) -> Change:
-    """Clears what success clears (SYS.md); the count of errors stays, and so does the error `stopped` of a bucket."""
+    """Clears what success clears (docs/reference.md); the count of errors stays, and so does the error `stopped` of a bucket."""
     cleared = change.update(error=stopped, consecutive_failures=0, consecutive_fences=0, retry_deadline=None)
     return cleared.update_errors(error_kinds.resolved(change.record.errors, ctx.now.wall, stopped))
 

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 
 from tiering.coordinator.decisions import backlog, error_kinds, retries, waits
 from tiering.coordinator.decisions.assignments import end_session
-from tiering.coordinator.decisions.change import Change, Context, end_round, enter_pending, heartbeat_deadline
+from tiering.coordinator.decisions.change import NO_WAITS, Change, Context, end_round, enter_pending, heartbeat_deadline
+from tiering.coordinator.decisions.lake_acks import record_passed_head
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import Pause, TableRecord, Trigger
 from tiering.coordinator.options import CoordinatorOptions
@@ -214,6 +215,35 @@ def _due(ctx: Context, change: Change) -> Change | None:
         if may_begin and ctx.now.passed(record.retry_deadline):
             return enter_pending(change, ctx, Trigger.RETRY, "its back-off is over")
     return None
+
+
+def may_be_idle(record: TableRecord, now: Moment, options: CoordinatorOptions) -> bool:
+    """Whether a table at rest is due by its freshness alone, and nothing on record asks for a round: it may have nothing to tier.
+
+    Where the cluster assigns tables, an assigned table ends its turn with a round.
+    """
+    if record.state is not TableState.SCHEDULED or record.pause is not None or record.call is not None or options.assigned_by_cluster:
+        return False
+    if record.error is not None or record.lake.backlog or record.unresolved_commit:
+        return False
+    return (record.round is None or waits.brought_up_to_date(record)) and now.passed(waits.begin_deadline(record))
+
+
+def found_idle(record: TableRecord, looked_at: Moment, head: int | None) -> Change:
+    """The table rests on: its lake passed the base check, with all that the log held at that moment. As after a round without rows.
+
+    `head`: of the lake table, which later checks need the history back to (DESIGN 6, 2h). A new one is always stored, and else the first
+    check of each minute.
+    """
+    passed, checked_before = record_passed_head(record, head), record.last_checked_time
+    is_first = checked_before is None or _minute(checked_before) != _minute(looked_at.wall)
+    due = looked_at.steady + timedelta(milliseconds=record.freshness_ms)
+    rested = replace(passed, durable=is_first or passed.durable).update(due_deadline=due, last_checked_time=looked_at.wall)
+    return rested.update(**NO_WAITS)
+
+
+def _minute(time: datetime) -> datetime:
+    return time.replace(second=0, microsecond=0)
 
 
 @dataclass(frozen=True)

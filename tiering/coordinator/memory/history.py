@@ -63,6 +63,8 @@ class HistoryBounds:
     rounds_per_table: int
     """Newest rounds of one table."""
     events_per_table: int
+    empty_rounds_per_table: int = 100
+    """Newest rounds of one table that found nothing to do. What one of them left as events of level INFO goes with it."""
 
     def most_rounds(self, counts: Collection[int]) -> int:
         """How many are kept of one table, if the tables have so many."""

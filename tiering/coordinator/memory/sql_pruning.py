@@ -10,10 +10,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tiering.coordinator.decisions.records import Level
 from tiering.coordinator.memory import sql_schema as schema
 from tiering.coordinator.memory.history import HistoryBounds, HistoryRange
 from tiering.coordinator.memory.sql_history import order_of, time_of
 from tiering.instants import to_microseconds
+from tiering.model.rounds import RoundState
 
 LOOKED_UP = 100_000
 """Keys of one look: a few megabytes."""
@@ -42,7 +44,10 @@ class Forgotten:
 
 
 def forgotten(bounds: HistoryBounds, operations_before: datetime, now: datetime) -> Iterator[Forgotten]:
-    """All that goes. Rounds before grants, which stay with them."""
+    """All that goes. Rounds before grants, which stay with them; events of rounds without rows before these, which tell them."""
+    empty = partial(_empty_rounds, bounds.empty_rounds_per_table, now)
+    yield Forgotten(schema.events.c.event_id, partial(_events_of, empty), (schema.events.c.level == Level.INFO.value,))
+    yield Forgotten(schema.rounds.c.round_id, lambda connection: connection.scalars(empty()).all(), _is_over(schema.rounds))
     for table in (schema.rounds, schema.commits, schema.events, schema.errors):
         yield Forgotten(_key(table), partial(_beyond, table, bounds, now), _is_over(table))
     number, started = schema.validations.c.number, schema.operations.c.started_us
@@ -88,6 +93,23 @@ def _beyond(table: sa.Table, bounds: HistoryBounds, now: datetime, connection: s
     if is_over:
         beyond = beyond.join(table, key == ranked.c.former).where(*is_over)
     return connection.scalars(beyond.order_by(ranked.c.dated).limit(LOOKED_UP)).all()
+
+
+def _empty_rounds(most: int, now: datetime) -> sa.Select[tuple[str]]:
+    """Ids of rounds that found nothing to do, beyond the newest of their table."""
+    rounds = schema.rounds.c
+    newest_first = [column.desc() for column in order_of(schema.rounds, HistoryRange())]
+    place = sa.func.row_number().over(partition_by=(rounds.database_name, rounds.table_name), order_by=newest_first).label("place")
+    is_counted = (rounds.state == RoundState.EMPTY.value, rounds.made_us <= to_microseconds(now))
+    ranked = sa.select(rounds.round_id.label("former"), place).where(*is_counted).subquery()
+    return sa.select(ranked.c.former).where(ranked.c.place > most).limit(LOOKED_UP)
+
+
+def _events_of(rounds: Callable[[], sa.Select[tuple[str]]], connection: sa.Connection) -> Sequence[Any]:
+    """Keys of what these rounds left as events."""
+    event = schema.events.c
+    query = sa.select(event.event_id).where(event.round_id.in_(rounds()), event.level == Level.INFO.value)
+    return connection.scalars(query.limit(LOOKED_UP)).all()
 
 
 def _key(table: sa.Table) -> sa.Column[Any]:

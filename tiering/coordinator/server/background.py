@@ -40,7 +40,7 @@ class Background:
         self._stopping = threading.Event()
         self._observed = False
         self._garbage = RareCollections()
-        self._threads = ThreadPoolExecutor(10, thread_name_prefix="background")  # a loop each: none waits for another
+        self._threads = ThreadPoolExecutor(11, thread_name_prefix="background")  # a loop each: none waits for another
         options = coordinator.options
         self._tasks = [
             asyncio.create_task(self._every(options.tick_interval_ms, coordinator.advance)),
@@ -50,8 +50,10 @@ class Background:
             asyncio.create_task(self._every(options.way_out_interval_ms, self._look_for_ways_out)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._measure)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._measure_failing)),
+            asyncio.create_task(self._every(options.tick_interval_ms, self._check_idle)),
             asyncio.create_task(self._every(PRUNE_INTERVAL_MS, self._prune)),
         ]
+        coordinator.idle_checks.start()
         if coordinator.relay is not None:
             self._tasks.append(asyncio.create_task(self._every(options.relay_interval_ms, coordinator.relay.run_quietly)))
             self._tasks.append(asyncio.create_task(self._every(options.observe_interval_ms, self._look_at_other_services)))
@@ -76,6 +78,10 @@ class Background:
 
     def _look_for_ways_out(self) -> None:
         self._coordinator.ways_out.look(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
+
+    def _check_idle(self) -> None:
+        if self._coordinator.idle_checks.are_due:
+            self._coordinator.idle_checks.run(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
 
     def _prune(self) -> None:
         """Rests between its writes, so that those of heartbeats find the store free."""

@@ -30,6 +30,7 @@ from tiering.coordinator.memory.store import Store
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.memory.tellings import Tellings
 from tiering.coordinator.observing.discovery import CHUNK, Discovery
+from tiering.coordinator.observing.idle_checks import IdleChecks
 from tiering.coordinator.observing.known_tables import KnownTables
 from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
@@ -74,6 +75,7 @@ class Coordinator:
         tellings = Tellings(self.table_records)
         lake_was_read = self.observer.lake_was_read
         self.commits = Commits(self.table_records, cluster, lakes, lake_was_read, confirm_turn=self._confirm_turn, tellings=tellings)
+        self.idle_checks = IdleChecks(self.table_records, cluster, lakes, self.observer.lag, self.commits.table_lock)
         self.progress = Progress(self.table_records)
         self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head, self.observer.waiting_since)
         self.relay: AssignmentRelay | None = None
@@ -164,4 +166,7 @@ class Coordinator:
             self.relay.confirm(table_id)
 
     def _overdue(self, ctx: Context, record: TableRecord) -> Change | None:
-        return round_lifecycle.expire(ctx, record) or table_lifecycle.due(ctx, record)
+        expired = round_lifecycle.expire(ctx, record)
+        if expired is not None or self.idle_checks.takes(record):
+            return expired
+        return table_lifecycle.due(ctx, record)

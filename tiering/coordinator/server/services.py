@@ -294,6 +294,7 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
             timeout_ms=request.timeout_ms,
             dry_run=request.dry_run,
             idempotency_key=request.idempotency_key if request.HasField("idempotency_key") else None,
+            wait_for_tierer=request.wait_for_tierer,
         )
         with self._coordinator.open_calls.during(call.procedure, call.caller, call.idempotency_key):
             steps = self._coordinator.control.perform_with_progress(call)

@@ -1,4 +1,4 @@
-"""Between the cluster that assigns tables and our tierers: one heartbeat for all of them (FLUSS.md, "Coordinator").
+"""Between the cluster that assigns tables and our tierers: one heartbeat for all of them (docs/fluss-facts.md, "Coordinator").
 
 Off the path of requests: a thread of its own asks the cluster, and the records say what to tell it (`decisions.assignments`). What a
 process that dies here had not told yet is let time out by the cluster; what it had stored under an earlier session counts no more.

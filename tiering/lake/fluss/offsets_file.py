@@ -1,4 +1,4 @@
-"""The file in which Fluss's tiering says how far it wrote, which a snapshot names by `fluss-offsets` (FLUSS.md): version 1."""
+"""The file in which Fluss's tiering says how far it wrote, which a snapshot names by `fluss-offsets` (docs/fluss-facts.md): version 1."""
 
 from __future__ import annotations
 

@@ -130,6 +130,15 @@ class IcebergLake:
         """See `LakeMaintenance.live_files`."""
         return live_files(view)
 
+    def drop_table(self, path: TablePath) -> bool:
+        """See `TableRemoval.drop_table`."""
+        with self._errors(f"drop the lake table {path}", path):
+            try:
+                self._open().purge_table((path.database_name, path.table_name))
+            except (NoSuchTableError, NoSuchNamespaceError):
+                return False
+        return True
+
     def columns(self, view: LakeView) -> pa.Schema:
         """See `ReadableLake.columns`."""
         return schema_to_pyarrow(cast(Table, view.handle).schema())

@@ -84,6 +84,16 @@ class PaimonLake:
         """See `LakeMaintenance.row_offsets`."""
         return row_offsets(table, view, partitions, begins)
 
+    def drop_table(self, path: TablePath) -> bool:
+        """See `TableRemoval.drop_table`. The schemas go last: without them there is no table, whatever else is left."""
+        root = table_root(self._warehouse, path)
+        with lake_errors(f"drop the lake table {path} in {self._place}", table_path=path):
+            files = [self._storage.path_of(file.location) for file in self._storage.files_below(root)]
+            schemas = root / SCHEMA
+            for file in sorted(files, key=lambda file: file.parent == schemas):
+                self._storage.delete(file)
+        return bool(files)
+
     def partition_rows(self, table: TableInfo, view: LakeView) -> Mapping[str | None, int]:
         """See `PartitionRows.partition_rows`."""
         with lake_errors(f"read the manifests of {view.path}", table_path=view.path):

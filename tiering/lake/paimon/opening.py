@@ -8,13 +8,14 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from tiering.errors import InvalidArgument
+from tiering.extras import install_hint
 from tiering.lake.base import Lake, LakeFormat
 from tiering.lake.catalog_properties import FILESYSTEM, check_local_path, storage_properties
 from tiering.lake.catalog_timeouts import STORE_TIMEOUTS
 from tiering.lake.iceberg.user_settings import own_settings, user_settings
 from tiering.redaction.redact import redact
 
-EXTRA, EXTRA_FOR_S3 = "lakeward[paimon]", "lakeward[paimon-s3]"
+EXTRA, EXTRA_FOR_S3 = "paimon", "paimon-s3"
 KINDS = ("", "sql", "hadoop", FILESYSTEM)
 """Values of the property `type` with which the tables are found by the names of their folders. `sql` is what a data folder's own lake
 has, for the catalog of its Iceberg tables."""
@@ -103,7 +104,7 @@ def _check_kind(properties: Mapping[str, str]) -> None:
 def _not_installed(package: str, extra: str) -> InvalidArgument:
     return InvalidArgument(
         f"the package {package} is not installed, with which Paimon tables are read",
-        hint=f"Install it where coordinator and tierers run: pip install '{extra}'.",
+        hint=f"{install_hint(extra)} Coordinator and tierers need it.",
         lake_format="paimon",
     )
 

@@ -1,6 +1,6 @@
 """Carries the end of each bucket on over the snapshots of another tiering service, oldest first. Pure.
 
-Its commits are not fenced (FLUSS.md H2): one that planned long ago may come at any time, and its own word of where it begins and ends
+Its commits are not fenced (fluss-facts.md H2): one that planned long ago may come at any time, and its own word of where it begins and ends
 is worth nothing by then. What counts is the offsets of the rows that it added.
 
     log table          what a snapshot added begins exactly at the running end. Lower: it doubles rows (ForeignTieringOverlap). Higher:

@@ -1,4 +1,4 @@
-"""The base check where another tiering service works on the same lake tables (FLUSS.md H2, DESIGN 6 step 2). Pure.
+"""The base check where another tiering service works on the same lake tables (docs/fluss-facts.md H2, DESIGN 6 step 2). Pure.
 
 From the newest tiering commit of ours, or from the head that the last check passed and whose ends are remembered with it, the foreign
 tiering snapshots of the main branch are walked with a running end per bucket (`foreign_walk`). What is whole is adopted at once. Then

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tiering.errors import BucketStopped, Cancelled, LakewardError, RoundFailed
-from tiering.model.rounds import Phase
+from tiering.model.rounds import Phase, RanOn, RoundPlace
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
 from tiering.round.tasks.executor import EncodedOutcome, EncodedTask, executor_work
@@ -56,6 +56,7 @@ class SparkTaskRunner:
         pool = self._take_pool()
         context.setLocalProperty("spark.scheduler.pool", f"slot-{pool}")
         done = threading.Event()
+        meter.place = RoundPlace(RanOn.SPARK, context.applicationId)
         threading.Thread(target=self._watch, args=(round_id, limits, meter, done), daemon=True).start()
         try:
             with self._progress_receiver().during(meter, order) as address:
@@ -68,6 +69,7 @@ class SparkTaskRunner:
         finally:
             done.set()
             self._give_pool_back(pool)
+            meter.place = replace(meter.place, spark_job_id=_newest_job(self._spark, round_id))
         ended = [(order[outcome.index], _decoded(tasks[order[outcome.index]], outcome)) for outcome in outcomes]
         for index, outcome in ended:
             state, offset = outcome_state(tasks[index].split, outcome)
@@ -132,6 +134,13 @@ def _max_failures(spark: SparkSession) -> int:
     if master.startswith("local") and not master.startswith("local-cluster"):
         return 1
     return int(spark.conf.get("spark.task.maxFailures", "4") or 4)
+
+
+def _newest_job(spark: SparkSession, round_id: str) -> int | None:
+    """Returns the id of the last job that was started for the round; None if Spark does not say."""
+    with suppress(Exception):  # Py4J's; the id only informs
+        return max(spark.sparkContext.statusTracker().getJobIdsForGroup(round_id), default=None)
+    return None
 
 
 def _ended_tasks(spark: SparkSession, round_id: str) -> int:

@@ -1,4 +1,4 @@
-"""Beside Flink's tiering on a real Fluss cluster, whose server takes what a stale round tells it without an error (FLUSS.md, H2).
+"""Beside Flink's tiering on a real Fluss cluster, whose server takes what a stale round tells it without an error (fluss-facts.md, H2).
 
 The numbers are those of the traces; each story ends as its table says, with both services going on.
 """

@@ -213,7 +213,7 @@ def test_what_hdfs_refuses_is_named(catalog: HadoopCatalog, hdfs: str, folder: s
     monkeypatch.setitem(sys.modules, "hdfs_native", None)
     with pytest.raises(SetupError, match="hdfs_native") as missing:
         open_catalog(fluss_options(f"hdfs://{hdfs}{folder}"))
-    assert "lakeward[hdfs]" in missing.value.hint
+    assert "[hdfs]" in missing.value.hint
 
 
 def test_a_server_that_never_answers_is_not_waited_for() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tiering.durations import format_duration, parse_duration_ms
+from tiering.durations import LEAST_FRESHNESS_MS, check_freshness, format_duration, parse_duration_ms
 from tiering.errors import InvalidArgument
 from tiering.lake.layouts import LAYOUT_OPTION, Layout, wanted_layout
 from tiering.lake.registry import format_names, has_format
@@ -76,8 +76,15 @@ def with_layout(properties: Mapping[str, str]) -> dict[str, str]:
 def check_new_options(properties: Mapping[str, str]) -> None:
     """Raises InvalidArgument naming the option that a new table cannot have."""
     parse_lake_options(properties)
+    check_new_freshness(properties)
     parse_maintenance_options(properties)
     check_table_options(properties)
+
+
+def check_new_freshness(properties: Mapping[str, str]) -> None:
+    """Raises InvalidArgument for a freshness that nobody may set any more, and tables of older versions may have."""
+    if (milliseconds := _positive_ms(properties, LAKE_FRESHNESS)) is not None:
+        check_freshness(milliseconds)
 
 
 def parse_maintenance_options(properties: Mapping[str, str]) -> MaintenanceOptions:
@@ -98,7 +105,7 @@ def parse_lake_options(properties: Mapping[str, str]) -> LakeOptions:
     wanted_layout(properties)
     return LakeOptions(
         enabled=_boolean(LAKE_ENABLED, properties.get(LAKE_ENABLED, DEFAULTS[LAKE_ENABLED])),
-        freshness_ms=_positive_ms(properties, LAKE_FRESHNESS) or DEFAULT_FRESHNESS_MS,
+        freshness_ms=max(_positive_ms(properties, LAKE_FRESHNESS) or DEFAULT_FRESHNESS_MS, LEAST_FRESHNESS_MS),
         format=_format(properties.get(LAKE_FORMAT, DEFAULTS[LAKE_FORMAT])),
         round_bytes=round_bytes_of(properties),
     )

@@ -26,6 +26,7 @@ from tiering.cluster.embedded.metadata.database import (
 )
 from tiering.cluster.embedded.metadata.options import (
     LAKE_LAYOUT,
+    check_new_freshness,
     check_option_name,
     parse_lake_options,
     parse_maintenance_options,
@@ -170,6 +171,7 @@ def update_properties(connection: sa.Connection, path: TablePath, changes: Mappi
     for name in changes:
         check_option_name(name)
     set_properties = {name: value for name, value in changes.items() if value is not None}
+    check_new_freshness(set_properties)
     check_table_options(set_properties)  # of an older version's table the others may be more than is allowed now: they have no effect
     kept = {name: value for name, value in info.properties.items() if name not in changes}
     properties = {**kept, **set_properties}

@@ -1,4 +1,4 @@
-"""Record batches of Fluss's log in the Arrow format, from bytes to Arrow (FLUSS.md, "Log record batches").
+"""Record batches of Fluss's log in the Arrow format, from bytes to Arrow (docs/fluss-facts.md, "Log record batches").
 
     baseOffset i64 | length i32, of what follows it | magic i8 | commitTimestamp i64 | crc u32 |
     schemaId i16 | attributes i8, bit 0: append-only | lastOffsetDelta i32 | writerId i64 | sequence i32 | count i32 |
@@ -8,7 +8,7 @@ All of it little-endian. The CRC32C covers what follows it. Before it stand the 
 length and the magic, which a wrong checksum betrays; the commit time alone is protected by nothing. Everything here is a function of bytes.
 
 Only magic 0 is read, which all versions of Fluss write by default. Fluss 1.0 writes magic 1 where a table has `table.statistics.columns`,
-and defines magic 2. In the source of 0.9.1 magic 1 has another layout, which no release writes by default (FLUSS.md, "Record batch
+and defines magic 2. In the source of 0.9.1 magic 1 has another layout, which no release writes by default (fluss-facts.md, "Record batch
 versions").
 """
 

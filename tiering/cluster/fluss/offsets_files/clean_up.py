@@ -1,4 +1,4 @@
-"""Removes offsets files of earlier commits of ours that nobody needs any more (BESIDE-FLINK.md, R6).
+"""Removes offsets files of earlier commits of ours that nobody needs any more (docs/beside-flink.md, R6).
 
 A file of ours is needed while a snapshot that is registered in Fluss, or the newest tiering snapshot of the lake, may name it, and while
 the commit request that carries it may still land. When Fluss knows the newest tiering snapshot, and that is ours, then

@@ -17,6 +17,7 @@ import pyarrow as pa
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.wire.errors import error_of
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, SetupError
+from tiering.extras import install_hint
 from tiering.model.tables import TablePath
 
 _CLIENT_SIDE = -2
@@ -212,7 +213,7 @@ def _pyfluss() -> Any:
     except ImportError as error:
         raise SetupError(
             "writing to a Fluss cluster needs the Python package pyfluss, which is not installed",
-            hint="Install it with Python 3.11 or 3.12, for which there are wheels: pip install 'lakeward[fluss]'.",
+            hint=f"{install_hint('fluss')} pyfluss has wheels for Python 3.11 and 3.12.",
         ) from error
     return fluss
 

@@ -33,7 +33,7 @@ from tiering.planning.readable_splits import readable_splits
 
 @dataclass(frozen=True)
 class ExplainTiering(CallRequest[ExplainTieringResult]):
-    """Its arguments (SYS.md)."""
+    """Its arguments (docs/reference.md)."""
 
     procedure = "explain_tiering"
     result_class = ExplainTieringResult

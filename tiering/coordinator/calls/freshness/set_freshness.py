@@ -11,7 +11,7 @@ from tiering import errors
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.calls.set_table_option import set_option
 from tiering.coordinator.requests import Mutation
-from tiering.durations import format_duration, parse_duration_ms
+from tiering.durations import check_freshness, format_duration, freshness_warning, parse_duration_ms
 from tiering.model.call_results import SetFreshnessResult
 from tiering.model.tables import TableInfo, TablePath
 
@@ -20,7 +20,7 @@ OPTION = "table.datalake.freshness"
 
 @dataclass(frozen=True)
 class SetFreshness(Mutation[SetFreshnessResult]):
-    """Its arguments (SYS.md). `freshness` is a duration as people write it: '30 s', '5 min'."""
+    """Its arguments (docs/reference.md). `freshness` is a duration as people write it: '30 s', '5 min'."""
 
     procedure = "set_freshness"
     result_class = SetFreshnessResult
@@ -32,12 +32,11 @@ class SetFreshness(Mutation[SetFreshnessResult]):
 def set_freshness(parts: CallParts, request: SetFreshness) -> SetFreshnessResult:
     """Raises UnknownTable, UnknownDatabase, LakeDisabled, InvalidArgument, ClusterUnavailable."""
     milliseconds = parse_duration_ms(request.freshness, "freshness")
-    if milliseconds == 0:
-        raise errors.InvalidArgument("a freshness of 0 cannot be kept", hint="Write how old the lake copy may be: '30 s', '5 min'.")
+    check_freshness(milliseconds)
 
     def answer(before: TableInfo, after: TableInfo) -> SetFreshnessResult:
         if not before.lake_enabled:
             raise errors.LakeDisabled(f"{request.path} has its lake disabled", table_id=before.table_id)
-        return SetFreshnessResult(request.path, before.freshness_ms, after.freshness_ms)
+        return SetFreshnessResult(request.path, before.freshness_ms, after.freshness_ms, freshness_warning(after.freshness_ms))
 
     return set_option(parts, request, request.path, OPTION, format_duration(milliseconds), answer)

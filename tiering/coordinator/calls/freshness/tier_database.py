@@ -34,7 +34,7 @@ AT_ONCE = 64
 
 @dataclass(frozen=True)
 class TierDatabase(Mutation[TierDatabaseResult]):
-    """Its arguments (SYS.md). `include` and `exclude` are SQL LIKE patterns of table names."""
+    """Its arguments (docs/reference.md). `include` and `exclude` are SQL LIKE patterns of table names."""
 
     procedure = "tier_database"
     result_class = TierDatabaseResult

@@ -29,7 +29,7 @@ LOOK_AGAIN_MS = 1_000
 
 @dataclass(frozen=True)
 class WaitForTiering(CallRequest[WaitForTieringResult]):
-    """Its arguments (SYS.md). `offsets`: by bucket as `sys.lake_commits` writes it the next offset that the lake need not have."""
+    """Its arguments (reference.md). `offsets`: by bucket as `sys.lake_commits` writes it the next offset that the lake need not have."""
 
     procedure = "wait_for_tiering"
     result_class = WaitForTieringResult

@@ -18,7 +18,7 @@ DEFAULT_TTL_MS = 6 * 60 * 60 * 1_000
 
 @dataclass(frozen=True)
 class AcquireLease(LeaseRequest):
-    """Its arguments (SYS.md). `ttl_ms`: how long the lease lasts from now. `lease_id` names a lease of the caller, and of no other one."""
+    """Its arguments (docs/reference.md). `ttl_ms`: how long the lease lasts from now. `lease_id` names a lease of the caller alone."""
 
     procedure = "acquire_kv_snapshot_lease"
     path: TablePath

@@ -11,7 +11,7 @@ from tiering.model.call_results import LeaseResult
 
 @dataclass(frozen=True)
 class DropLease(LeaseRequest):
-    """Its arguments (SYS.md)."""
+    """Its arguments (docs/reference.md)."""
 
     procedure = "drop_kv_snapshot_lease"
 

@@ -1,4 +1,4 @@
-"""What the four calls about leases have in common: their answer, their order, their event (SYS.md).
+"""What the four calls about leases have in common: their answer, their order, their event (docs/reference.md).
 
 The cluster has the leases, so the effect is there before the operation's row is stored. Each call is harmless to do twice: if the
 coordinator dies between the two, a repeat does the same once more, with the same end.

@@ -14,7 +14,7 @@ from tiering.model.tables import TableBucket, TablePath
 
 @dataclass(frozen=True)
 class ReleaseLease(LeaseRequest):
-    """Its arguments (SYS.md)."""
+    """Its arguments (docs/reference.md)."""
 
     procedure = "release_kv_snapshot_lease"
     path: TablePath

@@ -12,7 +12,7 @@ from tiering.model.call_results import LeaseResult
 
 @dataclass(frozen=True)
 class RenewLease(LeaseRequest):
-    """Its arguments (SYS.md). `ttl_ms`: how long the lease lasts from now; None = as long as before."""
+    """Its arguments (docs/reference.md). `ttl_ms`: how long the lease lasts from now; None = as long as before."""
 
     procedure = "renew_kv_snapshot_lease"
     ttl_ms: int | None = None

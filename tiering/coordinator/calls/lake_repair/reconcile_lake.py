@@ -53,12 +53,24 @@ LOOK_AT_ROWS = frozenset({ReconcileAction.RETIER, ReconcileAction.DEDUPLICATE})
 
 @dataclass(frozen=True)
 class ReconcileLake(Mutation[ReconcileResult]):
-    """Its arguments (SYS.md, DESIGN 6). `action`: adopt, accept, retier or deduplicate."""
+    """Its arguments (docs/reference.md, DESIGN 6). `action`: adopt, accept, retier or deduplicate."""
 
     procedure = "reconcile_lake"
     result_class = ReconcileResult
     path: TablePath
     action: str
+
+
+def action_of(text: str) -> ReconcileAction:
+    """The action by its name, in any case. Raises InvalidArgument."""
+    try:
+        return ReconcileAction(text.lower())
+    except ValueError:
+        known = ", ".join(ReconcileAction)
+        raise errors.InvalidArgument(
+            f"{text[:60]!r} is not an action of reconcile_lake: it must be one of {known}",
+            hint="docs/how-it-works.md says which one is right.",
+        ) from None
 
 
 @effect(ReconcileLake, pool=Pool.REPAIR)
@@ -86,6 +98,7 @@ class Reconciler:
 
     def reconcile(self, request: ReconcileLake) -> ReconcileResult:
         """Decides and carries out, or answers as an earlier call with this key was answered."""
+        action_of(request.action)  # a wrong one is refused before anything is looked at
         if (answered := self._operations.answer(request)) is not None:
             return answered
         info = self._cluster.table(request.path)
@@ -100,7 +113,7 @@ class Reconciler:
     def _decide(self, request: ReconcileLake, info: TableInfo) -> ReconcileResult:
         inspection = self.inspect(info)
         reconciliation.check_no_open_grant(inspection.record)
-        action = ReconcileAction(request.action)
+        action = action_of(request.action)
         decision = None
         if not inspection.passes or (action in LOOK_AT_ROWS and inspection.marker is not None):
             decision = self._decision(action, inspection)

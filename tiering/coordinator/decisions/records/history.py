@@ -14,7 +14,7 @@ from tiering.model.rounds import RoundMode, RoundProgress, RoundState, RoundStat
 
 
 class Trigger(StrEnum):
-    """Why a round was made (SYS.md, `tiering_rounds.trigger`)."""
+    """Why a round was made (docs/reference.md, `tiering_rounds.trigger`)."""
 
     SCHEDULE = "schedule"
     CALL = "call"
@@ -90,7 +90,7 @@ class RoundRecord:
 
 
 class CommitState(StrEnum):
-    """How far a granted commit is (SYS.md, `lake_commits.state`)."""
+    """How far a granted commit is (docs/reference.md, `lake_commits.state`)."""
 
     PREPARED = "PREPARED"
     LAKE_COMMITTED = "LAKE_COMMITTED"

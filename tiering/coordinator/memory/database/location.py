@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import sqlalchemy as sa
 
 from tiering.errors import InvalidArgument, SetupError
+from tiering.extras import install_hint
 from tiering.redaction.redact import remember_secrets
 
 _SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
@@ -29,7 +30,5 @@ def postgresql_url(text: str) -> str:
             "Without --state the state is a file in the data folder.",
         )
     if find_spec("psycopg") is None:
-        raise SetupError(
-            "--state needs the Python package psycopg, which is not installed", hint="Install it with: pip install 'lakeward[postgres]'."
-        )
+        raise SetupError("--state needs the Python package psycopg, which is not installed", hint=install_hint("postgres"))
     return url.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)

@@ -29,6 +29,7 @@ from pyiceberg.utils.config import merge_config
 from requests import Session
 
 from tiering.errors import InvalidArgument, SetupError
+from tiering.extras import extra_of, install_hint
 from tiering.files.sqlite_files import distrust
 from tiering.lake.catalog_properties import CATALOG_NAME as NAME_PROPERTY
 from tiering.lake.catalog_properties import KINDS, check_catalog_properties, check_local_path
@@ -206,8 +207,9 @@ def opening_seconds(properties: Mapping[str, str]) -> float:
 
 
 def _package_hint(error: ModuleNotFoundError, kind: str) -> str:
-    extra = "lakeward[postgres]" if error.name == "psycopg" else f"pyiceberg[{kind}]"
-    return f"Install it wherever rounds run: pip install '{extra}'."
+    if (extra := extra_of(error.name)) is not None:
+        return f"{install_hint(extra)} All that runs rounds needs it."
+    return f"Install it wherever rounds run: pip install 'pyiceberg[{kind}]'."
 
 
 def _class_of(kind: str) -> type[Catalog]:

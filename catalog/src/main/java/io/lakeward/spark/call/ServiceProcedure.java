@@ -3,6 +3,7 @@ package io.lakeward.spark.call;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.service.Literals;
 import io.lakeward.spark.service.ServiceClient;
+import io.lakeward.spark.service.SessionDatabase;
 import io.lakeward.spark.service.SparkUser;
 import io.lakeward.sys.rpc.v1.Argument;
 import io.lakeward.sys.rpc.v1.CallProcedureRequest;
@@ -37,12 +38,14 @@ public final class ServiceProcedure implements UnboundProcedure {
    */
   private static final String IDEMPOTENCY_KEY = "idempotency_key";
 
+  private final String catalog;
   private final String qualifiedName;
   private final Procedure procedure;
   private final List<DataType> types;
   private final ServiceClient service;
 
   public ServiceProcedure(String catalog, Procedure procedure, ServiceClient service) {
+    this.catalog = catalog;
     this.qualifiedName = catalog + "." + procedure.getNamespace() + "." + procedure.getName();
     this.procedure = procedure;
     this.types =
@@ -111,7 +114,9 @@ public final class ServiceProcedure implements UnboundProcedure {
         CallProcedureRequest.newBuilder()
             .setNamespace(procedure.getNamespace())
             .setName(procedure.getName())
-            .setCaller(SparkUser.current());
+            .setCaller(SparkUser.current())
+            .setCatalog(catalog)
+            .setDatabase(SessionDatabase.of(catalog));
     for (int i = 0; i < types.size(); i++) {
       Argument.Builder argument =
           Argument.newBuilder().setName(procedure.getParameters(i).getName());

@@ -75,9 +75,25 @@ interface ReadOnlyCatalog extends TableCatalog, SupportsNamespaces {
     return refusal(action, ident.namespace(), "." + ident.name());
   }
 
+  /** The command that does what Spark cannot; empty if there is none. */
+  private static String command(String action, String table) {
+    return switch (action) {
+      case "create", "write to" -> ". To make or fill it: lakeward ingest " + table + " FILE";
+      case "alter" ->
+          ". To set an option or the comment: lakeward set-option %s NAME=VALUE. To add a column: lakeward add-column %s NAME TYPE"
+              .formatted(table, table);
+      case "drop" -> ". To drop it: lakeward drop " + table;
+      default -> "";
+    };
+  }
+
   private RuntimeException refusal(String action, String[] namespace, String suffix) {
-    String path = name() + "." + String.join(".", namespace) + suffix;
-    String why = isSystem(namespace) ? SYSTEM_TABLES_ARE_READ_ONLY : STORE_IS_READ_ONLY;
+    String table = String.join(".", namespace) + suffix;
+    String path = name() + "." + table;
+    String why =
+        isSystem(namespace)
+            ? SYSTEM_TABLES_ARE_READ_ONLY
+            : STORE_IS_READ_ONLY + (suffix.isEmpty() ? "" : command(action, table));
     return new LakewardException("cannot " + action + " " + path + ": " + why).unchecked();
   }
 }

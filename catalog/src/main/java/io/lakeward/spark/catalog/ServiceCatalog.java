@@ -13,6 +13,8 @@ import io.lakeward.spark.service.SparkUser;
 import io.lakeward.sys.rpc.v1.ReadTableRequest;
 import io.lakeward.sys.rpc.v1.SystemTable;
 import java.util.Arrays;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
@@ -156,11 +158,31 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
           if (resolver.isEmptyDefault(namespace)) {
             return new Identifier[0];
           }
-          String database = resolver.namespace(namespace);
-          return dataTables.names(SparkUser.served(), database).stream()
-              .map(table -> Identifier.of(new String[] {database}, table))
-              .toArray(Identifier[]::new);
+          List<Identifier> tables = new ArrayList<>();
+          for (String database : listed(namespace, false)) {
+            for (String table : dataTables.names(SparkUser.served(), database)) {
+              tables.add(Identifier.of(new String[] {database}, table));
+            }
+          }
+          return tables.toArray(Identifier[]::new);
         });
+  }
+
+  /**
+   * The namespaces that a listing is about. A session that uses this catalog, and has chosen no
+   * namespace, sees the tables of all databases, and the procedures of all system namespaces.
+   */
+  private List<String> listed(String[] namespace, boolean system) throws LakewardException {
+    if (namespace.length > 0) {
+      return List.of(resolver.namespace(namespace));
+    }
+    List<String> names = new ArrayList<>();
+    for (String name : resolver.namespaces()) {
+      if (resolver.isSystem(name) == system) {
+        names.add(name);
+      }
+    }
+    return names;
   }
 
   @Override
@@ -221,10 +243,13 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
           if (resolver.isEmptyDefault(namespace)) {
             return new Identifier[0];
           }
-          String database = resolver.namespace(namespace);
-          return resolver.procedures(database).stream()
-              .map(procedure -> Identifier.of(new String[] {database}, procedure))
-              .toArray(Identifier[]::new);
+          List<Identifier> procedures = new ArrayList<>();
+          for (String database : listed(namespace, true)) {
+            for (String procedure : resolver.procedures(database)) {
+              procedures.add(Identifier.of(new String[] {database}, procedure));
+            }
+          }
+          return procedures.toArray(Identifier[]::new);
         });
   }
 

@@ -1,0 +1,92 @@
+"""A service in the background: `lakeward up --detach` returns when it is ready, and `lakeward down` stops that of a data folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tiering.cli.processes.data_folder import DataFolder
+from tiering.errors import SetupError
+from tiering.files.folder_lock import FolderLock
+
+UP_LOG = "up.log"
+STOP_SECONDS = 60
+"""How long `down` waits: the tierer ends within 16 s, and the coordinator's held calls are answered."""
+POLL_SECONDS = 0.1
+"""Between two looks at another process: neither its output nor its lock wakes a reader."""
+SHOWN_BYTES = 4_096
+"""How much of the output is shown of a service that did not start."""
+_READY = re.compile(rb"^lakeward (?:is ready|stands by): \S+$", re.MULTILINE)
+
+
+def check_folder_is_free(folder: DataFolder) -> None:
+    """Raises SetupError while a service has the folder: a second one would wait for the end of the first without a word."""
+    lock = FolderLock(folder.root)
+    if lock.is_held():
+        raise SetupError(
+            f"a service runs on {folder.root} already (process {lock.owner()})", hint=f"Stop it with: lakeward down --data {folder.root}"
+        )
+
+
+def start_detached(command: Sequence[str], log: Path) -> str:
+    """Starts a service in a session of its own, with its output appended to `log`; returns its ready line.
+
+    Raises SetupError with the end of its output if it ends before that. Ctrl-C stops the service.
+    """
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as output:
+        begin = log.stat().st_size
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env=environment)
+    try:
+        while not (ready := _READY.search(_text_since(log, begin))):
+            if process.poll() is not None:
+                shown = _text_since(log, begin)[-SHOWN_BYTES:].decode(errors="replace").strip()
+                raise SetupError(f"the service ended with status {process.returncode}:\n{shown}", hint=f"Its whole log is {log}.")
+            time.sleep(POLL_SECONDS)
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGTERM)
+        process.wait(STOP_SECONDS)
+        raise
+    return ready[0].decode()
+
+
+def stop_service(folder: DataFolder, patience_seconds: float = STOP_SECONDS) -> int | None:
+    """Sends SIGTERM to the process that has the folder, and waits until it let go; its id, or None where no service runs.
+
+    Raises SetupError: the service runs on another machine or as another user, or does not end within `patience_seconds`.
+    """
+    lock = FolderLock(folder.root)
+    if not lock.is_held():
+        return None
+    owner = lock.owner()
+    if not (owner.isdigit() and lock.is_open_in(int(owner))):
+        raise SetupError(
+            f"a service runs on {folder.root}, but it is no process of this user on this machine (its id is {owner or 'unknown'})",
+            hint="Stop it where it runs, as the user who started it.",
+        )
+    with suppress(ProcessLookupError):  # it ended meanwhile
+        os.kill(int(owner), signal.SIGTERM)
+    if not _waited_for(lambda: not lock.is_held(), patience_seconds):
+        raise SetupError(f"the service (process {owner}) did not end within {patience_seconds:g} s", hint=f"End it with: kill -9 {owner}")
+    return int(owner)
+
+
+def _waited_for(is_reached: Callable[[], bool], patience_seconds: float) -> bool:
+    end = time.monotonic() + patience_seconds
+    while not is_reached():
+        if time.monotonic() > end:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def _text_since(log: Path, begin: int) -> bytes:
+    with log.open("rb") as file:
+        file.seek(begin)
+        return file.read()

@@ -1,0 +1,139 @@
+"""Checks tables that are due although their log has nothing new. A check takes the place of a round without rows (DESIGN 5).
+
+It looks at what such a round looks at: the lake by the same base check (DESIGN 6, step 2), and the log. If the lake has all of the log, the
+table rests for another freshness, and no round, event or epoch is made. Whatever else it finds is left to a round, which reports it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+
+from tiering.cluster.base import ClusterOwner
+from tiering.coordinator.decisions import table_lifecycle
+from tiering.coordinator.decisions.moment import Moment
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.memory.table_records import TableRecords
+from tiering.coordinator.observing.lag import Lag
+from tiering.coordinator.observing.lake_reader import Lakes
+from tiering.errors import TableBusy
+from tiering.lake.rules.base_check import reaches
+from tiering.model.tables import TableType
+from tiering.pace import Rest, no_rest
+
+_log = structlog.get_logger(__name__)
+
+PATIENCE = timedelta(seconds=2)
+"""A table that is due gets a round if its check takes longer than this: lake or cluster may hang, or too many tables are due at once."""
+
+
+@dataclass
+class DueTable:
+    """A table that waits for its check since a steady time. `needs_round`: the check found something to do, or failed."""
+
+    since: datetime
+    needs_round: bool = False
+
+
+class IdleChecks:
+    """Keeps the tables that wait for a check. Before `start` it takes none, so that every due table gets a round. Thread-safe."""
+
+    def __init__(
+        self,
+        table_records: TableRecords,
+        cluster: ClusterOwner,
+        lakes: Lakes,
+        lag: Callable[[TableRecord], Lag | None],
+        table_lock: Callable[[int], AbstractContextManager[None]],
+    ) -> None:
+        self._table_records = table_records
+        self._cluster = cluster
+        self._lakes = lakes
+        self._lag = lag
+        self._table_lock = table_lock
+        self._lock = threading.Lock()
+        self._due: dict[int, DueTable] = {}
+        self._is_started = False
+
+    def start(self) -> None:
+        """From here on something calls `run` again and again."""
+        self._is_started = True
+
+    @property
+    def are_due(self) -> bool:
+        """Whether any table waits for its check."""
+        return bool(self._due)
+
+    def takes(self, record: TableRecord) -> bool:
+        """Whether the due table waits for a check instead of a round. Asked again until it is checked. Cheap."""
+        now = self._table_records.now()
+        if not self._is_started or not table_lifecycle.may_be_idle(record, now, self._table_records.options) or self._has_news(record):
+            return False
+        with self._lock:
+            waiting = self._due.setdefault(record.table_id, DueTable(now.steady))
+            if waiting.needs_round or now.steady - waiting.since > PATIENCE:
+                del self._due[record.table_id]
+                return False
+        return True
+
+    def run(self, rest: Rest = no_rest) -> None:
+        """Checks the tables that wait for it now."""
+        with self._lock:
+            table_ids = [table_id for table_id, waiting in self._due.items() if not waiting.needs_round]
+        for table_id in table_ids:
+            self._check(table_id)
+            if not rest():
+                return
+
+    def _has_news(self, record: TableRecord) -> bool:
+        lag = self._lag(record)
+        return lag is not None and lag.records > 0
+
+    def _check(self, table_id: int) -> None:
+        with suppress(TableBusy), self._table_lock(table_id):  # a busy table is checked the next time, or gets a round
+            record, moment = self._table_records.get(table_id), self._table_records.now()
+            if record is None:
+                self._forget(table_id)
+                return
+            try:
+                is_idle, head = self._looks_idle(record)
+            except Exception as error:  # the round that follows reports it
+                _log.debug("an idle table gets a round, since its check failed", table=str(record.path), error=str(error))
+                is_idle, head = False, None
+            if is_idle:
+                self._rest(record, moment, head)
+            else:
+                with self._lock:
+                    self._due[table_id] = DueTable(moment.steady, needs_round=True)
+
+    def _looks_idle(self, record: TableRecord) -> tuple[bool, int | None]:
+        """Whether the lake has all of the log, and the head of the lake table. The log is read first: later rows are of the next check."""
+        info = self._cluster.table(record.path)
+        if info.table_id != record.table_id:
+            return False, None
+        offsets = self._cluster.offsets(info)
+        base = self._lakes.base(record, info)
+        living = {partition.partition_id for partition in self._cluster.partitions(info)} if info.partition_keys else ()
+        starts = {bucket: log.log_start for bucket, log in offsets.items() if info.table_type is TableType.LOG}
+        if base.needs_commit or not reaches(base.ranges, {bucket: log.log_end for bucket, log in offsets.items()}, starts, living):
+            return False, None
+        if base.view is not None and (base.ahead or self._lakes.lost_by_log(info, base) is not None):
+            return False, None
+        return True, None if base.view is None else base.view.head_identity
+
+    def _rest(self, record: TableRecord, looked_at: Moment, head: int | None) -> None:
+        records = self._table_records
+        with records.changing():
+            latest = records.get(record.table_id)
+            if latest is not None and latest.lake is record.lake and table_lifecycle.may_be_idle(latest, records.now(), records.options):
+                records.put(table_lifecycle.found_idle(latest, looked_at, head))
+        self._forget(record.table_id)
+
+    def _forget(self, table_id: int) -> None:
+        with self._lock:
+            self._due.pop(table_id, None)
