@@ -24,7 +24,7 @@ def test_csv_columns_get_the_narrowest_type_that_all_values_fit(tmp_path: Path) 
         "x.csv",
         "i,f,d,t,z,b,s,mixed,none,hex\n"
         "1,1,2013-01-01,2013-01-01,2013-01-01T10:00:00Z,true,a,1,NA,0x1F\n"
-        "-2,2.5,2013-12-31,2013-01-01 10:00:00.25,2013-01-01T10:00:00+02:00,FALSE,b,x,,0x20\n",
+        "-2,2.5,2013-12-31,2013-01-01 10:00:00.25,2013-01-01T10:00:00+02:00,false,b,x,,0x20\n",
     )
     table = parse(file)
     assert dict(zip(table.column_names, table.schema.types, strict=True)) == {
@@ -183,9 +183,13 @@ def test_bad_headers_are_refused(tmp_path: Path, text: str, error: type[Exceptio
         parse(write(tmp_path, "x.csv", text))
 
 
-def test_a_header_alone_is_a_table_without_rows(tmp_path: Path) -> None:
-    table = parse(write(tmp_path, "x.csv", "a,b\n"))
-    assert (table.num_rows, table.schema.types) == (0, [pa.string(), pa.string()])
+@pytest.mark.parametrize("text", ["a,b\n", "a,b", "\ufeffa,b\r\n", '"a","b"\n', "\n\na,b\n\n\n"])
+def test_a_header_alone_tells_no_types(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InvalidData, match=r"x\.csv has no rows, so that the types of its columns are not known") as refused:
+        parse(write(tmp_path, "x.csv", text))
+    assert "--schema" in refused.value.hint
+    schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
+    assert parse(tmp_path / "x.csv", schema).to_pylist() == []
 
 
 def test_required_columns_become_not_null_and_a_gap_is_named(tmp_path: Path) -> None:

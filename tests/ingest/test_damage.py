@@ -103,7 +103,7 @@ def test_text_that_is_not_utf8_is_named_with_its_line_and_what_to_do(tmp_path: P
     with pytest.raises(InvalidData) as raised:
         parse(write(tmp_path, name, content))
     assert raised.value.message == f"{tmp_path / name}, {where}"
-    assert "iconv" in raised.value.hint
+    assert "--encoding latin-1" in raised.value.hint
 
 
 def test_a_parquet_file_whose_text_is_not_utf8_is_refused_by_column_and_row(tmp_path: Path) -> None:

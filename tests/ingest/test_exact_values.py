@@ -143,22 +143,30 @@ def test_a_column_of_a_new_table_keeps_the_numbers_of_its_file_apart(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("texts", "kind"),
+    ("texts", "of_json", "of_csv"),
     [
-        (["1", "-2"], pa.int64()),
-        (["9223372036854775807", "-9223372036854775808"], pa.int64()),
-        (["9223372036854775808", "1"], pa.decimal128(38, 0)),
-        (["0.1", "2", "1e5"], pa.float64()),
-        (["0.1", "0.30000000000000004", "5e-324"], pa.float64()),
-        (["9007199254740993", "0.25"], pa.decimal128(38, 2)),
-        (["1" * 39, "2"], pa.string()),
+        (["1", "-2"], pa.int64(), pa.int64()),
+        (["9223372036854775807", "-9223372036854775808"], pa.int64(), pa.int64()),
+        (["9223372036854775808", "1"], pa.decimal128(38, 0), pa.decimal128(38, 0)),
+        (["0.1", "2", "3.0"], pa.float64(), pa.float64()),
+        (["0.1", "2", "1e5"], pa.float64(), pa.string()),
+        (["0.1", "0.30000000000000004", "5e-324"], pa.float64(), pa.float64()),
+        (["9007199254740993", "0.25"], pa.decimal128(38, 2), pa.string()),
+        (["9007199254740993.00", "0.25"], pa.decimal128(38, 2), pa.decimal128(38, 2)),
+        (["12.50", "3.99"], pa.float64(), pa.decimal128(38, 2)),
+        (["12.50", "3.9"], pa.float64(), pa.string()),
+        (["-0", "1"], pa.int64(), pa.float64()),
+        (["-0.00", "1.00"], pa.float64(), pa.string()),
+        (["1" * 39, "2"], pa.string(), pa.string()),
     ],
 )
 @pytest.mark.parametrize("ending", ["csv", "ndjson"])
 @pytest.mark.usefixtures("tiny_blocks")
-def test_the_type_of_numbers_is_the_narrowest_that_keeps_them(tmp_path: Path, ending: str, texts: list[str], kind: pa.DataType) -> None:
+def test_the_type_of_numbers_is_the_narrowest_that_keeps_them(
+    tmp_path: Path, ending: str, texts: list[str], of_json: pa.DataType, of_csv: pa.DataType
+) -> None:
     column = parse(_file(tmp_path, ending, texts * 20))["a"]
-    assert column.type == kind
+    assert column.type == (of_csv if ending == "csv" else of_json)
     assert [Decimal(str(value)) for value in column.to_pylist()] == [Decimal(text) for text in texts * 20]
 
 
@@ -187,9 +195,10 @@ def test_a_number_of_thousands_of_digits_is_kept_as_text(tmp_path: Path, ending:
     assert column.to_pylist() == [text, "2"]
 
 
-def test_a_whole_number_with_thousands_of_zeros_before_it_is_a_whole_number(tmp_path: Path) -> None:
-    column = parse(_file(tmp_path, "csv", ["0" * 5_000 + "9223372036854775807"]))["a"]
-    assert column.to_pylist() == [2**63 - 1]
+def test_a_whole_number_with_thousands_of_zeros_before_it_is_a_whole_number_where_the_table_says_so(tmp_path: Path) -> None:
+    text = "0" * 5_000 + "9223372036854775807"
+    assert parse(_file(tmp_path, "csv", [text]), pa.schema([("a", pa.int64())]))["a"].to_pylist() == [2**63 - 1]
+    assert parse(tmp_path / "x.csv")["a"].to_pylist() == [text]
 
 
 def test_numbers_within_lists_and_objects_are_as_exact_as_columns(tmp_path: Path) -> None:

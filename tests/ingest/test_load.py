@@ -16,7 +16,7 @@ from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import AppendedRange, Rows
 from tiering.errors import InvalidArgument, InvalidData, InvalidName, ServiceUnreachable, UnknownDatabase, UnknownTable, UnsupportedType
-from tiering.ingest.load import IngestOptions, ingest_file
+from tiering.ingest.load import IngestOptions, ingest_files
 from tiering.model.tables import BucketKey, TablePath
 
 PATH = TablePath("nyc", "trips")
@@ -51,7 +51,7 @@ def numbers(tmp_path: Path) -> Path:
 
 
 def test_a_new_table_gets_the_files_columns_and_the_options(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
-    result = ingest_file(cluster, PATH, csv, IngestOptions(buckets=2, bucket_keys=("id",), freshness="30 s"))
+    result = ingest_files(cluster, PATH, [str(csv)], IngestOptions(buckets=2, bucket_keys=("id",), freshness="30 s"))
 
     table = cluster.table(PATH)
     assert result.table == table
@@ -63,7 +63,7 @@ def test_a_new_table_gets_the_files_columns_and_the_options(cluster: RemoteEmbed
 
 
 def test_a_table_may_be_made_without_a_lake(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
-    assert not ingest_file(cluster, PATH, csv, IngestOptions(lake=False)).table.lake_enabled
+    assert not ingest_files(cluster, PATH, [str(csv)], IngestOptions(lake=False)).table.lake_enabled
 
 
 SALES = "id,region,year,day\n1,eu,2023,2024-01-31\n2,us,2023,2024-01-31\n3,eu,2024,2024-02-01\n"
@@ -81,7 +81,7 @@ def test_a_new_table_is_partitioned_by_the_columns_named(cluster: RemoteEmbedded
         pq.write_table(pa.Table.from_pylist(rows), file)
 
     options = IngestOptions(buckets=2, partition_by=("region", "year"))
-    result = ingest_file(cluster, PATH, file, options)
+    result = ingest_files(cluster, PATH, [str(file)], options)
 
     table = cluster.table(PATH)
     assert table.partition_keys == ("region", "year")
@@ -89,10 +89,10 @@ def test_a_new_table_is_partitioned_by_the_columns_named(cluster: RemoteEmbedded
     partitions = cluster.partitions(table)
     assert {partition.partition_name for partition in partitions} == {"eu$2023", "us$2023", "eu$2024"}
     assert {bucket.partition_id for bucket in result.ranges} == {partition.partition_id for partition in partitions}
-    assert ingest_file(cluster, PATH, file, options).rows == 3
+    assert ingest_files(cluster, PATH, [str(file)], options).rows == 3
     assert sorted(scan_all(cluster, table)["id"].to_pylist()) == [1, 1, 2, 2, 3, 3]
     with pytest.raises(InvalidArgument, match="partition columns"):
-        ingest_file(cluster, PATH, file, IngestOptions(partition_by=("region",)))
+        ingest_files(cluster, PATH, [str(file)], IngestOptions(partition_by=("region",)))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_value_that_cannot_name_a_partition_is_found_before_a_row_is_published
     file = tmp_path / "sales.csv"
     file.write_text(SALES + line + "\n")
     with pytest.raises(InvalidData, match=reason):
-        ingest_file(cluster, PATH, file, IngestOptions(partition_by=("region", "year")))
+        ingest_files(cluster, PATH, [str(file)], IngestOptions(partition_by=("region", "year")))
     assert cluster.tables() == []
 
 
@@ -117,7 +117,7 @@ def test_a_value_that_cannot_name_a_partition_is_found_before_a_row_is_published
 def test_columns_that_the_table_lacks_are_added_only_if_told_to(
     cluster: RemoteEmbeddedCluster, tmp_path: Path, csv: Path, ending: str
 ) -> None:
-    before = ingest_file(cluster, PATH, csv).table
+    before = ingest_files(cluster, PATH, [str(csv)]).table
     rows = [{"id": 4, "tip": 1.5, "city": "D", "when": "2013-01-01T10:00:00Z", "note": "2013-01-01"}]
     file = tmp_path / f"more.{ending}"
     if ending == "csv":
@@ -131,12 +131,12 @@ def test_columns_that_the_table_lacks_are_added_only_if_told_to(
         pq.write_table(pa.table(columns), file)
 
     with pytest.raises(InvalidData, match="no column 'tip'"):
-        ingest_file(cluster, PATH, file)
+        ingest_files(cluster, PATH, [str(file)])
     assert cluster.table(PATH) == before
 
-    result = ingest_file(cluster, PATH, file, IngestOptions(add_columns=True, writer_id="again"))
-    ingest_file(cluster, PATH, file, IngestOptions(add_columns=True, writer_id="again"))
-    ingest_file(cluster, PATH, csv)  # an older file goes on without them
+    result = ingest_files(cluster, PATH, [str(file)], IngestOptions(add_columns=True, writer_id="again"))
+    ingest_files(cluster, PATH, [str(file)], IngestOptions(add_columns=True, writer_id="again"))
+    ingest_files(cluster, PATH, [str(csv)])  # an older file goes on without them
 
     assert result.table.schema == pa.schema([*before.schema, ("tip", pa.float64()), ("note", pa.date32())])
     assert result.table.added_columns == ("tip", "note")
@@ -147,19 +147,19 @@ def test_columns_that_the_table_lacks_are_added_only_if_told_to(
 
 
 def test_a_broken_file_adds_no_column(cluster: RemoteEmbeddedCluster, tmp_path: Path, csv: Path) -> None:
-    before = ingest_file(cluster, PATH, csv).table
+    before = ingest_files(cluster, PATH, [str(csv)]).table
     file = tmp_path / "more.csv"
     file.write_text("id,city,when,tip\n4,D,NA,1.5\nx,D,NA,1.5\n")
     with pytest.raises(InvalidData, match="line 3"):
-        ingest_file(cluster, PATH, file, IngestOptions(add_columns=True))
+        ingest_files(cluster, PATH, [str(file)], IngestOptions(add_columns=True))
     assert cluster.table(PATH) == before
 
 
 def test_a_second_file_is_appended_to_the_table_as_it_is(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
-    ingest_file(cluster, PATH, csv)
+    ingest_files(cluster, PATH, [str(csv)])
     csv.write_text("when,id,city\n2014-01-01T00:00:00Z,4,D\n")
 
-    result = ingest_file(cluster, PATH, csv)
+    result = ingest_files(cluster, PATH, [str(csv)])
 
     assert (result.created, result.ranges) == (False, {BucketKey(None, 0): (3, 4)})
     assert scan_all(cluster, result.table)["id"].to_pylist() == [1, 2, 3, 4]
@@ -177,25 +177,25 @@ def test_a_second_file_is_appended_to_the_table_as_it_is(cluster: RemoteEmbedded
 def test_options_that_contradict_an_existing_table_are_refused(
     cluster: RemoteEmbeddedCluster, csv: Path, options: IngestOptions, reason: str
 ) -> None:
-    table = ingest_file(cluster, PATH, csv).table
+    table = ingest_files(cluster, PATH, [str(csv)]).table
     with pytest.raises(InvalidArgument, match=reason):
-        ingest_file(cluster, PATH, csv, options)
+        ingest_files(cluster, PATH, [str(csv)], options)
     assert scan_all(cluster, table).num_rows == 3
 
 
 def test_the_same_options_again_are_fine(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
     options = IngestOptions(buckets=2, bucket_keys=("id",), freshness="60 s", lake=True)
     for _ in range(2):
-        table = ingest_file(cluster, PATH, csv, options).table
+        table = ingest_files(cluster, PATH, [str(csv)], options).table
     assert scan_all(cluster, table).num_rows == 6
 
 
 def test_without_create_a_missing_table_is_an_error(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
     with pytest.raises(UnknownDatabase):
-        ingest_file(cluster, PATH, csv, IngestOptions(create=False))
+        ingest_files(cluster, PATH, [str(csv)], IngestOptions(create=False))
     cluster.create_database("nyc")
     with pytest.raises(UnknownTable):
-        ingest_file(cluster, PATH, csv, IngestOptions(create=False))
+        ingest_files(cluster, PATH, [str(csv)], IngestOptions(create=False))
     assert cluster.tables() == []
 
 
@@ -218,37 +218,41 @@ def test_nothing_is_published_when_something_is_wrong(
 ) -> None:
     csv.write_text(text)
     with pytest.raises(error):
-        ingest_file(cluster, PATH, csv, options)
+        ingest_files(cluster, PATH, [str(csv)], options)
     assert cluster.tables() == []
 
 
 def test_a_broken_row_at_the_end_leaves_an_existing_table_as_it_was(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
-    table = ingest_file(cluster, PATH, csv).table
+    table = ingest_files(cluster, PATH, [str(csv)]).table
     csv.write_text(CSV + "four,D,NA\n")
     with pytest.raises(InvalidData, match="line 5: column 'id': 'four'"):
-        ingest_file(cluster, PATH, csv)
+        ingest_files(cluster, PATH, [str(csv)])
     assert scan_all(cluster, table).num_rows == 3
 
 
 @pytest.mark.parametrize("name", ["../x", "a b", "'; DROP", "x" * 201])
 def test_bad_names_are_refused_before_the_file_is_touched(cluster: RemoteEmbeddedCluster, tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidName):
-        ingest_file(cluster, TablePath("nyc", name), tmp_path / "missing.csv")
+        ingest_files(cluster, TablePath("nyc", name), [str(tmp_path / "missing.csv")])
     with pytest.raises(InvalidName):
-        ingest_file(cluster, TablePath(name, "trips"), tmp_path / "missing.csv")
+        ingest_files(cluster, TablePath(name, "trips"), [str(tmp_path / "missing.csv")])
 
 
 def test_progress_grows_to_the_number_of_rows(cluster: RemoteEmbeddedCluster, numbers: Path) -> None:
     calls: list[tuple[int, int]] = []
-    ingest_file(cluster, PATH, numbers, progress=lambda rows, total: calls.append((rows, total)))
+    ingest_files(cluster, PATH, [str(numbers)], progress=lambda rows, total: calls.append((rows, total)))
     assert calls == sorted(calls)
     assert len(calls) > 1
     assert calls[-1] == (1_000_000, 1_000_000)
 
 
-def test_a_file_without_rows_makes_an_empty_table(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
+def test_a_file_without_rows_makes_an_empty_table_of_the_columns_that_are_named(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
     csv.write_text("id,city\n")
-    result = ingest_file(cluster, PATH, csv)
+    with pytest.raises(InvalidData, match="has no rows, so that the types of its columns are not known"):
+        ingest_files(cluster, PATH, [str(csv)])
+    assert cluster.databases() == []
+    schema = pa.schema([("id", pa.int64()), ("city", pa.string())])
+    result = ingest_files(cluster, PATH, [str(csv)], IngestOptions(schema=schema))
     assert (result.rows, result.batches, result.ranges) == (0, 0, {})
     assert cluster.offsets(result.table)[BucketKey(None, 0)].log_end == 0
 
@@ -274,10 +278,10 @@ class Interrupted:
 @pytest.mark.parametrize("appends", [1, 3])
 def test_an_interrupted_ingest_goes_on_under_its_writer_id(cluster: RemoteEmbeddedCluster, numbers: Path, appends: int) -> None:
     with pytest.raises(ServiceUnreachable) as error:
-        ingest_file(Interrupted(cluster, appends), PATH, numbers)  # type: ignore[arg-type]
+        ingest_files(Interrupted(cluster, appends), PATH, [str(numbers)])  # type: ignore[arg-type]
     writer_id = error.value.hint.split("--writer-id ")[1].split(":")[0]
 
-    result = ingest_file(cluster, PATH, numbers, IngestOptions(writer_id=writer_id))
+    result = ingest_files(cluster, PATH, [str(numbers)], IngestOptions(writer_id=writer_id))
 
     rows = scan_all(cluster, result.table)
     assert rows["n"].to_pylist() == list(range(1_000_000))
@@ -285,9 +289,9 @@ def test_an_interrupted_ingest_goes_on_under_its_writer_id(cluster: RemoteEmbedd
 
 def test_a_new_table_gets_the_options_that_are_named(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
     options = IngestOptions(table_options={"table.log.ttl": "7 d", "table.datalake.freshness": "1 min"})
-    assert ingest_file(cluster, PATH, csv, options).table.properties.items() >= options.table_options.items()
+    assert ingest_files(cluster, PATH, [str(csv)], options).table.properties.items() >= options.table_options.items()
     with pytest.raises(InvalidArgument, match="is there already, and --option is for a new one") as raised:
-        ingest_file(cluster, PATH, csv, options)
+        ingest_files(cluster, PATH, [str(csv)], options)
     assert f"lakeward set-option {PATH} NAME=VALUE" in raised.value.hint
 
 
@@ -306,5 +310,42 @@ def test_options_that_cannot_be_are_refused_before_anything_is_made(
     cluster: RemoteEmbeddedCluster, csv: Path, options: IngestOptions, message: str
 ) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        ingest_file(cluster, PATH, csv, options)
+        ingest_files(cluster, PATH, [str(csv)], options)
     assert cluster.databases() == []
+
+
+def test_several_files_are_one_load_that_can_be_repeated(cluster: RemoteEmbeddedCluster, tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.csv").write_text("n\n" + "".join(f"{number * 1_000 + row}\n" for row in range(1_000)))
+    with pytest.raises(ServiceUnreachable) as error:
+        ingest_files(Interrupted(cluster, 2), PATH, [f"{tmp_path}/*.csv"])  # type: ignore[arg-type]
+    assert "2000 rows" not in error.value.hint
+    assert "1000 of 3000 rows were written for certain" in error.value.hint
+    writer_id = error.value.hint.split("--writer-id ")[1].split(":")[0]
+    result = ingest_files(cluster, PATH, [f"{tmp_path}/*.csv"], IngestOptions(writer_id=writer_id))
+    assert scan_all(cluster, result.table)["n"].to_pylist() == list(range(3_000))
+
+
+def test_a_schema_and_types_make_the_columns_of_a_new_table_and_agree_with_one_that_exists(
+    cluster: RemoteEmbeddedCluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text("zip,id\n00501,1\n")
+    schema = pa.schema([("id", pa.int32()), ("zip", pa.string())])
+    table = ingest_files(cluster, PATH, [str(file)], IngestOptions(schema=schema, primary_key=("id",))).table
+    assert table.schema == pa.schema([pa.field("id", pa.int32(), nullable=False), ("zip", pa.string())])
+    ingest_files(cluster, PATH, [str(file)], IngestOptions(schema=schema))
+    with pytest.raises(InvalidArgument, match="exists with the column 'id' as int32, not int64"):
+        ingest_files(cluster, PATH, [str(file)], IngestOptions(types={"id": pa.int64()}))
+    file.write_text("zip,id,tip,n\n00501,1,0.50,007\n")
+    options = IngestOptions(add_columns=True, types={"tip": pa.float64()})
+    result = ingest_files(cluster, PATH, [str(file)], options)
+    assert result.table.schema == pa.schema([*table.schema, ("tip", pa.float64()), ("n", pa.string())])
+    assert set(result.doubts) == {"n"}
+
+
+def test_a_partition_column_has_the_type_that_is_named(cluster: RemoteEmbeddedCluster, tmp_path: Path) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text("id,year\n1,2024\n")
+    options = IngestOptions(partition_by=("year",), types={"year": pa.string()})
+    assert ingest_files(cluster, PATH, [str(file)], options).table.schema.field("year") == pa.field("year", pa.string(), nullable=False)

@@ -12,7 +12,7 @@ from support.clusters.embedded import PATH, LoopbackServer, scan_all
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import InvalidArgument, InvalidData, UnknownTable, UnsupportedType
-from tiering.ingest.load import IngestOptions, ingest_file
+from tiering.ingest.load import IngestOptions, ingest_files
 from tiering.model.tables import TableInfo
 
 PLANES = "tail,year,model\nN1,2004,A320\nN2,NA,B737\nN1,2005,A321\n"
@@ -45,11 +45,11 @@ def logged(cluster: RemoteEmbeddedCluster, table: TableInfo) -> list[tuple[str, 
 
 
 def test_rows_are_upserted_and_keys_deleted(cluster: RemoteEmbeddedCluster, tmp_path: Path) -> None:
-    result = ingest_file(cluster, PATH, written(tmp_path, "planes.csv", PLANES), KEY_TAIL)
+    result = ingest_files(cluster, PATH, [str(written(tmp_path, "planes.csv", PLANES))], KEY_TAIL)
     assert (result.table.primary_key, result.table.bucket_keys, result.rows, result.records) == (("tail",), ("tail",), 3, 2)
-    again = ingest_file(cluster, PATH, written(tmp_path, "more.csv", "tail,year,model\nN2,1999,B737\nN3,2001,C\n"))
+    again = ingest_files(cluster, PATH, [str(written(tmp_path, "more.csv", "tail,year,model\nN2,1999,B737\nN3,2001,C\n"))])
     assert (again.created, again.rows, again.records) == (False, 2, 3)
-    gone = ingest_file(cluster, PATH, written(tmp_path, "gone.csv", "tail\nN1\nN9\n"), IngestOptions(deletes=True))
+    gone = ingest_files(cluster, PATH, [str(written(tmp_path, "gone.csv", "tail\nN1\nN9\n"))], IngestOptions(deletes=True))
     assert (gone.rows, gone.records, gone.deletes) == (2, 1, True)
     assert logged(cluster, result.table) == [
         ("+I", "N1", 2005),
@@ -63,17 +63,17 @@ def test_rows_are_upserted_and_keys_deleted(cluster: RemoteEmbeddedCluster, tmp_
 
 def test_a_repeated_run_changes_nothing(cluster: RemoteEmbeddedCluster, tmp_path: Path) -> None:
     file = written(tmp_path, "planes.csv", PLANES)
-    first = ingest_file(cluster, PATH, file, KEY_TAIL)
-    assert ingest_file(cluster, PATH, file, IngestOptions(writer_id=first.writer_id)).ranges == first.ranges
+    first = ingest_files(cluster, PATH, [str(file)], KEY_TAIL)
+    assert ingest_files(cluster, PATH, [str(file)], IngestOptions(writer_id=first.writer_id)).ranges == first.ranges
     assert len(logged(cluster, first.table)) == 2
 
 
 def test_a_partitioned_primary_key_table(cluster: RemoteEmbeddedCluster, tmp_path: Path) -> None:
     file = written(tmp_path, "planes.csv", "year,tail\n2004,N1\n2005,N1\n2004,N2\n")
     options = IngestOptions(primary_key=("year", "tail"), partition_by=("year",))
-    table = ingest_file(cluster, PATH, file, options).table
+    table = ingest_files(cluster, PATH, [str(file)], options).table
     assert (table.bucket_keys, [partition.partition_name for partition in cluster.partitions(table)]) == (("tail",), ["2004", "2005"])
-    ingest_file(cluster, PATH, written(tmp_path, "gone.ndjson", '{"tail": "N1", "year": 2005}\n'), IngestOptions(deletes=True))
+    ingest_files(cluster, PATH, [str(written(tmp_path, "gone.ndjson", '{"tail": "N1", "year": 2005}\n'))], IngestOptions(deletes=True))
     assert logged(cluster, table) == [("+I", "N1", 2004), ("+I", "N1", 2005), ("-D", "N1", 2005), ("+I", "N2", 2004)]
 
 
@@ -94,12 +94,12 @@ def test_a_table_that_cannot_be_is_not_made(
 ) -> None:
     cluster.create_database("sales")
     with pytest.raises(error, match=reason):
-        ingest_file(cluster, PATH, written(tmp_path, "planes.csv", text), options)
+        ingest_files(cluster, PATH, [str(written(tmp_path, "planes.csv", text))], options)
     assert cluster.tables() == []
 
 
 def test_what_does_not_fit_the_table_is_refused_whole(cluster: RemoteEmbeddedCluster, tmp_path: Path) -> None:
-    table = ingest_file(cluster, PATH, written(tmp_path, "planes.csv", PLANES), KEY_TAIL).table
+    table = ingest_files(cluster, PATH, [str(written(tmp_path, "planes.csv", PLANES))], KEY_TAIL).table
     before = logged(cluster, table)
     for text, options, reason in (
         ("tail,year\nN1,2004\n", IngestOptions(deletes=True), ": 'year' is not a key column of sales.orders"),
@@ -109,16 +109,16 @@ def test_what_does_not_fit_the_table_is_refused_whole(cluster: RemoteEmbeddedClu
         ("tail,year,model,seats\nN1,1,a,7\n", IngestOptions(), ": the table has no column 'seats'"),
     ):
         with pytest.raises(InvalidData, match=reason) as refused:
-            ingest_file(cluster, PATH, written(tmp_path, "bad.csv", text), options)
+            ingest_files(cluster, PATH, [str(written(tmp_path, "bad.csv", text))], options)
         assert str(tmp_path / "bad.csv") in refused.value.message
     with pytest.raises(InvalidArgument, match="exists with the primary key = "):
-        ingest_file(cluster, PATH, written(tmp_path, "planes.csv", PLANES), IngestOptions(primary_key=("model",)))
+        ingest_files(cluster, PATH, [str(written(tmp_path, "planes.csv", PLANES))], IngestOptions(primary_key=("model",)))
     assert logged(cluster, table) == before
 
 
 def test_a_file_of_keys_has_all_key_columns_and_no_others(cluster: RemoteEmbeddedCluster, tmp_path: Path) -> None:
     options = IngestOptions(primary_key=("tail", "year"))
-    table = ingest_file(cluster, PATH, written(tmp_path, "planes.csv", "tail,year,model\nN1,2004,A\nN1,2005,B\n"), options).table
+    table = ingest_files(cluster, PATH, [str(written(tmp_path, "planes.csv", "tail,year,model\nN1,2004,A\nN1,2005,B\n"))], options).table
     before = logged(cluster, table)
     for name, text, reason in (
         ("lack.csv", "tail\nN1\n", "lack.csv: the key column 'year' of sales.orders is missing"),
@@ -126,16 +126,18 @@ def test_a_file_of_keys_has_all_key_columns_and_no_others(cluster: RemoteEmbedde
         ("more.csv", "tail,year,model\nN1,2004,A\n", "more.csv, line 1: 'model' is not a key column of sales.orders"),
     ):
         with pytest.raises(InvalidData, match=reason) as refused:
-            ingest_file(cluster, PATH, written(tmp_path, name, text), IngestOptions(deletes=True))
+            ingest_files(cluster, PATH, [str(written(tmp_path, name, text))], IngestOptions(deletes=True))
         assert refused.value.hint.startswith("Keys are exactly: tail, year.")
     assert logged(cluster, table) == before
-    unknown = ingest_file(cluster, PATH, written(tmp_path, "unknown.csv", "year,tail\n1999,N1\n2004,N9\n"), IngestOptions(deletes=True))
+    unknown = ingest_files(
+        cluster, PATH, [str(written(tmp_path, "unknown.csv", "year,tail\n1999,N1\n2004,N9\n"))], IngestOptions(deletes=True)
+    )
     assert (unknown.rows, unknown.records, dict(unknown.ranges)) == (2, 0, {})
-    gone = ingest_file(cluster, PATH, written(tmp_path, "gone.csv", "year,tail\n2004,N1\n"), IngestOptions(deletes=True))
+    gone = ingest_files(cluster, PATH, [str(written(tmp_path, "gone.csv", "year,tail\n2004,N1\n"))], IngestOptions(deletes=True))
     assert (gone.rows, gone.records) == (1, 1)
 
 
 def test_keys_are_not_deleted_from_a_log_table(cluster: RemoteEmbeddedCluster, tmp_path: Path) -> None:
-    ingest_file(cluster, PATH, written(tmp_path, "planes.csv", PLANES))
+    ingest_files(cluster, PATH, [str(written(tmp_path, "planes.csv", PLANES))])
     with pytest.raises(InvalidArgument, match="is a log table"):
-        ingest_file(cluster, PATH, written(tmp_path, "gone.csv", "tail\nN1\n"), IngestOptions(deletes=True))
+        ingest_files(cluster, PATH, [str(written(tmp_path, "gone.csv", "tail\nN1\n"))], IngestOptions(deletes=True))

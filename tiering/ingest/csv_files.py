@@ -1,33 +1,52 @@
-"""CSV files: comma, double quotes, a header line, UTF-8. Read as text in bounded memory; types are found over the whole file.
+"""CSV files: a delimiter, double quotes, a header line. Read as text in bounded memory; types are found over the whole file.
 
 Unquoted `NA` and its like (`NULL_TEXTS` of `text_types.py`) are null in every column; the same text in quotes is not. Arrow's reader does
 not tell whether a value with spaces around it was quoted: in columns of numbers, times and truth values, `NA` between spaces is null.
 A blank line is skipped, except in a file of one column: there it is a row with null, as PostgreSQL and Spark write it.
 
 Arrow takes a quote that is never closed, or text behind a closing quote, for a part of the value, and thereby reads several rows as one.
-Such files are refused.
+Such files are refused. DuckDB's reader is not used: it drops all rows behind a quote that is never closed, without an error.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from tiering.errors import InvalidData
-from tiering.ingest.text_types import CSV_TYPES, NOT_UTF8_HINT, NULL_TEXTS
+from tiering.errors import InvalidArgument, InvalidData
+from tiering.ingest.csv_quotes import has_regular_quotes
+from tiering.ingest.formats import Reading, renamed
+from tiering.ingest.plain_files import NOT_UTF8_HINT, PlainFile
+from tiering.ingest.text_types import CSV_TYPES, NULL_TEXTS
 
 BLOCK_BYTES = 4 * 1024 * 1024
 _FIELD_LIMIT_BYTES = 2**31 - 1
-_QUOTE = ord('"')
-_BESIDE_QUOTES = np.frombuffer(b'",\r\n', np.uint8)
-"""The bytes that stand outside of a quoted value, next to its quotes; a quote stands for a quote within the value that is doubled."""
-_QUOTES_HINT = "A quoted value ends with a quote before a comma or the end of its line; a quote within it is written twice."
+_QUOTES_HINT = "A quoted value ends with a quote before a delimiter or the end of its line; a quote within it is written twice."
+_DELIMITERS = ",;\t|"
+"""Delimiters that are found without a word of the user, the likeliest first."""
+_VALUE = re.compile(r"\s*([+-]?[0-9.,]*[0-9]([eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}.*)?\s*")
+"""Texts that are values rather than names of columns: nothing, numbers, dates and times."""
+_LONGEST_VALUE = 40
+_SNIFFED_ROWS = 20
+"""Rows by which a delimiter is found."""
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The first line of a file."""
+
+    delimiter: str
+    names: Sequence[str]
+    line: int
+    lines: int
+    """How many lines of the file come before its first row."""
 
 
 class CsvSource:
@@ -35,35 +54,64 @@ class CsvSource:
 
     text_types = CSV_TYPES
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        header = next(_rows(file), None)
-        if header is None:
-            raise InvalidData(f"{file} is empty", hint="Its first line must name the columns.")
-        self._header_line, self._names = header
-        counts = Counter(self._names)
-        for name in self._names:
-            if not _is_unicode(name):
-                raise InvalidData(f"{file}, line {self._header_line}: the text is not UTF-8", hint=NOT_UTF8_HINT)
-            if counts[name] > 1:
-                raise InvalidData(f"{file}, line {self._header_line}: the column {name!r} is named twice")
+    def __init__(self, file: PlainFile, reading: Reading, names: Sequence[str] = ()) -> None:
+        """`names` are those of the table's columns, as far as they are known. A file without a header line has them in this order."""
+        self.file, self.name = file, str(file)
+        self._has_header = reading.has_header is not False
+        self._header = _read_header(file, reading.delimiter, len(names))
+        self._rows_begin = self._header.lines if self._has_header else 0
+        self._names = renamed(self._header.names, reading.rename, str(file)) if self._has_header else self._given_names(names)
+        if self._has_header:
+            self._check_names(self._names if reading.has_header else names)
         self.schema = pa.schema([pa.field(name, pa.string()) for name in self._names])
+
+    @property
+    def delimiters(self) -> set[str]:
+        """The character between two values of the file."""
+        return {self._header.delimiter}
+
+    def _given_names(self, names: Sequence[str]) -> Sequence[str]:
+        if not names:
+            hint = "Name them with --schema 'id BIGINT, city STRING', in the order of the file."
+            raise InvalidArgument("with --no-header, the names of the columns are not known", hint=hint)
+        return names
+
+    def _check_names(self, known: Sequence[str]) -> None:
+        """Raises InvalidData for a name that no column can have, or that may be a value; `known` ones are no values."""
+        place = f"{self.file}, line {self._header.line}"
+        counts = Counter(self._names)
+        for number, name in enumerate(self._names, start=1):
+            if not _is_unicode(name):
+                raise InvalidData(f"{place}: the text is not UTF-8", hint=NOT_UTF8_HINT)
+            if "\0" in name:
+                raise InvalidData(f"{place}: the text has NUL characters", hint=NOT_UTF8_HINT)
+            if counts[name] > 1 and name:
+                raise InvalidData(f"{place}: the column {name!r} is named twice", hint="Give each column a name of its own in the file.")
+            if name in known or len(name) > _LONGEST_VALUE or not _VALUE.fullmatch(name):
+                continue
+            if not name:
+                raise InvalidData(f"{place}: column {number} has no name", hint="--rename '=NAME' names it, if it is the only one.")
+            raise InvalidData(
+                f"{place}: {name!r} looks like a value, and not like the name of a column",
+                hint="If the file has no header line, say --no-header and --schema 'id BIGINT, city STRING'. If this is one, say --header.",
+            )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields all rows. Raises InvalidData naming file and line."""
-        if not _has_plain_quotes(self._file):
-            for _ in _rows(self._file):
+        if not has_regular_quotes(self.file.path, self._header.delimiter, BLOCK_BYTES):
+            for _ in self._rows():
                 """Raises for a row whose quotes are wrong. Each other row has quotes that Arrow reads in the same way."""
         convert = arrow_csv.ConvertOptions(
             column_types=self.schema, null_values=list(NULL_TEXTS), strings_can_be_null=True, quoted_strings_can_be_null=False
         )
-        blank_rows = self._blank_rows
-        parse = arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=not blank_rows)
-        read = arrow_csv.ReadOptions(block_size=BLOCK_BYTES, skip_rows=self._header_line - 1 if blank_rows else 0)
+        parse = arrow_csv.ParseOptions(delimiter=self._header.delimiter, newlines_in_values=True, ignore_empty_lines=not self._blank_rows)
+        read = arrow_csv.ReadOptions(block_size=BLOCK_BYTES, skip_rows=self._rows_begin, column_names=list(self._names))
         try:
-            with arrow_csv.open_csv(self._file, read, parse, convert) as reader:
+            with arrow_csv.open_csv(self.file.path, read, parse, convert) as reader:
                 yield from reader
         except pa.ArrowInvalid as error:
+            if next(self._rows(), None) is None:
+                return
             raise self._what_is_broken(str(error)) from error
 
     @property
@@ -72,59 +120,83 @@ class CsvSource:
         return len(self._names) == 1
 
     def locate(self, row: int) -> str:
-        """Returns where a row (counted from 0) stands, such as `line 17`."""
-        for index, (line, _) in enumerate(_rows(self._file, self._blank_rows), start=-1):
+        """Returns where a row (counted from 0) stands, such as `places.csv, line 17`."""
+        for index, (line, _) in enumerate(self._rows()):
             if index == row:
-                return f"line {line}"
-        return f"row {row + 1}"
+                return f"{self.file}, line {line}"
+        return f"{self.file}, row {row + 1}"
 
     def locate_refused(self, check: Callable[[pa.Schema], None]) -> str:
         """Returns the line with the columns' names, which is where `check` refuses them."""
-        return f"line {self._header_line}"
+        return f"{self.file}, line {self._header.line}"
+
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yields the rows behind the header, each with its line. Raises InvalidData as `_records`."""
+        for line, _, row in _records(self.file, self._header.delimiter, self._blank_rows):
+            if line > self._rows_begin:
+                yield line, row
 
     def _what_is_broken(self, reason: str) -> InvalidData:
         """Returns the error of a row that cannot be read, with its line. Arrow counts rows within a block, so the file is read again."""
-        for line, row in _rows(self._file):
-            if len(row) != len(self._names):
-                return InvalidData(f"{self._file}, line {line}: {len(row)} columns where the header has {len(self._names)}")
+        expected = "the header has" if self._has_header else "there should be"
+        for line, row in self._rows():
+            if row and len(row) != len(self._names):
+                wrong = f"{self.file}, line {line}: {len(row)} columns where {expected} {len(self._names)}"
+                return InvalidData(wrong, hint=f"The delimiter is {self._header.delimiter!r}; --delimiter names another one.")
             if any(not _is_unicode(value) for value in row):
-                return InvalidData(f"{self._file}, line {line}: the text is not UTF-8", hint=NOT_UTF8_HINT)
-        return InvalidData(f"{self._file}: {reason}")
+                return InvalidData(f"{self.file}, line {line}: the text is not UTF-8", hint=NOT_UTF8_HINT)
+        return InvalidData(f"{self.file}: {reason}")
 
 
-def _rows(file: Path, blank_rows: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Yields the line on which each row starts, and the row. Raises InvalidData for a quoted text that does not end as it must.
+def _read_header(file: PlainFile, delimiter: str | None, expected: int) -> _Header:
+    """Returns the first line that is not blank.
 
-    The first row is the header; blank lines behind it are rows if `blank_rows`.
+    Without a delimiter, the one counts that cuts the first lines into equally many columns; then the one that makes the expected number
+    of columns, or the most.
+    """
+    headers: list[tuple[bool, _Header]] = []
+    refusal: InvalidData | None = None
+    for candidate in delimiter or _DELIMITERS:
+        records = (record for record in _records(file, candidate) if record[2])
+        try:
+            first = next(records, None)
+        except InvalidData as error:
+            refusal = refusal or error
+            continue
+        if first is None:
+            raise InvalidData(f"{file} is empty", hint="Its first line must name the columns.")
+        line, lines, names = first
+        headers.append((_are_even(records, len(names)), _Header(candidate, [name.strip() for name in names], line, lines)))
+    if refusal is not None and all(len(header.names) == 1 for _, header in headers):
+        raise refusal
+    return max(headers, key=lambda header: (header[0], len(header[1].names) == expected, len(header[1].names)))[1]
+
+
+def _are_even(records: Iterator[tuple[int, int, list[str]]], columns: int) -> bool:
+    """Returns whether the next records have that number of columns, and more than one."""
+    try:
+        return columns > 1 and all(len(row) == columns for _, _, row in islice(records, _SNIFFED_ROWS))
+    except InvalidData:
+        return False
+
+
+def _records(file: PlainFile, delimiter: str, blank_rows: bool = False) -> Iterator[tuple[int, int, list[str]]]:
+    """Yields each record of a file with the lines on which it starts and ends. Raises InvalidData for a quoted text that does not end
+    as it must. Blank lines are records if `blank_rows`.
     """
     csv.field_size_limit(_FIELD_LIMIT_BYTES)
-    with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
-        reader = csv.reader(text, strict=True)
-        line, has_header = 1, False
+    with file.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
+        reader = csv.reader(text, strict=True, delimiter=delimiter)
+        line = 1
         try:
             for row in reader:
-                if row or (blank_rows and has_header):
-                    has_header = True
-                    yield line, row
+                if row or blank_rows:
+                    yield line, reader.line_num, row
                 line = reader.line_num + 1
         except csv.Error as error:
             is_open = "unexpected end" in str(error)
             fault = "has a quote that is never closed" if is_open else "has text behind a closing quote"
             raise InvalidData(f"{file}, line {line}: the row that begins here {fault}", hint=_QUOTES_HINT) from error
-
-
-def _has_plain_quotes(file: Path) -> bool:
-    """Returns whether each quote begins a value, ends one, or is doubled within one. Then all readers of CSV agree on the rows."""
-    data = np.memmap(file, np.uint8, mode="r")
-    count = 0
-    for start in range(0, len(data), BLOCK_BYTES):
-        quotes = np.flatnonzero(data[start : start + BLOCK_BYTES] == _QUOTE) + start
-        opening, closing = quotes[count % 2 :: 2], quotes[1 - count % 2 :: 2]
-        before, after = data[opening[opening > 0] - 1], data[closing[closing + 1 < len(data)] + 1]
-        if not (np.isin(before, _BESIDE_QUOTES).all() and np.isin(after, _BESIDE_QUOTES).all()):
-            return False
-        count += len(quotes)
-    return count % 2 == 0
 
 
 def _is_unicode(value: str) -> bool:

@@ -7,41 +7,40 @@ read. Whatever does not fit raises InvalidData with file and line (of a Parquet 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from glob import glob, has_magic
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 from pyarrow import ipc
-from pyarrow import parquet as pq
 
 from tiering.cluster.embedded.kv.primary_keys import check_key_names
 from tiering.cluster.embedded.log.batches import check_names
 from tiering.cluster.embedded.metadata.types import storable_schema, with_columns
 from tiering.errors import InvalidArgument, InvalidData, InvalidName, UnsupportedType
 from tiering.ingest.csv_files import CsvSource
-from tiering.ingest.formats import FileFormat as FileFormat  # its callers know it from here
+from tiering.ingest.file_sequence import FileSequence
+from tiering.ingest.formats import STANDARD_INPUT, FileFormat, Reading, format_of, rename_hint
 from tiering.ingest.ndjson_files import NdjsonSource
+from tiering.ingest.parquet_files import ParquetSource, lake_type
+from tiering.ingest.plain_files import UTF8, PlainFile, plain_file
 from tiering.ingest.text_types import ColumnInference, Misfit, cast_batch, check_maps, check_partition_values, check_values
-from tiering.library_guards.arrow_ipc import check_names_are_text
 from tiering.model.tables import TableInfo
 
-PARQUET_BATCH_ROWS = 65_536
-
-
-_ENDINGS = {
-    ".parquet": FileFormat.PARQUET,
-    ".csv": FileFormat.CSV,
-    ".ndjson": FileFormat.NDJSON,
-    ".jsonl": FileFormat.NDJSON,
-}
+_NO_ROWS_HINT = "Say them: --schema 'id BIGINT, city STRING'."
 
 
 class Source(Protocol):
-    """One file, before its values are cast."""
+    """One file, or several with the same columns, before their values are cast."""
+
+    @property
+    def name(self) -> str:
+        """What errors call the file."""
+        ...
 
     @property
     def schema(self) -> pa.Schema:
@@ -58,11 +57,11 @@ class Source(Protocol):
         ...
 
     def locate(self, row: int) -> str:
-        """Returns where a row (counted from 0) stands, in words for a person."""
+        """Returns the file and where a row (counted from 0) stands in it, in words for a person."""
         ...
 
     def locate_refused(self, check: Callable[[pa.Schema], None]) -> str:
-        """Returns where the columns stand that `check` refuses, in words for a person; empty if the file as a whole is refused."""
+        """Returns the file and where the columns stand in it that `check` refuses, in words for a person."""
         ...
 
 
@@ -73,21 +72,15 @@ class ParsedFile:
     schema: pa.Schema
     rows: int
     spool: Path
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    """Columns that became STRING although all of their values are numbers, with the reason."""
+    read_as: Sequence[str] = ()
+    """What was found out about the file itself: `the delimiter ';'`, `the encoding utf-16`."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields all rows."""
         with pa.memory_map(str(self.spool)) as file, ipc.open_stream(file) as reader:
             yield from reader
-
-
-def format_of(file: Path) -> FileFormat:
-    """Returns the format that the file's ending names. Raises InvalidArgument."""
-    file_format = _ENDINGS.get(file.suffix.lower())
-    if file_format is None:
-        raise InvalidArgument(
-            f"cannot tell the format of {file} by its ending", hint=f"Say which: {', '.join(FileFormat)}; or use {', '.join(_ENDINGS)}."
-        )
-    return file_format
 
 
 @dataclass(frozen=True)
@@ -102,20 +95,33 @@ class Shape:
     """Columns of the table that a file need not have."""
     may_add: bool = False
     """Whether a file may have columns that the table lacks."""
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    """Types of new columns, whatever the file has."""
     keys_of: TableInfo | None = None
     """Its rows are keys of this table, to be deleted."""
 
     @property
-    def known(self) -> Collection[str]:
+    def known_columns(self) -> pa.Schema:
         """The columns whose types are known before the file is read."""
-        return () if self.schema is None else self.schema.names
+        known = pa.schema([] if self.schema is None else self.schema)
+        return pa.schema([*known, *((name, kind) for name, kind in self.types.items() if name not in known.names)])
+
+    @property
+    def known(self) -> Collection[str]:
+        """Their names."""
+        return self.known_columns.names
 
     def check(self, columns: pa.Schema) -> None:
-        """Raises InvalidData if a file with the columns `found` cannot be for this table."""
+        """Raises InvalidData if a file with these columns cannot be for this table."""
+        for name in self.types:
+            if name not in columns.names:
+                raise InvalidData(
+                    f"the column {name!r} is missing, whose type is given", hint=f"Its columns: {', '.join(columns.names)}.", column=name
+                )
         if self.keys_of is not None:
             check_key_names(columns, self.keys_of)
         if self.schema is not None:
-            added = [field for field in columns if field.name not in self.known] if self.may_add else []
+            added = [field for field in columns if field.name not in self.schema.names] if self.may_add else []
             check_names(columns, pa.schema([*self.schema, *added]), self.may_lack)
 
     def complete(self, columns: pa.Schema) -> pa.Schema:
@@ -124,36 +130,42 @@ class Shape:
         """
         if self.schema is None:
             return storable_schema(pa.schema([self._new_field(field) for field in columns]))
-        added = [field.with_nullable(True) for field in columns if field.name not in self.known]
+        added = [self._new_field(field).with_nullable(True) for field in columns if field.name not in self.schema.names]
         return pa.schema([field for field in with_columns(self.schema, added) if field.name in columns.names])
 
     def _new_field(self, field: pa.Field[Any]) -> pa.Field[Any]:
+        kind = self.types.get(field.name) or lake_type(field.type)
         if field.name in self.partition_keys:
-            return pa.field(field.name, pa.int32() if field.type == pa.int64() else field.type, nullable=False)
-        return field.with_nullable(field.nullable and field.name not in self.required)
+            return pa.field(field.name, pa.int32() if kind == pa.int64() and field.name not in self.types else kind, nullable=False)
+        return pa.field(field.name, kind, field.nullable and field.name not in self.required)
 
 
 @contextmanager
-def parsed_file(file: Path, file_format: FileFormat | None = None, shape: Shape | None = None) -> Iterator[ParsedFile]:
-    """The file, parsed; its temporary copy lives as long as the block.
+def parsed_files(files: Sequence[str], reading: Reading | None = None, shape: Shape | None = None) -> Iterator[ParsedFile]:
+    """The files, parsed as one; their temporary copy lives as long as the block. `-` is the standard input, and patterns match files.
 
-    Without a shape the columns are the file's own. Whole numbers in partition columns of a new table become INT. Raises
+    Without a shape the columns are the files' own. Whole numbers in partition columns of a new table become INT. Raises
     InvalidArgument (no such file), InvalidData (also for a value that cannot name a partition), UnsupportedType, InvalidName.
     """
     with TemporaryDirectory(prefix="lakeward-ingest-") as folder:
+        names = named_files(files)
         try:
             shape = shape or Shape()
-            source = _open_source(file, file_format or format_of(file), shape)
-            parsed = _parse(file, source, shape, Path(folder))
+            reading = reading or Reading()
+            file_format = format_of(names, reading)
+            is_text = file_format is not FileFormat.PARQUET
+            plain = [plain_file(file, reading.encoding, is_text, Path(folder) / f"plain-{number}") for number, file in enumerate(names)]
+            source = _open_source(plain, file_format, reading, shape)
+            parsed = replace(_parse(source, shape, Path(folder)), read_as=_found_out(plain, source, reading))
         except OSError as error:
-            raise InvalidArgument(f"cannot parse {file}: {error.strerror or error}") from error
+            raise InvalidArgument(f"cannot parse {', '.join(names)[:500]}: {error.strerror or error}") from error
         yield parsed
 
 
 def read_csv(source: Path | BinaryIO) -> pa.Table:
-    """A whole CSV file in memory, its types found as `lakeward ingest` finds them. Raises as `parsed_file`."""
+    """A whole CSV file in memory, its types found as `lakeward ingest` finds them. Raises as `parsed_files`."""
     if isinstance(source, Path):
-        with parsed_file(source, FileFormat.CSV) as parsed:
+        with parsed_files([str(source)], Reading(FileFormat.CSV)) as parsed:
             return pa.Table.from_batches(parsed.batches(), schema=parsed.schema)
     with TemporaryDirectory(prefix="lakeward-csv-") as folder:
         copy = Path(folder) / "input.csv"
@@ -162,70 +174,64 @@ def read_csv(source: Path | BinaryIO) -> pa.Table:
         return read_csv(copy)
 
 
-class ParquetSource:
-    """One Parquet file as a `Source`, with the types that the file has."""
-
-    text_types = ()
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        try:
-            self._parquet = pq.ParquetFile(file)
-            check_names_are_text(self._parquet.schema_arrow)
-        except (pa.ArrowException, InvalidData, UnicodeDecodeError) as error:
-            raise InvalidData(f"{file} is not a Parquet file: {error}") from error
-        self.schema = pa.schema([_decoded(field) for field in self._parquet.schema_arrow])
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields all rows. Raises InvalidData."""
-        try:
-            for batch in self._parquet.iter_batches(PARQUET_BATCH_ROWS):
-                yield batch.cast(self.schema)
-        except (pa.ArrowException, OSError) as error:
-            raise InvalidData(f"{self._file} is damaged: {error}") from error
-
-    def locate(self, row: int) -> str:
-        """Returns where a row stands, such as `row 17`, counted from 1."""
-        return f"row {row + 1}"
-
-    def locate_refused(self, check: Callable[[pa.Schema], None]) -> str:
-        """Returns nothing: a Parquet file has its columns as a whole."""
-        return ""
-
-
-def _decoded(field: pa.Field[Any]) -> pa.Field[Any]:
-    """Returns the field without the dictionary encoding that pandas writes categories with."""
-    kind = field.type
-    return pa.field(field.name, kind.value_type if isinstance(kind, pa.DictionaryType) else kind, field.nullable)
-
-
-def _open_source(file: Path, file_format: FileFormat, shape: Shape) -> Source:
-    if not file.is_file():
-        raise InvalidArgument(f"there is no file {file}")
+def _open_source(files: Sequence[PlainFile], file_format: FileFormat, reading: Reading, shape: Shape) -> Source:
+    if file_format is FileFormat.NDJSON:
+        return NdjsonSource(files, shape.known_columns, reading.rename)
+    sources: list[CsvSource] | list[ParquetSource]
     if file_format is FileFormat.CSV:
-        return CsvSource(file)
-    return NdjsonSource(file, shape.schema) if file_format is FileFormat.NDJSON else ParquetSource(file)
+        sources = [CsvSource(file, reading, () if shape.schema is None else shape.schema.names) for file in files]
+    else:
+        sources = [ParquetSource(file, reading.rename) for file in files]
+    return sources[0] if len(sources) == 1 else FileSequence(sources, shape.known)
 
 
-def _parse(file: Path, source: Source, shape: Shape, folder: Path) -> ParsedFile:
+def _found_out(files: Sequence[PlainFile], source: Source, reading: Reading) -> list[str]:
+    """Returns what the user did not say and a person may want to know: the delimiter and the encoding, if they are not the usual ones."""
+    encodings = {file.encoding for file in files} - {UTF8}
+    delimiters = source.delimiters - {","} if isinstance(source, CsvSource | FileSequence) else set()
+    return [
+        *(f"the delimiter {delimiter!r}" for delimiter in sorted(delimiters) if reading.delimiter is None),
+        *(f"the encoding {encoding}" for encoding in sorted(encodings) if reading.encoding is None),
+    ]
+
+
+def named_files(words: Sequence[str]) -> list[str]:
+    """Returns the files that a user names, patterns such as `data/*.csv` replaced by the files that match. Raises InvalidArgument."""
+    files: list[str] = []
+    for word in words:
+        if not has_magic(word) or Path(word).exists():
+            files.append(word)
+            continue
+        matching = sorted(glob(word, recursive=True))
+        if not matching:
+            raise InvalidArgument(f"no file matches {word}", hint="Put a pattern in quotes: 'data/*.csv'.")
+        files += matching
+    if files.count(STANDARD_INPUT) > 1:
+        raise InvalidArgument("the standard input is named twice", hint="It can be read only once.")
+    return files
+
+
+def _parse(source: Source, shape: Shape, folder: Path) -> ParsedFile:
     columns = source.schema  # its own errors name the file already
-    _check_columns(file, source, shape)
-    spooling = _Spooling(file, source, shape.partition_keys, folder)
+    _check_columns(source, shape)
+    spooling = _Spooling(source, shape.partition_keys, folder)
     undecided = [field for field in columns if pa.types.is_string(field.type) and field.name not in shape.known]
     if not undecided or not source.text_types:
         return spooling.cast_all(spooling.batches(), shape.complete(columns))
     # Types are known at the last row only: keep the text until then, so that the file is read once.
     raw = folder / "raw.arrow"
     inferences = {field.name: ColumnInference(source.text_types) for field in undecided}
-    _spool(raw, columns, _observed(spooling.batches(), inferences))
+    rows = _spool(raw, columns, _observed(spooling.batches(), inferences))
+    if not rows:
+        raise InvalidData(f"{source.name} has no rows, so that the types of its columns are not known", hint=_NO_ROWS_HINT)
     kinds = [field.with_type(inferences[field.name].kind) if field.name in inferences else field for field in columns]
     with pa.memory_map(str(raw)) as mapped, ipc.open_stream(mapped) as reader:
         parsed = spooling.cast_all(reader, shape.complete(pa.schema(kinds)))
     raw.unlink()
-    return parsed
+    return replace(parsed, doubts={name: inference.doubt for name, inference in inferences.items() if inference.doubt})
 
 
-def _check_columns(file: Path, source: Source, shape: Shape) -> None:
+def _check_columns(source: Source, shape: Shape) -> None:
     """Raises the shape's refusal of the file's columns, with file and line."""
 
     def check(columns: pa.Schema) -> None:
@@ -236,8 +242,11 @@ def _check_columns(file: Path, source: Source, shape: Shape) -> None:
         check(source.schema)
     except (InvalidData, InvalidName, InvalidArgument, UnsupportedType) as error:
         is_missing = error.ids.get("column") in {*shape.known} - {*source.schema.names}
-        place = "" if is_missing else source.locate_refused(check)
-        raise type(error)(f"{file}{place and ', '}{place}: {error.message}", hint=error.hint, **error.ids) from error
+        place = source.name if is_missing else source.locate_refused(check)
+        hint = error.hint
+        if isinstance(error, InvalidName):
+            hint = f"{hint} {rename_hint(source.schema.names)}".strip()
+        raise type(error)(f"{place}: {error.message}", hint=hint, **error.ids) from error
 
 
 def _observed(batches: Iterable[pa.RecordBatch], inferences: Mapping[str, ColumnInference]) -> Iterator[pa.RecordBatch]:
@@ -251,7 +260,6 @@ def _observed(batches: Iterable[pa.RecordBatch], inferences: Mapping[str, Column
 class _Spooling:
     """Writes cast rows to the temporary file; names a value that does not fit by where it stands in the source."""
 
-    file: Path
     source: Source
     partition_keys: Collection[str]
     folder: Path
@@ -285,11 +293,10 @@ class _Spooling:
         try:
             yield
         except Misfit as misfit:
-            where = self.source.locate(before + misfit.row)
-            reason = f"{self.file}, {where}: column {misfit.column!r}: {misfit.reason}"
+            reason = f"{self.source.locate(before + misfit.row)}: column {misfit.column!r}: {misfit.reason}"
             raise InvalidData(reason, hint=misfit.hint, column=misfit.column) from misfit
         except InvalidData as error:
-            raise InvalidData(f"{self.file}: {error.message}", hint=error.hint, **error.ids) from error
+            raise InvalidData(f"{self.source.name}: {error.message}", hint=error.hint, **error.ids) from error
 
 
 def _spool(target: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:

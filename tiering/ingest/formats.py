@@ -1,8 +1,16 @@
-"""The formats that `lakeward ingest` reads."""
+"""The formats that `lakeward ingest` reads, and how a user says what the files are like."""
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import PurePath
+
+from tiering.errors import InvalidArgument, InvalidName
+from tiering.model.names import check_name
 
 
 class FileFormat(StrEnum):
@@ -11,3 +19,118 @@ class FileFormat(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
     NDJSON = "ndjson"
+
+
+STANDARD_INPUT = "-"
+
+_ENDINGS = {
+    ".parquet": FileFormat.PARQUET,
+    ".csv": FileFormat.CSV,
+    ".tsv": FileFormat.CSV,
+    ".ndjson": FileFormat.NDJSON,
+    ".jsonl": FileFormat.NDJSON,
+    ".json": FileFormat.NDJSON,
+}
+_COMPRESSED = (".gz", ".zst")
+
+_NO_NAME_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+", re.ASCII)
+_DELIMITER_WORDS = {"tab": "\t", r"\t": "\t"}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read."""
+
+    file_format: FileFormat | None = None
+    """None: by the files' endings."""
+    delimiter: str | None = None
+    """The character between two values of a CSV file. None: found in the first lines."""
+    encoding: str | None = None
+    """The encoding of text files, by Python's name. None: UTF-8, or what the byte order mark says."""
+    has_header: bool | None = None
+    """Whether the first line of a CSV file names the columns. None: yes, unless it looks like values."""
+    rename: Mapping[str, str] = field(default_factory=dict)
+    """New names of columns by the names that they have in the file."""
+
+
+def read_delimiter(text: str) -> str:
+    """Returns the delimiter that a user names: one ASCII character, or `tab`. Raises InvalidArgument."""
+    delimiter = _DELIMITER_WORDS.get(text.lower(), text)
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
+        raise InvalidArgument(
+            f"--delimiter {text!r} is not one ASCII character", hint="Name it like this: --delimiter ';', or --delimiter tab."
+        )
+    return delimiter
+
+
+def format_of(files: Sequence[str], reading: Reading) -> FileFormat:
+    """Returns the one format that the files have. Raises InvalidArgument."""
+    file_format = reading.file_format
+    if file_format is None:
+        formats = {file: _format_by_ending(file) for file in files}
+        if len(set(formats.values())) > 1:
+            listed = ", ".join(f"{file} is {kind}" for file, kind in formats.items())
+            raise InvalidArgument(f"the files have different formats: {listed[:300]}", hint="Load the files of each format by themselves.")
+        file_format = next(iter(formats.values()))
+    of_csv = [name for name, value in (("--delimiter", reading.delimiter), ("--header", reading.has_header)) if value is not None]
+    of_text = [*of_csv, *(["--encoding"] if reading.encoding is not None else [])]
+    misplaced = {FileFormat.CSV: [], FileFormat.NDJSON: of_csv, FileFormat.PARQUET: of_text}[file_format]
+    if reading.has_header is False and reading.rename:
+        raise InvalidArgument("--rename and --no-header are both there", hint="Say the names with --schema.")
+    if misplaced:
+        raise InvalidArgument(f"{misplaced[0]} has no meaning for a file of the format {file_format}", hint="Leave it out.")
+    return file_format
+
+
+def _format_by_ending(file: str) -> FileFormat:
+    path = PurePath(file)
+    ending = (PurePath(path.stem) if path.suffix.lower() in _COMPRESSED else path).suffix.lower()
+    if ending not in _ENDINGS:
+        unknown = (
+            "the standard input has no name that tells its format"
+            if file == STANDARD_INPUT
+            else f"cannot tell the format of {file} by its ending"
+        )
+        endings = ", ".join(_ENDINGS)
+        raise InvalidArgument(
+            unknown,
+            hint=f"Say which with --file-format {', '.join(FileFormat)}; or use {endings}, also with {' or '.join(_COMPRESSED)} behind.",
+        )
+    return _ENDINGS[ending]
+
+
+def renamed(names: Sequence[str], rename: Mapping[str, str], file: str) -> list[str]:
+    """Returns the names with the new ones in their place. Raises InvalidArgument for a name that the file lacks."""
+    check_rename(names, rename, file)
+    return [rename.get(name, name) for name in names]
+
+
+def check_rename(names: Sequence[str], rename: Mapping[str, str], file: str) -> None:
+    """Raises InvalidArgument for a name that the file lacks, and where two columns would have one name."""
+    for name, new in rename.items():
+        if name not in names:
+            raise InvalidArgument(
+                f"--rename {name!r}: {file} has no such column", hint=f"Its columns: {', '.join(map(repr, names))[:500]}."
+            )
+        if new in names and new not in rename:
+            raise InvalidArgument(
+                f"--rename {name!r}: {file} has a column {new!r} already", hint="Rename that one too, or take another name."
+            )
+
+
+def rename_hint(names: Sequence[str]) -> str:
+    """Returns the options that give each name which no column can have a name that it can have; empty if there is none."""
+    pairs = [f"{name}={_valid_name(name, number)}" for number, name in enumerate(names, start=1) if not _is_valid(name)]
+    return "Rename it: " + " ".join(f"--rename {shlex.quote(pair)}" for pair in pairs) if pairs else ""
+
+
+def _is_valid(name: str) -> bool:
+    try:
+        check_name(name, "column")
+    except InvalidName:
+        return False
+    return True
+
+
+def _valid_name(name: str, number: int) -> str:
+    return _NO_NAME_CHARACTERS.sub("_", name).strip("_")[:100] or f"column_{number}"

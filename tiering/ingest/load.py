@@ -1,26 +1,27 @@
-"""`lakeward ingest`: a file into a table of the embedded cluster. The whole file is parsed before a row is published.
+"""`lakeward ingest`: files into a table of the embedded cluster. All files are parsed to their end before a row is published.
 
-The table is made on demand, its columns as the file has them. Rows are appended to a log table, upserted into a primary-key table,
+The table is made on demand, its columns as the files have them. Rows are appended to a log table, upserted into a primary-key table,
 or their keys are deleted from one. They are written under a writer id: a run that was interrupted can be repeated with the same id,
 and doubles nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 
 from tiering.clock import Ids, RandomIds
 from tiering.cluster.embedded.kv.primary_keys import check_primary_key_table, key_schema
 from tiering.cluster.embedded.metadata.options import LAKE_ENABLED, LAKE_FRESHNESS, check_documented_option, parse_lake_options
+from tiering.cluster.embedded.metadata.types import storable_schema
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import AppendedRange, TableSpec, WritableCluster
 from tiering.durations import format_duration
 from tiering.errors import InvalidArgument, LakewardError, UnknownDatabase, UnknownTable
-from tiering.ingest.files import FileFormat, ParsedFile, Shape, parsed_file
+from tiering.ingest.files import ParsedFile, Shape, parsed_files
+from tiering.ingest.formats import Reading
 from tiering.model.names import table_path
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
@@ -37,8 +38,8 @@ Progress = Callable[[int, int], None]
 class IngestOptions:
     """How to ingest. What shapes a table (None = not given) must agree with a table that exists already."""
 
-    file_format: FileFormat | None = None
-    """None: by the file's ending."""
+    reading: Reading = field(default_factory=Reading)
+    """How the files are read."""
     buckets: int | None = None
     bucket_keys: tuple[str, ...] | None = None
     freshness: str | None = None
@@ -59,6 +60,10 @@ class IngestOptions:
     """Whether the file has keys (exactly the key columns) whose rows are deleted. The table must be there."""
     table_options: Mapping[str, str] = field(default_factory=dict)
     """Of a new table, beside those that `lake` and `freshness` set: `table.log.ttl`, `iceberg.write.parquet.compression-codec`, ..."""
+    schema: pa.Schema | None = None
+    """All columns of a new table, with their types."""
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    """Types of single columns, whatever the files have."""
 
 
 @dataclass(frozen=True)
@@ -74,17 +79,21 @@ class IngestResult:
     records: int = 0
     """How many records the log got: of an upsert two for a key that was there, of a delete none for one that was not."""
     deletes: bool = False
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    """Columns of a new table that became STRING although all of their values are numbers, with the reason."""
+    read_as: Sequence[str] = ()
+    """What was found out about the files: `the delimiter ';'`, `the encoding utf-16`."""
 
 
-def ingest_file(
+def ingest_files(
     cluster: WritableCluster,
     path: TablePath,
-    file: Path,
+    files: Sequence[str],
     options: IngestOptions | None = None,
     progress: Progress | None = None,
     ids: Ids | None = None,
 ) -> IngestResult:
-    """Writes all rows of `file` to the table.
+    """Writes all rows of the files to the table, one file after the other. `-` is the standard input, and patterns match files.
 
     Raises InvalidData (names file and line, or column) and all else before anything is made or written, but
     for errors of the writes themselves: those say how far it came and how to go on.
@@ -92,13 +101,22 @@ def ingest_file(
     table_path(path.database_name, path.table_name)
     options = options or IngestOptions()
     existing = _find(cluster, path, options)
-    with parsed_file(file, options.file_format, _shape(existing, options)) as parsed:
+    with parsed_files(files, options.reading, _shape(existing, options)) as parsed:
         table = _create(cluster, path, parsed.schema, options) if existing is None else _widened(cluster, existing, parsed.schema)
         writer = LogWriter(cluster, path, options.writer_id or (ids or RandomIds()).new_id())
         ranges = _write_all(writer, _write(writer, table, options), parsed, progress or _no_progress, cluster.remembers_writers)
     records = sum(written.stopping_offset - written.starting_offset for written in ranges)
     return IngestResult(
-        table, existing is None, parsed.rows, writer.sequence, writer.writer_id, _by_bucket(ranges), records, options.deletes
+        table,
+        existing is None,
+        parsed.rows,
+        writer.sequence,
+        writer.writer_id,
+        _by_bucket(ranges),
+        records,
+        options.deletes,
+        parsed.doubts,
+        parsed.read_as,
     )
 
 
@@ -118,11 +136,24 @@ def _find(cluster: WritableCluster, path: TablePath, options: IngestOptions) -> 
 def _shape(existing: TableInfo | None, options: IngestOptions) -> Shape:
     if existing is None:
         required = {*(options.bucket_keys or ()), *(options.primary_key or ())}
-        return Shape(required=required, partition_keys=options.partition_by or ())
+        partition_keys = options.partition_by or ()
+        schema = None if options.schema is None else _required(options.schema, {*required, *partition_keys})
+        return Shape(schema, required, partition_keys, types=options.types)
     if options.deletes:
         check_primary_key_table(existing)
         return Shape(key_schema(existing), keys_of=existing)
-    return Shape(existing.schema, (), existing.partition_keys, existing.added_columns, options.add_columns)
+    added = {name: kind for name, kind in _given_types(options).items() if name not in existing.schema.names}
+    return Shape(existing.schema, (), existing.partition_keys, existing.added_columns, options.add_columns, added)
+
+
+def _required(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    return storable_schema(pa.schema([field.with_nullable(field.nullable and field.name not in names) for field in schema]))
+
+
+def _given_types(options: IngestOptions) -> dict[str, pa.DataType]:
+    """Returns the types that the user names, by column."""
+    columns = [] if options.schema is None else list(options.schema)
+    return {**{column.name: column.type for column in columns}, **options.types}
 
 
 def _widened(cluster: WritableCluster, table: TableInfo, schema: pa.Schema) -> TableInfo:
@@ -138,6 +169,12 @@ def _check_agrees(table: TableInfo, options: IngestOptions) -> None:
             f"the table {table.path} is there already, and --option is for a new one: {names}",
             hint=f"Set options of a table that is there with `lakeward set-option {table.path} NAME=VALUE`.",
         )
+    for name, kind in _given_types(options).items():
+        if name in table.schema.names and table.schema.field(name).type != kind:
+            raise InvalidArgument(
+                f"the table {table.path} exists with the column {name!r} as {table.schema.field(name).type}, not {kind}",
+                hint="Leave the column's type out to write to the table as it is.",
+            )
     wanted = parse_lake_options(_properties(options))
     for property_name, have, want, is_set in (
         ("buckets", table.bucket_count, options.buckets, options.buckets is not None),
@@ -222,4 +259,4 @@ def _by_bucket(ranges: Sequence[AppendedRange]) -> dict[BucketKey, tuple[int, in
 
 
 def _no_progress(rows: int, total: int) -> None:
-    """Ignores progress; the default of `ingest_file`."""
+    """Ignores progress; the default of `ingest_files`."""

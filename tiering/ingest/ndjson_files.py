@@ -9,10 +9,9 @@ Arrow reads a number with a fraction as a double. So such numbers are read as th
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Literal, TypeVar
 
 import pyarrow as pa
@@ -20,21 +19,25 @@ from pyarrow import json as arrow_json
 
 from tiering.errors import InvalidData, LakewardError
 from tiering.ingest.exact_casts import cast_exactly
+from tiering.ingest.formats import check_rename
 from tiering.ingest.json_numbers import with_quoted_numbers
 from tiering.ingest.json_types import NumbersByPath, as_read, has_doubles, in_order_of, merged, settled, with_text_numbers
-from tiering.ingest.text_types import NOT_UTF8_HINT, TIME_TYPES, check_castable
+from tiering.ingest.plain_files import NOT_UTF8_HINT, PlainFile
+from tiering.ingest.text_types import TIME_TYPES, check_castable
 
 _T = TypeVar("_T")
 
 BLOCK_BYTES = 4 * 1024 * 1024
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_ARRAY_HINT = "Of one JSON array, write each element as a line, for example with jq -c '.[]'."
 
 
 @dataclass(frozen=True)
 class _Block:
-    """Whole lines of the file, at least one of them not blank."""
+    """Whole lines of one file, at least one of them not blank."""
 
+    file: PlainFile
     content: bytes
     first_line: int
 
@@ -51,14 +54,17 @@ class _Schemas:
 
 
 class NdjsonSource:
-    """One NDJSON file as a `Source`."""
+    """NDJSON files as one `Source`: their columns are the keys of all of them."""
 
     text_types = TIME_TYPES
 
-    def __init__(self, file: Path, table: pa.Schema | None = None) -> None:
-        """`table` has the columns of the table that the rows are for, if it exists; keys of objects may come in any order."""
-        self._file = file
+    def __init__(self, files: Sequence[PlainFile], table: pa.Schema | None = None, rename: Mapping[str, str] | None = None) -> None:
+        """`table` has the columns whose types are known; keys of objects may come in any order. `rename` gives keys other names."""
+        self._files = files
+        self.name = ", ".join(map(str, files))
         self._table = table
+        self._new_names = rename or {}
+        self._keys = {new: key for key, new in self._new_names.items()}
 
     @property
     def schema(self) -> pa.Schema:
@@ -75,6 +81,7 @@ class NdjsonSource:
         for block in self._blocks():
             table, kinds = self._first_look(block, kinds)
             self._see_numbers(block, table, numbers)
+        check_rename([self._keys.get(name, name) for name in kinds], self._new_names, str(self._files[0]))
         ordered = {name: settled(self._ordered(name, kind)) for name, kind in kinds.items()}
         as_text = {name: with_text_numbers(kind) for name, kind in ordered.items() if self._may_be_fractions(name, kind)}
         result = {name: as_text.get(name, kind) if self._is_known(name) else numbers.resolved(kind, name) for name, kind in ordered.items()}
@@ -106,7 +113,7 @@ class NdjsonSource:
         """
 
         def read(content: bytes) -> tuple[pa.Table, dict[str, pa.DataType]]:
-            rows = _parse(content, None)
+            rows = self._parsed(content, None)
             return rows, self._joined(kinds, rows.schema)
 
         return self._checked(block, read)
@@ -142,21 +149,24 @@ class NdjsonSource:
         return pa.Table.from_arrays(arrays, schema=schemas.result)
 
     def locate(self, row: int) -> str:
-        """Returns where a row (counted from 0) stands, such as `line 17`."""
-        with self._file.open("rb") as lines:
-            numbers = (number for number, line in enumerate(lines, start=1) if line.strip())
-            for index, number in enumerate(numbers):
-                if index == row:
-                    return f"line {number}"
-        return f"row {row + 1}"
+        """Returns where a row (counted from 0) stands, such as `places.ndjson, line 17`."""
+        index = 0
+        for file in self._files:
+            with file.path.open("rb") as lines:
+                for number, line in enumerate(lines, start=1):
+                    if line.strip():
+                        if index == row:
+                            return f"{file}, line {number}"
+                        index += 1
+        return f"{self._files[-1]}, row {row + 1}"
 
     def locate_refused(self, check: Callable[[pa.Schema], None]) -> str:
-        """Returns the first line with whose keys `check` raises the error that it raises for the whole file, such as `line 17`."""
+        """Returns the first line with whose keys `check` raises the error that it raises for all, such as `places.ndjson, line 17`."""
         refusal = _message_of(check, self.schema)
         kinds: dict[str, pa.DataType] = {}
 
         def read(content: bytes) -> dict[str, pa.DataType]:
-            joined = self._joined(kinds, _parse(content, None).schema)
+            joined = self._joined(kinds, self._parsed(content, None).schema)
             if _message_of(check, pa.schema([(name, settled(kind)) for name, kind in joined.items()])) == refusal:
                 raise InvalidData(refusal)
             return joined
@@ -165,38 +175,42 @@ class NdjsonSource:
             try:
                 kinds = read(block.content)
             except InvalidData as error:
-                return f"line {_first_refused(block, read, error)[0]}"
-        return ""
+                return f"{block.file}, line {_first_refused(block, read, error)[0]}"
+        return self.name
 
     def _blocks(self) -> Iterator[_Block]:
+        for file in self._files:
+            yield from self._blocks_of(file)
+
+    def _blocks_of(self, file: PlainFile) -> Iterator[_Block]:
         line = 1
-        with self._file.open("rb") as file:
-            if file.peek(3)[:3] == _BYTE_ORDER_MARK:
-                file.read(3)
-            while content := file.read(BLOCK_BYTES):
+        with file.path.open("rb") as data:
+            if data.peek(3)[:3] == _BYTE_ORDER_MARK:
+                data.read(3)
+            while content := data.read(BLOCK_BYTES):
                 if not content.endswith(b"\n"):
-                    content += file.readline(MAX_LINE_BYTES)
+                    content += data.readline(MAX_LINE_BYTES)
                 ended = content.count(b"\n")
-                if not content.endswith(b"\n") and file.peek(1):
-                    raise InvalidData(f"{self._file}, line {line + ended}: a line of more than {MAX_LINE_BYTES} bytes")
+                if not content.endswith(b"\n") and data.peek(1):
+                    raise InvalidData(f"{file}, line {line + ended}: a line of more than {MAX_LINE_BYTES} bytes")
                 if content.strip():
-                    self._check_text(content, line)
-                    yield _Block(content, line)
+                    self._check_text(file, content, line)
+                    yield _Block(file, content, line)
                 line += ended
 
-    def _check_text(self, content: bytes, first_line: int) -> None:
+    def _check_text(self, file: PlainFile, content: bytes, first_line: int) -> None:
         """Raises InvalidData for bytes that are not UTF-8, as JSON has to be (RFC 8259, 8.1); Arrow takes any bytes, also in keys."""
         try:
             content.decode()
         except UnicodeDecodeError as error:
             line = first_line + content.count(b"\n", 0, error.start)
-            raise InvalidData(f"{self._file}, line {line}: the text is not UTF-8", hint=NOT_UTF8_HINT) from error
+            raise InvalidData(f"{file}, line {line}: the text is not UTF-8", hint=NOT_UTF8_HINT) from error
 
     def _parse(self, block: _Block, schema: pa.Schema | None, quoted: bool = False) -> pa.Table:
         """Returns the rows of a block, with the columns of `schema` only. `quoted` reads each number as a text."""
 
         def read(content: bytes) -> pa.Table:
-            return _parse(with_quoted_numbers(content) if quoted else content, schema)
+            return self._parsed(with_quoted_numbers(content) if quoted else content, schema)
 
         return self._checked(block, read)
 
@@ -207,7 +221,20 @@ class NdjsonSource:
         except (pa.ArrowInvalid, InvalidData) as error:
             line, reason = _first_refused(block, read, error)
             hint, ids = (reason.hint, reason.ids) if isinstance(reason, InvalidData) else (None, {})
-            raise InvalidData(f"{self._file}, line {line}: {reason}", hint=hint, **ids) from error
+            if hint is None and block.first_line == 1 and block.content.lstrip().startswith(b"["):
+                hint = _ARRAY_HINT
+            raise InvalidData(f"{block.file}, line {line}: {reason}", hint=hint, **ids) from error
+
+    def _parsed(self, content: bytes, schema: pa.Schema | None) -> pa.Table:
+        """Returns the rows of JSON text under the new names of their keys, with the columns of `schema` only."""
+        if not self._new_names:
+            return _parse(content, schema)
+        in_file = None if schema is None else pa.schema([field.with_name(self._keys.get(field.name, field.name)) for field in schema])
+        rows = _parse(content, in_file)
+        taken = [new for new in self._keys if new in rows.column_names and new not in self._new_names]
+        if schema is None and taken:
+            raise InvalidData(f"there is a key {taken[0]!r}, and --rename gives {self._keys[taken[0]]!r} the same name", column=taken[0])
+        return rows.rename_columns([self._new_names.get(name, name) for name in rows.column_names])
 
 
 def _first_refused(block: _Block, read: Callable[[bytes], object], error: Exception) -> tuple[int, Exception]:

@@ -1,7 +1,13 @@
-"""Finds the type that keeps each number of a column, as it is written in a file, apart from the numbers beside it. Pure."""
+"""Finds the type of the numbers of a column, as they are written in a file, that loses nothing of them. Pure.
+
+A number of a JSON file is a number, so its digits count. A number of a CSV file is a text that may be a zip code or a phone number.
+So there each text must be what the type prints.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
@@ -107,6 +113,73 @@ class NumberInference:
         exponent = number.as_tuple().exponent
         self._whole_digits = max(self._whole_digits, number.adjusted() + 1)
         self._scale = max(self._scale, -exponent if isinstance(exponent, int) else 0)
+
+
+_PLAIN_NUMBER = r"^(-?[1-9][0-9]*(\.[0-9]+)?|-?0\.[0-9]*[1-9][0-9]*|0(\.0+)?)$"
+"""Numbers without an exponent, a plus, zeros before them, or a negative zero."""
+_SHORT_DOUBLE = r"^-?(0|[1-9][0-9]*)(\.[0-9]*[1-9]|\.0)?$"
+"""Numbers without an exponent that a DOUBLE prints, if they have few digits; whole ones may end with `.0`."""
+_JAVA_EXPONENT_FROM, _JAVA_EXPONENT_BELOW = 1e7, 1e-3
+"""Java prints numbers of this size, and smaller ones than that, with an exponent."""
+
+
+class PrintedNumbers(NumberInference):
+    """Takes in the numbers of a column, and names the narrowest of these types that prints each number as the file has it:
+
+    BIGINT; DECIMAL(38, 0); DOUBLE; DECIMAL(38, s), if all numbers have s digits behind the point; else STRING.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.misprint = ""
+        """The first number that none of the types prints as the file has it; empty if there is none."""
+
+    def see_texts(self, texts: Column, values: Column) -> None:
+        """Takes in numbers as the file has them, without spaces, and the same numbers as DOUBLE; nulls are passed over."""
+        texts, values = texts.drop_null(), values.drop_null()
+        if not len(texts) or self.misprint:
+            return
+        scale_before = self._scale if self._has_values else None
+        super().see_texts(texts, values)
+        is_plain = pc.all(pc.match_substring_regex(texts, _PLAIN_NUMBER)).as_py()
+        if self._whole and is_plain and self._whole_digits <= _DOUBLE_DIGITS.as_py():
+            return
+        self._whole = self._whole and is_plain
+        self._finite = self._finite and is_plain and scale_before in (None, self._scale) and _have_scale(texts, self._scale)
+        unprinted = _first_not_printed(texts, values) if self._double else None
+        self._double = self._double and unprinted is None
+        if not (self._whole or self._double or self._finite):
+            self.misprint = unprinted or texts[0].as_py()
+
+
+def _have_scale(numbers: Column, scale: int) -> bool:
+    """Returns whether each of the numbers, which have no exponent, has so many digits behind its point."""
+    point = pc.find_substring(numbers, ".")
+    digits: Column = pc.subtract(pc.subtract(pc.utf8_length(numbers), point), pa.scalar(1, pa.int32()))
+    scales = pc.if_else(pc.less(point, pa.scalar(0)), pa.scalar(0, digits.type), digits)
+    return bool(pc.all(pc.equal(scales, pa.scalar(scale, scales.type))).as_py())
+
+
+def _first_not_printed(texts: Column, values: Column) -> str | None:
+    """Returns the first number that its DOUBLE does not print as the file has it; None if there is none."""
+    short = pc.and_(pc.match_substring_regex(texts, _SHORT_DOUBLE), pc.less_equal(pc.utf8_length(texts), _DOUBLE_DIGITS))
+    long = pc.invert(short)
+    remaining = zip(texts.filter(long).to_pylist(), values.filter(long).to_pylist(), strict=True)
+    return next((text for text, value in remaining if not is_printed_by(text, value)), None)
+
+
+def is_printed_by(text: str, value: float) -> bool:
+    """Returns whether a program prints a DOUBLE as `text`: without an exponent, or as Python, JavaScript or Java print one."""
+    if math.isinf(value) or math.isnan(value):
+        return text.removeprefix("-") in ("inf", "Infinity", "nan", "NaN")
+    if re.fullmatch(_SHORT_DOUBLE, text):
+        return Decimal(text) == Decimal(repr(value))
+    mantissa, _, exponent = f"{Decimal(repr(value)).normalize():e}".partition("e")
+    python = repr(value)
+    java = f"{mantissa if '.' in mantissa else f'{mantissa}.0'}E{int(exponent)}"
+    has_exponent = abs(value) >= _JAVA_EXPONENT_FROM or abs(value) < _JAVA_EXPONENT_BELOW
+    javascript = f"{mantissa}e{int(exponent):+d}"
+    return text == python or ("e" in python and text == javascript) or (has_exponent and text == java)
 
 
 def _without_exponent(numbers: Column) -> Column:

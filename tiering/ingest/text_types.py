@@ -12,16 +12,17 @@ from tiering.cluster.embedded.kv.map_keys import check_map_keys
 from tiering.cluster.embedded.metadata.partitions import is_partition_type, partition_values
 from tiering.errors import InvalidData
 from tiering.ingest.exact_casts import cast_exactly, changes_meaning
-from tiering.ingest.number_texts import NumberInference
+from tiering.ingest.number_texts import PrintedNumbers
 
 NULL_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 """Unquoted texts that mean null in a CSV file: R and pandas write these."""
 
-NOT_UTF8_HINT = "Convert the file to UTF-8 first, as with iconv."
-
+_NOT_UTF8_HINT = "Write the file anew with text in UTF-8."
 TIME_TYPES: tuple[pa.DataType, ...] = (pa.date32(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"))
 CSV_TYPES: tuple[pa.DataType, ...] = (pa.float64(), *TIME_TYPES, pa.bool_())
-"""What a column of a CSV file may be. DOUBLE stands for the type of numbers that `NumberInference` finds."""
+"""What a column of a CSV file may be. DOUBLE stands for the type of numbers that `PrintedNumbers` finds."""
+_TRUTH_SPELLINGS = ({"true", "false"}, {"True", "False"}, {"TRUE", "FALSE"})
+"""How programs write truth values; a BOOLEAN column is written in one of these ways."""
 
 _SAMPLE_ROWS = 64
 
@@ -40,37 +41,58 @@ class Misfit(Exception):
 
 
 class ColumnInference:
-    """Finds the first of `candidates` that all texts of a column fit; string if none does. DOUBLE stands for all types of numbers."""
+    """Finds the first of `candidates` that all texts of a column fit; string if none does. DOUBLE stands for all types of numbers.
+
+    Text that a type does not print back stays text: numbers as `PrintedNumbers` says, and truth values in several spellings.
+    """
 
     def __init__(self, candidates: Sequence[pa.DataType]) -> None:
         self._left = list(candidates)
-        self._numbers = NumberInference()
+        self._numbers = PrintedNumbers()
+        self._spellings: set[str] = set()
         self._has_values = False
 
     def see(self, texts: Column) -> None:
         """Takes in the next texts of the column."""
-        tried = [(kind, _try_cast(texts, kind)) for kind in self._left]
+        if not self._left:
+            return
+        trimmed = _without_nulls(texts)
+        tried = [(kind, _try_cast(trimmed, kind)) for kind in self._left]
         fitting = [(kind, values) for kind, values in tried if values is not None]
         self._left = [kind for kind, _ in fitting]
         self._has_values = self._has_values or any(values.null_count < len(values) for _, values in fitting)
         for kind, values in fitting:
             if pa.types.is_floating(kind):
-                self._numbers.see_texts(_without_nulls(texts), values)
+                self._numbers.see_texts(trimmed, values)
+            elif pa.types.is_boolean(kind):
+                self._spellings.update(text for text in pc.unique(trimmed).to_pylist() if text is not None)
 
     @property
     def kind(self) -> pa.DataType:
         """The type that was found; string for a column without a value."""
         if not self._left or not self._has_values:
             return pa.string()
+        if pa.types.is_boolean(self._left[0]):
+            return pa.bool_() if any(self._spellings <= spelling for spelling in _TRUTH_SPELLINGS) else pa.string()
         return self._numbers.kind if pa.types.is_floating(self._left[0]) else self._left[0]
 
+    @property
+    def doubt(self) -> str:
+        """Why a column of numbers became STRING; empty for other columns."""
+        is_text = self._has_values and self._left and pa.types.is_floating(self._left[0]) and pa.types.is_string(self.kind)
+        misprint = self._numbers.misprint
+        reason = (
+            f"no type of numbers prints {misprint[:40]!r} back as it stands" if misprint else "no type of numbers holds all of its digits"
+        )
+        return reason if is_text else ""
 
-def _try_cast(texts: Column, kind: pa.DataType) -> Column | None:
-    """Returns the texts as values of a type, numbers as the nearest DOUBLE; None if a text does not fit."""
+
+def _try_cast(trimmed: Column, kind: pa.DataType) -> Column | None:
+    """Returns texts without spaces as values of a type, numbers as the nearest DOUBLE; None if a text does not fit."""
     try:
         # A cast that fails costs a message per value: most types are ruled out by a few values.
-        _without_nulls(texts.slice(0, _SAMPLE_ROWS)).cast(kind)
-        values: Column = _without_nulls(texts).cast(kind)
+        trimmed.slice(0, _SAMPLE_ROWS).cast(kind)
+        values: Column = trimmed.cast(kind)
     except pa.ArrowInvalid:
         return None
     return values
@@ -110,7 +132,7 @@ def check_values(batch: pa.RecordBatch) -> None:
         except pa.ArrowInvalid as error:
             row = _first_failing(column, lambda part: part.validate(full=True))
             if "UTF8" in str(error):
-                raise Misfit(name, row, "the text is not UTF-8", NOT_UTF8_HINT) from error
+                raise Misfit(name, row, "the text is not UTF-8", _NOT_UTF8_HINT) from error
             raise Misfit(name, row, str(error)) from error
 
 

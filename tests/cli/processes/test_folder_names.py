@@ -14,7 +14,7 @@ from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import InvalidArgument
-from tiering.ingest.load import ingest_file
+from tiering.ingest.load import ingest_files
 from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import open_lake
 from tiering.validate.results import Level
@@ -30,7 +30,7 @@ def test_a_folder_of_any_name_is_tiered_read_and_validated(tmp_path: Path, name:
     world = FolderWorld(tmp_path / name, kind)
     try:
         table = world.table("orders")
-        ingest_file(world.storage, table.path, write(tmp_path, "rows.csv", "id,text\n1,a\n2,b\n"))
+        ingest_files(world.storage, table.path, [str(write(tmp_path, "rows.csv", "id,text\n1,a\n2,b\n"))])
         world.tier(table)
         engine = DuckDbEngine(tmp_path / name, kind.format, {})
         assert [tuple(row) for row in engine.execute("SELECT id, text FROM sales.orders ORDER BY id").rows] == [(1, "a"), (2, "b")]

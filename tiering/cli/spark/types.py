@@ -60,6 +60,17 @@ def arrow_type(text: str) -> pa.DataType:
     return _converted(parsed, text)
 
 
+def arrow_schema(text: str) -> pa.Schema:
+    """The columns that are written as `id BIGINT, city STRING`. Raises as `arrow_type`."""
+    try:
+        struct = arrow_type(f"STRUCT<{text}>")
+    except InvalidArgument as error:
+        raise InvalidArgument(
+            f"--schema {text[:100]!r}: {error.message}", hint=f"Write --schema 'id BIGINT, city STRING'. {error.hint}"
+        ) from error
+    return pa.schema([struct.field(index) for index in range(struct.num_fields)])
+
+
 def _converted(parsed: exp.DataType, text: str) -> pa.DataType:
     kind, parts = parsed.this, parsed.expressions
     if kind in _SIMPLE and not parts:
