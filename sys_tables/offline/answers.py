@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from tiering.library_guards.duckdb_guard import duckdb_reason
 
 _OF_THE_STATEMENT = (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException, duckdb.NotImplementedException)
 """Errors that tell of the statement alone, whatever is in the files."""
+_INTERRUPT_AGAIN_SECONDS = 0.05
 _DAMAGE_HINT = "Leave the column out of the query, or read the table with Spark: `lakeward sql` without --engine."
 
 
@@ -49,8 +50,15 @@ def queried(connection: duckdb.DuckDBPyConnection, sql: str, name_damage: Callab
         try:
             return _awaited(work, name_damage or _no_damage)
         except KeyboardInterrupt:
-            connection.interrupt()
+            _interrupt_until_done(connection, work)
             raise
+
+
+def _interrupt_until_done(connection: duckdb.DuckDBPyConnection, work: Future[Answer]) -> None:
+    """Interrupts until the work has ended: DuckDB forgets an interrupt that comes before the query has begun."""
+    while not work.done():
+        connection.interrupt()
+        wait([work], _INTERRUPT_AGAIN_SECONDS)
 
 
 def _awaited(work: Future[Answer], name_damage: Callable[[duckdb.Error], str | None]) -> Answer:
