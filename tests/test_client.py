@@ -31,9 +31,13 @@ OPTIONS = CoordinatorOptions(tick_interval_ms=5, discovery_interval_ms=3_600_000
 
 
 @pytest.fixture
-def world() -> World:
+def world(request: pytest.FixtureRequest) -> World:
+    """Three tables, each with as many rows as the parameter says; without one they are empty."""
     tables = tuple(log_table(number, TablePath("sales", f"t{number}")) for number in (1, 2, 3))
-    return World(tables, OPTIONS)
+    return World(tables, OPTIONS, rows=getattr(request, "param", 0))
+
+
+with_rows = pytest.mark.parametrize("world", [1], indirect=True)
 
 
 @pytest.fixture
@@ -53,6 +57,7 @@ def test_statuses_come_whole_over_many_pages(world: World, uri: str) -> None:
         assert lakeward.list_tiering_statuses(statuses=["Failed"]) == []
 
 
+@with_rows
 def test_every_field_of_a_status_survives_the_way(world: World, uri: str) -> None:
     world.append()
     tierer, assignment = world.assigned()
@@ -97,6 +102,7 @@ def test_a_table_is_tiered_and_progress_is_told(world: World, uri: str) -> None:
         assert (empty.state, empty.round_id) == ("EMPTY", None)
 
 
+@with_rows
 def test_rows_are_waited_for_and_the_reason_is_told(world: World, uri: str) -> None:
     world.append()
     world.due()
@@ -112,7 +118,7 @@ def test_rows_are_waited_for_and_the_reason_is_told(world: World, uri: str) -> N
         result = lakeward.wait_for_tiering("sales.t1", on_progress=follow, timeout_ms=60_000)
         assert (result.path, result.reached) == (TablePath("sales", "t1"), True)
         assert heard[0] == "sales.t1 is Pending: no tierer is connected"
-        assert lakeward.wait_for_tiering("sales.t1", offsets={"0": 11}, timeout_ms=0).reached is False
+        assert lakeward.wait_for_tiering("sales.t1", offsets={"0": 12}, timeout_ms=0).reached is False
         assert lakeward.wait_for_tiering("sales.t1", timestamp=world.clock.now() - timedelta(days=1), timeout_ms=0).reached
         assert not lakeward.wait_for_tiering("sales.t1", timestamp=world.clock.now() + timedelta(days=1), timeout_ms=0).reached
         assert [str(row.tiered.path) for row in lakeward.tier_database("sales", only_stale=False, exclude="_2")] == ["sales.t1", "sales.t3"]

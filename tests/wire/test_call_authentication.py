@@ -37,7 +37,7 @@ class Protected:
     """A world behind tokens: `ann`, `bob` and the service's owner."""
 
     def __init__(self, folder: Path) -> None:
-        self.world = World()
+        self.world = World(rows=1)
         self.file = folder / "tokens.json"
         self.folder = folder
         self.owner, _ = new_token("olga", NOW)

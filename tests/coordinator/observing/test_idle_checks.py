@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from support.background import tick
 from support.worlds.lake_world import FRESHNESS_S, LakeWorld
 from tiering.coordinator.memory.history import HistoryRange
-from tiering.coordinator.observing.idle_checks import PATIENCE
+from tiering.coordinator.observing.idle_checks import PATIENCE, patience
 from tiering.errors import ClusterUnavailable
+from tiering.lake.base import LakeView
 from tiering.model.rounds import RoundState
-from tiering.model.tables import TableInfo
+from tiering.model.tables import TableInfo, TablePath
 
 
 @dataclass
@@ -51,6 +53,7 @@ def scene(world: LakeWorld) -> Scene:
     table = world.table("orders")
     world.append(table, 0, 10)
     assert world.tier(table).state is RoundState.SUCCEEDED
+    world.coordinator.observer.observe_all()
     world.coordinator.idle_checks.start()
     return Scene(world, table)
 
@@ -69,6 +72,7 @@ def test_a_table_without_news_has_no_round_and_counts_as_checked(scene: Scene) -
 
 def test_a_new_table_without_rows_has_no_round(world: LakeWorld) -> None:
     scene = Scene(world, world.table("orders"))
+    world.coordinator.observer.observe_all()
     world.coordinator.idle_checks.start()
     scene.be_due()
     assert (scene.state, scene.rounds()) == ("Scheduled", 0)
@@ -89,6 +93,62 @@ def test_known_news_are_not_checked_first(scene: Scene) -> None:
     scene.world.append(scene.table, 10, 2)
     scene.world.coordinator.observer.observe_all()
     scene.world.due()
+    assert scene.state == "Pending"
+
+
+def test_a_table_whose_log_was_not_observed_yet_has_its_round_at_once(scene: Scene) -> None:
+    scene.world.restart()
+    scene.world.coordinator.idle_checks.start()
+    scene.world.due()
+    assert scene.state == "Pending"
+
+
+def test_a_table_that_cannot_be_tiered_has_a_round_that_says_so(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = replace(scene.world.storage.table(scene.table.path), refusal="its column `at` has the type TIME")
+    monkeypatch.setattr(scene.world.storage, "table", lambda _: refused)
+    scene.be_due()
+    assert scene.state == "Pending"
+
+
+def test_a_cluster_that_lost_its_record_of_the_lake_is_told_again(scene: Scene) -> None:
+    with scene.world.storage.metadata.write() as connection:
+        connection.execute(text("DELETE FROM lake_snapshots"))
+    assert scene.world.storage.lake_snapshot(scene.table) is None
+    scene.be_due()
+    assert scene.state == "Pending"
+    scene.world.begin(scene.table).end()
+    assert scene.world.storage.lake_snapshot(scene.table) is not None
+
+
+def test_a_bucket_without_ends_has_a_round_that_says_so(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    offsets = dict(scene.world.storage.offsets(scene.table))
+    offsets.popitem()
+    monkeypatch.setattr(scene.world.storage, "offsets", lambda _: offsets)
+    scene.be_due()
+    assert scene.state == "Pending"
+
+
+def test_a_check_takes_at_most_half_of_the_freshness(scene: Scene) -> None:
+    record = scene.world.record(scene.table)
+    assert patience(replace(record, freshness_ms=1_000)) == timedelta(milliseconds=500)
+    assert patience(replace(record, freshness_ms=600_000)) == PATIENCE
+
+
+def test_rows_that_come_during_a_check_are_due_within_the_freshness(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next check counts from before the log was read."""
+    scene.world.due()
+    began, view = scene.world.coordinator.table_records.now(), scene.world.lake.view
+
+    def slow(path: TablePath) -> LakeView | None:
+        scene.world.append(scene.table, 10, 2)
+        scene.world.clock.advance(5)
+        return view(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(scene.world.lake, "view", slow)
+        scene.world.coordinator.idle_checks.run()
+    assert scene.world.record(scene.table).due_deadline == began.after(FRESHNESS_S * 1_000)
+    scene.be_due()
     assert scene.state == "Pending"
 
 

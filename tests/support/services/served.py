@@ -113,10 +113,10 @@ def at_uri(
 
 
 def over_grpc(test: Callable[[Served], Awaitable[None]], world: World | None = None) -> None:
-    """Runs a test against a server of its own."""
+    """Runs a test against a server of its own, whose tables have rows to tier if no world is given."""
 
     async def run() -> None:
-        async with asyncio.timeout(30), serving(world or World(options=OPTIONS)) as served:
+        async with asyncio.timeout(30), serving(world or World(options=OPTIONS, rows=1)) as served:
             await test(served)
 
     asyncio.run(run())
@@ -131,4 +131,4 @@ async def error_of(call: Awaitable[object]) -> tuple[grpc.StatusCode, LakewardEr
 
 def many(count: int, freshness_ms: int = 180_000) -> World:
     tables = (log_table(number, TablePath("many", f"t{number:03}"), buckets=1) for number in range(1, count + 1))
-    return World(tuple(replace(table, freshness_ms=freshness_ms) for table in tables), OPTIONS)
+    return World(tuple(replace(table, freshness_ms=freshness_ms) for table in tables), OPTIONS, rows=1)

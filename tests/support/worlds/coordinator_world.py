@@ -70,11 +70,15 @@ class World:
     store: Store = field(default_factory=MemoryStore)
     assigner: Assigner | None = None
     """For a cluster that assigns its tables."""
+    rows: int = 0
+    """Rows in the log of each table from the beginning. Where the background runs, a table without rows gets no round."""
 
     def __post_init__(self) -> None:
         self.clock = HandClock()
         self.ids = CountingIds()
         self.cluster = MemoryCluster(*self.tables) if self.assigner is None else AssigningMemoryCluster(self.assigner, self.tables)
+        for table in self.tables:
+            self.append(self.rows, table=table)
         self.lake = MemoryLake()
         self.progress_lines: list[str] = []
         self.coordinator = self.another()

@@ -22,14 +22,16 @@ from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lag import Lag
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.errors import TableBusy
-from tiering.lake.rules.base_check import reaches
-from tiering.model.tables import TableType
 from tiering.pace import Rest, no_rest
+from tiering.planning.plan_splits import plan_round
 
 _log = structlog.get_logger(__name__)
 
 PATIENCE = timedelta(seconds=2)
 """A table that is due gets a round if its check takes longer than this: lake or cluster may hang, or too many tables are due at once."""
+
+PATIENCE_SHARE = 0.5
+"""A check takes at most this share of the freshness of its table, so that rows which it finds still arrive in time."""
 
 
 @dataclass
@@ -38,6 +40,11 @@ class DueTable:
 
     since: datetime
     needs_round: bool = False
+
+
+def patience(record: TableRecord) -> timedelta:
+    """How long the due table waits for its check before it gets a round."""
+    return min(PATIENCE, timedelta(milliseconds=record.freshness_ms * PATIENCE_SHARE))
 
 
 class IdleChecks:
@@ -72,11 +79,11 @@ class IdleChecks:
     def takes(self, record: TableRecord) -> bool:
         """Whether the due table waits for a check instead of a round. Asked again until it is checked. Cheap."""
         now = self._table_records.now()
-        if not self._is_started or not table_lifecycle.may_be_idle(record, now, self._table_records.options) or self._has_news(record):
+        if not self._is_started or not table_lifecycle.may_be_idle(record, now, self._table_records.options) or self._may_have_news(record):
             return False
         with self._lock:
             waiting = self._due.setdefault(record.table_id, DueTable(now.steady))
-            if waiting.needs_round or now.steady - waiting.since > PATIENCE:
+            if waiting.needs_round or now.steady - waiting.since > patience(record):
                 del self._due[record.table_id]
                 return False
         return True
@@ -90,9 +97,10 @@ class IdleChecks:
             if not rest():
                 return
 
-    def _has_news(self, record: TableRecord) -> bool:
+    def _may_have_news(self, record: TableRecord) -> bool:
+        """Whether rows wait, or nothing is known of the log yet: after a start a round is the shorter way."""
         lag = self._lag(record)
-        return lag is not None and lag.records > 0
+        return lag is None or lag.records > 0
 
     def _check(self, table_id: int) -> None:
         with suppress(TableBusy), self._table_lock(table_id):  # a busy table is checked the next time, or gets a round
@@ -109,22 +117,28 @@ class IdleChecks:
                 self._rest(record, moment, head)
             else:
                 with self._lock:
-                    self._due[table_id] = DueTable(moment.steady, needs_round=True)
+                    if (waiting := self._due.get(table_id)) is not None:  # else it has a round already
+                        waiting.needs_round = True
 
     def _looks_idle(self, record: TableRecord) -> tuple[bool, int | None]:
-        """Whether the lake has all of the log, and the head of the lake table. The log is read first: later rows are of the next check."""
+        """Whether a round would find nothing to do, and the head of the lake table.
+
+        The log is read first, so that rows which arrive during the check are left to the next check. Raises what a round would report.
+        """
         info = self._cluster.table(record.path)
-        if info.table_id != record.table_id:
+        if info.table_id != record.table_id or info.refusal is not None:
             return False, None
         offsets = self._cluster.offsets(info)
+        is_recorded = self._lakes.is_recorded_by_cluster(info)
         base = self._lakes.base(record, info)
-        living = {partition.partition_id for partition in self._cluster.partitions(info)} if info.partition_keys else ()
-        starts = {bucket: log.log_start for bucket, log in offsets.items() if info.table_type is TableType.LOG}
-        if base.needs_commit or not reaches(base.ranges, {bucket: log.log_end for bucket, log in offsets.items()}, starts, living):
+        partitions = self._cluster.partitions(info) if info.partition_keys else ()
+        if base.needs_commit or plan_round(info, base.ranges, offsets, partitions).splits:
             return False, None
-        if base.view is not None and (base.ahead or self._lakes.lost_by_log(info, base) is not None):
+        if base.view is None:
+            return True, None
+        if base.ahead or (base.marker is not None and not is_recorded) or self._lakes.lost_by_log(info, base) is not None:
             return False, None
-        return True, None if base.view is None else base.view.head_identity
+        return True, base.view.head_identity
 
     def _rest(self, record: TableRecord, looked_at: Moment, head: int | None) -> None:
         records = self._table_records

@@ -55,6 +55,11 @@ class Lakes:
             skipped=lake.skipped_records,
         )
 
+    def is_recorded_by_cluster(self, info: TableInfo) -> bool:
+        """Whether the cluster has a record of the lake table, as far as it can be read. Raises ClusterUnavailable."""
+        recorded, is_readable = recorded_by_cluster(self._cluster, info)
+        return recorded is not None or not is_readable
+
     def with_still_skipped(self, known: KnownLake, info: TableInfo) -> KnownLake:
         """`known` without skipped records that the log has no longer. Raises ClusterUnavailable, UnknownTable."""
         return replace(known, skipped=still_skipped(self._cluster, info, known.skipped))
