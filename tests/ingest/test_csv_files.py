@@ -23,8 +23,8 @@ def test_csv_columns_get_the_narrowest_type_that_all_values_fit(tmp_path: Path) 
         tmp_path,
         "x.csv",
         "i,f,d,t,z,b,s,mixed,none,hex\n"
-        "1,1,2013-01-01,2013-01-01,2013-01-01T10:00:00Z,true,a,1,NA,0x1F\n"
-        "-2,2.5,2013-12-31,2013-01-01 10:00:00.25,2013-01-01T10:00:00+02:00,false,b,x,,0x20\n",
+        "1,1,2013-01-01,2013-01-01 10:00:00.5,2013-01-01T10:00:00Z,true,a,1,NA,0x1F\n"
+        "-2,2.5,2013-12-31,2013-01-01 10:00:00.25,2013-01-01T08:00:00Z,false,b,x,,0x20\n",
     )
     table = parse(file)
     assert dict(zip(table.column_names, table.schema.types, strict=True)) == {

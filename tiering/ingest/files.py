@@ -73,7 +73,7 @@ class ParsedFile:
     rows: int
     spool: Path
     doubts: Mapping[str, str] = field(default_factory=dict)
-    """Columns that became STRING although all of their values are numbers, with the reason."""
+    """Columns that became STRING although another type holds all of their values, with the reason."""
     read_as: Sequence[str] = ()
     """What was found out about the file itself: `the delimiter ';'`, `the encoding utf-16`."""
 

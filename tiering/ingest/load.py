@@ -80,7 +80,7 @@ class IngestResult:
     """How many records the log got: of an upsert two for a key that was there, of a delete none for one that was not."""
     deletes: bool = False
     doubts: Mapping[str, str] = field(default_factory=dict)
-    """Columns of a new table that became STRING although all of their values are numbers, with the reason."""
+    """Columns of a new table that became STRING although another type holds their values, with the reason."""
     read_as: Sequence[str] = ()
     """What was found out about the files: `the delimiter ';'`, `the encoding utf-16`."""
 

@@ -7,7 +7,6 @@ So there each text must be what the type prints.
 from __future__ import annotations
 
 import math
-import re
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
@@ -119,20 +118,26 @@ _PLAIN_NUMBER = r"^(-?[1-9][0-9]*(\.[0-9]+)?|-?0\.[0-9]*[1-9][0-9]*|0(\.0+)?)$"
 """Numbers without an exponent, a plus, zeros before them, or a negative zero."""
 _SHORT_DOUBLE = r"^-?(0|[1-9][0-9]*)(\.[0-9]*[1-9]|\.0)?$"
 """Numbers without an exponent that a DOUBLE prints, if they have few digits; whole ones may end with `.0`."""
-_JAVA_EXPONENT_FROM, _JAVA_EXPONENT_BELOW = 1e7, 1e-3
-"""Java prints numbers of this size, and smaller ones than that, with an exponent."""
+_PYTHON, _C, _JAVASCRIPT, _JAVA = "Python", "C", "JavaScript", "Java"
+_PRINTERS = frozenset({_PYTHON, _C, _JAVASCRIPT, _JAVA})
+"""Ways to print a DOUBLE. C (and PostgreSQL) differ from Python in that they print a whole number without `.0`."""
+_WITHOUT_EXPONENT_FROM = {_PYTHON: 1e-4, _C: 1e-4, _JAVASCRIPT: 1e-6, _JAVA: 1e-3}
+"""Each prints numbers of this size, up to 1e15 at least, without an exponent; Java only up to 1e7."""
+_JAVASCRIPT_EXPONENT_FROM, _JAVA_EXPONENT_FROM = 1e21, 1e7
 
 
 class PrintedNumbers(NumberInference):
     """Takes in the numbers of a column, and names the narrowest of these types that prints each number as the file has it:
 
-    BIGINT; DECIMAL(38, 0); DOUBLE; DECIMAL(38, s), if all numbers have s digits behind the point; else STRING.
+    BIGINT; DECIMAL(38, 0); DOUBLE, if one of the `_PRINTERS` prints all of them; DECIMAL(38, s), if all numbers have s digits behind
+    the point; else STRING.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self._printers = _PRINTERS
         self.misprint = ""
-        """The first number that none of the types prints as the file has it; empty if there is none."""
+        """A number that, beside those before it, none of the types prints as the file has it; empty if there is none."""
 
     def see_texts(self, texts: Column, values: Column) -> None:
         """Takes in numbers as the file has them, without spaces, and the same numbers as DOUBLE; nulls are passed over."""
@@ -143,13 +148,48 @@ class PrintedNumbers(NumberInference):
         super().see_texts(texts, values)
         is_plain = pc.all(pc.match_substring_regex(texts, _PLAIN_NUMBER)).as_py()
         if self._whole and is_plain and self._whole_digits <= _DOUBLE_DIGITS.as_py():
+            self._printers &= {_C, _JAVASCRIPT}
+            self._double = self._double and bool(self._printers)
             return
         self._whole = self._whole and is_plain
         self._finite = self._finite and is_plain and scale_before in (None, self._scale) and _have_scale(texts, self._scale)
-        unprinted = _first_not_printed(texts, values) if self._double else None
+        unprinted = self._first_not_printed(texts, values) if self._double else None
         self._double = self._double and unprinted is None
         if not (self._whole or self._double or self._finite):
             self.misprint = unprinted or texts[0].as_py()
+
+    def _first_not_printed(self, texts: Column, values: Column) -> str | None:
+        """Returns a number that no printer of all numbers before prints as the file has it; None if there is none."""
+        is_short = pc.and_(pc.match_substring_regex(texts, _SHORT_DOUBLE), pc.less_equal(pc.utf8_length(texts), _DOUBLE_DIGITS))
+        for kind in (is_short, pc.invert(is_short)):
+            some, their_values = texts.filter(kind), values.filter(kind)
+            if kind is is_short and self._all_printed(some, their_values):
+                continue
+            for text, value in zip(some.to_pylist(), their_values.to_pylist(), strict=True):
+                self._printers &= printers_of(text, value)
+                if not self._printers:
+                    return str(text)
+        return None
+
+    def _all_printed(self, texts: Column, values: Column) -> bool:
+        """Takes in numbers of at most 15 digits without an exponent. Returns whether they leave a printer, and changes nothing if not."""
+        if not len(texts):
+            return True
+        left = self._printers
+        is_whole, has_zero = pc.invert(pc.match_substring(texts, ".")), pc.ends_with(texts, ".0")
+        if pc.any(is_whole).as_py():
+            left &= {_C, _JAVASCRIPT}
+        if pc.any(has_zero).as_py():
+            left &= {_PYTHON, _JAVA}
+        if pc.any(pc.equal(texts, pa.scalar("-0"))).as_py():
+            left -= {_JAVASCRIPT}
+        sizes: Column = pc.abs(values)
+        largest, smallest = pc.max(sizes).as_py(), pc.min(sizes.filter(pc.greater(sizes, pa.scalar(0.0)))).as_py()
+        if smallest is not None:
+            left = frozenset(printer for printer in left if smallest >= _WITHOUT_EXPONENT_FROM[printer])
+            left -= {_JAVA} if largest >= _JAVA_EXPONENT_FROM else set()
+        self._printers = left or self._printers
+        return bool(left)
 
 
 def _have_scale(numbers: Column, scale: int) -> bool:
@@ -160,26 +200,41 @@ def _have_scale(numbers: Column, scale: int) -> bool:
     return bool(pc.all(pc.equal(scales, pa.scalar(scale, scales.type))).as_py())
 
 
-def _first_not_printed(texts: Column, values: Column) -> str | None:
-    """Returns the first number that its DOUBLE does not print as the file has it; None if there is none."""
-    short = pc.and_(pc.match_substring_regex(texts, _SHORT_DOUBLE), pc.less_equal(pc.utf8_length(texts), _DOUBLE_DIGITS))
-    long = pc.invert(short)
-    remaining = zip(texts.filter(long).to_pylist(), values.filter(long).to_pylist(), strict=True)
-    return next((text for text, value in remaining if not is_printed_by(text, value)), None)
-
-
-def is_printed_by(text: str, value: float) -> bool:
-    """Returns whether a program prints a DOUBLE as `text`: without an exponent, or as Python, JavaScript or Java print one."""
-    if math.isinf(value) or math.isnan(value):
-        return text.removeprefix("-") in ("inf", "Infinity", "nan", "NaN")
-    if re.fullmatch(_SHORT_DOUBLE, text):
-        return Decimal(text) == Decimal(repr(value))
-    mantissa, _, exponent = f"{Decimal(repr(value)).normalize():e}".partition("e")
+def printers_of(text: str, value: float) -> frozenset[str]:
+    """Returns which of the `_PRINTERS` print a DOUBLE as `text`."""
     python = repr(value)
-    java = f"{mantissa if '.' in mantissa else f'{mantissa}.0'}E{int(exponent)}"
-    has_exponent = abs(value) >= _JAVA_EXPONENT_FROM or abs(value) < _JAVA_EXPONENT_BELOW
-    javascript = f"{mantissa}e{int(exponent):+d}"
-    return text == python or ("e" in python and text == javascript) or (has_exponent and text == java)
+    printed = {_PYTHON: python, _C: python.removesuffix(".0"), _JAVASCRIPT: _by_javascript(value), _JAVA: _by_java(value)}
+    return frozenset(printer for printer, result in printed.items() if result == text)
+
+
+def _by_javascript(value: float) -> str:
+    if not math.isfinite(value):
+        return _words(value)
+    if value == 0:
+        return "0"
+    python = repr(value)
+    if _WITHOUT_EXPONENT_FROM[_JAVASCRIPT] <= abs(value) < _JAVASCRIPT_EXPONENT_FROM:
+        return (f"{Decimal(python):f}" if "e" in python else python).removesuffix(".0")
+    mantissa, exponent = _scientific(value)
+    return f"{mantissa}e{exponent:+d}"
+
+
+def _by_java(value: float) -> str:
+    if not math.isfinite(value):
+        return _words(value)
+    if value == 0 or _WITHOUT_EXPONENT_FROM[_JAVA] <= abs(value) < _JAVA_EXPONENT_FROM:
+        return repr(value)
+    mantissa, exponent = _scientific(value)
+    return f"{mantissa if '.' in mantissa else f'{mantissa}.0'}E{exponent}"
+
+
+def _words(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _scientific(value: float) -> tuple[str, int]:
+    mantissa, _, exponent = f"{Decimal(repr(value)).normalize():e}".partition("e")
+    return mantissa, int(exponent)
 
 
 def _without_exponent(numbers: Column) -> Column:

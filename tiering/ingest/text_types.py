@@ -13,6 +13,7 @@ from tiering.cluster.embedded.metadata.partitions import is_partition_type, part
 from tiering.errors import InvalidData
 from tiering.ingest.exact_casts import cast_exactly, changes_meaning
 from tiering.ingest.number_texts import PrintedNumbers
+from tiering.ingest.time_texts import TimeSpelling
 
 NULL_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 """Unquoted texts that mean null in a CSV file: R and pandas write these."""
@@ -43,12 +44,13 @@ class Misfit(Exception):
 class ColumnInference:
     """Finds the first of `candidates` that all texts of a column fit; string if none does. DOUBLE stands for all types of numbers.
 
-    Text that a type does not print back stays text: numbers as `PrintedNumbers` says, and truth values in several spellings.
+    Text that a type does not print back stays text: numbers as `PrintedNumbers` says, times and truth values in several spellings.
     """
 
     def __init__(self, candidates: Sequence[pa.DataType]) -> None:
         self._left = list(candidates)
         self._numbers = PrintedNumbers()
+        self._times = TimeSpelling()
         self._spellings: set[str] = set()
         self._has_values = False
 
@@ -64,6 +66,8 @@ class ColumnInference:
         for kind, values in fitting:
             if pa.types.is_floating(kind):
                 self._numbers.see_texts(trimmed, values)
+            elif pa.types.is_timestamp(kind) and values.null_count < len(values):
+                self._times.see_texts(trimmed)
             elif pa.types.is_boolean(kind):
                 self._spellings.update(text for text in pc.unique(trimmed).to_pylist() if text is not None)
 
@@ -72,19 +76,26 @@ class ColumnInference:
         """The type that was found; string for a column without a value."""
         if not self._left or not self._has_values:
             return pa.string()
-        if pa.types.is_boolean(self._left[0]):
-            return pa.bool_() if any(self._spellings <= spelling for spelling in _TRUTH_SPELLINGS) else pa.string()
-        return self._numbers.kind if pa.types.is_floating(self._left[0]) else self._left[0]
+        kind = self._numbers.kind if pa.types.is_floating(self._left[0]) else self._left[0]
+        return pa.string() if self._differing(kind) else kind
+
+    def _differing(self, kind: pa.DataType) -> Sequence[str]:
+        """Returns two texts of a column of times or truth values that are written in different ways; none if there are none."""
+        if pa.types.is_timestamp(kind):
+            return self._times.differing
+        is_mixed = pa.types.is_boolean(kind) and not any(self._spellings <= spelling for spelling in _TRUTH_SPELLINGS)
+        return sorted(self._spellings)[:2] if is_mixed else ()
 
     @property
     def doubt(self) -> str:
-        """Why a column of numbers became STRING; empty for other columns."""
-        is_text = self._has_values and self._left and pa.types.is_floating(self._left[0]) and pa.types.is_string(self.kind)
-        misprint = self._numbers.misprint
-        reason = (
-            f"no type of numbers prints {misprint[:40]!r} back as it stands" if misprint else "no type of numbers holds all of its digits"
-        )
-        return reason if is_text else ""
+        """Why a column became STRING although all of its values fit another type; empty for other columns."""
+        if not self._left or not self._has_values or not pa.types.is_string(self.kind):
+            return ""
+        if misprint := self._numbers.misprint:
+            return f"no type of numbers prints all of its values back as they stand, such as {misprint[:40]!r}"
+        if differing := self._differing(self._left[0]):
+            return f"its values are written in several ways, such as {' and '.join(repr(text[:40]) for text in differing)}"
+        return "no type of numbers holds all of its digits"
 
 
 def _try_cast(trimmed: Column, kind: pa.DataType) -> Column | None:

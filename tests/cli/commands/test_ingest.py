@@ -71,7 +71,8 @@ def test_files_of_a_spreadsheet_are_loaded_and_what_was_found_is_told(stocked: D
         assert loaded.out.splitlines() == [
             f"{LOADED}: made, 2 rows appended; offsets by bucket: 0: [0, 2)",
             "  columns: order_id BIGINT, zip STRING, note STRING",
-            "  zip is STRING: no type of numbers prints '00501' back as it stands. For a new table, --type zip=TYPE decides.",
+            "  zip is STRING: no type of numbers prints all of its values back as they stand, such as '00501'. "
+            "For a new table, --type zip=TYPE decides.",
             "  read with the delimiter ';' and the encoding utf-16",
         ]
         (tmp_path / "rows.csv").write_text("7#00007#x\n")

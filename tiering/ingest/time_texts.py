@@ -1,0 +1,58 @@
+"""Finds whether the times of a column, as they are written in a file, are written in one way. Pure.
+
+A TIMESTAMP prints as an instant. So a column in which the spelling differs, such as `10:00` beside `10:00:00`, or the offset `+01:00`
+beside `+02:00`, would lose what the texts tell beside the instant.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import pyarrow.compute as pc
+
+Column: TypeAlias = Any
+"""An Arrow array. The stubs of pyarrow refuse compute functions of an array whose type is not known."""
+
+_PARTS = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?P<clock>[ T]?[0-9:]*)(?P<fraction>(?:\.[0-9]+)?)(?P<zone>.*)$"
+_ISOFORMAT_LENGTHS = {0, len(".123456")}
+"""Python's `isoformat` prints six digits of a second, or none if all are zero."""
+
+
+class TimeSpelling:
+    """Takes in the texts of times, and tells whether one program may have printed all of them."""
+
+    def __init__(self) -> None:
+        self._examples: dict[tuple[str, str], str] = {}
+        """The first text of each form of clock and zone."""
+        self._fractions: dict[int, str] = {}
+        """The first text of each length of the fraction of a second."""
+        self._ends_with_zero = False
+        self._has_zeros_alone = False
+
+    def see_texts(self, texts: Column) -> None:
+        """Takes in times in the form of ISO 8601; nulls are passed over."""
+        texts = texts.drop_null()
+        parts = pc.extract_regex(texts, _PARTS)
+        clock = pc.replace_substring_regex(pc.struct_field(parts, "clock"), "[0-9]", "0")
+        fraction, zone = pc.struct_field(parts, "fraction"), pc.struct_field(parts, "zone")
+        lengths = pc.utf8_length(fraction)
+        for form in pc.unique(pc.binary_join_element_wise(clock, zone, "|")).to_pylist():
+            name, _, ending = form.partition("|")
+            if (name, ending) not in self._examples:
+                first = pc.index(pc.and_(pc.equal(clock, name), pc.equal(zone, ending)), True).as_py()
+                self._examples[name, ending] = texts[first].as_py()
+        for length in pc.unique(lengths).to_pylist():
+            self._fractions.setdefault(length, texts[pc.index(lengths, length).as_py()].as_py())
+        self._ends_with_zero = self._ends_with_zero or pc.any(pc.ends_with(fraction, "0")).as_py()
+        self._has_zeros_alone = self._has_zeros_alone or pc.any(pc.match_substring_regex(fraction, r"^\.0+$")).as_py()
+
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """Two texts that are written in different ways; none if all are written in one."""
+        if len(self._examples) > 1:
+            return tuple(self._examples.values())[:2]
+        is_trimmed = not self._ends_with_zero
+        is_isoformat = set(self._fractions) == _ISOFORMAT_LENGTHS and not self._has_zeros_alone
+        if len(self._fractions) < 2 or is_trimmed or is_isoformat:
+            return ()
+        return tuple(self._fractions.values())[:2]
