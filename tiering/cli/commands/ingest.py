@@ -112,6 +112,10 @@ def ingest(
         result = ingest_files(cluster, path, files, options, progress)
     if freshness is not None:
         warn(freshness_warning(parse_duration_ms(freshness)))
+    _print_result(path, result, output)
+
+
+def _print_result(path: TablePath, result: IngestResult, output: OutputFormat) -> None:
     if output is OutputFormat.TABLE:
         print(_summary(path, result))
     else:
