@@ -55,7 +55,11 @@ class NumberInference:
         for text in texts.filter(pc.invert(plain)).to_pylist():
             self._see_other(text)
         if self._double:
-            self._double = _all_printed_by_doubles(texts, values)
+            self._double = self._are_kept(texts, values)
+
+    def _are_kept(self, texts: Column, values: Column) -> bool:
+        """Returns whether DOUBLE loses no digit of the numbers."""
+        return _all_printed_by_doubles(texts, values)
 
     def see_integers(self, numbers: Column) -> None:
         """Takes in values of BIGINT; nulls are passed over."""
@@ -158,12 +162,16 @@ class PrintedNumbers(NumberInference):
         if not (self._whole or self._double or self._finite):
             self.misprint = unprinted or texts[0].as_py()
 
+    def _are_kept(self, texts: Column, values: Column) -> bool:
+        """Returns True: `see_texts` makes a stricter check."""
+        return True
+
     def _first_not_printed(self, texts: Column, values: Column) -> str | None:
         """Returns a number that no printer of all numbers before prints as the file has it; None if there is none."""
-        is_short = pc.and_(pc.match_substring_regex(texts, _SHORT_DOUBLE), pc.less_equal(pc.utf8_length(texts), _DOUBLE_DIGITS))
-        for kind in (is_short, pc.invert(is_short)):
+        is_regular = _are_printed_without_exponent(texts, values)
+        for kind in (is_regular, pc.invert(is_regular)):
             some, their_values = texts.filter(kind), values.filter(kind)
-            if kind is is_short and self._all_printed(some, their_values):
+            if kind is is_regular and self._all_printed(some, their_values):
                 continue
             for text, value in zip(some.to_pylist(), their_values.to_pylist(), strict=True):
                 self._printers &= printers_of(text, value)
@@ -172,7 +180,7 @@ class PrintedNumbers(NumberInference):
         return None
 
     def _all_printed(self, texts: Column, values: Column) -> bool:
-        """Takes in numbers of at most 15 digits without an exponent. Returns whether they leave a printer, and changes nothing if not."""
+        """Takes in what `_are_printed_without_exponent` finds. Returns whether it leaves a printer, and changes nothing if not."""
         if not len(texts):
             return True
         left = self._printers
@@ -190,6 +198,18 @@ class PrintedNumbers(NumberInference):
             left -= {_JAVA} if largest >= _JAVA_EXPONENT_FROM else set()
         self._printers = left or self._printers
         return bool(left)
+
+
+def _are_printed_without_exponent(texts: Column, values: Column) -> Column:
+    """Returns which numbers have an ordinary form, and the shortest digits that tell their DOUBLE from the others.
+
+    Up to 15 digits always do; fractions with more do if Arrow prints them (only it prints a million of them in a second).
+    """
+    is_plain, is_short = pc.match_substring_regex(texts, _SHORT_DOUBLE), pc.less_equal(pc.utf8_length(texts), _DOUBLE_DIGITS)
+    if not pc.all(is_short).as_py():
+        is_fraction = pc.match_substring_regex(texts, r"\.[0-9]*[1-9]$")
+        is_short = pc.or_(is_short, pc.and_(is_fraction, pc.equal(values.cast(pa.string()), texts)))
+    return pc.and_(is_plain, is_short)
 
 
 def _have_scale(numbers: Column, scale: int) -> bool:
@@ -239,8 +259,7 @@ def _scientific(value: float) -> tuple[str, int]:
 
 def _without_exponent(numbers: Column) -> Column:
     """Returns which of the numbers are digits with at most a sign and a point: no exponent, no infinity, no NaN."""
-    has_exponent = pc.match_substring(numbers, "e", ignore_case=True)
-    return pc.invert(pc.or_(has_exponent, pc.match_substring(numbers, "n", ignore_case=True)))
+    return pc.invert(pc.match_substring_regex(numbers, "[eEnN]"))
 
 
 def _all_printed_by_doubles(texts: Column, values: Column) -> bool:

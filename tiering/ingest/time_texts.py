@@ -6,6 +6,7 @@ beside `+02:00`, would lose what the texts tell beside the instant.
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeAlias
 
 import pyarrow.compute as pc
@@ -14,6 +15,7 @@ Column: TypeAlias = Any
 """An Arrow array. The stubs of pyarrow refuse compute functions of an array whose type is not known."""
 
 _PARTS = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?P<clock>[ T]?[0-9:]*)(?P<fraction>(?:\.[0-9]+)?)(?P<zone>.*)$"
+_ZERO_AT_END, _ZEROS_ALONE = r"\.[0-9]*0(?:Z|[+-][0-9:]+)?$", r"\.0+(?:Z|[+-][0-9:]+)?$"
 _ISOFORMAT_LENGTHS = {0, len(".123456")}
 """Python's `isoformat` prints six digits of a second, or none if all are zero."""
 
@@ -32,6 +34,11 @@ class TimeSpelling:
     def see_texts(self, texts: Column) -> None:
         """Takes in times in the form of ISO 8601; nulls are passed over."""
         texts = texts.drop_null()
+        self._ends_with_zero = self._ends_with_zero or pc.any(pc.match_substring_regex(texts, _ZERO_AT_END)).as_py()
+        self._has_zeros_alone = self._has_zeros_alone or pc.any(pc.match_substring_regex(texts, _ZEROS_ALONE)).as_py()
+        first = texts[0].as_py()
+        if pc.all(pc.match_substring_regex(texts, _form_of(first))).as_py():
+            texts = texts.slice(0, 1)
         parts = pc.extract_regex(texts, _PARTS)
         clock = pc.replace_substring_regex(pc.struct_field(parts, "clock"), "[0-9]", "0")
         fraction, zone = pc.struct_field(parts, "fraction"), pc.struct_field(parts, "zone")
@@ -43,8 +50,6 @@ class TimeSpelling:
                 self._examples[name, ending] = texts[first].as_py()
         for length in pc.unique(lengths).to_pylist():
             self._fractions.setdefault(length, texts[pc.index(lengths, length).as_py()].as_py())
-        self._ends_with_zero = self._ends_with_zero or pc.any(pc.ends_with(fraction, "0")).as_py()
-        self._has_zeros_alone = self._has_zeros_alone or pc.any(pc.match_substring_regex(fraction, r"^\.0+$")).as_py()
 
     @property
     def differing(self) -> tuple[str, ...]:
@@ -56,3 +61,11 @@ class TimeSpelling:
         if len(self._fractions) < 2 or is_trimmed or is_isoformat:
             return ()
         return tuple(self._fractions.values())[:2]
+
+
+def _form_of(text: str) -> str:
+    """Returns a regular expression for the times that are written as `text` is, in its zone."""
+    parts = re.fullmatch(_PARTS, text)
+    zone = parts["zone"] if parts else ""
+    digits = re.sub("[0-9]", "[0-9]", re.escape(text.removesuffix(zone)))
+    return f"^{digits}{re.escape(zone)}$"
