@@ -91,15 +91,15 @@ def patterns_made_at_run_time(tree: ast.AST) -> Iterator[int]:
 
 def test_no_pattern_of_a_caller_reaches_an_engine_that_backtracks() -> None:
     """Python's `re` holds the interpreter's lock while it backtracks, so a pattern of a caller would stop the service."""
-    made = {
+    late = {
         f"{file.relative_to(ROOT)}:{line}"
         for file in sources()
         if file.is_relative_to(ROOT / "tiering") or file.is_relative_to(ROOT / "sys_tables")
         for line in patterns_made_at_run_time(ast.parse(file.read_text(encoding="utf-8")))
     }
-    compiled_late = {name for name in made if name.startswith("tiering/redaction/secret_shapes.py:")}  # of constants of that module
+    compiled_late = {name for name in late if name.startswith("tiering/redaction/secret_shapes.py:")}  # of constants of that module
     assert len(compiled_late) == 1
-    assert made == compiled_late
+    assert late == compiled_late
 
 
 def test_every_room_says_what_it_is_for() -> None:

@@ -126,7 +126,7 @@ def test_nothing_about_another_table_comes_back(services: tuple[GuardedService, 
         for number, drawn in enumerate(cases(seed, 400)):
             case = aimed_at_hidden_tables(chance, drawn)
             alone, beside = (answer(service, channel, case) for service, channel in zip(services, channels, strict=True))
-            told = f"case {number} of seed {seed}, {case.path}, {case.kind}"
+            drawn_case = f"case {number} of seed {seed}, {case.path}, {case.kind}"
             if not says_the_word(case):
-                assert WORD not in beside, told
-            assert comparable(beside) == comparable(alone), told
+                assert WORD not in beside, drawn_case
+            assert comparable(beside) == comparable(alone), drawn_case

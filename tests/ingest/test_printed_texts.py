@@ -63,9 +63,9 @@ def _prints_back(texts: Sequence[str], column: pa.ChunkedArray[Any]) -> bool:
     if pa.types.is_boolean(kind):
         return any([words[value] for value in values] == list(texts) for words in TRUTH)
     if pa.types.is_timestamp(kind):
-        found = re.search(r"(Z|[+-][0-9:]{2,5})$", texts[0]) if kind.tz else None
+        zone = re.search(r"(Z|[+-][0-9:]{2,5})$", texts[0]) if kind.tz else None
         forms = [
-            {(name, separator) for name, separator, printed in _times(value, found[0] if found else "") if printed == text}
+            {(name, separator) for name, separator, printed in _times(value, zone[0] if zone else "") if printed == text}
             for text, value in zip(texts, values, strict=True)
         ]
         return bool(set.intersection(*forms))

@@ -18,8 +18,8 @@ from tiering.access.audit import REFUSED, AuditTrail
 from tiering.access.authentication import OwnersToken, TokenAuthenticator
 from tiering.access.client_access import ClientAccess, keep_user_token
 from tiering.access.identity import Authentication, Identity
-from tiering.access.line_limit import WINDOW_SECONDS
-from tiering.access.refused_callers import LINES, LINES_OF_A_HOST, RefusedCallers
+from tiering.access.refusals.line_limit import WINDOW_SECONDS
+from tiering.access.refusals.refused_callers import LINES, LINES_OF_A_HOST, RefusedCallers
 from tiering.access.tokens import TokenFile, add_token, new_token, revoke_token
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.errors import Fenced, Unauthenticated

@@ -26,7 +26,7 @@ from uuid import uuid4
 import structlog
 
 from tiering.access.identity import Identity
-from tiering.access.line_limit import LineLimit
+from tiering.access.refusals.line_limit import LineLimit
 from tiering.errors import SetupError, StoreError
 from tiering.redaction.redact import outside_text
 

@@ -15,6 +15,7 @@ Column: TypeAlias = Any
 """An Arrow array. The stubs of pyarrow refuse compute functions of an array whose type is not known."""
 
 _PARTS = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?P<clock>[ T]?[0-9:]*)(?P<fraction>(?:\.[0-9]+)?)(?P<zone>.*)$"
+_TIME = re.compile(_PARTS)
 _ZERO_AT_END, _ZEROS_ALONE = r"\.[0-9]*0(?:Z|[+-][0-9:]+)?$", r"\.0+(?:Z|[+-][0-9:]+)?$"
 _ISOFORMAT_LENGTHS = {0, len(".123456")}
 """Python's `isoformat` prints six digits of a second, or none if all are zero."""
@@ -65,7 +66,7 @@ class TimeSpelling:
 
 def _form_of(text: str) -> str:
     """Returns a regular expression for the times that are written as `text` is, in its zone."""
-    parts = re.fullmatch(_PARTS, text)
+    parts = _TIME.fullmatch(text)
     zone = parts["zone"] if parts else ""
     digits = re.sub("[0-9]", "[0-9]", re.escape(text.removesuffix(zone)))
     return f"^{digits}{re.escape(zone)}$"

@@ -21,7 +21,7 @@ import grpc.aio
 import structlog
 
 from tiering.access.identity import quota_owner
-from tiering.access.line_limit import LineLimit
+from tiering.access.refusals.line_limit import LineLimit
 from tiering.errors import InvalidArgument, LakewardError, ServiceBusy
 from tiering.wire.error_status import status_code, status_text, trailing_metadata
 

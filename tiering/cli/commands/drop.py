@@ -118,8 +118,8 @@ def _ask(path: TablePath, status: TableStatus | None, *, with_lake: bool) -> Non
     """Raises InvalidArgument without a terminal, typer.Abort when the answer is no."""
     pending = status.pending_records if status is not None else None
     lost = f" {counted(pending, 'record')} not in the lake yet would be lost." if pending and not with_lake else ""
-    what = f"{path} with all its rows" + (", and its lake table with all of its own" if with_lake else "")
-    _ask_for(f"Drop {what}?{lost} This cannot be undone.", path)
+    dropped = f"{path} with all its rows" + (", and its lake table with all of its own" if with_lake else "")
+    _ask_for(f"Drop {dropped}?{lost} This cannot be undone.", path)
 
 
 def _ask_for(question: str, path: TablePath) -> None:

@@ -61,8 +61,8 @@ def test_a_new_table_is_refused_beside_a_hidden_one_as_a_table_that_the_caller_m
     forbidden, twin = (refusal(service, CREATE_TABLE, **new_table(name)) for name in ("layoffs", "LAYOFFS"))
     assert type(twin) is type(forbidden) is AccessDenied
     assert (twin.message, twin.hint) == (forbidden.message.replace("layoffs", "LAYOFFS"), forbidden.hint.replace("layoffs", "LAYOFFS"))
-    seen = refusal(service, CREATE_TABLE, **new_table("PEOPLE"))
-    assert (type(seen), seen.message) == (AlreadyExists, "the table hr.people exists already")
+    refused = refusal(service, CREATE_TABLE, **new_table("PEOPLE"))
+    assert (type(refused), refused.message) == (AlreadyExists, "the table hr.people exists already")
 
 
 def test_a_new_database_is_refused_beside_a_hidden_one_as_a_database_that_the_caller_may_not_write(service: GuardedService) -> None:

@@ -13,7 +13,7 @@ import structlog
 
 from tiering.access.audit import REFUSED, AuditEntry, AuditTrail
 from tiering.access.identity import UNCHECKED, address_of
-from tiering.access.line_limit import LineLimit
+from tiering.access.refusals.line_limit import LineLimit
 from tiering.access.tokens import public_id
 from tiering.errors import LakewardError, StoreError, Unauthenticated
 from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
