@@ -217,6 +217,23 @@ def test_a_row_with_another_number_of_columns_is_refused_with_the_delimiter(tmp_
     assert "The delimiter is ';'" in refused.value.hint
 
 
+# nulls
+
+
+def test_texts_that_are_null_can_be_named(tmp_path: Path) -> None:
+    file = write(tmp_path, "x.csv", 'country,n,note\nNA,-,\nNO, - ,"-"\nSE,3,-\n')
+    named = parse(file, reading=Reading(null=("-",)))
+    assert types_of(named) == {"country": pa.string(), "n": pa.int64(), "note": pa.string()}
+    assert named.to_pydict() == {"country": ["NA", "NO", "SE"], "n": [None, None, 3], "note": ["", "-", None]}
+    table = pa.schema([("country", pa.string()), ("n", pa.int8()), ("note", pa.string())])
+    assert parse(file, table, reading=Reading(null=("-", "")))["n"].to_pylist() == [None, None, 3]
+    assert parse(file)["country"].to_pylist() == [None, "NO", "SE"]
+    with pytest.raises(InvalidData, match=r"y\.csv, line 3: column 'n': 'NA' is not a valid int8"):
+        parse(write(tmp_path, "y.csv", "n\n1\nNA\n"), pa.schema([("n", pa.int8())]), reading=Reading(null=("",)))
+    with pytest.raises(InvalidArgument, match="--null has no meaning"):
+        parse(write(tmp_path, "x.ndjson", "{}"), reading=Reading(null=("-",)))
+
+
 # encodings
 
 

@@ -1,7 +1,7 @@
 """CSV files: a delimiter, double quotes, a header line. Read as text in bounded memory; types are found over the whole file.
 
-Unquoted `NA` and its like (`NULL_TEXTS` of `text_types.py`) are null in every column; the same text in quotes is not. Arrow's reader does
-not tell whether a value with spaces around it was quoted: in columns of numbers, times and truth values, `NA` between spaces is null.
+Unquoted `NA` and its like (`NULL_TEXTS` of `formats.py`, or what the user names) are null in every column; the same text in quotes is
+not. Arrow's reader does not tell whether a value with spaces around it was quoted: in columns of numbers, times and truth values, `NA` between spaces is null.
 A blank line is skipped, except in a file of one column: there it is a row with null, as PostgreSQL and Spark write it.
 
 Arrow takes a quote that is never closed, or text behind a closing quote, for a part of the value, and thereby reads several rows as one.
@@ -24,7 +24,7 @@ from tiering.errors import InvalidArgument, InvalidData
 from tiering.ingest.csv_quotes import has_regular_quotes
 from tiering.ingest.formats import Reading, renamed
 from tiering.ingest.plain_files import NOT_UTF8_HINT, PlainFile
-from tiering.ingest.text_types import CSV_TYPES, NULL_TEXTS
+from tiering.ingest.text_types import CSV_TYPES
 
 BLOCK_BYTES = 4 * 1024 * 1024
 _FIELD_LIMIT_BYTES = 2**31 - 1
@@ -56,7 +56,7 @@ class CsvSource:
 
     def __init__(self, file: PlainFile, reading: Reading, names: Sequence[str] = ()) -> None:
         """`names` are those of the table's columns, as far as they are known. A file without a header line has them in this order."""
-        self.file, self.name = file, str(file)
+        self.file, self.name, self._null_texts = file, str(file), reading.null_texts
         self._has_header = reading.has_header is not False
         self._header = _read_header(file, reading.delimiter, len(names))
         self._rows_begin = self._header.lines if self._has_header else 0
@@ -102,7 +102,7 @@ class CsvSource:
             for _ in self._rows():
                 """Raises for a row whose quotes are wrong. Each other row has quotes that Arrow reads in the same way."""
         convert = arrow_csv.ConvertOptions(
-            column_types=self.schema, null_values=list(NULL_TEXTS), strings_can_be_null=True, quoted_strings_can_be_null=False
+            column_types=self.schema, null_values=list(self._null_texts), strings_can_be_null=True, quoted_strings_can_be_null=False
         )
         parse = arrow_csv.ParseOptions(delimiter=self._header.delimiter, newlines_in_values=True, ignore_empty_lines=not self._blank_rows)
         read = arrow_csv.ReadOptions(block_size=BLOCK_BYTES, skip_rows=self._rows_begin, column_names=list(self._names))

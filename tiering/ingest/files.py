@@ -156,7 +156,7 @@ def parsed_files(files: Sequence[str], reading: Reading | None = None, shape: Sh
             is_text = file_format is not FileFormat.PARQUET
             plain = [plain_file(file, reading.encoding, is_text, Path(folder) / f"plain-{number}") for number, file in enumerate(names)]
             source = _open_source(plain, file_format, reading, shape)
-            parsed = replace(_parse(source, shape, Path(folder)), read_as=_found_out(plain, source, reading))
+            parsed = replace(_parse(source, shape, Path(folder), reading.null_texts), read_as=_found_out(plain, source, reading))
         except OSError as error:
             raise InvalidArgument(f"cannot parse {', '.join(names)[:500]}: {error.strerror or error}") from error
         yield parsed
@@ -211,16 +211,16 @@ def named_files(words: Sequence[str]) -> list[str]:
     return files
 
 
-def _parse(source: Source, shape: Shape, folder: Path) -> ParsedFile:
+def _parse(source: Source, shape: Shape, folder: Path, null_texts: Sequence[str]) -> ParsedFile:
     columns = source.schema  # its own errors name the file already
     _check_columns(source, shape)
-    spooling = _Spooling(source, shape.partition_keys, folder)
+    spooling = _Spooling(source, shape.partition_keys, folder, null_texts)
     undecided = [field for field in columns if pa.types.is_string(field.type) and field.name not in shape.known]
     if not undecided or not source.text_types:
         return spooling.cast_all(spooling.batches(), shape.complete(columns))
     # Types are known at the last row only: keep the text until then, so that the file is read once.
     raw = folder / "raw.arrow"
-    inferences = {field.name: ColumnInference(source.text_types) for field in undecided}
+    inferences = {field.name: ColumnInference(source.text_types, null_texts) for field in undecided}
     rows = _spool(raw, columns, _observed(spooling.batches(), inferences))
     if not rows:
         raise InvalidData(f"{source.name} has no rows, so that the types of its columns are not known", hint=_NO_ROWS_HINT)
@@ -263,6 +263,7 @@ class _Spooling:
     source: Source
     partition_keys: Collection[str]
     folder: Path
+    null_texts: Sequence[str]
 
     def cast_all(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> ParsedFile:
         spool = self.folder / "rows.arrow"
@@ -281,7 +282,7 @@ class _Spooling:
         before = 0
         for batch in batches:
             with self._located(before):
-                fitting = cast_batch(batch, schema)
+                fitting = cast_batch(batch, schema, self.null_texts)
                 check_partition_values(fitting, self.partition_keys)
                 check_maps(fitting)
             yield fitting

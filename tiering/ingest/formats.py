@@ -22,6 +22,8 @@ class FileFormat(StrEnum):
 
 
 STANDARD_INPUT = "-"
+NULL_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+"""Unquoted texts that mean null in a CSV file, unless the user names others: R and pandas write these."""
 
 _ENDINGS = {
     ".parquet": FileFormat.PARQUET,
@@ -51,6 +53,13 @@ class Reading:
     """Whether the first line of a CSV file names the columns. None: yes, unless it looks like values."""
     rename: Mapping[str, str] = field(default_factory=dict)
     """New names of columns by the names that they have in the file."""
+    null: Sequence[str] | None = None
+    """Unquoted texts that mean null in a CSV file. None: `NULL_TEXTS`."""
+
+    @property
+    def null_texts(self) -> Sequence[str]:
+        """Unquoted texts that mean null."""
+        return NULL_TEXTS if self.null is None else self.null
 
 
 def read_delimiter(text: str) -> str:
@@ -72,7 +81,8 @@ def format_of(files: Sequence[str], reading: Reading) -> FileFormat:
             listed = ", ".join(f"{file} is {kind}" for file, kind in formats.items())
             raise InvalidArgument(f"the files have different formats: {listed[:300]}", hint="Load the files of each format by themselves.")
         file_format = next(iter(formats.values()))
-    of_csv = [name for name, value in (("--delimiter", reading.delimiter), ("--header", reading.has_header)) if value is not None]
+    csv_options = {"--delimiter": reading.delimiter, "--header": reading.has_header, "--null": reading.null}
+    of_csv = [name for name, value in csv_options.items() if value is not None]
     of_text = [*of_csv, *(["--encoding"] if reading.encoding is not None else [])]
     misplaced = {FileFormat.CSV: [], FileFormat.NDJSON: of_csv, FileFormat.PARQUET: of_text}[file_format]
     if reading.has_header is False and reading.rename:

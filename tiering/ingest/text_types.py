@@ -12,11 +12,9 @@ from tiering.cluster.embedded.kv.map_keys import check_map_keys
 from tiering.cluster.embedded.metadata.partitions import is_partition_type, partition_values
 from tiering.errors import InvalidData
 from tiering.ingest.exact_casts import cast_exactly, changes_meaning
+from tiering.ingest.formats import NULL_TEXTS
 from tiering.ingest.number_texts import PrintedNumbers
 from tiering.ingest.time_texts import TimeSpelling
-
-NULL_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
-"""Unquoted texts that mean null in a CSV file: R and pandas write these."""
 
 _NOT_UTF8_HINT = "Write the file anew with text in UTF-8."
 TIME_TYPES: tuple[pa.DataType, ...] = (pa.date32(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"))
@@ -47,8 +45,9 @@ class ColumnInference:
     Text that a type does not print back stays text: numbers as `PrintedNumbers` says, times and truth values in several spellings.
     """
 
-    def __init__(self, candidates: Sequence[pa.DataType]) -> None:
+    def __init__(self, candidates: Sequence[pa.DataType], null_texts: Sequence[str] = NULL_TEXTS) -> None:
         self._left = list(candidates)
+        self._null_texts = null_texts
         self._numbers = PrintedNumbers()
         self._times = TimeSpelling()
         self._spellings: set[str] = set()
@@ -58,7 +57,7 @@ class ColumnInference:
         """Takes in the next texts of the column."""
         if not self._left:
             return
-        trimmed = _without_nulls(texts)
+        trimmed = _without_nulls(texts, self._null_texts)
         tried = [(kind, _try_cast(trimmed, kind)) for kind in self._left]
         fitting = [(kind, values) for kind, values in tried if values is not None]
         self._left = [kind for kind, _ in fitting]
@@ -109,15 +108,15 @@ def _try_cast(trimmed: Column, kind: pa.DataType) -> Column | None:
     return values
 
 
-def _without_nulls(texts: Column) -> Column:
-    """Returns texts without the spaces around them. A text of `NULL_TEXTS` between spaces is null; without spaces it was quoted."""
+def _without_nulls(texts: Column, null_texts: Sequence[str]) -> Column:
+    """Returns texts without the spaces around them. A text of `null_texts` between spaces is null; without spaces it was quoted."""
     trimmed = pc.utf8_trim_whitespace(texts)
-    is_null = pc.and_(pc.is_in(trimmed, pa.array(NULL_TEXTS)), pc.not_equal(trimmed, texts))
+    is_null = pc.and_(pc.is_in(trimmed, pa.array(null_texts, pa.string())), pc.not_equal(trimmed, texts))
     known: Column = pc.if_else(is_null, pa.scalar(None, pa.string()), trimmed)
     return known
 
 
-def cast_text(texts: Column, kind: pa.DataType) -> Column:
+def cast_text(texts: Column, kind: pa.DataType, null_texts: Sequence[str] = NULL_TEXTS) -> Column:
     """Returns texts as values of `kind`. Spaces around a value, and around a text that stands for null, are ignored. Raises
     ArrowInvalid.
     """
@@ -126,13 +125,13 @@ def cast_text(texts: Column, kind: pa.DataType) -> Column:
     try:
         values: Column = cast_exactly(texts, kind)
     except pa.ArrowInvalid:
-        values = cast_exactly(_without_nulls(texts), kind)
+        values = cast_exactly(_without_nulls(texts, null_texts), kind)
     return values
 
 
-def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def cast_batch(batch: pa.RecordBatch, schema: pa.Schema, null_texts: Sequence[str] = NULL_TEXTS) -> pa.RecordBatch:
     """Returns `batch` with exactly the columns of `schema`, which it has in any order. Nothing is rounded or cut. Raises Misfit."""
-    return pa.RecordBatch.from_arrays([_cast_column(batch.column(field.name), field) for field in schema], schema=schema)
+    return pa.RecordBatch.from_arrays([_cast_column(batch.column(field.name), field, null_texts) for field in schema], schema=schema)
 
 
 def check_values(batch: pa.RecordBatch) -> None:
@@ -170,8 +169,8 @@ def check_maps(batch: pa.RecordBatch) -> None:
         raise Misfit(error.ids["column"], int(error.ids["row"]), f"a map has the key {error.ids['key']} twice", error.hint) from error
 
 
-def _cast_column(column: Column, field: pa.Field[Any]) -> Column:
-    cast = _caster(column.type, field)
+def _cast_column(column: Column, field: pa.Field[Any], null_texts: Sequence[str]) -> Column:
+    cast = _caster(column.type, field, null_texts)
     try:
         values = cast(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -183,10 +182,10 @@ def _cast_column(column: Column, field: pa.Field[Any]) -> Column:
     return values
 
 
-def _caster(kind: pa.DataType, field: pa.Field[Any]) -> Callable[[Column], Column]:
+def _caster(kind: pa.DataType, field: pa.Field[Any], null_texts: Sequence[str]) -> Callable[[Column], Column]:
     target: pa.DataType = field.type
     if pa.types.is_string(kind):
-        return lambda column: cast_text(column, target) if column.null_count < len(column) else _nulls(len(column), target)
+        return lambda column: cast_text(column, target, null_texts) if column.null_count < len(column) else _nulls(len(column), target)
     check_castable(field.name, kind, target)
     return lambda column: cast_exactly(column, target)
 

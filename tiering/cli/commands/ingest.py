@@ -58,6 +58,12 @@ def ingest(
     encoding: Annotated[
         str | None, typer.Option(help="Of text: latin-1, cp1252, utf-16. Default: utf-8, or the byte order mark's.")
     ] = None,
+    null: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--null", help="Unquoted text that is null in a csv file. Repeatable. Default: nothing, NA, N/A, NaN, nan, NULL, null."
+        ),
+    ] = None,
     header: Annotated[bool | None, typer.Option(help="Whether the first line of a csv file names the columns. Default: yes.")] = None,
     buckets: Annotated[int | None, typer.Option(min=1, help="Buckets of a new table.")] = None,
     bucket_key: Annotated[list[str] | None, typer.Option(help="Column that chooses the bucket; repeat it. Default: round robin.")] = None,
@@ -91,7 +97,7 @@ def ingest(
     path = parse_table_path(table)
     keys = tuple(bucket_key) if bucket_key else None
     columns, types = _types(schema, column_type or ())
-    reading = Reading(file_format, delimiter and read_delimiter(delimiter), encoding, header, _new_names(rename or ()))
+    reading = Reading(file_format, delimiter and read_delimiter(delimiter), encoding, header, _new_names(rename or ()), null or None)
     options = IngestOptions(
         reading,
         buckets,
