@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from support.running.ingested import parse, write
-from tiering.errors import BadRequest, InvalidArgument, InvalidData
+from tiering.errors import BadRequest, InvalidData
 
 
 @pytest.mark.usefixtures("tiny_blocks")
@@ -146,5 +146,5 @@ def test_columns_that_the_table_lacks_are_named_by_their_line_and_missing_ones_b
 
 @pytest.mark.parametrize("text", ["", "\n", "{}\n{}\n"])
 def test_a_file_without_a_column_is_named(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"x\.ndjson.*: a table needs at least one column"):
+    with pytest.raises(InvalidData, match=r"x\.ndjson has no columns"):
         parse(write(tmp_path, "x.ndjson", text))

@@ -1,7 +1,8 @@
 """CSV files: a delimiter, double quotes, a header line. Read as text in bounded memory; types are found over the whole file.
 
 Unquoted `NA` and its like (`NULL_TEXTS` of `formats.py`, or what the user names) are null in every column; the same text in quotes is
-not. Arrow's reader does not tell whether a value with spaces around it was quoted: in columns of numbers, times and truth values, `NA` between spaces is null.
+not. Arrow's reader does not tell whether a value with spaces around it was quoted: in columns of numbers, times and truth values, `NA`
+between spaces is null.
 A blank line is skipped, except in a file of one column: there it is a row with null, as PostgreSQL and Spark write it.
 
 Arrow takes a quote that is never closed, or text behind a closing quote, for a part of the value, and thereby reads several rows as one.

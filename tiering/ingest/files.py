@@ -21,7 +21,7 @@ from pyarrow import ipc
 from tiering.cluster.embedded.kv.primary_keys import check_key_names
 from tiering.cluster.embedded.log.batches import check_names
 from tiering.cluster.embedded.metadata.types import storable_schema, with_columns
-from tiering.errors import InvalidArgument, InvalidData, InvalidName, UnsupportedType
+from tiering.errors import InvalidArgument, InvalidData, InvalidName, LakewardError, UnsupportedType
 from tiering.ingest.csv_files import CsvSource
 from tiering.ingest.file_sequence import FileSequence
 from tiering.ingest.formats import STANDARD_INPUT, FileFormat, Reading, format_of, rename_hint
@@ -213,6 +213,8 @@ def named_files(words: Sequence[str]) -> list[str]:
 
 def _parse(source: Source, shape: Shape, folder: Path, null_texts: Sequence[str]) -> ParsedFile:
     columns = source.schema  # its own errors name the file already
+    if not columns.names:
+        raise InvalidData(f"{source.name} has no columns", hint='Each line of an NDJSON file is an object with keys, such as {"id": 1}.')
     _check_columns(source, shape)
     spooling = _Spooling(source, shape.partition_keys, folder, null_texts)
     undecided = [field for field in columns if pa.types.is_string(field.type) and field.name not in shape.known]
@@ -246,7 +248,16 @@ def _check_columns(source: Source, shape: Shape) -> None:
         hint = error.hint
         if isinstance(error, InvalidName):
             hint = f"{hint} {rename_hint(source.schema.names)}".strip()
+        if isinstance(error, UnsupportedType) and (name := _castable_to_text(source.schema, error)):
+            hint = f"{hint} --type {name}=STRING stores its values as text."
         raise type(error)(f"{place}: {error.message}", hint=hint, **error.ids) from error
+
+
+def _castable_to_text(columns: pa.Schema, error: LakewardError) -> str:
+    """Returns the column that is refused if it holds times of a day or durations; empty for another one."""
+    name = error.ids.get("column") or ""
+    kind = columns.field(name).type if name in columns.names else pa.null()
+    return name if pa.types.is_time(kind) or pa.types.is_duration(kind) else ""
 
 
 def _observed(batches: Iterable[pa.RecordBatch], inferences: Mapping[str, ColumnInference]) -> Iterator[pa.RecordBatch]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import PurePath
+from pathlib import Path
 
 from tiering.errors import InvalidArgument, InvalidName
+from tiering.lake.column_names import folded_name
 from tiering.model.names import check_name
 
 
@@ -93,8 +94,10 @@ def format_of(files: Sequence[str], reading: Reading) -> FileFormat:
 
 
 def _format_by_ending(file: str) -> FileFormat:
-    path = PurePath(file)
-    ending = (PurePath(path.stem) if path.suffix.lower() in _COMPRESSED else path).suffix.lower()
+    path = Path(file)
+    if path.is_dir():
+        raise InvalidArgument(f"{file} is a folder", hint=f"Name its files: {shlex.quote(f'{path}/*.csv')}")
+    ending = (Path(path.stem) if path.suffix.lower() in _COMPRESSED else path).suffix.lower()
     if ending not in _ENDINGS:
         unknown = (
             "the standard input has no name that tells its format"
@@ -130,7 +133,15 @@ def check_rename(names: Sequence[str], rename: Mapping[str, str], file: str) -> 
 
 def rename_hint(names: Sequence[str]) -> str:
     """Returns the options that give each name which no column can have a name that it can have; empty if there is none."""
-    pairs = [f"{name}={_valid_name(name, number)}" for number, name in enumerate(names, start=1) if not _is_valid(name)]
+    taken = {folded_name(name) for name in names if _is_valid(name)}
+    seen: set[str] = set()
+    pairs: list[str] = []
+    for number, name in enumerate(names, start=1):
+        if not _is_valid(name) or folded_name(name) in seen:
+            new = _free_name(name, number, taken)
+            taken.add(folded_name(new))
+            pairs.append(f"{name}={new}")
+        seen.add(folded_name(name))
     return "Rename it: " + " ".join(f"--rename {shlex.quote(pair)}" for pair in pairs) if pairs else ""
 
 
@@ -142,5 +153,9 @@ def _is_valid(name: str) -> bool:
     return True
 
 
-def _valid_name(name: str, number: int) -> str:
-    return _NO_NAME_CHARACTERS.sub("_", name).strip("_")[:100] or f"column_{number}"
+def _free_name(name: str, number: int, taken: Collection[str]) -> str:
+    """Returns a valid name like that of a column, which stands in the file as the `number`th, and that no other column has."""
+    new = _NO_NAME_CHARACTERS.sub("_", name).strip("_")[:100] or f"column_{number}"
+    while folded_name(new) in taken:
+        new = f"{new}_{number}"
+    return new

@@ -72,6 +72,8 @@ def lake_type(kind: pa.DataType) -> pa.DataType:
         return _HOLDS_ALL_VALUES[kind]
     if isinstance(kind, pa.TimestampType) and kind.unit == "ns":
         return pa.timestamp("us", tz=kind.tz)
+    if isinstance(kind, pa.FixedSizeBinaryType) and not pa.types.is_decimal(kind):
+        return pa.binary()
     if isinstance(kind, pa.Decimal256Type) and kind.precision <= 38:
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType):

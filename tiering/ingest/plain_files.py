@@ -25,6 +25,11 @@ NOT_UTF8_HINT = "Say what the file is encoded in, for example --encoding latin-1
 _CHUNK_BYTES = 1024 * 1024
 _COMPRESSIONS: dict[bytes, Literal["gzip", "zstd"]] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 """Compressions by the bytes that such files begin with (RFC 1952, RFC 8878)."""
+_NO_TEXTS = {
+    b"PK\x03\x04": ("a zip archive or an Excel workbook", "Unpack it, or save the sheet as CSV."),
+    b"PAR1": ("a Parquet file", "Say --file-format parquet."),
+}
+"""Files that are often named as text, by the bytes that they begin with, with what to do."""
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -56,6 +61,8 @@ def plain_file(file: str, encoding: str | None, is_text: bool, copy: Path) -> Pl
         compression = next((kind for magic, kind in _COMPRESSIONS.items() if raw.peek(4).startswith(magic)), None)
         try:
             stream = raw if compression is None else _decompressed(raw, compression)
+            if is_text:
+                _check_is_text(name, stream)
             actual = wanted or (_encoding_by_mark(stream) if is_text else UTF8)
             if compression is None and actual == UTF8 and Path(file).is_file():
                 return PlainFile(name, Path(file))
@@ -76,8 +83,10 @@ def _opened(file: str) -> Iterator[io.BufferedReader]:
         yield sys.stdin.buffer  # type: ignore[misc]
         return
     path = Path(file)
-    if not path.exists() or path.is_dir():
-        raise InvalidArgument(f"there is no file {file}", hint=f"Of a folder, name its files: {file}/*.csv" if path.is_dir() else "")
+    if path.is_dir():
+        raise InvalidArgument(f"{file} is a folder", hint=f"Name its files: '{file}/*.csv'")
+    if not path.exists():
+        raise InvalidArgument(f"there is no file {file}")
     with path.open("rb") as raw:
         yield raw
 
@@ -97,6 +106,13 @@ def _known_encoding(encoding: str) -> str:
 def _encoding_by_mark(stream: io.BufferedReader) -> str:
     start = stream.peek(4)
     return next((encoding for mark, encoding in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), UTF8)
+
+
+def _check_is_text(name: str, stream: io.BufferedReader) -> None:
+    start = stream.peek(4)
+    for magic, (kind, hint) in _NO_TEXTS.items():
+        if start.startswith(magic):
+            raise InvalidData(f"{name} is {kind}, and no text", hint=hint)
 
 
 def _copy(name: str, stream: BinaryIO, target: BinaryIO, encoding: str) -> None:

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 Column: TypeAlias = Any
 """An Arrow array. The stubs of pyarrow refuse compute functions of an array whose type is not known."""
 
-_PARTS = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?P<clock>[ T]?[0-9:]*)(?P<fraction>(?:\.[0-9]+)?)(?P<zone>.*)$"
-_TIME = re.compile(_PARTS)
+_PARTS = re.compile(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?P<clock>[ T]?[0-9:]*)(?P<fraction>(?:\.[0-9]+)?)(?P<zone>.*)$")
 _ZERO_AT_END, _ZEROS_ALONE = r"\.[0-9]*0(?:Z|[+-][0-9:]+)?$", r"\.0+(?:Z|[+-][0-9:]+)?$"
 _ISOFORMAT_LENGTHS = {0, len(".123456")}
 """Python's `isoformat` prints six digits of a second, or none if all are zero."""
@@ -40,7 +39,7 @@ class TimeSpelling:
         first = texts[0].as_py()
         if pc.all(pc.match_substring_regex(texts, _form_of(first))).as_py():
             texts = texts.slice(0, 1)
-        parts = pc.extract_regex(texts, _PARTS)
+        parts = pc.extract_regex(texts, _PARTS.pattern)
         clock = pc.replace_substring_regex(pc.struct_field(parts, "clock"), "[0-9]", "0")
         fraction, zone = pc.struct_field(parts, "fraction"), pc.struct_field(parts, "zone")
         lengths = pc.utf8_length(fraction)
@@ -66,7 +65,7 @@ class TimeSpelling:
 
 def _form_of(text: str) -> str:
     """Returns a regular expression for the times that are written as `text` is, in its zone."""
-    parts = _TIME.fullmatch(text)
+    parts = _PARTS.fullmatch(text)
     zone = parts["zone"] if parts else ""
     digits = re.sub("[0-9]", "[0-9]", re.escape(text.removesuffix(zone)))
     return f"^{digits}{re.escape(zone)}$"
