@@ -121,6 +121,7 @@ def columns(draw: st.DrawFn) -> list[str]:
 @example(texts=["2024-01-31 10:00:00", "2024-01-31 10:00"])
 @example(texts=["2024-01-31", "2024-01-31 10:00:00"])
 @example(texts=["1" + "0" * 39])
+@example(texts=["47996901.87758261", "50346466396410220"])
 @pytest.mark.usefixtures("tiny_blocks")
 def test_a_column_prints_back_as_the_file_has_it(tmp_path: Path, texts: list[str]) -> None:
     column = parse(write(tmp_path, "x.csv", "a\n" + "".join(f'"{text}"\n' for text in texts)))["a"]
