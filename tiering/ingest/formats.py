@@ -134,14 +134,14 @@ def check_rename(names: Sequence[str], rename: Mapping[str, str], file: str) -> 
 def rename_hint(names: Sequence[str]) -> str:
     """Returns the options that give each name which no column can have a name that it can have; empty if there is none."""
     taken = {folded_name(name) for name in names if _is_valid(name)}
-    seen: set[str] = set()
+    passed: set[str] = set()
     pairs: list[str] = []
     for number, name in enumerate(names, start=1):
-        if not _is_valid(name) or folded_name(name) in seen:
+        if not _is_valid(name) or folded_name(name) in passed:
             new = _free_name(name, number, taken)
             taken.add(folded_name(new))
             pairs.append(f"{name}={new}")
-        seen.add(folded_name(name))
+        passed.add(folded_name(name))
     return "Rename it: " + " ".join(f"--rename {shlex.quote(pair)}" for pair in pairs) if pairs else ""
 
 
