@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import shlex
 import sys
 import threading
 from datetime import UTC, datetime
@@ -21,7 +20,7 @@ import pytest
 import zstandard
 
 from support.running.ingested import parse, parse_all, write
-from tiering.errors import InvalidArgument, InvalidData, InvalidName, LakewardError, UnsupportedType
+from tiering.errors import InvalidArgument, InvalidData, InvalidName, LakewardError
 from tiering.ingest.files import Shape, parsed_files
 from tiering.ingest.formats import FileFormat, Reading, read_delimiter
 
@@ -444,47 +443,3 @@ def test_a_json_array_is_named_as_such(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match=r"x\.json, line 1") as refused:
         parse(write(tmp_path, "x.json", '[{"a": 1},\n{"a": 2}]\n'))
     assert "jq -c" in refused.value.hint
-
-
-# what is no such file
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "reason", "hint"),
-    [
-        ("x.csv", b"PK\x03\x04abc", r"x\.csv is a zip archive or an Excel workbook", "save the sheet as CSV"),
-        ("x.csv", b"PAR1abc", r"x\.csv is a Parquet file", "--file-format parquet"),
-        ("x.ndjson", b"", r"x\.ndjson has no columns", "an object with keys"),
-    ],
-)
-def test_a_file_of_another_kind_is_named_as_such(tmp_path: Path, name: str, content: bytes, reason: str, hint: str) -> None:
-    with pytest.raises(InvalidData, match=reason) as refused:
-        parse(write(tmp_path, name, content))
-    assert hint in refused.value.hint
-
-
-@pytest.mark.parametrize("reading", [Reading(), Reading(FileFormat.CSV)])
-def test_a_folder_is_named_as_such(tmp_path: Path, reading: Reading) -> None:
-    with pytest.raises(InvalidArgument, match="is a folder") as refused:
-        parse(tmp_path, reading=reading)
-    assert f"{tmp_path}/*.csv" in refused.value.hint
-
-
-def test_types_that_a_lake_lacks_are_stored_as_text_or_bytes(tmp_path: Path) -> None:
-    file = tmp_path / "x.parquet"
-    pq.write_table(pa.table({"at": pa.array([1_000_000], pa.time64("us")), "id": pa.array([b"ab"], pa.binary(2))}), file)
-    with pytest.raises(UnsupportedType, match=r"x\.parquet: column 'at' has type time64") as refused:
-        parse(file)
-    assert "--type at=STRING" in refused.value.hint
-    assert parse_all([file], Shape(types={"at": pa.string()})).to_pylist() == [{"at": "00:00:01.000000", "id": b"ab"}]
-
-
-@pytest.mark.parametrize("names", [["a b", "a.b", "A_B", "%"], ["ID", "id", "id_2"], ["x", "X", "X y", "x y"]])
-def test_the_names_that_an_error_proposes_can_be_taken(tmp_path: Path, names: list[str]) -> None:
-    file = write(tmp_path, "x.csv", ",".join(names) + "\n" + ",".join("1" * len(names)) + "\n")
-    with pytest.raises(InvalidName) as refused:
-        parse(file)
-    words = shlex.split(refused.value.hint.partition("Rename it: ")[2])
-    assert set(words[::2]) == {"--rename"}
-    rename = {old: new for old, _, new in (word.rpartition("=") for word in words[1::2])}
-    assert parse(file, reading=Reading(rename=rename)).num_columns == len(names)

@@ -27,7 +27,7 @@ from tiering.ingest.file_sequence import FileSequence
 from tiering.ingest.formats import STANDARD_INPUT, FileFormat, Reading, format_of, rename_hint
 from tiering.ingest.ndjson_files import NdjsonSource
 from tiering.ingest.parquet_files import ParquetSource, lake_type
-from tiering.ingest.plain_files import UTF8, PlainFile, plain_file
+from tiering.ingest.plain_files import UTF8, PlainFile, plain_file, version_of
 from tiering.ingest.text_types import ColumnInference, Misfit, cast_batch, check_maps, check_partition_values, check_values
 from tiering.model.tables import TableInfo
 
@@ -150,6 +150,7 @@ def parsed_files(files: Sequence[str], reading: Reading | None = None, shape: Sh
     with TemporaryDirectory(prefix="lakeward-ingest-") as folder:
         names = named_files(files)
         try:
+            versions = {file: version_of(file) for file in names}
             shape = shape or Shape()
             reading = reading or Reading()
             file_format = format_of(names, reading)
@@ -157,9 +158,17 @@ def parsed_files(files: Sequence[str], reading: Reading | None = None, shape: Sh
             plain = [plain_file(file, reading.encoding, is_text, Path(folder) / f"plain-{number}") for number, file in enumerate(names)]
             source = _open_source(plain, file_format, reading, shape)
             parsed = replace(_parse(source, shape, Path(folder), reading.null_texts), read_as=_found_out(plain, source, reading))
+            _check_unchanged(versions)
         except OSError as error:
             raise InvalidArgument(f"cannot parse {', '.join(names)[:500]}: {error.strerror or error}") from error
         yield parsed
+
+
+def _check_unchanged(versions: Mapping[str, object]) -> None:
+    """Raises InvalidData for a file that a program wrote to while it was parsed: its last row may be half a row."""
+    for file, version in versions.items():
+        if version_of(file) != version:
+            raise InvalidData(f"{file} changed while it was read", hint="Load it when the program that writes it is done, or load a copy.")
 
 
 def read_csv(source: Path | BinaryIO) -> pa.Table:

@@ -77,6 +77,15 @@ def _decompressed(raw: io.BufferedReader, compression: Literal["gzip", "zstd"]) 
     return io.BufferedReader(cast(io.RawIOBase, pa.CompressedInputStream(pa.PythonFile(raw, "r"), compression)))
 
 
+def version_of(file: str) -> tuple[int, int, int] | None:
+    """Returns what differs after a program wrote to a file; None for what is no regular file. Raises OSError."""
+    path = Path(file)
+    if file == STANDARD_INPUT or not path.is_file():
+        return None
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 @contextmanager
 def _opened(file: str) -> Iterator[io.BufferedReader]:
     if file == STANDARD_INPUT:
