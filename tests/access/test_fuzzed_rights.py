@@ -32,7 +32,7 @@ WORD = "zzsecretzz"
 OWN = TablePath(DATABASE, LOG_TABLE)
 HIDDEN = (TablePath(DATABASE, PRIMARY_KEY_TABLE), TablePath(DATABASE, f"orders_{WORD}"), TablePath(f"hr_{WORD}", "salaries"))
 POLICIES = f'permit (principal == User::"ana", action, resource == Table::"{OWN}");'
-CHANGING_NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+")
+CHANGING_NUMBERS = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d+")
 SECONDS = 20.0
 
 
@@ -58,11 +58,14 @@ def running(folder: Path, paths: tuple[TablePath, ...]) -> Iterator[GuardedServi
 
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GuardedService, GuardedService]]:
-    """One with the caller's table alone, and one with others."""
+    """One with the caller's table alone, and one with others.
+
+    Their folders differ in a number only, because settings show the lake's place.
+    """
     folder = tmp_path_factory.mktemp("services")
     with ExitStack() as stack:
-        alone = stack.enter_context(running(folder / "alone", (OWN,)))
-        yield alone, stack.enter_context(running(folder / "beside", (OWN, *HIDDEN)))
+        alone = stack.enter_context(running(folder / "1", (OWN,)))
+        yield alone, stack.enter_context(running(folder / "2", (OWN, *HIDDEN)))
 
 
 def answer(service: GuardedService, channel: grpc.Channel, case: Case) -> str:

@@ -399,18 +399,3 @@ def test_a_path_that_leaves_the_folder_is_neither_read_nor_removed(tmp_path: Pat
         storage.maintenance.run()
     assert precious.read_bytes() == b"mine"
     assert (root / "meta.db").exists()
-
-
-def test_a_folder_of_the_format_before_refused_records_is_brought_up_to_date(tmp_path: Path) -> None:
-    with EmbeddedStorage(tmp_path) as storage:
-        make_table(storage, primary_key=("id",))
-        storage.upsert(PATH, cities((1, "Oslo")), "writer", 0)
-        with storage.metadata.write() as connection:
-            connection.execute(sa.text("DROP TABLE refused_records"))
-            connection.execute(sa.text("UPDATE facts SET value = '3' WHERE name = 'format_version'"))
-    with EmbeddedStorage(tmp_path) as storage:
-        storage.upsert(PATH, cities((1, "Lima")), "writer", 1)
-        assert scan_all(storage, storage.table(PATH)).num_rows == 3
-        with storage.metadata.read() as connection:
-            version = connection.scalar(sa.text("SELECT value FROM facts WHERE name = 'format_version'"))
-    assert version == str(FORMAT_VERSION)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from support.clusters.embedded import PATH, ManualClock, make_table, orders, scan_all
+from tiering.clock import RandomIds
 from tiering.cluster.embedded.metadata import database
-from tiering.cluster.embedded.metadata.database import FILE_NAME
+from tiering.cluster.embedded.metadata.database import FILE_NAME, FORMAT_VERSION
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import SetupError
 
@@ -19,6 +23,12 @@ ALTER TABLE appends DROP COLUMN sha256;
 UPDATE facts SET value = '4' WHERE name = 'format_version';
 """
 """Back to what the version before SHA-256 of writes wrote."""
+
+FORMAT_3 = """
+DROP TABLE refused_records;
+UPDATE facts SET value = '3' WHERE name = 'format_version';
+"""
+"""From there, back to what the version before refused records wrote."""
 
 FORMAT_2 = """
 ALTER TABLE tables DROP COLUMN primary_key;
@@ -54,30 +64,32 @@ UPDATE facts SET value = '1' WHERE name = 'format_version';
 """
 """From there, back to what the first version wrote. Its answers to appends lack the partition id."""
 
+BACK = ((4, FORMAT_4), (3, FORMAT_3), (2, FORMAT_2), (1, FORMAT_1))
+"""The scripts, one after the other, that lead from the present format to an older one."""
+OLDER_FORMATS = range(1, FORMAT_VERSION)
+
 
 @pytest.fixture
 def old_folder(tmp_path: Path, clock: ManualClock, request: pytest.FixtureRequest) -> Path:
-    """Of format 1, unless a test asks for 2 or 4."""
+    """A folder of format 1, unless a test asks for a newer one."""
     with EmbeddedStorage(tmp_path, clock) as storage:
         make_table(storage, bucket_count=2, bucket_keys=("id",))
         storage.append(PATH, orders(0, 10), "writer", 0)
     connection = sqlite3.connect(tmp_path / FILE_NAME)
     version = getattr(request, "param", 1)
-    connection.executescript(FORMAT_4)
-    if version < 4:
-        connection.executescript(FORMAT_2)
-    if version > 1:
-        connection.close()
-        return tmp_path
-    connection.executescript(FORMAT_1)
-    (ranges,) = connection.execute("SELECT ranges FROM appends").fetchone()
-    connection.execute("UPDATE appends SET ranges = ?", (ranges.replace(", null]", "]"),))
+    for older, script in BACK:
+        if version <= older:
+            connection.executescript(script)
+    if version == 1:
+        (ranges,) = connection.execute("SELECT ranges FROM appends").fetchone()
+        connection.execute("UPDATE appends SET ranges = ?", (ranges.replace(", null]", "]"),))
     connection.commit()
+    assert connection.execute("SELECT value FROM facts WHERE name = 'format_version'").fetchone() == (str(version),)
     connection.close()
     return tmp_path
 
 
-@pytest.mark.parametrize("old_folder", [1, 2, 4], indirect=True)
+@pytest.mark.parametrize("old_folder", OLDER_FORMATS, indirect=True)
 def test_a_folder_of_an_older_format_is_brought_up_to_date(old_folder: Path, clock: ManualClock) -> None:
     for _ in range(2):
         with EmbeddedStorage(old_folder, clock) as storage:
@@ -91,18 +103,46 @@ def test_a_folder_of_an_older_format_is_brought_up_to_date(old_folder: Path, clo
         assert sorted(scan_all(storage, storage.table(PATH))["id"].to_pylist()) == list(range(20))
 
 
-def test_an_upgrade_that_fails_half_way_leaves_the_folder_as_it_was(
-    old_folder: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def half(connection: sa.Connection, schema: sa.MetaData, version: int) -> None:
-        connection.execute(sa.text("ALTER TABLE tables ADD COLUMN partition_keys JSON NOT NULL DEFAULT '[]'"))
-        connection.execute(sa.text("ALTER TABLE buckets RENAME TO buckets_v1"))
-        raise sa.exc.OperationalError("ALTER", {}, Exception("disk I/O error"))
+@pytest.mark.parametrize("old_folder", OLDER_FORMATS, indirect=True)
+def test_an_upgraded_folder_has_the_columns_of_a_new_one(old_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    new_folder = tmp_path_factory.mktemp("new")
+    for folder in (old_folder, new_folder):
+        EmbeddedStorage(folder).close()
+    assert columns(old_folder) == columns(new_folder)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(database, "upgrade", half)
-        with pytest.raises(SetupError):
-            EmbeddedStorage(old_folder, clock)
 
+def columns(folder: Path) -> dict[str, set[tuple[str, ...]]]:
+    """Each table's columns: name, type, NOT NULL, and place in the primary key. The order of columns may differ."""
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {name: {(r[1], r[2], r[3], r[5]) for r in connection.execute(f"PRAGMA table_info({name})")} for name in names}
+
+
+@pytest.mark.parametrize("old_folder", OLDER_FORMATS, indirect=True)
+def test_an_upgrade_that_fails_at_any_statement_leaves_the_folder_as_it_was(old_folder: Path, clock: ManualClock) -> None:
+    before = columns(old_folder)
+    failures = 0
+    while fails_at(failures, old_folder, clock):
+        assert columns(old_folder) == before
+        failures += 1
+    assert failures > 5, "an upgrade has several statements"
     with EmbeddedStorage(old_folder, clock) as storage:
         assert sorted(scan_all(storage, storage.table(PATH))["id"].to_pylist()) == list(range(10))
+
+
+def fails_at(number: int, folder: Path, clock: ManualClock) -> bool:
+    """Opens the folder on a disk that fails at one statement of the upgrade. Returns False if the upgrade has fewer statements."""
+    statements = itertools.count()
+
+    def fail(connection: sa.Connection, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if FILE_NAME in str(connection.engine.url) and not statement.startswith("PRAGMA") and next(statements) == number:
+            raise sa.exc.OperationalError(statement, {}, Exception("disk I/O error"))
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", fail)
+    try:
+        database.Metadata.open(folder, RandomIds()).close()
+    except SetupError:
+        return True
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", fail)
+    return False

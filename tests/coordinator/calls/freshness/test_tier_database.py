@@ -121,4 +121,4 @@ def test_what_cannot_be_called_is_said(world: World) -> None:
 def test_a_pattern_of_many_wildcards_is_answered(world: World) -> None:
     """With a backtracking engine this call would not end, and it would hold the interpreter's lock."""
     assert set(call(world, only_stale=False, dry_run=True, include="%" * 2_000 + "x")) == set()
-    assert set(call(world, only_stale=False, dry_run=True, exclude="%o" * 1_000)) == {"orders", "orders_old", "tmp_1"}
+    assert set(call(world, only_stale=False, dry_run=True, exclude="%o" * 1_000)) == {table.path.table_name for table in world.tables}
