@@ -12,10 +12,9 @@ Safe to call from several threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -46,8 +45,7 @@ from tiering.model.leases import KvSnapshot
 from tiering.model.names import check_database
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, Offsets, TableBucket, TableInfo, TablePath
-
-Item = TypeVar("Item")
+from tiering.pieces import pieces
 
 LEASED_TOGETHER = 500
 """Snapshots that one write of the metadata leases or releases: some 10 ms."""
@@ -184,7 +182,7 @@ class EmbeddedStorage(StoredCluster):
         """As `KvSnapshotLeases.acquire_lease`."""
         check_lease(lease_id, ttl_ms)
         unavailable: list[TableBucket] = []
-        for piece in _pieces(snapshots.items()) if snapshots else [()]:
+        for piece in pieces(snapshots.items(), LEASED_TOGETHER) if snapshots else [()]:
             named = dict(piece)
             with self.metadata.read() as connection:  # files are looked up before the lock that every append needs
                 stored = snapshot_rows.find_snapshots(connection, named)
@@ -200,7 +198,7 @@ class EmbeddedStorage(StoredCluster):
         with self.metadata.read() as connection:
             held = lease_rows.held_buckets(connection, lease_id)
         released = [bucket for bucket in dict.fromkeys(buckets) if bucket in held]
-        for piece in _pieces(released):
+        for piece in pieces(released, LEASED_TOGETHER):
             with self.metadata.write() as connection:
                 lease_rows.release(connection, lease_id, piece)
         with self.metadata.write() as connection:
@@ -229,12 +227,6 @@ class EmbeddedStorage(StoredCluster):
         """As `ClusterOwner.rewind_lake_snapshot`. Raises UnknownTable."""
         with self.metadata.write() as connection:
             write_lake_record(connection, table, snapshot, may_go_back=True)
-
-
-def _pieces(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
-    """The items, as many at a time as one write of the metadata takes: appends get their turn in between."""
-    remaining = iter(items)
-    return iter(lambda: tuple(islice(remaining, LEASED_TOGETHER)), ())
 
 
 def _open_swept(root: Path, clock: Clock, ids: Ids) -> Metadata:

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -31,6 +30,7 @@ from tiering.coordinator.memory.history import PAGE_ROWS, HistoryBounds, History
 from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
 from tiering.errors import Fenced, SetupError, StoreError
 from tiering.pace import Rest, no_rest
+from tiering.pieces import pieces
 from tiering.validate.results import CheckResult
 
 Row = TypeVar("Row")
@@ -166,7 +166,7 @@ class SqlStore:
 
     def rounds_by_id(self, round_ids: Collection[str]) -> Mapping[str, RoundRecord]:
         known: dict[str, RoundRecord] = {}
-        for ids in _pieces(round_ids):
+        for ids in pieces(round_ids, IDS_OF_A_QUERY):
             query = sa.select(schema.rounds.c.body).where(schema.rounds.c.round_id.in_(ids))
             with _border("read"), self._engine.connect() as connection:
                 known.update({row.round_id: row for row in _all(connection, query, row_writes.ROUND)})
@@ -280,11 +280,6 @@ def _border(doing: str) -> Iterator[None]:
         raise StoreError(message, hint="Check the disk or the database of the state store; work goes on once it answers.") from error
     except ValidationError as error:
         raise StoreError(f"a record in the state store cannot be read: {error}", hint="Was it written by another version?") from error
-
-
-def _pieces(ids: Collection[str]) -> Iterator[tuple[str, ...]]:
-    remaining = iter(ids)
-    return iter(lambda: tuple(islice(remaining, IDS_OF_A_QUERY)), ())
 
 
 def _all(connection: sa.Connection, query: sa.Select[Any], adapter: TypeAdapter[Row]) -> list[Row]:
