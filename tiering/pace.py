@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
 
+Item = TypeVar("Item")
 Rest = Callable[[], bool]
 """Called between pieces of work. False = stop here."""
 
@@ -19,6 +22,12 @@ PIECE_S = 0.002
 
 LONGEST_REST_S = 30.0
 """Work that asks for a longer rest has mostly waited, for something outside that hangs: that takes nobody's time."""
+
+
+def pieces(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:
+    """Yields the items in order, `size` at a time; the last piece may have fewer. Yields nothing for no items."""
+    remaining = iter(items)
+    return iter(lambda: tuple(islice(remaining, size)), ())
 
 
 def no_rest() -> bool:

@@ -45,7 +45,7 @@ from tiering.model.leases import KvSnapshot
 from tiering.model.names import check_database
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, Offsets, TableBucket, TableInfo, TablePath
-from tiering.pieces import pieces
+from tiering.pace import pieces
 
 LEASED_TOGETHER = 500
 """Snapshots that one write of the metadata leases or releases: some 10 ms."""

@@ -29,8 +29,7 @@ from tiering.coordinator.memory.database.row_writes import RowWrites
 from tiering.coordinator.memory.history import PAGE_ROWS, HistoryBounds, HistoryKind, HistoryRange, TablePathOrNone
 from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
 from tiering.errors import Fenced, SetupError, StoreError
-from tiering.pace import Rest, no_rest
-from tiering.pieces import pieces
+from tiering.pace import Rest, no_rest, pieces
 from tiering.validate.results import CheckResult
 
 Row = TypeVar("Row")
