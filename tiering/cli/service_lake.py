@@ -11,10 +11,14 @@ from tiering.round.transport import GrpcTransport
 
 @dataclass(frozen=True)
 class ServiceLake:
-    """`properties`: of the lake's catalog, as pyiceberg takes them. `format`: of tables that do not name another."""
+    """`properties`: of the lake's catalog, as pyiceberg takes them. `format`: of tables that do not name another.
+
+    `cluster_id`: of the cluster whose tables the service tiers.
+    """
 
     format: str
     properties: dict[str, str]
+    cluster_id: str
 
 
 def service_lake_properties(uri: str) -> dict[str, str]:
@@ -35,4 +39,4 @@ def service_lake(uri: str) -> ServiceLake:
     properties = accepted_properties(config.lake_properties)
     for name, value in properties.items():
         check_property(f"the service at {uri} has the lake property", name, value)
-    return ServiceLake(config.lake_format, properties)
+    return ServiceLake(config.lake_format, properties, config.cluster_id)

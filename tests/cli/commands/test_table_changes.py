@@ -5,20 +5,26 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog import load_catalog
 
 from support.lake_kinds.kinds import ICEBERG_CLEAN, PAIMON_CLEAN, LakeKind
 from support.running.cluster_of_processes import Deployment
 from support.running.commands import Lakeward
 from support.running.processes import wait_for
 from support.running.terminals import Terminal
+from tiering.cli.commands.drop import check_own_lake_table
 from tiering.cli.commands.set_option import option_changes
 from tiering.cli.spark.types import arrow_type
 from tiering.client import LakewardClient
 from tiering.errors import InvalidArgument, UnknownTable
+from tiering.lake.base import LakeSnapshot, LakeView
+from tiering.lake.maintenance import LakeSurvey
+from tiering.lake.marker import Marker
 from tiering.lake.registry import open_lake
 from tiering.model.names import table_path
 from tiering.model.tables import TableInfo
@@ -180,9 +186,38 @@ def test_a_lake_table_goes_with_its_table_or_after_it(tools: Deployment, lakewar
     assert lake.view(path) is None
     nothing = lakeward("drop", str(path), "--with-lake", "--yes")
     assert (nothing.status, nothing.err.splitlines()[0]) == (
-        1,
-        f"lakeward: there is no table {path}, and no lake table of that name [UnknownTable]",
+        2,
+        f"lakeward: there is no table {path}, and no lake table of that name",
     )
+
+
+def test_a_lake_table_that_lakeward_did_not_write_stays_and_its_table_too(tools: Deployment, lakeward: Lakeward) -> None:
+    lake = open_lake("iceberg", tools.lake_properties)
+    with tools.cluster() as cluster:
+        lake.ensure_table(cluster.table(TOOLS))
+    foreign = load_catalog("lake", **tools.lake_properties).load_table((TOOLS.database_name, TOOLS.table_name))
+    foreign.append(foreign.schema().as_arrow().empty_table())
+
+    ended = lakeward("drop", str(TOOLS), "--with-lake", "--yes")
+
+    assert ended.status == 2
+    assert "has snapshots, and no marker of Lakeward" in ended.err
+    assert table(tools).path == TOOLS
+    assert lake.view(TOOLS) is not None
+    assert lakeward("drop", str(TOOLS), "--yes").status == 0
+    assert lakeward("drop", str(TOOLS), "--with-lake", "--yes").status == 2
+    assert lake.view(TOOLS) is not None
+    load_catalog("lake", **tools.lake_properties).purge_table((TOOLS.database_name, TOOLS.table_name))
+
+
+@pytest.mark.parametrize(("cluster_id", "is_refused"), [("ours", False), ("theirs", True)])
+def test_a_lake_table_that_another_cluster_tiers_is_not_dropped(cluster_id: str, *, is_refused: bool) -> None:
+    marker = Marker(cluster_id, 1, "u", "r", 1, None, {})
+    survey = LakeSurvey(
+        LakeView(TOOLS, "u", 1, 1, marker, {1: LakeSnapshot(1, None, 1, datetime(2026, 1, 1, tzinfo=UTC), "append")}), marker
+    )
+    with pytest.raises(InvalidArgument, match="was tiered from the cluster theirs") if is_refused else nullcontext():
+        check_own_lake_table(survey, "ours")
 
 
 def test_a_person_is_asked_and_told_what_would_be_lost(tools: Deployment) -> None:

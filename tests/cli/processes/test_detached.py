@@ -67,6 +67,13 @@ def test_it_returns_the_ready_line_and_leaves_the_service_running(tmp_path: Path
         os.waitpid(process, 0)
 
 
+def test_the_ready_line_is_found_after_the_log_was_rotated(tmp_path: Path) -> None:
+    log = tmp_path / "up.log"
+    log.write_text("an earlier line\n" * 100)
+
+    assert start_detached(["sh", "-c", f": > {log}; echo lakeward is ready: 127.0.0.1:7707"], log) == "lakeward is ready: 127.0.0.1:7707"
+
+
 def test_a_service_that_ends_at_once_is_told_in_its_own_words(tmp_path: Path) -> None:
     log = tmp_path / "up.log"
     log.write_text("an earlier line\n")
@@ -97,6 +104,21 @@ def test_down_says_how_to_end_a_service_that_does_not(folder: DataFolder) -> Non
     with service(folder, "stubborn") as running, pytest.raises(SetupError, match="did not end within") as caught:
         stop_service(folder, patience_seconds=0.01)
     assert caught.value.hint == f"End it with: kill -9 {running.pid}"
+
+
+def test_down_returns_when_a_service_that_waited_has_the_folder(folder: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_held, waiting = FolderLock.is_held, FolderLock(folder.root)
+
+    def taken_over(lock: FolderLock) -> bool:
+        """The waiting service takes the folder as soon as it is free."""
+        return is_held(lock) or waiting.acquire(wait=False)
+
+    with service(folder) as running:
+        monkeypatch.setattr(FolderLock, "is_held", taken_over)
+        try:
+            assert stop_service(folder, patience_seconds=30) == running.pid
+        finally:
+            waiting.release()
 
 
 def test_down_sends_no_signal_to_a_process_that_has_not_the_folder(folder: DataFolder) -> None:

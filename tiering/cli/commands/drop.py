@@ -11,10 +11,11 @@ from tiering.cli.terminal.cluster_options import FlussServersOption
 from tiering.cli.terminal.options import DEFAULT_URI, TableArgument, UriOption
 from tiering.client import LakewardClient
 from tiering.counts import counted
-from tiering.errors import InvalidArgument, LakeDisabled, UnknownDatabase, UnknownTable
+from tiering.errors import InvalidArgument, LakeDisabled, SetupError, UnknownDatabase, UnknownTable
 from tiering.model.names import parse_table_path
 
 if TYPE_CHECKING:
+    from tiering.lake.maintenance import LakeSurvey, TableRemoval
     from tiering.model.status import TableStatus
     from tiering.model.tables import TablePath
 
@@ -52,43 +53,76 @@ def drop(
     with writable_cluster(uri, fluss) as cluster:
         status = None if fluss is not None else _status(uri, path)
         try:
-            cluster.table(path)  # an unknown table is an error before the question
+            info = cluster.table(path)  # an unknown table is an error before the question
         except (UnknownTable, UnknownDatabase):
             if not with_lake:
                 raise
-            print(_lake_alone(uri, path, yes=yes))
+            print(_lake_alone(_lake_with_own_table(uri, path, None), path, yes=yes))
             return
+        lake = _lake_with_own_table(uri, path, info.lake_format) if with_lake else None
         if not yes:
             _ask(path, status, with_lake=with_lake)
         cluster.drop_table(path)
-    if with_lake:
-        dropped = _drop_lake_table(uri, path, None if status is None else status.lake_format)
+    if lake is not None:
+        dropped = lake.drop_table(path)
         print(f"{path} was dropped, and {'its lake table with it' if dropped else 'there was no lake table of it'}.")
         return
     print(f"{path} was dropped. {what_stays(path, status) if fluss is None else UNKNOWN_LAKE}")
 
 
-def _lake_alone(uri: str, path: TablePath, *, yes: bool) -> str:
+def _lake_alone(lake: TableRemoval, path: TablePath, *, yes: bool) -> str:
     """Drops the lake table of a table that is not there any more. Raises UnknownTable if there is none either."""
     if not yes:
         _ask_for(f"Drop the lake table {path} with all its rows? The table itself is gone already. This cannot be undone.", path)
-    if not _drop_lake_table(uri, path, None):
+    if not lake.drop_table(path):
         raise UnknownTable(f"there is no table {path}, and no lake table of that name")
     return f"The lake table {path} was dropped. The table itself was gone already."
 
 
-def _drop_lake_table(uri: str, path: TablePath, lake_format: str | None) -> bool:
-    """Whether there was one. `lake_format` None = the service's. Raises LakeUnavailable, InvalidArgument."""
+def _lake_with_own_table(uri: str, path: TablePath, lake_format: str | None) -> TableRemoval:
+    """The lake with the table of this name, which the service's cluster may drop.
+
+    `lake_format` None = the table is gone, and with it which format it had. Raises LakeUnavailable, InvalidArgument.
+    """
     from tiering.cli.service_lake import service_lake
-    from tiering.lake.maintenance import TableRemoval
-    from tiering.lake.registry import open_lake, properties_from_service
+    from tiering.lake.maintenance import LakeMaintenance, TableRemoval
+    from tiering.lake.registry import format_names, open_lake, properties_from_service
 
     known = service_lake(uri)
-    name = lake_format or known.format
-    lake = open_lake(name, properties_from_service(name, known.properties))
-    if not isinstance(lake, TableRemoval):
-        raise InvalidArgument(f"a lake of the format {lake.format} drops no table for Lakeward", hint="Drop it with the lake's own tools.")
-    return lake.drop_table(path)
+    others = [name for name in format_names() if name != known.format] if lake_format is None else []
+    removable: TableRemoval | None = None
+    for name in (lake_format or known.format, *others):
+        try:
+            lake = open_lake(name, properties_from_service(name, known.properties))
+        except (InvalidArgument, SetupError, ModuleNotFoundError):
+            if name in others:  # no table of a format that this installation cannot open is expected
+                continue
+            raise
+        if not isinstance(lake, TableRemoval) or not isinstance(lake, LakeMaintenance):
+            continue
+        removable = removable or lake
+        if (survey := lake.survey(path)) is not None:
+            check_own_lake_table(survey, known.cluster_id)
+            return lake
+    if removable is None:
+        name = lake_format or known.format
+        raise InvalidArgument(f"a lake of the format {name} drops no table for Lakeward", hint="Drop it with the lake's own tools.")
+    return removable
+
+
+def check_own_lake_table(survey: LakeSurvey, cluster_id: str) -> None:
+    """Raises InvalidArgument for a lake table with rows that another cluster, or something else than Lakeward, wrote."""
+    path, owners = survey.view.path, {marker.cluster_id for marker in survey.markers}
+    if not survey.view.snapshots or owners == {cluster_id}:
+        return
+    others = ", ".join(sorted(owners - {cluster_id}))
+    whose = (
+        f"was tiered from the cluster {others}; this is the cluster {cluster_id}" if owners else "has snapshots, and no marker of Lakeward"
+    )
+    raise InvalidArgument(
+        f"nothing was dropped: the lake table {path} {whose}",
+        hint=f"If it is to go nevertheless, drop it in Spark SQL with the lake's catalog: DROP TABLE lake.{path}",
+    )
 
 
 def what_stays(path: TablePath, status: TableStatus | None) -> str:
