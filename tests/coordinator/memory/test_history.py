@@ -304,3 +304,19 @@ def test_every_condition_is_answered_by_an_index_that_sorts(tmp_path: Path, want
         if wanted.round_id is None:
             assert "USE TEMP B-TREE FOR ORDER BY" not in steps, (table.name, steps)
     engine.dispose()
+
+
+@pytest.mark.parametrize("hidden", [1, 250])
+def test_very_many_tables_are_one_parameter_of_a_read(store_url: str, hidden: int) -> None:
+    store = SqlStore(store_url)
+    names = [f"t{number}" for number in range(300)]
+    events = [replace(event(number), table_name=name) for number, name in enumerate(names)]
+    store.apply(store.take_over(), Writes(events=(*events, replace(event(400), database_name=None, table_name=None))))
+    parameters: list[int] = []
+    sa.event.listen(store._engine, "before_cursor_execute", lambda _, __, ___, values, *____: parameters.append(len(values)))
+    visible = frozenset(("sales", name) for name in names[hidden:])
+    assert {row.table_name for row in store.read_events(HistoryRange(paths=visible))} == set(names[hidden:])
+    assert parameters
+    assert max(parameters) <= 200
+    assert None in {row.table_name for row in store.read_events(HistoryRange(paths=visible | {(None, None)}))}
+    store.close()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, RoundRecord
 from tiering.coordinator.memory import sql_schema as schema
@@ -16,6 +19,8 @@ from tiering.coordinator.memory.store import Writes
 from tiering.instants import to_microseconds
 
 _BATCH_ROWS = 10_000
+_NAMED_ONE_BY_ONE = 200
+"""Tables that are parameters of a query each: then an index may find their rows."""
 LOOK_UP_CHARACTERS = 200
 """Of a text in a look-up column: PostgreSQL refuses longer ones than some 2,700 bytes in an index."""
 
@@ -48,8 +53,35 @@ def first_page(table: sa.Table, wanted: HistoryRange) -> sa.Select[Any]:
 def _is_about(table: sa.Table, paths: Collection[TablePathOrNone]) -> sa.ColumnElement[bool]:
     """The condition that a row is about one of the tables, or about none if that is among them."""
     named = [path for path in paths if path != (None, None)]
-    conditions = [sa.tuple_(table.c.database_name, table.c.table_name).in_(named)] if named else []
+    conditions = [_is_named(table, named)] if named else []
     return sa.or_(sa.false(), *conditions, *([table.c.database_name.is_(None)] if len(named) < len(paths) else []))
+
+
+def _is_named(table: sa.Table, paths: Collection[TablePathOrNone]) -> sa.ColumnElement[bool]:
+    """The condition that a row is about one of the tables. As a parameter each, 10,000 of them make a page five times as expensive."""
+    if len(paths) <= _NAMED_ONE_BY_ONE:
+        return sa.tuple_(table.c.database_name, table.c.table_name).in_(paths)
+    texts = json.dumps([f"{database_name}.{table_name}" for database_name, table_name in paths])
+    return is_among(table.c.database_name + "." + table.c.table_name, sa.literal(texts, sa.Text()))
+
+
+class is_among(sa.sql.functions.FunctionElement[bool]):
+    """Whether the first text is in the second one, a JSON array of texts."""
+
+    type = sa.Boolean()
+    inherit_cache = True
+
+
+@compiles(is_among, "sqlite")
+def _among_in_sqlite(element: is_among, compiler: SQLCompiler, **options: Any) -> str:
+    text, texts = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"({text}) IN (SELECT value FROM json_each({texts}))"
+
+
+@compiles(is_among, "postgresql")
+def _among_in_postgresql(element: is_among, compiler: SQLCompiler, **options: Any) -> str:
+    text, texts = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"({text}) IN (SELECT jsonb_array_elements_text(CAST({texts} AS JSONB)))"
 
 
 def page_after(table: sa.Table, wanted: HistoryRange, last: sa.Row[Any]) -> sa.Select[Any]:
