@@ -89,7 +89,8 @@ class TokenSource:
         if named is not None and exposed:
             raise SetupError(
                 f"the token in {named} is not sent to {exposed[0]} in clear text",
-                hint=f"Name who vouches for the service's certificate with --tls-ca, or in {TLS_CA}.",
+                hint="Start the service with --server-cert and --server-key, and name who vouches for its certificate with --tls-ca, or in "
+                f"{TLS_CA}. Or reach it at 127.0.0.1, through a tunnel such as `ssh -L`.",
             )
         if named is not None:
             return named

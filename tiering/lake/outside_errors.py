@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tiering.errors import DataCorrupt
+from tiering.errors import DataCorrupt, InvalidData
+from tiering.model.refused_records import RECORD_ID
 from tiering.redaction.redact import outside_text
 
 DAMAGED_HINT = "The file was changed after it was committed. Restore it from a backup of the warehouse."
@@ -13,6 +14,13 @@ DAMAGED_HINT = "The file was changed after it was committed. Restore it from a b
 def describe(error: BaseException) -> str:
     """Class and text of an outside error, without secrets, on one line."""
     return " ".join(outside_text(f"{type(error).__name__}: {error}", 1_000).split())
+
+
+def misfit(summary: str, error: BaseException, *, table_path: object = None, bucket: object = None, column: object = None) -> InvalidData:
+    """The error for rows that a library does not take. The library may name a value, so its text is a field for callers with SELECT."""
+    return InvalidData(
+        f"{summary} ({type(error).__name__})", table_path=table_path, bucket=bucket, column=column, **{RECORD_ID: describe(error)}
+    )
 
 
 def is_damage(error: BaseException | None) -> bool:

@@ -23,6 +23,14 @@ from tiering.model.tables import TablePath
 
 ORDERS, SALARIES = TablePath("sales", "orders"), TablePath("hr", "salaries")
 SERVER_SECONDS = 400
+TAGS_OF_BOB = "SparkConnect_OperationTag_User_bob_Session_00000000-0000-0000-0000-000000000000"
+AS_ANOTHER = (
+    f"SET spark.job.tags={TAGS_OF_BOB}",
+    "SHOW TABLES IN fluss.hr",
+    "CALL fluss.sys.tier_table('hr.salaries')",
+    "RESET spark.job.tags",
+)
+"""Spark copies options of a session over the properties of the thread that executes its statements, Connect's tags among them."""
 POLICIES = """
 permit (principal == User::"ann", action in Action::"read", resource in Database::"sales");
 permit (principal == User::"bob", action in Action::"read", resource in Database::"hr");
@@ -121,6 +129,26 @@ def check_each_sees_their_own(ask: Callable[[str], list[Answer]]) -> None:
 def test_users_of_a_thrift_server_that_share_a_session(thrift_port: int, tmp_path: Path) -> None:
     url = f"jdbc:hive2://127.0.0.1:{thrift_port}/default"
     check_each_sees_their_own(lambda user: ask_beeline(f"beeline -u {url} -n {user}", tmp_path, STATEMENTS))
+
+
+def check_ann_stays_ann(answers: list[Answer]) -> None:
+    _, tables, called, _ = answers
+    for refusal in (tables, called):
+        assert isinstance(refusal, str), refusal
+        assert "hr" in refusal
+        assert "bob" not in refusal
+
+
+def test_a_user_of_a_thrift_server_is_nobody_else_by_an_option_of_the_session(thrift_port: int, tmp_path: Path) -> None:
+    url = f"jdbc:hive2://127.0.0.1:{thrift_port}/default"
+    check_ann_stays_ann(ask_beeline(f"beeline -u {url} -n ann", tmp_path, AS_ANOTHER))
+
+
+@pytest.mark.soak
+def test_a_user_of_a_connect_server_is_nobody_else_by_an_option_of_the_session(connect_port: int, tmp_path: Path) -> None:
+    remote = f"sc://127.0.0.1:{connect_port}/;user_id=ann"
+    program = f"from pyspark.sql import SparkSession\nspark = SparkSession.builder.remote('{remote}').getOrCreate()\n"
+    check_ann_stays_ann(ask_python(program, tmp_path, AS_ANOTHER)[1])
 
 
 @pytest.mark.soak

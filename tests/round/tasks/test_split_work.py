@@ -158,6 +158,23 @@ def test_whatever_ends_a_split_is_its_outcome(monkeypatch: pytest.MonkeyPatch, e
     assert ("memory" in outcome.error.hint) == isinstance(end, MemoryError)
 
 
+@pytest.mark.parametrize("rows", [[(0, INSERT)], [(0, INSERT), (1, INSERT)]])
+def test_what_arrow_says_of_a_value_is_no_part_of_a_message(rows: list[tuple[int, ChangeType]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever knows of the table reads the message; the text of the bucket's record is for callers with SELECT."""
+
+    def failing(*_: object) -> None:
+        raise pa.ArrowInvalid("Integer value 4711 not in range: -128 to 127")
+
+    lake = Lake()
+    monkeypatch.setattr(lake, "write", failing)
+    outcome = run_split(task(lake, 0, [batch(*rows)]), lambda: False)
+    assert outcome.doubt is not None
+    assert outcome.doubt.error_class == "ArrowInvalid"
+    assert "4711" not in outcome.doubt.message + outcome.doubt.hint
+    assert "4711" in outcome.doubt.ids[RECORD_ID]
+    assert outcome.doubt.ids["bucket"] == str(BUCKET)
+
+
 def test_an_error_whose_text_is_no_unicode_travels_all_the_same() -> None:
     error = as_lakeward_error(OSError("no such file: " + os.fsdecode(b"caf\xe9")))
     assert "caf\\udce9" in error_to_pb(error).message

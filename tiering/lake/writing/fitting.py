@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tiering.errors import InvalidData
 from tiering.lake.base import WriterInitContext
-from tiering.lake.outside_errors import describe
+from tiering.lake.outside_errors import misfit
 from tiering.lake.writing.required_values import with_required_values
 from tiering.model.refused_records import UnwritableRow, cast_values, refusal_of
 from tiering.model.tables import CHANGE_TYPE_COLUMN, SYSTEM_COLUMN_FIELDS, ChangeType
@@ -55,7 +55,7 @@ def _cast(column: Any, field: pa.Field[Any]) -> Any:
     try:
         return cast_values(column, field)
     except pa.ArrowException as error:
-        raise InvalidData(f"column {field.name!r} of the rows does not fit: {describe(error)}", column=field.name) from error
+        raise misfit(f"column {field.name!r} of the rows does not fit", error, column=field.name) from error
 
 
 def _unread(batch: pa.RecordBatch) -> npt.NDArray[np.bool_] | None:

@@ -19,7 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.errors import LakewardError, RoundFailed
+from tiering.lake.outside_errors import describe
 from tiering.library_guards.duckdb_guard import lock
+from tiering.model.refused_records import RECORD_ID
 
 Mask = npt.NDArray[np.bool_]
 
@@ -184,8 +186,10 @@ def _duckdb() -> Iterator[tuple[duckdb.DuckDBPyConnection, _OwnErrors]]:
         except duckdb.Error as error:
             if own.first is not None:
                 raise own.first from error
+            is_of_machine = isinstance(error, duckdb.OperationalError)
             raise RoundFailed(
-                f"the keys of a split could not be compared: {type(error).__name__}: {error}",
+                f"the keys of a split could not be compared: {describe(error) if is_of_machine else type(error).__name__}",
                 cause_class=type(error).__name__,
                 hint="Is there room for temporary files (TMPDIR)?",
+                **{RECORD_ID: None if is_of_machine else describe(error)},  # what DuckDB says of rows may name their values
             ) from error

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tiering.clock import RandomIds
 from tiering.errors import BucketStopped, InvalidData, LakewardError
-from tiering.model.refused_records import bucket_stopped, described, first_failing, offset_of, partition_stopped, text_of
+from tiering.model.refused_records import RECORD_ID, bucket_stopped, described, first_failing, offset_of, partition_stopped, text_of
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType
 from tiering.round.ports import SplitTask
 
@@ -102,7 +102,9 @@ def _located(task: SplitTask, limit: int, error: BaseException) -> Refusal | Non
         has_control = _has_control(task, before, behind, batches)
         if _is_written(task, record, 0, 1):
             return None
-        name, cause = (error.error_class, error.message) if isinstance(error, LakewardError) else (type(error).__name__, str(error))
+        name, cause = type(error).__name__, str(error)
+        if isinstance(error, LakewardError):
+            name, cause = error.error_class, error.ids.get(RECORD_ID) or error.message
         record_text = described(text_of(record), cause)  # the cause may name a value of the record
         table, offset = task.context.table, int(record.column(OFFSET_COLUMN)[0].as_py())
         reason, split = f"writing it ends with {name}", task.split

@@ -15,7 +15,8 @@ from tiering.cluster.base import SplitReader
 from tiering.cluster.capabilities import CountingReader
 from tiering.errors import BucketStopped, LakeUnavailable, LakewardError, RoundFailed
 from tiering.lake.base import LakeWriter, WriteResult
-from tiering.model.refused_records import offset_of
+from tiering.lake.outside_errors import describe
+from tiering.model.refused_records import RECORD_ID, offset_of
 from tiering.model.rounds import Phase
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType
 from tiering.round.ports import SplitTask, TaskOutcome
@@ -105,12 +106,22 @@ class _Attempts:
     def _failed(self, error: BaseException, phase: Phase) -> TaskOutcome | None:
         refusal = refusal_of_record(self._task, self._limit, error)
         if refusal is None:
-            return TaskOutcome(None, as_lakeward_error(error), phase=phase)
+            return TaskOutcome(None, self._without_values(error), phase=phase)
         self._stopped, self._phase = refusal.error, phase
-        self._doubt = as_lakeward_error(error) if refusal.is_doubtful else None
+        self._doubt = self._without_values(error) if refusal.is_doubtful else None
         self._has_control = self._has_control or refusal.has_control
         self._limit = refusal.offset
         return None
+
+    def _without_values(self, error: BaseException) -> LakewardError:
+        """The error as everybody who knows of the table may read it: what Arrow says of a value is a field for callers with SELECT."""
+        failure = as_lakeward_error(error)
+        if isinstance(error, pa.ArrowException) and not isinstance(error, MemoryError):
+            text, name = describe(error), type(error).__name__
+            failure = RoundFailed(f"{name} while rows were read or written", cause_class=name, **{RECORD_ID: text})
+        if RECORD_ID in failure.ids:
+            failure.ids.setdefault("bucket", str(self._task.split.bucket))
+        return failure
 
 
 class _SplitWork:

@@ -23,7 +23,7 @@ from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.schema.types import arrow_field
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder, FilesPayload, encode_files
-from tiering.lake.outside_errors import describe
+from tiering.lake.outside_errors import misfit
 from tiering.lake.proof.file_footer import encode_footer
 from tiering.lake.writing.encodings import choose_encodings
 from tiering.lake.writing.fitting import fit_records, watched_schema
@@ -219,7 +219,7 @@ class RowFiles:
 
     def _misfit(self, error: pa.ArrowInvalid) -> InvalidData:
         path = self._context.table.path
-        return InvalidData(f"rows of {path} do not fit its lake table: {describe(error)}", table_path=path, bucket=self._context.bucket)
+        return misfit(f"rows of {path} do not fit its lake table", error, table_path=path, bucket=self._context.bucket)
 
 
 @dataclass

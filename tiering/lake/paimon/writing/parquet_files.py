@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tiering.errors import InvalidData
-from tiering.lake.outside_errors import describe
+from tiering.lake.outside_errors import misfit
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.storage.base import Storage
 from tiering.lake.paimon.storage.local import LOCAL
@@ -129,7 +128,7 @@ class ParquetFiles:
                     self.provenance.add_rows(table)
             except pa.ArrowInvalid as error:
                 path = self._place.table
-                raise InvalidData(f"rows of {path} do not fit its lake table: {describe(error)}", table_path=path) from error
+                raise misfit(f"rows of {path} do not fit its lake table", error, table_path=path) from error
             self._open.look_at(table)
             if self._open.stream.tell() >= TARGET_FILE_BYTES:
                 self._close_file()

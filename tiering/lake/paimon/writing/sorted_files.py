@@ -17,8 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tiering.errors import InvalidData
-from tiering.lake.outside_errors import describe
+from tiering.lake.outside_errors import misfit
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.writing.parquet_files import ROW_GROUP_ROWS, FilePlace, open_file
 from tiering.lake.paimon.writing.payload import WrittenFile, pack_keys
@@ -84,7 +83,7 @@ class SortedFiles:
             with suppress(Exception):
                 file.end()
             path_of_table = self._place.table
-            raise InvalidData(f"rows of {path_of_table} do not fit its lake table: {describe(error)}", table_path=path_of_table) from error
+            raise misfit(f"rows of {path_of_table} do not fit its lake table", error, table_path=path_of_table) from error
         file.look_at(table)
         size = file.end(None if is_changelog else self._footer(table))
         low, high, _ = file.bounds.pop(SEQUENCE)

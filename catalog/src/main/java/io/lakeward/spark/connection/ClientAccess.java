@@ -46,8 +46,8 @@ public record ClientAccess(
     Optional<String> exposed = access.exposedAddress(target);
     if (access.tokenFile.isPresent() && exposed.isPresent()) {
       throw new LakewardException(
-          ("the token in %s is not sent to %s in clear text: set %s to the file of who may vouch for"
-                  + " the service's certificate")
+          ("the token in %s is not sent to %s in clear text: start the service with --server-cert and"
+                  + " --server-key, and set %s to the file of who may vouch for its certificate")
               .formatted(access.tokenFile.get(), exposed.get(), tlsCa.name()));
     }
     return access;

@@ -1,6 +1,8 @@
 package io.lakeward.spark.service;
 
 import org.apache.spark.SparkContext;
+import org.apache.spark.sql.classic.SparkSession;
+import scala.Option;
 
 /** The statement that this thread runs. */
 public final class SparkStatement {
@@ -12,9 +14,18 @@ public final class SparkStatement {
 
   private SparkStatement() {}
 
-  /** Its tags, separated by commas; empty without any. */
+  /** Its tags, separated by commas; empty without any. A user may have SET them. */
   public static String tags() {
     String tags = SparkContext.getOrCreate().getLocalProperty(PROPERTY);
     return tags == null ? "" : tags;
+  }
+
+  /**
+   * Whether a user has SET tags in the active session: Spark copies each option of a session over
+   * the properties of the thread that executes its statement, so these would be {@link #tags()}.
+   */
+  static boolean hasTagsOfSession() {
+    Option<SparkSession> session = SparkSession.getActiveSession();
+    return !session.isEmpty() && session.get().sessionState().conf().contains(PROPERTY);
   }
 }

@@ -1,5 +1,6 @@
 package io.lakeward.spark.service;
 
+import io.lakeward.spark.error.LakewardException;
 import java.util.Arrays;
 import java.util.Optional;
 import org.apache.spark.sql.catalyst.CurrentUserContext;
@@ -22,11 +23,13 @@ public final class SparkUser {
   /**
    * The user whom this Spark serves: of a Connect session, else of a Thrift session. Empty where a
    * statement is the process's own: then the call is made as whoever its token or certificate
-   * proves, and for nobody else.
+   * proves, and for nobody else. Throws LakewardException where the session hides its user.
    */
   public static String served() {
-    String connect = ofTags(SparkStatement.tags());
-    return connect.isEmpty() ? ofActiveSession().orElseGet(SparkUser::ofThrift) : connect;
+    if (!ConnectSessions.isServed()) {
+      return ofThrift();
+    }
+    return ofActiveSession().orElseGet(SparkUser::ofOperation);
   }
 
   /** The user of the statement, for a service that asks nobody who they are. */
@@ -39,6 +42,18 @@ public final class SparkUser {
   private static String ofThrift() {
     String user = CurrentUserContext.CURRENT_USER().get();
     return user == null ? "" : user;
+  }
+
+  /** The user of a session that Connect does not list, such as a copy that Spark plans with. */
+  private static String ofOperation() {
+    if (SparkStatement.hasTagsOfSession()) {
+      throw new LakewardException(
+              "the option spark.job.tags was set in this session, and Spark Connect names the user"
+                  + " of a statement there: run RESET spark.job.tags")
+          .unchecked();
+    }
+    String user = ofTags(SparkStatement.tags());
+    return user.isEmpty() ? ofThrift() : user;
   }
 
   /**
@@ -54,7 +69,7 @@ public final class SparkUser {
         .orElse("");
   }
 
-  /** What Connect only analyses, as for a frame's columns, is no operation and has no tag. */
+  /** What Connect knows of the session: no statement of a user changes it, as SET changes tags. */
   private static Optional<String> ofActiveSession() {
     Option<SparkSession> session = SparkSession.getActiveSession();
     return session.isEmpty() ? Optional.empty() : ConnectSessions.user(session.get().sessionUUID());
