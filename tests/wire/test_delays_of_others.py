@@ -25,6 +25,7 @@ from support.services.guarded_service import GuardedService, guarded_service
 from support.services.malformed import DATABASE, LOG_TABLE, Case, cases, methods
 from sys_tables.rpc.v1 import sys_catalog_pb2
 from tiering.cluster.writable import TableSpec
+from tiering.coordinator.tierers.heartbeats import MAX_REPORTS
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2, coordinator_pb2, embedded_pb2
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
@@ -69,7 +70,7 @@ def call_of(procedure: str, **arguments: str) -> Case:
 def heavy(table_id: int) -> list[Case]:
     """Requests that stopped a service once, each as large as it may be."""
     tierer = coordinator_pb2.PbTierer(tierer_id="t", sequence=1, incarnation="a")
-    reports = [coordinator_pb2.PbHeartbeatReqForTable(table_id=table_id, round_id=f"r{number}") for number in range(2_000)]
+    reports = [coordinator_pb2.PbHeartbeatReqForTable(table_id=table_id, round_id=f"r{number}") for number in range(MAX_REPORTS)]
     buckets = [common_pb2.PbBucket(bucket_id=number) for number in range(60_000)]
     snapshots = [coordinator_pb2.PbKvSnapshotLeaseForBucket(bucket=bucket, snapshot_id=1) for bucket in buckets]
     history = sys_catalog_pb2.ReadTableRequest(namespace="sys", name="tiering_events")

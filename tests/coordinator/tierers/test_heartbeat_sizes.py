@@ -12,7 +12,7 @@ from support.operators import pause
 from support.worlds.coordinator_world import World
 from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.decisions.records import RoundRecord
-from tiering.coordinator.tierers.heartbeats import MAX_REPORTS
+from tiering.coordinator.tierers.heartbeats import MAX_REPORTS, Verdicts
 from tiering.coordinator.tierers.leases import MOST_DETAILED, MOST_TABLES, SNAPSHOTS_NOT_LEASED, UnleasedSnapshots
 from tiering.errors import InvalidArgument
 from tiering.model.tables import BucketKey, TableBucket
@@ -89,8 +89,9 @@ def test_a_report_of_a_round_that_ends_while_it_is_looked_up_is_judged_by_how_it
     former = world.coordinator.heartbeats._former_rounds(message)
     tierer.finish(assignment, empty=True)
     world.assigned()
-    response, _ = world.coordinator.table_records.change(lambda: world.coordinator.heartbeats._handle(message, former))
-    assert not response.finished_table_resp[0].HasField("error")
+    verdicts = Verdicts()
+    world.coordinator.table_records.change(lambda: world.coordinator.heartbeats._handle(message, former, verdicts))
+    assert [verdict.is_refused for verdict in verdicts.finished] == [False]
 
 
 def test_epochs_that_many_reports_name_are_one_write(world: World, store: CountingStore) -> None:

@@ -253,7 +253,7 @@ def test_what_a_tierer_says_of_itself_is_cut_and_its_names_are_bounded(world: Wo
 def test_a_heartbeat_with_too_many_reports_is_refused_before_any_is_looked_at(world: World) -> None:
     tierer, assignment = world.assigned()
     reports = tuple(tierer.about(assignment) for _ in range(heartbeats.MAX_REPORTS + 1))
-    with pytest.raises(errors.InvalidArgument, match="at most 2000 reports"):
+    with pytest.raises(errors.InvalidArgument, match=f"at most {heartbeats.MAX_REPORTS} reports"):
         world.coordinator.heartbeats.handle(tierer.message(finished=reports))
     assert world.state() == "Tiering"
 

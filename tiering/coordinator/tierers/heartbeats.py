@@ -8,7 +8,7 @@ newer heartbeat since. Which process a heartbeat is from is decided in `known_ti
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 
@@ -36,7 +36,6 @@ from tiering.coordinator.tierers.messages import (
 from tiering.coordinator.tierers.named_epochs import heed_epochs
 from tiering.model.rounds import RoundState
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.rpc.v1.common_pb2 import PbError
 from tiering.wire.errors import error_to_pb
 from tiering.wire.rounds import assignment_to_pb
 
@@ -45,7 +44,7 @@ _log = structlog.get_logger(__name__)
 ENDED_WELL = frozenset({RoundState.SUCCEEDED, RoundState.EMPTY, RoundState.FORCE_FINISHED})
 ENDED_BADLY = frozenset({RoundState.FAILED, RoundState.FENCED, RoundState.CANCELLED})
 
-MAX_REPORTS = 2_000
+MAX_REPORTS = 500
 """Reports in one heartbeat: many more than a tierer has slots, few enough to be judged while others wait."""
 
 FormerRounds = Mapping[str, RoundRecord | None]
@@ -61,6 +60,41 @@ class HeldRequest:
     sequence: int
     listed: frozenset[tuple[int, int]]
     deadline: datetime
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer for the round that a report named; a tierer may run two rounds of a table, of which one is fenced.
+
+    It becomes a message without the records' lock: the texts of thousands of refused reports take a second.
+    """
+
+    ref: RoundRef
+    is_refused: bool = False
+    record: TableRecord | None = None
+    """The table at the time of the verdict, for the text of a refusal."""
+    cancel: bool = False
+    cancelled: RoundRecord | None = None
+    """The round, if somebody cancelled it."""
+
+    def to_pb(self) -> pb.PbHeartbeatRespForTable:
+        """Returns the part of the response."""
+        return pb.PbHeartbeatRespForTable(
+            table_id=self.ref.table_id,
+            error=error_to_pb(round_lifecycle.fenced_error(self.record, self.ref)) if self.is_refused else None,
+            cancel=self.cancel or self.cancelled is not None,
+            round_id=self.ref.round_id or None,
+            cancel_message=None if self.cancelled is None else cancel_text(self.cancelled),
+        )
+
+
+@dataclass
+class Verdicts:
+    """The verdicts on the reports of one heartbeat, in the order of the reports."""
+
+    failed: list[Verdict] = field(default_factory=list)
+    renewed: list[Verdict] = field(default_factory=list)
+    finished: list[Verdict] = field(default_factory=list)
 
 
 class Heartbeats:
@@ -90,18 +124,23 @@ class Heartbeats:
         """
         _check_size(request)
         former = self._former_rounds(request)
-        return self._table_records.change(lambda: self._handle(request, former))
+        verdicts = Verdicts()
+        response, hold = self._table_records.change(lambda: self._handle(request, former, verdicts))
+        response.failed_table_resp.extend(verdict.to_pb() for verdict in verdicts.failed)
+        response.tiering_table_resp.extend(verdict.to_pb() for verdict in verdicts.renewed)
+        response.finished_table_resp.extend(verdict.to_pb() for verdict in verdicts.finished)
+        return response, hold
 
     def _handle(
-        self, request: pb.LakeTieringHeartbeatRequest, former: FormerRounds
+        self, request: pb.LakeTieringHeartbeatRequest, former: FormerRounds, verdicts: Verdicts
     ) -> tuple[pb.LakeTieringHeartbeatResponse, HeldRequest | None]:
         tierer, forced_tables = request.tierer, set(request.force_finished_tables)
         sender = self._meet(request)
         heed_epochs(self._table_records, (*request.failed_tables, *request.tiering_tables, *request.finished_tables))
         response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch, fenced=sender.tierer.fenced)
-        response.failed_table_resp.extend(self._fail(report, tierer, former) for report in request.failed_tables)
-        response.tiering_table_resp.extend(self._renew(report, tierer) for report in request.tiering_tables)
-        response.finished_table_resp.extend(self._finish(report, tierer, forced_tables, former) for report in request.finished_tables)
+        verdicts.failed.extend(self._fail(report, tierer, former) for report in request.failed_tables)
+        verdicts.renewed.extend(self._renew(report, tierer) for report in request.tiering_tables)
+        verdicts.finished.extend(self._finish(report, tierer, forced_tables, former) for report in request.finished_tables)
         if sender.overtaken:
             return response, None
         listed = frozenset((report.table_id, report.tiering_epoch) for report in request.tiering_tables)
@@ -296,7 +335,7 @@ class Heartbeats:
             info = ErrorInfo(stopped.error_class, stopped.message, None, stopped.hint, retryable=True, time=self._table_records.now().wall)
             self._table_records.put(round_lifecycle.fail(self._table_records.context(), record, Failure(info, stopped=True)))
 
-    def _renew(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> pb.PbHeartbeatRespForTable:
+    def _renew(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> Verdict:
         ref = report_ref_from_pb(report, tierer)
         record = self._current(ref)
         if record is None:
@@ -304,11 +343,11 @@ class Heartbeats:
         self._doubt_head(record, passed_head_from_pb(report))
         change = round_lifecycle.renew(self._table_records.context(), record)
         self._table_records.put(change)
-        return _answer(ref, cancelled=_cancelled(change.record, ref))
+        return Verdict(ref, cancelled=_cancelled(change.record, ref))
 
     def _finish(
         self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, forced_tables: Collection[int], former: FormerRounds
-    ) -> pb.PbHeartbeatRespForTable:
+    ) -> Verdict:
         ref = report_ref_from_pb(report, tierer)
         record = self._current(ref)
         if record is not None:
@@ -318,9 +357,9 @@ class Heartbeats:
             self._tierers.count_round(key_of(tierer))
         elif not self._ended(ref, ENDED_WELL, former):
             return self._refused(ref)
-        return _answer(ref)
+        return Verdict(ref)
 
-    def _fail(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, former: FormerRounds) -> pb.PbHeartbeatRespForTable:
+    def _fail(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, former: FormerRounds) -> Verdict:
         ref = report_ref_from_pb(report, tierer)
         record = self._current(ref)
         if not report.HasField("error_message"):
@@ -332,7 +371,7 @@ class Heartbeats:
             self._tierers.count_round(key_of(tierer))
         elif not self._ended(ref, ENDED_BADLY, former):
             return self._refused(ref)
-        return _answer(ref)
+        return Verdict(ref)
 
     def _warn_of_age(self, tierer: pb.PbTierer) -> None:
         known = self._tierers.get(key_of(tierer))
@@ -365,23 +404,9 @@ class Heartbeats:
                 known = self._table_records.store_with(ref.table_id).round(ref.round_id)
         return known is not None and known.table_id == ref.table_id and known.tiering_epoch == ref.tiering_epoch and known.state in states
 
-    def _refused(self, ref: RoundRef, *, cancel: bool = False) -> pb.PbHeartbeatRespForTable:
+    def _refused(self, ref: RoundRef, *, cancel: bool = False) -> Verdict:
         record = self._table_records.get(ref.table_id)
-        error = error_to_pb(round_lifecycle.fenced_error(record, ref))
-        return _answer(ref, error=error, cancel=cancel, cancelled=_cancelled(record, ref) if cancel else None)
-
-
-def _answer(
-    ref: RoundRef, *, error: PbError | None = None, cancel: bool = False, cancelled: RoundRecord | None = None
-) -> pb.PbHeartbeatRespForTable:
-    """The answer for the round that the report named; a tierer may run two rounds of a table, of which one is fenced.
-
-    `cancelled`: the round, if somebody cancelled it.
-    """
-    message = None if cancelled is None else cancel_text(cancelled)
-    return pb.PbHeartbeatRespForTable(
-        table_id=ref.table_id, error=error, cancel=cancel or cancelled is not None, round_id=ref.round_id or None, cancel_message=message
-    )
+        return Verdict(ref, is_refused=True, record=record, cancel=cancel, cancelled=_cancelled(record, ref) if cancel else None)
 
 
 def _cancelled(record: TableRecord | None, ref: RoundRef) -> RoundRecord | None:
