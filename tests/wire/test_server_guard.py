@@ -28,7 +28,6 @@ from tiering.wire.security import call_authentication
 from tiering.wire.security.call_authentication import CallAuthentication
 from tiering.wire.server import open_server
 from tiering.wire.server_guard import (
-    CALL_BYTES,
     CALLS,
     CHECKS,
     CLUSTER,
@@ -134,7 +133,9 @@ def channel_of(uri: str, **options: int) -> grpc.aio.Channel:
 
 def request_limit_of(room: server_guard.Room) -> int:
     """Bytes of the largest request of a kind."""
-    return {CALLS: CALL_BYTES, TIERERS: server_guard.LARGE_REQUEST_BYTES, CLUSTER: server_guard.LARGE_REQUEST_BYTES}.get(room, 0)
+    return {CALLS: server_guard.REQUEST_BYTES, TIERERS: server_guard.LARGE_REQUEST_BYTES, CLUSTER: server_guard.LARGE_REQUEST_BYTES}.get(
+        room, 0
+    )
 
 
 @pytest.mark.parametrize("method", ["TierTable", "SweepLake", "CallProcedure"])
@@ -214,8 +215,8 @@ def test_calls_that_wait_hold_no_bytes_and_nothing_of_other_kinds_of_calls() -> 
     async def test() -> None:
         async with served() as (service, uri):
             channels = [channel_of(uri) for _ in range(2)]
-            large = pb.CallProcedureRequest(name="x" * (CALL_BYTES - 10))
-            assert CALLS.caller * CALL_BYTES > CALLS.held_bytes
+            large = pb.CallProcedureRequest(name="x" * (server_guard.REQUEST_BYTES - 10))
+            assert CALLS.caller * server_guard.REQUEST_BYTES > CALLS.held_bytes
             calls = [SysCatalogStub(channel).CallProcedure(large) for channel in channels for _ in range(CALLS.connection)]
             await until(lambda: service.waiting == CALLS.caller)
             async with channel_of(uri) as other:

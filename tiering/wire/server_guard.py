@@ -31,9 +31,6 @@ REQUEST_BYTES = 1 << 20
 LARGE_REQUEST_BYTES = 4 << 20
 """Bytes of a request with rows, or with the offsets of many buckets, at most: what gRPC takes by default."""
 
-CALL_BYTES = 256 << 10
-"""Bytes of a CALL's request at most: its longest texts have some thousand characters. Very many CALLs may wait at once."""
-
 REQUEST_SECONDS = 30.0
 """How long a call may take to send its request: 4 MiB over a slow line. Calls that are opened and left without one would fill the rooms."""
 
@@ -125,10 +122,7 @@ def room_of(method: str) -> Room:
 
 def request_limit(method: str) -> int:
     """Bytes of one request."""
-    room = room_of(method)
-    if room is CALLS:
-        return CALL_BYTES
-    return LARGE_REQUEST_BYTES if method in _LARGE or room is TIERERS else REQUEST_BYTES
+    return LARGE_REQUEST_BYTES if method in _LARGE or room_of(method) is TIERERS else REQUEST_BYTES
 
 
 class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone
