@@ -77,7 +77,7 @@ def test_a_name_is_checked_before_policies_are_asked(service: GuardedService) ->
     error = error_of(service, "/tiering.rpc.v1.EmbeddedCluster/CreateDatabase", "reader", database_name="x" * 100_000)
     assert isinstance(error, InvalidName)
     assert "at most 200" in error.message
-    arguments = json.dumps({"database_name": "x" * 2_000})
+    arguments = json.dumps({"database": "x" * 2_000})
     error = error_of(service, "/tiering.rpc.v1.TieringControl/CallProcedure", "reader", procedure="tier_database", arguments_json=arguments)
     assert isinstance(error, InvalidName)
 
