@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,11 +24,24 @@ from tiering.rpc.v1.common_pb2 import PbTablePath
 ORDERS, SALARIES = TablePath("sales", "orders"), TablePath("hr", "salaries")
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedService]:
-    with guarded_service(tmp_path_factory.mktemp("service"), "\n".join(ROLES.values()), dict.fromkeys(ROLES, ())) as running:
+@contextmanager
+def serving(folder: Path) -> Iterator[GuardedService]:
+    with guarded_service(folder, "\n".join(ROLES.values()), dict.fromkeys(ROLES, ())) as running:
         running.ensure_table(ORDERS)
         running.ensure_table(SALARIES)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedService]:
+    with serving(tmp_path_factory.mktemp("service")) as running:
+        yield running
+
+
+@pytest.fixture
+def new_service(tmp_path: Path) -> Iterator[GuardedService]:
+    """One that refused nobody yet: of a principal's refused calls it writes only so many lines a minute."""
+    with serving(tmp_path) as running:
         yield running
 
 
@@ -188,8 +203,8 @@ def test_a_cancellation_of_a_hidden_round_is_that_of_an_unknown_one(service: Gua
     assert answer("operator", round_id) == answer("operator", "r-unknown")
 
 
-def test_the_audit_tells_who_did_what_and_who_was_refused(service: GuardedService) -> None:
-    service.ensure_table(ORDERS)
+def test_the_audit_tells_who_did_what_and_who_was_refused(new_service: GuardedService) -> None:
+    service = new_service
     method = "/tiering.rpc.v1.TieringControl/CallProcedure"
     arguments = json.dumps({"table": "sales.orders"})
     error_of(service, method, "reader", procedure="pause_tiering", arguments_json=arguments)

@@ -115,6 +115,7 @@ LEFT_TO_TEST_ALL = (
     "tests/telemetry/test_dashboard_and_alerts.py",
     "tests/telemetry/test_http_server.py",
     "tests/telemetry/test_traces.py",
+    "tests/wire/test_delays_of_others.py",
 )
 """Folders, files and tests of UNIT that take seconds each (cells of a matrix, drawn values, whole stories), or a server of their own."""
 NEEDS_OF_TEST_ALL = ("postgresql",)
