@@ -48,6 +48,7 @@ UNIT = (
 )
 """Folders and files of unit tests, but for LEFT_TO_TEST_ALL."""
 LEFT_TO_TEST_ALL = (
+    "tests/access/hidden/test_times_of_hidden_names.py",
     "tests/access/test_every_call_as_each_role.py",
     "tests/access/test_random_policies.py",
     "tests/access/test_rights_taken_away.py",
