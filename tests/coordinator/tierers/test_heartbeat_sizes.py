@@ -11,11 +11,13 @@ import pytest
 from support.operators import pause
 from support.worlds.coordinator_world import World
 from support.worlds.memory_store import MemoryStore
+from tiering.cli.terminal.options import MAX_SLOTS
 from tiering.coordinator.decisions.records import RoundRecord
 from tiering.coordinator.tierers.heartbeats import MAX_REPORTS, Verdicts
 from tiering.coordinator.tierers.leases import MOST_DETAILED, MOST_TABLES, SNAPSHOTS_NOT_LEASED, UnleasedSnapshots
 from tiering.errors import InvalidArgument
 from tiering.model.tables import BucketKey, TableBucket
+from tiering.round.tierer import HANGING_ROUNDS
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 
@@ -112,3 +114,8 @@ def test_snapshots_that_could_not_be_leased_leave_bounded_events(world: World, t
 def test_more_reports_than_a_tierer_can_have_are_refused(world: World) -> None:
     with pytest.raises(InvalidArgument, match=f"at most {MAX_REPORTS} reports"):
         world.tierer().beat(finished=reports(MAX_REPORTS + 1))
+
+
+def test_a_tierer_of_the_most_slots_reports_all_of_its_rounds_in_one_heartbeat() -> None:
+    """A round that was stopped is listed twice; rounds that hang keep no slot."""
+    assert 2 * (MAX_SLOTS + HANGING_ROUNDS) <= MAX_REPORTS

@@ -95,7 +95,9 @@ LakePropertyOption = Annotated[
 ]
 MasterOption = Annotated[str, typer.Option(help="Spark master of the tierer: local[N], spark://..., yarn, k8s://...")]
 ConfOption = Annotated[list[str] | None, typer.Option("--conf", help="NAME=VALUE for the tierer's Spark; repeat it.")]
-SlotsOption = Annotated[int, typer.Option(min=1, help="Tables the tierer moves at a time.")]
+MAX_SLOTS = 200
+"""A heartbeat that reports all of a tierer's rounds stays within what the coordinator takes."""
+SlotsOption = Annotated[int, typer.Option(min=1, max=MAX_SLOTS, help=f"Tables the tierer moves at a time, at most {MAX_SLOTS}.")]
 StalledAfterOption = Annotated[
     str, typer.Option("--stalled-after", help="A round whose splits make no progress for so long is given up: '30 min'; 0: never.")
 ]
