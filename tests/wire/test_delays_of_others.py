@@ -1,7 +1,7 @@
 """Drawn and heavy requests of a caller with all rights on one table: none delays another caller's health check or heartbeat.
 
-A check that is late once may be late for the machine's sake. A delay by requests comes again with the same requests, so a late check counts
-only if the same requests delay checks each time.
+Where other programs use the machine, a check may take longer by as much as any work does (`support.slowness`). A delay by requests comes
+again with the same requests, so a late check counts only if the same requests delay checks each time.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from support.depth import examples
 from support.services.guarded_service import GuardedService, guarded_service
 from support.services.malformed import DATABASE, LOG_TABLE, Case, cases, methods
+from support.slowness import Slowness, watched_slowness
 from sys_tables.rpc.v1 import sys_catalog_pb2
 from tiering.cluster.writable import TableSpec
 from tiering.coordinator.tierers.heartbeats import MAX_REPORTS
@@ -38,13 +39,19 @@ permit (principal == User::"tim", action, resource);
 permit (principal == User::"eve", action, resource);
 """
 MOST_SECONDS = 1.0
-"""How long a health check or a heartbeat may take beside requests of another caller."""
+"""How long a health check or a heartbeat may take beside requests of another caller, on a machine that nobody else uses."""
 ATTEMPTS = 3
 AT_ONCE = 8
 """Requests of the caller that are under way together."""
 SECONDS = 20.0
 REQUEST_SECONDS = 3.0
 """How long the caller waits for an answer: some CALLs wait for a round."""
+
+
+@pytest.fixture(scope="module")
+def slowness() -> Iterator[Slowness]:
+    with watched_slowness() as slowness:
+        yield slowness
 
 
 @pytest.fixture(scope="module")
@@ -96,10 +103,12 @@ def heavy(table_id: int) -> list[Case]:
 class Checks:
     """Health checks and heartbeats of a tierer, one after the other, until they are ended."""
 
-    def __init__(self, service: GuardedService) -> None:
+    def __init__(self, service: GuardedService, slowness: Slowness) -> None:
         self.slowest = 0.0
+        """Seconds that the slowest check took, or would have taken on a machine that nobody else uses."""
         self.number = 0
         self._service = service
+        self._slowness = slowness
         self._sequence = 0
 
     def run(self, ended: threading.Event) -> None:
@@ -112,7 +121,8 @@ class Checks:
     def _timed(self, check: Callable[[], Any]) -> None:
         started = time.monotonic()
         check()
-        self.slowest = max(self.slowest, time.monotonic() - started)
+        ended = time.monotonic()
+        self.slowest = max(self.slowest, (ended - started) / self._slowness.between(started, ended))
         self.number += 1
 
     def _heartbeat(self) -> coordinator_pb2.LakeTieringHeartbeatRequest:
@@ -125,9 +135,9 @@ class Checks:
 
 
 @contextmanager
-def checked(service: GuardedService) -> Iterator[Checks]:
+def checked(service: GuardedService, slowness: Slowness) -> Iterator[Checks]:
     """Checks are made during the block, at least one of each kind. Raises what a check raises."""
-    checks, ended = Checks(service), threading.Event()
+    checks, ended = Checks(service, slowness), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(checks.run, ended)
         try:
@@ -137,10 +147,10 @@ def checked(service: GuardedService) -> Iterator[Checks]:
         running.result(2 * SECONDS)
 
 
-def slowest_check_beside(service: GuardedService, requests: Sequence[Case], caller: str = "ana") -> float:
-    """Seconds that the slowest check took while the caller made the requests."""
+def slowest_check_beside(service: GuardedService, slowness: Slowness, requests: Sequence[Case], caller: str = "ana") -> float:
+    """Seconds that the slowest check took while the caller made the requests (`Checks.slowest`)."""
     metadata = (("authorization", f"Bearer {service.tokens[caller]}"),)
-    with grpc.insecure_channel(service.running.uri) as channel, ThreadPoolExecutor(AT_ONCE) as pool, checked(service) as checks:
+    with grpc.insecure_channel(service.running.uri) as channel, ThreadPoolExecutor(AT_ONCE) as pool, checked(service, slowness) as checks:
 
         def make(request: Case) -> None:
             with suppress(grpc.RpcError):  # most of them are refused
@@ -151,10 +161,10 @@ def slowest_check_beside(service: GuardedService, requests: Sequence[Case], call
     return checks.slowest
 
 
-def assert_no_check_is_late(service: GuardedService, requests: Sequence[Case], caller: str = "ana") -> None:
+def assert_no_check_is_late(service: GuardedService, slowness: Slowness, requests: Sequence[Case], caller: str = "ana") -> None:
     delays: list[float] = []
     while len(delays) < ATTEMPTS:
-        delays.append(slowest_check_beside(service, requests, caller))
+        delays.append(slowest_check_beside(service, slowness, requests, caller))
         if delays[-1] <= MOST_SECONDS:
             return
     pytest.fail(f"health checks or heartbeats took {delays} s beside {[(request.path, request.kind) for request in requests]}")
@@ -162,28 +172,32 @@ def assert_no_check_is_late(service: GuardedService, requests: Sequence[Case], c
 
 @pytest.mark.parametrize("caller", ["ana", "eve"])
 @pytest.mark.parametrize("number", range(7))
-def test_a_heavy_request_delays_no_check_of_another_caller(service: GuardedService, number: int, caller: str) -> None:
+def test_a_heavy_request_delays_no_check_of_another_caller(service: GuardedService, slowness: Slowness, number: int, caller: str) -> None:
     """`eve` may do anything, so that requests of tierers are worked on, too."""
     request = heavy(service.storage.table(OWN).table_id)[number]
-    assert_no_check_is_late(service, [request] * AT_ONCE * 2, caller)
+    assert_no_check_is_late(service, slowness, [request] * AT_ONCE * 2, caller)
 
 
 @pytest.mark.parametrize("seed", range(examples(2)))
-def test_drawn_requests_delay_no_check_of_another_caller(service: GuardedService, seed: int) -> None:
+def test_drawn_requests_delay_no_check_of_another_caller(service: GuardedService, slowness: Slowness, seed: int) -> None:
     drawn = list(cases(seed, 400))
     for first in range(0, len(drawn), 50):
-        assert_no_check_is_late(service, drawn[first : first + 50])
+        assert_no_check_is_late(service, slowness, drawn[first : first + 50])
 
 
-def test_a_server_that_stands_still_is_noticed(service: GuardedService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_stands_still_is_noticed(service: GuardedService, slowness: Slowness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counter-check: the interpreter is held by each request, as a backtracking pattern holds it."""
     read = server_guard._read
 
     def held(*arguments: Any) -> Any:
         if b"stand still" in arguments[1]:
-            time.sleep(1.5 * MOST_SECONDS)  # on the event loop
+            stood = 0.0
+            while stood < 1.5 * MOST_SECONDS:  # on the event loop
+                began = time.monotonic()
+                time.sleep(0.1)
+                stood += (time.monotonic() - began) / slowness.between(began, time.monotonic())
         return read(*arguments)
 
     monkeypatch.setattr(server_guard, "_read", held)
     request = call_of("help", topic="stand still")
-    assert slowest_check_beside(service, [request]) > MOST_SECONDS
+    assert slowest_check_beside(service, slowness, [request]) > MOST_SECONDS

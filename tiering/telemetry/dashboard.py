@@ -55,8 +55,8 @@ def _chosen(metric: m.Metric) -> str:
 
 _ABOUT_TABLES = (
     "Pictures of single tables are empty while Prometheus shows no token to a service that asks who calls, as a plain `lakeward up` does: "
-    "`lakeward token create prometheus --out lakeward.token`, and `authorization: {credentials_file: lakeward.token}` in its scrape job. "
-    "The page docs/metrics.md has both."
+    "`lakeward token create prometheus --out lakeward.token`, and this file as `credentials_file` in its scrape job. The page "
+    "docs/metrics.md has both."
 )
 
 
