@@ -73,7 +73,7 @@ def test_a_stopped_tierer_gives_its_table_back_and_ends_within_ten_seconds(deplo
     assert tierer.wait_ended() == 0
     status = deployment.status(ORDERS)
     assert status.last_error is None or "tierer stopped" in status.last_error
-    assert status.status in ("Failed", "Pending")
+    assert status.status in ("Failed", "Pending", "Scheduled")  # the last where the round was granted before the stop was noticed
     deployment.start_inline_tierer("second")
     deployment.wait_tiered(ORDERS)
     deployment.assert_exact(ORDERS, COUNT)

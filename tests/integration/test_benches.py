@@ -13,6 +13,7 @@ import pytest
 
 from support.bench.modules import figures
 from support.repository import ROOT
+from tiering.child_process import SAFE_PATH
 
 BENCH = ROOT / "bench"
 STARTED_BY = {"scripted_service.py": "load.py", "poisoned_tierer.py": "blast_radius.py"}
@@ -33,6 +34,7 @@ def run(name: str, folder: Path) -> dict[str, Any]:
     """The figures of a tiny run. It is started as its own head says: one in a folder below bench/ finds the others by PYTHONPATH."""
     environment = {**os.environ, "TMPDIR": str(folder)}
     environment.pop("PYTHONPATH", None)
+    environment.pop(SAFE_PATH, None)  # a Spark session of another test sets it for all that this process starts
     if "/" in name:
         environment["PYTHONPATH"] = "bench"
     command = [sys.executable, f"bench/{name}", "--smoke"]

@@ -57,6 +57,7 @@ VALUES = (
     "tests/sys_tables/procedures/test_fuzzed_calls.py",
     "tests/sys_tables/query/test_scan.py",
     "tests/telemetry/test_traces.py",
+    "tests/wire/test_delays_of_others.py",
 )
 """Properties of drawn values, messages and texts."""
 DEEP = {"lake tables": LAKE_TABLES, "values": VALUES, "marked": ("-m", "soak or in_turn", "tests")}

@@ -332,7 +332,7 @@ def test_twenty_questions_are_answered_and_every_table_is_set_right(service: Twe
     written, heading, walk = PAGE.read_text().partition(STANDING_BUCKET)
     assert heading
     steps = re.findall(r"```sql\n([^`]*);\n```\n\n((?:\|.*\n)+)", walk)
-    assert len(steps) == 4
+    assert len(steps) == 5
     assert outline(written) == outline(page), f"docs/on-call.md is now to be as {keep(tmp_path, page)}"
     assert PAGE.read_text().startswith(INTRODUCTION)
 
@@ -340,15 +340,15 @@ def test_twenty_questions_are_answered_and_every_table_is_set_right(service: Twe
     assert set(ran) == {"archive", "invoices", "returns", "weather"}
     [hint] = [row["error_hint"] for row in ask(spark, EXAMPLES[8].sql) if row["table_name"] == "clicks"]
     skip = hint[hint.index("CALL ") : hint.index(")") + 1].replace("CALL sys.", "CALL fluss.sys.")  # a choice: it leaves a record out
-    assert steps[1][0] == skip.replace("'...'", "'a map with a key twice'")
-    for sql, table in steps[:3]:
+    assert steps[2][0] == skip.replace("'...'", "'a map with a key twice'")
+    for sql, table in steps[:4]:
         assert table_of(ask(spark, sql)).replace(f"| {ME} |", "| ann |") == table
     service.mend_payments()
     spark.sql("CALL fluss.sys.fence_tierer('tierer-c', 'hangs')").collect()
     for name in ("clicks", "payments"):
         spark.sql(f"CALL fluss.sys.tier_table('demo.{name}')").collect()
     wait_for("every table is healthy", lambda: not ask(spark, UNHEALTHY))
-    assert table_of(ask(spark, steps[3][0])) == steps[3][1]
+    assert table_of(ask(spark, steps[4][0])) == steps[4][1]
     assert ask(spark, EXAMPLES[10].sql) == ask(spark, EXAMPLES[8].sql) == ask(spark, EXAMPLES[11].sql) == []
     for name, count in (("archive", 2 * COUNT), ("returns", 2 * COUNT), ("payments", 2 * COUNT), ("weather", COUNT), ("sensors", COUNT)):
         service.assert_exact(path(name), count)

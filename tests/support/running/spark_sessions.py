@@ -62,6 +62,7 @@ def sessions_started_with(spark: SparkSession, catalog: str, catalog_class: str)
 
     A session cannot set the options of the connection. The catalog is made at once, if its options are right: the next session has others.
     """
+    spark._jsparkSession.sharedState()  # made with the first session's options, it would give them to all later ones
     start_up = spark.sparkContext._jsc.sc().conf()  # type: ignore[union-attr]
     prefix = f"spark.sql.catalog.{catalog}"
 
