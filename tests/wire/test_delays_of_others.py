@@ -1,7 +1,7 @@
 """Drawn and heavy requests of a caller with all rights on one table: none delays another caller's health check or heartbeat.
 
-Where other programs use the machine, a check may take longer by as much as any work does (`support.slowness`). A delay by requests comes
-again with the same requests, so a late check counts only if the same requests delay checks each time.
+Where other programs use the machine, a check may take longer by as much as any work does (`support.telemetry.slowness`). A delay by
+requests comes again with the same requests, so a late check counts only if the same requests delay checks each time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from support.depth import examples
 from support.services.guarded_service import GuardedService, guarded_service
 from support.services.malformed import DATABASE, LOG_TABLE, Case, cases, methods
-from support.slowness import Slowness, watched_slowness
+from support.telemetry.slowness import Slowness, watched_slowness
 from sys_tables.rpc.v1 import sys_catalog_pb2
 from tiering.cluster.writable import TableSpec
 from tiering.coordinator.tierers.heartbeats import MAX_REPORTS
