@@ -93,10 +93,15 @@ def format_of(files: Sequence[str], reading: Reading) -> FileFormat:
     return file_format
 
 
+def check_no_folder(file: str) -> None:
+    """Raises InvalidArgument for a folder: its files are named one by one, or by a pattern."""
+    if Path(file).is_dir():
+        raise InvalidArgument(f"{file} is a folder", hint=f"Name its files: {shlex.quote(f'{Path(file)}/*.csv')}")
+
+
 def _format_by_ending(file: str) -> FileFormat:
+    check_no_folder(file)
     path = Path(file)
-    if path.is_dir():
-        raise InvalidArgument(f"{file} is a folder", hint=f"Name its files: {shlex.quote(f'{path}/*.csv')}")
     ending = (Path(path.stem) if path.suffix.lower() in _COMPRESSED else path).suffix.lower()
     if ending not in _ENDINGS:
         unknown = (

@@ -18,7 +18,7 @@ from typing import BinaryIO, Literal, cast
 import pyarrow as pa
 
 from tiering.errors import InvalidArgument, InvalidData
-from tiering.ingest.formats import STANDARD_INPUT
+from tiering.ingest.formats import STANDARD_INPUT, check_no_folder
 
 NOT_UTF8_HINT = "Say what the file is encoded in, for example --encoding latin-1, --encoding cp1252 or --encoding utf-16."
 
@@ -92,8 +92,7 @@ def _opened(file: str) -> Iterator[io.BufferedReader]:
         yield sys.stdin.buffer  # type: ignore[misc]
         return
     path = Path(file)
-    if path.is_dir():
-        raise InvalidArgument(f"{file} is a folder", hint=f"Name its files: '{file}/*.csv'")
+    check_no_folder(file)
     if not path.exists():
         raise InvalidArgument(f"there is no file {file}")
     with path.open("rb") as raw:

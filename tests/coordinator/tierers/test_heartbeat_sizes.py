@@ -13,7 +13,7 @@ from support.worlds.coordinator_world import World
 from support.worlds.memory_store import MemoryStore
 from tiering.cli.terminal.options import MAX_SLOTS
 from tiering.coordinator.decisions.records import RoundRecord
-from tiering.coordinator.tierers.heartbeats import MAX_REPORTS, Verdicts
+from tiering.coordinator.tierers.heartbeats import MAX_REPORTS
 from tiering.coordinator.tierers.leases import MOST_DETAILED, MOST_TABLES, SNAPSHOTS_NOT_LEASED, UnleasedSnapshots
 from tiering.errors import InvalidArgument
 from tiering.model.tables import BucketKey, TableBucket
@@ -91,8 +91,7 @@ def test_a_report_of_a_round_that_ends_while_it_is_looked_up_is_judged_by_how_it
     former = world.coordinator.heartbeats._former_rounds(message)
     tierer.finish(assignment, empty=True)
     world.assigned()
-    verdicts = Verdicts()
-    world.coordinator.table_records.change(lambda: world.coordinator.heartbeats._handle(message, former, verdicts))
+    _, verdicts, _ = world.coordinator.table_records.change(lambda: world.coordinator.heartbeats._handle(message, former))
     assert [verdict.is_refused for verdict in verdicts.finished] == [False]
 
 

@@ -72,8 +72,8 @@ class Coordinator:
         self.known_tables = KnownTables(self.discovery)
         self.observer = LagObserver(self.table_records, cluster, lakes, self.discovery)
         self._columns = StatusColumns()
-        tellings, read = Tellings(self.table_records), self.observer.lake_was_read
-        self.commits = Commits(self.table_records, cluster, lakes, read, confirm_turn=self._confirm_turn, tellings=tellings)
+        tellings, lake_was_read = Tellings(self.table_records), self.observer.lake_was_read
+        self.commits = Commits(self.table_records, cluster, lakes, lake_was_read, confirm_turn=self._confirm_turn, tellings=tellings)
         self.idle_checks = IdleChecks(self.table_records, cluster, lakes, self.observer.lag, self.commits.table_lock)
         self.progress = Progress(self.table_records)
         self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head, self.observer.waiting_since)

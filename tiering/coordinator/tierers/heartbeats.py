@@ -7,8 +7,8 @@ newer heartbeat since. Which process a heartbeat is from is decided in `known_ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
@@ -75,7 +75,7 @@ class Verdict:
     """The table at the time of the verdict, for the text of a refusal."""
     cancel: bool = False
     cancelled: RoundRecord | None = None
-    """The round, if somebody cancelled it."""
+    """The round, if a caller cancelled it."""
 
     def to_pb(self) -> pb.PbHeartbeatRespForTable:
         """Returns the part of the response."""
@@ -88,13 +88,19 @@ class Verdict:
         )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Verdicts:
     """The verdicts on the reports of one heartbeat, in the order of the reports."""
 
-    failed: list[Verdict] = field(default_factory=list)
-    renewed: list[Verdict] = field(default_factory=list)
-    finished: list[Verdict] = field(default_factory=list)
+    failed: Sequence[Verdict]
+    renewed: Sequence[Verdict]
+    finished: Sequence[Verdict]
+
+    def add_to(self, response: pb.LakeTieringHeartbeatResponse) -> None:
+        """Writes them into the response."""
+        response.failed_table_resp.extend(verdict.to_pb() for verdict in self.failed)
+        response.tiering_table_resp.extend(verdict.to_pb() for verdict in self.renewed)
+        response.finished_table_resp.extend(verdict.to_pb() for verdict in self.finished)
 
 
 class Heartbeats:
@@ -124,33 +130,32 @@ class Heartbeats:
         """
         _check_size(request)
         former = self._former_rounds(request)
-        verdicts = Verdicts()
-        response, hold = self._table_records.change(lambda: self._handle(request, former, verdicts))
-        response.failed_table_resp.extend(verdict.to_pb() for verdict in verdicts.failed)
-        response.tiering_table_resp.extend(verdict.to_pb() for verdict in verdicts.renewed)
-        response.finished_table_resp.extend(verdict.to_pb() for verdict in verdicts.finished)
+        response, verdicts, hold = self._table_records.change(lambda: self._handle(request, former))
+        verdicts.add_to(response)
         return response, hold
 
     def _handle(
-        self, request: pb.LakeTieringHeartbeatRequest, former: FormerRounds, verdicts: Verdicts
-    ) -> tuple[pb.LakeTieringHeartbeatResponse, HeldRequest | None]:
+        self, request: pb.LakeTieringHeartbeatRequest, former: FormerRounds
+    ) -> tuple[pb.LakeTieringHeartbeatResponse, Verdicts, HeldRequest | None]:
         tierer, forced_tables = request.tierer, set(request.force_finished_tables)
         sender = self._meet(request)
         heed_epochs(self._table_records, (*request.failed_tables, *request.tiering_tables, *request.finished_tables))
         response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch, fenced=sender.tierer.fenced)
-        verdicts.failed.extend(self._fail(report, tierer, former) for report in request.failed_tables)
-        verdicts.renewed.extend(self._renew(report, tierer) for report in request.tiering_tables)
-        verdicts.finished.extend(self._finish(report, tierer, forced_tables, former) for report in request.finished_tables)
+        verdicts = Verdicts(  # judged in the order of the module's docstring
+            failed=[self._fail(report, tierer, former) for report in request.failed_tables],
+            renewed=[self._renew(report, tierer) for report in request.tiering_tables],
+            finished=[self._finish(report, tierer, forced_tables, former) for report in request.finished_tables],
+        )
         if sender.overtaken:
-            return response, None
+            return response, verdicts, None
         listed = frozenset((report.table_id, report.tiering_epoch) for report in request.tiering_tables)
         if request.stopping:
             self._stop(tierer)
         elif request.request_table and sender.may_take:
             incarnation = incarnation_from_pb(tierer)
             self._assign(response, sender.tierer.key, incarnation, listed)
-            return response, self._hold(request, response, sender.tierer.key, listed)
-        return response, None
+            return response, verdicts, self._hold(request, response, sender.tierer.key, listed)
+        return response, verdicts, None
 
     @staticmethod
     def may_be_held(request: pb.LakeTieringHeartbeatRequest) -> bool:
