@@ -40,7 +40,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedService
 
 @pytest.fixture
 def new_service(tmp_path: Path) -> Iterator[GuardedService]:
-    """One that refused nobody yet: of a principal's refused calls it writes only so many lines a minute."""
+    """A service that has refused no call yet: it writes a bounded number of lines a minute about a principal's refused calls."""
     with serving(tmp_path) as running:
         yield running
 

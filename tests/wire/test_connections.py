@@ -1,4 +1,4 @@
-"""HTTP/2 connections of callers that nobody asked who they are: they leave most of the process's files to the service."""
+"""HTTP/2 connections without authentication: they leave half of the process's files to the service."""
 
 from __future__ import annotations
 

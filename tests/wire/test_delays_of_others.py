@@ -39,7 +39,7 @@ permit (principal == User::"tim", action, resource);
 permit (principal == User::"eve", action, resource);
 """
 MOST_SECONDS = 1.0
-"""How long a health check or a heartbeat may take beside requests of another caller, on a machine that nobody else uses."""
+"""How long a health check or a heartbeat may take beside requests of another caller, on an idle machine."""
 ATTEMPTS = 3
 AT_ONCE = 8
 """Requests of the caller that are under way together."""
@@ -105,7 +105,7 @@ class Checks:
 
     def __init__(self, service: GuardedService, slowness: Slowness) -> None:
         self.slowest = 0.0
-        """Seconds that the slowest check took, or would have taken on a machine that nobody else uses."""
+        """Seconds that the slowest check took, or would have taken on an idle machine."""
         self.number = 0
         self._service = service
         self._slowness = slowness

@@ -160,7 +160,7 @@ def test_whatever_ends_a_split_is_its_outcome(monkeypatch: pytest.MonkeyPatch, e
 
 @pytest.mark.parametrize("rows", [[(0, INSERT)], [(0, INSERT), (1, INSERT)]])
 def test_what_arrow_says_of_a_value_is_no_part_of_a_message(rows: list[tuple[int, ChangeType]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever knows of the table reads the message; the text of the bucket's record is for callers with SELECT."""
+    """A caller with DESCRIBE reads the message; the text of the bucket's record is for callers with SELECT."""
 
     def failing(*_: object) -> None:
         raise pa.ArrowInvalid("Integer value 4711 not in range: -128 to 127")

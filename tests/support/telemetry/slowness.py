@@ -1,6 +1,6 @@
 """How much slower the machine is while other programs use it, seen by a process that does a little work all the time.
 
-A bound in seconds holds for a machine that nobody else uses. Beside other programs it is multiplied by this factor.
+A bound in seconds holds for an idle machine. Beside other programs the bound is multiplied by this factor.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Slowness:
         self._pieces.append((began, ended, worked))
 
     def between(self, start: float, end: float) -> float:
-        """Seconds that a second of work took from `start` to `end` of the monotonic clock; 1.0 where nobody else used the machine."""
+        """Seconds that a second of work took between `start` and `end` of the monotonic clock; 1.0 on an idle machine."""
         pieces = [piece for piece in self._pieces if piece[1] >= start and piece[0] <= end]
         worked = sum(worked for _, _, worked in pieces)
         return max(1.0, sum(ended - began for began, ended, _ in pieces) / worked) if worked else 1.0

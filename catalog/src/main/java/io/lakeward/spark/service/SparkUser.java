@@ -23,7 +23,7 @@ public final class SparkUser {
   /**
    * The user whom this Spark serves: of a Connect session, else of a Thrift session. Empty where a
    * statement is the process's own: then the call is made as whoever its token or certificate
-   * proves, and for nobody else. Throws LakewardException where the session hides its user.
+   * proves, and for no other user. Throws LakewardException where the session hides its user.
    */
   public static String served() {
     if (!ConnectSessions.isServed()) {
