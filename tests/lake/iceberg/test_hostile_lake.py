@@ -16,6 +16,7 @@ from pyiceberg.manifest import clear_manifest_cache
 from support.lakes.hostile_lake import EVIL, change_metadata, head_of, metadata_file, move_manifests, plant, point_catalog
 from support.lakes.lake_kit import LakeKit
 from support.running.watched_folder import Watch, watched
+from tiering.clock import SystemClock
 from tiering.errors import ForbiddenLocation
 from tiering.lake.iceberg.catalogs.file_io import io_of
 from tiering.lake.iceberg.catalogs.opening import STORE_TIMEOUTS
@@ -269,6 +270,6 @@ def _add_file(victim: Victim, location: str) -> None:
     result = victim.kit.prepare(victim.table, "foreign", {B0: 12}).committable.results[0]
     [file] = decode_files(result.payload).files
     file[1] = location
-    staged = SnapshotStager(loaded, victim.kit.view(victim.table), "foreign").stage(FileChanges([file], file.spec_id), {})
+    staged = SnapshotStager(loaded, victim.kit.view(victim.table), "foreign", SystemClock()).stage(FileChanges([file], file.spec_id), {})
     loaded.catalog.commit_table(loaded, staged.requirements, tuple(staged.updates[:2]))
     clear_manifest_cache()

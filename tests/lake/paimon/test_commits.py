@@ -14,9 +14,11 @@ import pytest
 from pypaimon.manifest.manifest_list_manager import ManifestListManager
 
 from support.lakes.paimon_kit import CLUSTER_ID, COLUMNS, PaimonKit
+from support.worlds.coordinator_world import START, HandClock
 from tiering.errors import CommitOutcomeUnknown, LakeUnavailable, MarkerCorrupt, RoundFailed
 from tiering.lake.base import FLUSS_COMMIT_USER, FLUSS_COMMIT_USER_KEY, FLUSS_OFFSETS_KEY
 from tiering.lake.paimon.commit import manifests, publishing
+from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.storage.local import LocalTableFolder
 from tiering.lake.rules.base_check import CommitOutcome, KnownLake, check_base, resolve_commit
 
@@ -203,6 +205,18 @@ def test_after_a_roll_back_the_base_of_a_round_is_kept_from_before_its_request_o
         with pytest.raises(CommitOutcomeUnknown):
             committer.commit(prepared.committable, prepared.base, prepared.marker)
         assert json.loads(consumer.read_text()) == {"nextSnapshot": 1}
+
+
+def test_a_snapshot_is_committed_at_the_time_of_the_lakes_clock_and_never_before_its_parent(kit: PaimonKit) -> None:
+    table, clock = kit.log_table(), HandClock()
+    kit.lake = PaimonLake(kit.warehouse, clock=clock)
+    kit.tier(table, "r1", [1])
+    clock.advance(-60)
+    kit.tier(table, "r2", [2])
+    assert [snapshot.committed_at for snapshot in kit.view(table).snapshots.values()] == [START, START]
+    clock.advance(120)
+    third = kit.tier(table, "r3", [3])
+    assert kit.view(table).snapshots[third].committed_at == clock.wall
 
 
 def test_manifests_are_merged_in_a_rounds_own_commit(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch) -> None:

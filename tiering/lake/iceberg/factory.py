@@ -17,6 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.utils.properties import property_as_int
 
+from tiering.clock import Clock, SystemClock
 from tiering.errors import InvalidArgument, LakeTableReplaced
 from tiering.lake import serializers
 from tiering.lake.base import LakeWriter, WriteResult, WriterInitContext
@@ -79,11 +80,12 @@ class TableState:
 
 @dataclass(frozen=True)
 class IcebergTieringFactory:
-    """A `LakeTieringFactory`. `catalog` is left behind when it is pickled."""
+    """A `LakeTieringFactory`. `catalog` and `clock` are left behind when it is pickled."""
 
     state: TableState
     catalog: Catalog | None = field(compare=False, repr=False)
     sent: SentRounds = field(compare=False, repr=False)
+    clock: Clock = field(default_factory=SystemClock, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[type[IcebergTieringFactory], tuple[TableState, None, None]]:
         return IcebergTieringFactory, (self.state, None, None)
@@ -124,7 +126,7 @@ class IcebergTieringFactory:
         """Only in the process that made the factory: InvalidArgument elsewhere."""
         if self.catalog is None:
             raise InvalidArgument("a committer needs the lake's catalog; it is made on the driver, not on an executor")
-        return IcebergCommitter(self.catalog, self._open_io(), self.sent)
+        return IcebergCommitter(self.catalog, self._open_io(), self.sent, self.clock)
 
     def serialize_write_result(self, result: WriteResult) -> bytes:
         return serializers.serialize_write_result(result)

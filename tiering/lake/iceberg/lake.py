@@ -17,6 +17,7 @@ from pyiceberg.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
+from tiering.clock import Clock, SystemClock
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeFormat, LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
@@ -63,12 +64,14 @@ EVOLVE_ATTEMPTS = 5
 
 class IcebergLake:
     """Iceberg tables of one catalog. `properties` are pyiceberg's; its environment and the user's configuration file add to them.
+    `clock` tells when snapshots are committed.
 
     The catalog is opened at the first call. Safe to use from several threads.
     """
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
+    def __init__(self, properties: Mapping[str, str], clock: Clock | None = None) -> None:
         self._properties = dict(properties)
+        self._clock = clock or SystemClock()
         self._lock = Lock()
         self._catalog: Catalog | None = None
         self._states: dict[TablePath, TableState] = {}
@@ -244,7 +247,7 @@ class IcebergLake:
                 raise absent_table(table.path)
             state = TableState.of(loaded)
         with self._errors("open the lake's catalog"):
-            return IcebergTieringFactory(state, self._open(), self._sent)
+            return IcebergTieringFactory(state, self._open(), self._sent, self._clock)
 
     def _load(self, path: TablePath) -> Table | None:
         with self._errors(f"read the lake table {path}", path):

@@ -11,6 +11,7 @@ from typing import cast
 
 import pyarrow as pa
 
+from tiering.clock import Clock, SystemClock
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
@@ -50,9 +51,10 @@ EVOLVE_ATTEMPTS = 5
 
 
 class PaimonLake:
-    """Paimon tables of one warehouse. Safe to use from several threads."""
+    """Paimon tables of one warehouse. `clock` tells when snapshots are committed. Safe to use from several threads."""
 
-    def __init__(self, warehouse: PurePath, storage: Storage = LOCAL) -> None:
+    def __init__(self, warehouse: PurePath, storage: Storage = LOCAL, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._warehouse = warehouse
         self._storage = storage
         self._snapshots = SnapshotReader()
@@ -198,7 +200,7 @@ class PaimonLake:
             if loaded is None:
                 raise absent_table(table.path)
             state = _state(loaded)
-        return PaimonTieringFactory(state, partial(PaimonCommitter, sent=self._sent, storage=self._storage))
+        return PaimonTieringFactory(state, partial(PaimonCommitter, sent=self._sent, storage=self._storage, clock=self._clock))
 
     def _load(self, path: TablePath) -> LoadedTable | None:
         with lake_errors(f"read the lake table {path} in {self._place}", table_path=path):

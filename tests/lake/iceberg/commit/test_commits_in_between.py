@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyiceberg.exceptions import CommitFailedException
 
+from support.worlds.coordinator_world import START, HandClock
 from tiering.errors import CommitOutcomeUnknown, Fenced, LakeRolledBack, LakeTableReplaced, LakewardError, RoundFailed, SchemaDrift
-from tiering.lake.iceberg.commit import staging
+from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.iceberg.writing.data_files import decode_files
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_base, check_same_base, resolve_commit
@@ -212,10 +214,13 @@ def test_a_round_that_was_not_built_on_the_lakes_marker_is_fenced(kit: Any) -> N
     assert kit.offsets_in_lake(table) == dense({B0: 10})
 
 
-def test_a_clock_that_went_back_does_not_spoil_the_history(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = kit.table()
+def test_a_clock_that_went_back_does_not_spoil_the_history(kit: Any) -> None:
+    table, clock = kit.table(), HandClock()
+    clock.wall = datetime(2100, 1, 1, tzinfo=UTC)  # later than the creation of the table
+    kit.lake = IcebergLake(kit.properties, clock)
     first = kit.tier(table, "r1", {B0: 10})
-    monkeypatch.setattr(staging.time, "time", lambda: 1_000_000.0)
+    assert first.snapshots[first.head].committed_at == clock.wall
+    clock.wall = START
     second = kit.tier(table, "r2", {B0: 20})
     assert second.snapshots[second.head].committed_at >= first.snapshots[first.head].committed_at
 

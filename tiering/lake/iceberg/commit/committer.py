@@ -20,6 +20,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
+from tiering.clock import Clock
 from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced, RoundFailed, SchemaDrift
 from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
 from tiering.lake.iceberg.commit.marker_files import marker_path, write_marker_file
@@ -38,9 +39,10 @@ STAT_THREADS = 16
 
 
 class IcebergCommitter:
-    """A `LakeCommitter`. `sent` is shared by all committers of a process."""
+    """A `LakeCommitter`. `sent` is shared by all committers of a process; `clock` tells when snapshots are committed."""
 
-    def __init__(self, catalog: Catalog, io: FileIO, sent: SentRounds) -> None:
+    def __init__(self, catalog: Catalog, io: FileIO, sent: SentRounds, clock: Clock) -> None:
+        self._clock = clock
         self._catalog = catalog
         self._io = io
         self._sent = sent
@@ -82,7 +84,7 @@ class IcebergCommitter:
         self._delete(file.file_path for file in _files(_payloads(committable)))
 
     def _stage(self, table: Table, base: LakeView, marker: Marker, changes: FileChanges, properties: Mapping[str, str]) -> StagedSnapshot:
-        stager = SnapshotStager(table, base, marker.round_id)
+        stager = SnapshotStager(table, base, marker.round_id, self._clock)
         try:
             with lake_errors(f"prepare the commit of {base.path}", table_path=base.path, round_id=marker.round_id):
                 return stager.stage(changes, {**properties, **self._marker_properties(table, marker, stager)})

@@ -6,7 +6,6 @@ with the first but the data files.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,8 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
+from tiering.clock import Clock
+from tiering.instants import to_milliseconds
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.commit.manifests import AVRO_COMPRESSION, ManifestMaker, merge_small
 from tiering.lake.iceberg.primary_key.bucket_files import partition_of
@@ -61,9 +62,11 @@ class FileChanges:
 
 
 class SnapshotStager:
-    """Stages one snapshot on `base`. `files` grows as metadata files are written, also when staging fails half-way."""
+    """Stages one snapshot on `base`, committed at the time of `clock`. `files` grows as metadata files are written, also when staging
+    fails half-way."""
 
-    def __init__(self, table: Table, base: LakeView, round_id: str) -> None:
+    def __init__(self, table: Table, base: LakeView, round_id: str, clock: Clock) -> None:
+        self._clock = clock
         self._table = table
         self._base = base
         self._metadata = table.metadata
@@ -83,7 +86,7 @@ class SnapshotStager:
                 "parent-snapshot-id": self._base.head,
                 "sequence-number": self._metadata.next_sequence_number(),
                 # A clock behind the last commit's: Iceberg's readers refuse a log of snapshots that goes back in time.
-                "timestamp-ms": max(int(time.time() * 1_000), self._metadata.last_updated_ms),
+                "timestamp-ms": max(to_milliseconds(self._clock.now()), self._metadata.last_updated_ms),
                 "manifest-list": self._write_list(manifests),
                 "summary": self._summary(changes, removed, properties),
                 "schema-id": self._metadata.current_schema_id,

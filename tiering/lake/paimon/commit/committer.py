@@ -8,7 +8,6 @@ deleted from then on.
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +15,9 @@ from importlib.metadata import version
 from pathlib import PurePath
 from typing import Any, cast
 
+from tiering.clock import Clock, SystemClock
 from tiering.errors import BaseMoved, CommitOutcomeUnknown, LakeTableReplaced, RoundFailed
+from tiering.instants import to_milliseconds
 from tiering.lake.base import FLUSS_COMMIT_USER_KEY, NO_PROPERTIES, Committable, LakeView
 from tiering.lake.marker import PATH_KEY, Marker, encode
 from tiering.lake.outside_errors import describe
@@ -46,10 +47,14 @@ _CARRIED = ("indexManifest", "watermark", "statistics", "nextRowId")
 
 
 class PaimonCommitter:
-    """A `LakeCommitter`. `sent` is shared by all committers of a process; `publisher` sends the request."""
+    """A `LakeCommitter`. `sent` is shared by all committers of a process; `publisher` sends the request; `clock` tells when snapshots are
+    committed."""
 
-    def __init__(self, root: PurePath, sent: SentRounds, publisher: Publisher = publish, storage: Storage = LOCAL) -> None:
+    def __init__(
+        self, root: PurePath, sent: SentRounds, publisher: Publisher = publish, storage: Storage = LOCAL, clock: Clock | None = None
+    ) -> None:
         self._root = root
+        self._clock = clock or SystemClock()
         self._storage = storage
         self._sent = sent
         self._publisher = publisher
@@ -111,7 +116,8 @@ class PaimonCommitter:
                 manifests = Manifests(loaded, written)
                 _check_buckets(manifests, payloads, marker)
                 lists = manifests.write(prefix, payloads)
-                return _content(loaded, snapshot_id, lists, {**properties, **_marker_properties(loaded, marker, prefix, written)})
+                all_properties = {**properties, **_marker_properties(loaded, marker, prefix, written)}
+                return _content(loaded, snapshot_id, lists, all_properties, to_milliseconds(self._clock.now()))
         except BaseException:
             _delete(loaded.storage, written)  # of this attempt alone, and never sent
             raise
@@ -162,7 +168,7 @@ def _check_buckets(manifests: Manifests, payloads: Sequence[FilesPayload], marke
             )
 
 
-def _content(loaded: LoadedTable, snapshot_id: int, lists: ManifestLists, properties: Mapping[str, str]) -> bytes:
+def _content(loaded: LoadedTable, snapshot_id: int, lists: ManifestLists, properties: Mapping[str, str], now_ms: int) -> bytes:
     head = loaded.head
     before: Mapping[str, Any] = {} if head is None else head.document
     own = {name: value for name, value in properties.items() if name != FLUSS_COMMIT_USER_KEY}
@@ -179,7 +185,7 @@ def _content(loaded: LoadedTable, snapshot_id: int, lists: ManifestLists, proper
         "commitIdentifier": COMMIT_IDENTIFIER,
         "commitKind": "OVERWRITE" if lists.removes_files else "APPEND",
         # A clock behind the last commit's: Paimon looks snapshots up by time.
-        "timeMillis": max(int(time.time() * 1_000), int(before.get("timeMillis", 0))),
+        "timeMillis": max(now_ms, int(before.get("timeMillis", 0))),
         "totalRecordCount": int(before.get("totalRecordCount") or 0) + lists.added_records,
         "deltaRecordCount": lists.added_records,
         **{name: before[name] for name in _CARRIED if before.get(name) is not None},
