@@ -117,7 +117,7 @@ class InlineDeployment:
     """What the deployment writes."""
 
     def __init__(self, lake_properties: Mapping[str, str], store: Store | None = None) -> None:
-        self.clock = HandClock()
+        self.clock = self.make_clock()
         self.lake_properties = dict(lake_properties)
         self.lake: IcebergLake = self._open_lake()
         self.store = store or MemoryStore()
@@ -126,6 +126,10 @@ class InlineDeployment:
         self._epoch = 0
         self.spark: TaskRunner | None = None
         """Runs all rounds if it is given; else they run inline."""
+
+    def make_clock(self) -> Any:
+        """The clock of the cluster and the coordinator."""
+        return HandClock()
 
     def _open_lake(self) -> Any:
         return IcebergLake(self.lake_properties)
