@@ -82,6 +82,9 @@ LAKE_TABLE_OPTIONS: Mapping[str, LakeTableOption] = {
     f"write.metadata.metrics.column.{COLUMN}": _metrics("The same of one column."),
     "write.metadata.metrics.max-inferred-column-defaults": _number(0, 100_000, "Columns that get statistics without being named."),
     "write.metadata.previous-versions-max": _number(1, 100_000, "Former metadata files that the newest one names."),
+    "write.metadata.delete-after-commit.enabled": _boolean(
+        "Whether engines delete metadata files that the newest one no longer names. Lakeward deletes them unless it is false."
+    ),
     "write.metadata.compression-codec": _choice("Of an engine's metadata files.", "none", "gzip"),
     "write.object-storage.enabled": _boolean("Spread data files over prefixes, as object stores like it."),
     "write.object-storage.partitioned-paths": _boolean("Whether such paths show the partition."),
@@ -114,16 +117,15 @@ LAKE_TABLE_OPTIONS: Mapping[str, LakeTableOption] = {
     "commit.manifest.target-size-bytes": _number(1 << 10, GIB, "Of commits of others."),
     "commit.manifest.min-count-to-merge": _number(2, 100_000, "Of commits of others."),
     "commit.manifest-merge.enabled": _boolean("Of commits of others."),
-    "history.expire.max-snapshot-age-ms": _number(1, TEN_YEARS_MS, "What an engine's expiry keeps at least."),
-    "history.expire.min-snapshots-to-keep": _number(1, MAX_COUNT, "What an engine's expiry keeps at least."),
+    "history.expire.max-snapshot-age-ms": _number(1, TEN_YEARS_MS, "What expiry keeps at least, an engine's and Lakeward's."),
+    "history.expire.min-snapshots-to-keep": _number(1, MAX_COUNT, "What expiry keeps at least, an engine's and Lakeward's."),
     "history.expire.max-ref-age-ms": _number(1, (1 << 63) - 1, "How old a branch or tag gets; the tag of Lakeward never expires."),
-    "gc.enabled": _boolean("Whether an engine may delete files of the table."),
+    "gc.enabled": _boolean("Whether an engine may delete files of the table. False: Lakeward expires nothing, either."),
 }
 """By the name that they have in the lake table."""
 
 _REASONS: Mapping[str, str] = {
     "format-version": "Lakeward writes format version 2.",
-    "write.metadata.delete-after-commit.enabled": "Nothing is deleted inside of a commit.",
     "py-io-impl": "It names code; no table does.",
     "write.py-location-provider.impl": "It names code; no table does.",
     "write.data.path": "The files of a lake table lie under its own location.",

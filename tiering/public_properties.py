@@ -91,11 +91,14 @@ CATALOG_PROPERTIES = frozenset(
 
 TABLE_OPTIONS = frozenset(
     {
+        "table.datalake.auto-expire-snapshot",
         "table.datalake.enabled",
         "table.datalake.format",
         "table.datalake.freshness",
         "table.datalake.layout",
         "table.datalake.round.bytes",
+        "table.datalake.snapshot.max-age",
+        "table.datalake.snapshot.min-count",
         "table.kv.snapshot.interval",
         "table.log.ttl",
     }

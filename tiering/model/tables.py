@@ -99,12 +99,23 @@ class Partition:
 
 
 @dataclass(frozen=True)
+class SnapshotRetention:
+    """How long the snapshots of a lake table are kept.
+
+    Older ones than `max_age_ms` expire, but for the newest `min_count`.
+    """
+
+    max_age_ms: int
+    min_count: int
+
+
+@dataclass(frozen=True)
 class TableInfo:
     """A source table as its cluster describes it. `schema` has no system columns.
 
     `added_columns` came after the table was made: they are its last ones, nullable, and writers may not know them. `refusal` says why
     the table cannot be tiered, as far as its description alone tells; None = nothing does. `round_bytes`: so much waiting begins a round
-    before the freshness is over; None = only the freshness does.
+    before the freshness is over; None = only the freshness does. `snapshot_retention` None: snapshots of its lake table never expire.
     """
 
     table_id: int
@@ -124,6 +135,7 @@ class TableInfo:
     added_columns: tuple[str, ...] = ()
     refusal: str | None = None
     round_bytes: int | None = None
+    snapshot_retention: SnapshotRetention | None = None
 
     def lake_schema(self) -> pa.Schema:
         """The columns of its lake table: its own, then the system columns."""

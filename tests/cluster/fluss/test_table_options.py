@@ -17,6 +17,8 @@ from tiering.errors import InvalidArgument
         ("table.datalake.freshness", None),
         ("table.datalake.round.bytes", "64 mb"),
         ("table.datalake.round.bytes", None),
+        ("table.datalake.snapshot.max-age", "12 h"),
+        ("table.datalake.snapshot.min-count", "100"),
         ("iceberg.write.target-file-size-bytes", "1000000"),
         ("owner", "ada"),
         ("owner", None),
@@ -40,6 +42,8 @@ def test_other_options_of_fluss_are_refused_with_the_reason(name: str) -> None:
         ("table.datalake.freshness", "0 s"),
         ("table.datalake.freshness", "soon"),
         ("table.datalake.round.bytes", "much"),
+        ("table.datalake.snapshot.max-age", "0 s"),
+        ("table.datalake.snapshot.min-count", "many"),
         ("table.log.tiered.local-segments", "0"),
         ("iceberg.py-io-impl", "x.Y"),
         ("owner", "two\nlines"),
@@ -63,3 +67,8 @@ def test_only_names_of_fluss_are_its_own() -> None:
 
 def test_the_size_of_a_round_is_an_option_of_ours() -> None:
     assert not is_of_fluss("table.datalake.round.bytes")
+
+
+def test_fluss_says_whether_snapshots_expire_and_lakeward_says_which() -> None:
+    assert is_of_fluss("table.datalake.auto-expire-snapshot")
+    assert not is_of_fluss("table.datalake.snapshot.max-age")

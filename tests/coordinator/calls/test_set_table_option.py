@@ -25,6 +25,9 @@ DOCUMENTED = {
     ENABLED: "false",
     "table.datalake.format": "iceberg",
     "table.datalake.round.bytes": "64 mb",
+    "table.datalake.auto-expire-snapshot": "false",
+    "table.datalake.snapshot.max-age": "2 d",
+    "table.datalake.snapshot.min-count": "3",
     "table.log.ttl": "7 d",
     "table.kv.snapshot.interval": "1 min",
 }
@@ -100,6 +103,9 @@ def test_what_the_lake_table_took_over_is_refused_with_the_reason_once_it_exists
         (FRESHNESS, "soon", "'soon'", ""),
         (ENABLED, "perhaps", "it must be true or false", ""),
         ("table.datalake.round.bytes", "much", "table.datalake.round.bytes is 'much'", "64 mb"),
+        ("table.datalake.auto-expire-snapshot", "yes", "it must be true or false", ""),
+        ("table.datalake.snapshot.max-age", "1 s", "table.datalake.snapshot.max-age is '1 s'", "The shortest age is 1 min"),
+        ("table.datalake.snapshot.min-count", "0", "table.datalake.snapshot.min-count is '0'", "1 to 100,000"),
         ("iceberg.gc.enabled", "perhaps", "'perhaps'", "true, false"),
     ],
 )

@@ -76,9 +76,16 @@ def test_a_primary_key_table_has_its_key_as_identifier_and_is_merged_on_read(kit
     assert layout.properties["write.delete.mode"] == "merge-on-read"
 
 
-def test_automatic_clean_up_inside_of_commits_is_off(kit: Any) -> None:
+def test_a_new_table_names_few_former_metadata_files_and_leaves_their_deletion_to_lakeward(kit: Any) -> None:
     properties = kit.lake.ensure_table(kit.table()).handle.metadata.properties
-    assert properties["write.metadata.delete-after-commit.enabled"] == "false"
+    assert properties["write.metadata.previous-versions-max"] == "20"
+    assert "write.metadata.delete-after-commit.enabled" not in properties
+
+
+def test_a_user_says_how_old_metadata_files_are_deleted(kit: Any) -> None:
+    options = {"write.metadata.previous-versions-max": "3", "write.metadata.delete-after-commit.enabled": "true"}
+    table = kit.table(properties={f"iceberg.{name}": value for name, value in options.items()})
+    assert options.items() <= kit.lake.ensure_table(table).handle.metadata.properties.items()
 
 
 def test_the_format_version_cannot_be_set_by_a_table_property(kit: Any) -> None:

@@ -20,7 +20,8 @@ from tiering.cluster.fluss.log.schemas import arrow_type
 from tiering.cluster.fluss.rows.encoding import unreadable_format
 from tiering.durations import LEAST_FRESHNESS_MS, parse_duration_ms
 from tiering.errors import InvalidArgument, UnsupportedType
-from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, TableInfo, TablePath, TableType
+from tiering.lake.snapshot_options import snapshot_retention_of
+from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, SnapshotRetention, TableInfo, TablePath, TableType
 from tiering.round_bytes import round_bytes_of
 
 _log = structlog.get_logger(__name__)
@@ -96,6 +97,7 @@ def with_options(info: TableInfo, properties: Mapping[str, str]) -> TableInfo:
         lake_format=properties.get(LAKE_FORMAT, DEFAULT_LAKE_FORMAT).lower(),
         freshness_ms=_freshness_ms(info.path, properties),
         round_bytes=_round_bytes(info.path, properties),
+        snapshot_retention=_snapshot_retention(info.path, properties),
     )
 
 
@@ -146,6 +148,14 @@ def _round_bytes(path: TablePath, properties: Mapping[str, str]) -> int | None:
         return round_bytes_of(properties)
     except InvalidArgument as error:
         _log.warning("the size of a table's rounds cannot be read; only its freshness counts", table=str(path), error=error.message)
+        return None
+
+
+def _snapshot_retention(path: TablePath, properties: Mapping[str, str]) -> SnapshotRetention | None:
+    try:
+        return snapshot_retention_of(properties, expires_by_default=False)
+    except InvalidArgument as error:
+        _log.warning("the options of a table's snapshots cannot be read; none expires", table=str(path), error=error.message)
         return None
 
 

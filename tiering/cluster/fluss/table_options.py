@@ -10,14 +10,15 @@ from collections.abc import Iterable
 from tiering.cluster.fluss.table_json import LAKE_ENABLED, LAKE_FRESHNESS
 from tiering.durations import check_freshness, parse_duration_ms
 from tiering.errors import InvalidArgument
+from tiering.lake.snapshot_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, snapshot_retention_of
 from tiering.lake_table_options import check_table_options, check_text
 from tiering.name_matching import nearest_names
-from tiering.round_bytes import ROUND_BYTES, parse_round_bytes
+from tiering.round_bytes import ROUND_BYTES, round_bytes_of
 
 LOCAL_SEGMENTS = "table.log.tiered.local-segments"
 ALTERABLE = (LAKE_ENABLED, LAKE_FRESHNESS, LOCAL_SEGMENTS)
 """Those that Fluss 0.9.1 alters. Any other `table.` option it refuses, so it is refused here, with that reason."""
-OWN = frozenset({ROUND_BYTES})
+OWN = frozenset({ROUND_BYTES, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT})
 """Ours among those that begin with `table.`."""
 FLUSS_PREFIX = "table."
 KNOWN_OF_FLUSS = (
@@ -66,16 +67,14 @@ def check_option(name: str, value: str | None) -> None:
     """Raises InvalidArgument for an option that cannot be set on a Fluss cluster, or a value that it cannot have; None = its default."""
     check_text(name, value or "")
     if not is_of_fluss(name):
-        if value is not None and name == ROUND_BYTES:
-            parse_round_bytes(value)
-        elif value is not None:
-            check_table_options({name: value})
+        if value is not None:
+            _check_own({name: value})
         return
     if name not in ALTERABLE:
         raise InvalidArgument(
             f"Fluss does not alter the option {name!r} of a table that is there",
-            hint=f"Fluss 0.9.1 alters {', '.join(ALTERABLE)} alone, and {ROUND_BYTES} is Lakeward's. Make the table anew with another "
-            "value, or change the cluster's own.",
+            hint=f"Fluss 0.9.1 alters {', '.join(ALTERABLE)} alone, and {', '.join(sorted(OWN))} are Lakeward's. "
+            "Make the table anew with another value, or change the cluster's own.",
         )
     if value is None:
         return
@@ -85,6 +84,14 @@ def check_option(name: str, value: str | None) -> None:
         check_freshness(parse_duration_ms(value, name))
     if name == LOCAL_SEGMENTS and not (value.isascii() and value.isdigit() and int(value) > 0):
         raise InvalidArgument(f"the option {name!r} is {value[:60]!r}", hint="It is a number of segments, 1 or more.")
+
+
+def _check_own(option: dict[str, str]) -> None:
+    """Raises InvalidArgument for an option of Lakeward's with a value that it cannot have."""
+    round_bytes_of(option)
+    snapshot_retention_of(option, expires_by_default=False)
+    if not OWN & option.keys():
+        check_table_options(option)
 
 
 def in_fluss_words(name: str, value: str) -> str:

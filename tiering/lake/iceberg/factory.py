@@ -24,6 +24,7 @@ from tiering.lake.base import LakeWriter, WriteResult, WriterInitContext
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO, io_of, locations_of
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations
 from tiering.lake.iceberg.commit.committer import IcebergCommitter
+from tiering.lake.iceberg.commit.upkeep import UpkeepPolicy
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.writer import BucketPlace, PrimaryKeyWriter
 from tiering.lake.iceberg.schema.layout import bucket_keys, layout_of_schema
@@ -86,6 +87,7 @@ class IcebergTieringFactory:
     catalog: Catalog | None = field(compare=False, repr=False)
     sent: SentRounds = field(compare=False, repr=False)
     clock: Clock = field(default_factory=SystemClock, compare=False, repr=False)
+    upkeep: UpkeepPolicy = field(default_factory=UpkeepPolicy, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[type[IcebergTieringFactory], tuple[TableState, None, None]]:
         return IcebergTieringFactory, (self.state, None, None)
@@ -126,7 +128,7 @@ class IcebergTieringFactory:
         """Only in the process that made the factory: InvalidArgument elsewhere."""
         if self.catalog is None:
             raise InvalidArgument("a committer needs the lake's catalog; it is made on the driver, not on an executor")
-        return IcebergCommitter(self.catalog, self._open_io(), self.sent, self.clock)
+        return IcebergCommitter(self.catalog, self._open_io(), self.sent, self.clock, self.upkeep)
 
     def serialize_write_result(self, result: WriteResult) -> bytes:
         return serializers.serialize_write_result(result)

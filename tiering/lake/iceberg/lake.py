@@ -25,7 +25,9 @@ from tiering.lake.foreign import CleanRows, ForeignSnapshot
 from tiering.lake.iceberg.catalogs.bounded import WHOM
 from tiering.lake.iceberg.catalogs.locations import new_location
 from tiering.lake.iceberg.catalogs.opening import open_catalog, opening_seconds
+from tiering.lake.iceberg.commit.old_metadata import OldMetadataFiles, unnamed_metadata
 from tiering.lake.iceberg.commit.row_removal import remove_rows
+from tiering.lake.iceberg.commit.upkeep import UpkeepPauses, UpkeepPolicy
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.primary_key.bucket_files import encode_bucket_files, live_bucket_files
@@ -76,6 +78,8 @@ class IcebergLake:
         self._catalog: Catalog | None = None
         self._states: dict[TablePath, TableState] = {}
         self._sent = SentRounds()
+        self._pauses = UpkeepPauses(self._clock)
+        self._old_metadata = OldMetadataFiles(self._clock)
         self._file_buckets = FileBuckets()
         self._expired = ExpiredSnapshots()
         self._opening = AnswerDeadlines(WHOM)
@@ -132,6 +136,14 @@ class IcebergLake:
     def live_files(self, view: LakeView) -> Collection[str]:
         """See `LakeMaintenance.live_files`."""
         return live_files(view)
+
+    def delete_old_metadata(self, base: LakeView, confirmed: LakeView) -> Sequence[str]:
+        """See `OldMetadata.delete_old_metadata`."""
+        return self._old_metadata.delete_after(base, confirmed)
+
+    def unnamed_metadata(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[StoredFile]:
+        """See `OldMetadata.unnamed_metadata`."""
+        return unnamed_metadata(view, files)
 
     def drop_table(self, path: TablePath) -> bool:
         """See `TableRemoval.drop_table`."""
@@ -247,7 +259,8 @@ class IcebergLake:
                 raise absent_table(table.path)
             state = TableState.of(loaded)
         with self._errors("open the lake's catalog"):
-            return IcebergTieringFactory(state, self._open(), self._sent, self._clock)
+            upkeep = UpkeepPolicy.of(table, self._pauses)
+            return IcebergTieringFactory(state, self._open(), self._sent, self._clock, upkeep)
 
     def _load(self, path: TablePath) -> Table | None:
         with self._errors(f"read the lake table {path}", path):

@@ -13,8 +13,16 @@ from tiering.durations import LEAST_FRESHNESS_MS, check_freshness, format_durati
 from tiering.errors import InvalidArgument
 from tiering.lake.layouts import LAYOUT_OPTION, Layout, wanted_layout
 from tiering.lake.registry import format_names, has_format
+from tiering.lake.snapshot_options import (
+    AUTO_EXPIRE,
+    DEFAULT_MAX_AGE,
+    DEFAULT_MIN_COUNT,
+    SNAPSHOT_MAX_AGE,
+    SNAPSHOT_MIN_COUNT,
+    snapshot_retention_of,
+)
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX, check_table_options, check_text, option_named
-from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT
+from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, SnapshotRetention
 from tiering.name_matching import nearest_names
 from tiering.round_bytes import NO_LIMIT, ROUND_BYTES, round_bytes_of
 
@@ -28,6 +36,12 @@ LAKE_LAYOUT = LAYOUT_OPTION
 """How its lake table is made: `system-columns` or `clean`. One that is there keeps its own; tables of an older version have the first."""
 LAKE_ROUND_BYTES = ROUND_BYTES
 """So much waiting begins a round before the freshness is over, such as `256 mb`. `none`: only the freshness does."""
+LAKE_AUTO_EXPIRE = AUTO_EXPIRE
+"""Whether snapshots of the lake table expire. The round's own commit removes them; Paimon tables keep all of theirs so far."""
+LAKE_SNAPSHOT_MAX_AGE = SNAPSHOT_MAX_AGE
+"""A snapshot expires at this age. Within it, a snapshot of each 96th part of the age stays (15 min of a day), for `TIMESTAMP AS OF`."""
+LAKE_SNAPSHOT_MIN_COUNT = SNAPSHOT_MIN_COUNT
+"""So many of the newest snapshots always stay."""
 LOG_TTL = "table.log.ttl"
 """How long records stay in the log at least, such as `7 d`; those that the lake still needs stay longer. Fluss: 7 days."""
 KV_SNAPSHOT_INTERVAL = "table.kv.snapshot.interval"
@@ -40,6 +54,9 @@ DEFAULTS = {
     LAKE_FORMAT: DEFAULT_LAKE_FORMAT,
     LAKE_LAYOUT: Layout.CLEAN.value,
     LAKE_ROUND_BYTES: NO_LIMIT,
+    LAKE_AUTO_EXPIRE: "true",
+    LAKE_SNAPSHOT_MAX_AGE: DEFAULT_MAX_AGE,
+    LAKE_SNAPSHOT_MIN_COUNT: str(DEFAULT_MIN_COUNT),
     LOG_TTL: FOR_EVER,
     KV_SNAPSHOT_INTERVAL: format_duration(DEFAULT_KV_SNAPSHOT_INTERVAL_MS),
 }
@@ -58,6 +75,7 @@ class LakeOptions:
     freshness_ms: int = DEFAULT_FRESHNESS_MS
     format: str = DEFAULT_LAKE_FORMAT
     round_bytes: int | None = None
+    snapshot_retention: SnapshotRetention | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +126,7 @@ def parse_lake_options(properties: Mapping[str, str]) -> LakeOptions:
         freshness_ms=max(_positive_ms(properties, LAKE_FRESHNESS) or DEFAULT_FRESHNESS_MS, LEAST_FRESHNESS_MS),
         format=_format(properties.get(LAKE_FORMAT, DEFAULTS[LAKE_FORMAT])),
         round_bytes=round_bytes_of(properties),
+        snapshot_retention=snapshot_retention_of(properties, expires_by_default=True),
     )
 
 

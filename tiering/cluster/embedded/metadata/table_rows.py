@@ -250,6 +250,7 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
         lake_format=options.format,
         freshness_ms=options.freshness_ms,
         round_bytes=options.round_bytes,
+        snapshot_retention=options.snapshot_retention,
         added_columns=tuple(schema.names[row["created_columns"] :]),
     )
     return StoredTable(info, Bucketing(row["bucketing"]))

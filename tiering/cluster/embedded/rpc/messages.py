@@ -54,6 +54,7 @@ def table_from_pb(pb: embedded_pb2.PbTable) -> TableInfo:
         lake_format=options.format,
         freshness_ms=options.freshness_ms,
         round_bytes=options.round_bytes,
+        snapshot_retention=options.snapshot_retention,
         added_columns=tuple(pb.added_columns),
     )
 

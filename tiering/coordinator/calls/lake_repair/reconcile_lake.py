@@ -340,7 +340,8 @@ class Reconciler:
         try:
             self._check_current(inspection.info)
             properties = self._cluster.prepare_lake_commit(inspection.info, tiered_offsets(marker))
-            factory = self._lake(inspection.record).tiering_factory(inspection.info)
+            # A repair removes no snapshot: its user may still go back to one.
+            factory = self._lake(inspection.record).tiering_factory(replace(inspection.info, snapshot_retention=None))
             committable = Committable(marker.round_id, self._removing(inspection, base, marker, removal))
             factory.create_committer().commit(committable, base, marker, properties)
         except errors.CommitOutcomeUnknown:

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import cast
 
+import structlog
 from pyiceberg.catalog import Catalog
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile
@@ -22,9 +23,11 @@ from pyiceberg.table import Table
 
 from tiering.clock import Clock
 from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced, RoundFailed, SchemaDrift
+from tiering.instants import to_milliseconds
 from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
 from tiering.lake.iceberg.commit.marker_files import marker_path, write_marker_file
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager, StagedSnapshot
+from tiering.lake.iceberg.commit.upkeep import Upkeep, UpkeepPolicy, upkeep_of
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import replaced_partitions
 from tiering.lake.iceberg.schema.drift import check_written, drift
@@ -35,17 +38,20 @@ from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.hints import replaced_hint, tier_call
 from tiering.lake.writing.sent_rounds import SentRounds
 
+_log = structlog.get_logger(__name__)
+
 STAT_THREADS = 16
 
 
 class IcebergCommitter:
     """A `LakeCommitter`. `sent` is shared by all committers of a process; `clock` tells when snapshots are committed."""
 
-    def __init__(self, catalog: Catalog, io: FileIO, sent: SentRounds, clock: Clock) -> None:
+    def __init__(self, catalog: Catalog, io: FileIO, sent: SentRounds, clock: Clock, upkeep: UpkeepPolicy) -> None:
         self._clock = clock
         self._catalog = catalog
         self._io = io
         self._sent = sent
+        self._upkeep = upkeep
 
     def commit(self, committable: Committable, base: LakeView, marker: Marker, properties: Mapping[str, str] = NO_PROPERTIES) -> int:
         """Sends one compare-and-set on uuid, head and tag of `base`, once; returns the new snapshot's id.
@@ -61,10 +67,13 @@ class IcebergCommitter:
         replaced = replaced_partitions(changes, base, table)
         obsolete = frozenset(location for change in changes for location in change.obsolete)
         staged = self._stage(table, base, marker, FileChanges(files, spec_id, replaced, obsolete), properties)
+        upkeep = self._upkeep_beside(committable, base, table)
         self._sent.add(committable.round_id)
         try:
-            self._catalog.commit_table(table, staged.requirements, staged.updates)
+            self._catalog.commit_table(table, (*staged.requirements, *upkeep.requirements), (*staged.updates, *upkeep.updates))
         except BaseException as error:  # whatever it is: the request may have landed
+            if upkeep.updates:
+                self._upkeep.pauses.begin(base.table_uuid)
             raise CommitOutcomeUnknown(
                 f"the commit of round {marker.round_id} to {base.path} was sent, its outcome is not known: {describe(error)}",
                 hint="The lake is read again to learn it.",
@@ -91,6 +100,16 @@ class IcebergCommitter:
         except BaseException:
             self._delete(stager.files)  # of this attempt alone, and never sent
             raise
+
+    def _upkeep_beside(self, committable: Committable, base: LakeView, table: Table) -> Upkeep:
+        """The upkeep that the request carries; none in a repeated request, so that upkeep never keeps a round from committing."""
+        if self._sent.has(committable.round_id):
+            return Upkeep()
+        try:
+            return upkeep_of(self._catalog, table, base, self._upkeep, to_milliseconds(self._clock.now()))
+        except Exception as error:
+            _log.warning("a commit goes without upkeep of its table", table=str(base.path), error=describe(error))
+            return Upkeep()
 
     def _marker_properties(self, table: Table, marker: Marker, stager: SnapshotStager) -> dict[str, str]:
         encoded = encode(marker)

@@ -30,6 +30,14 @@ from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableT
 FORMAT_VERSION = 2
 FLUSS_PROPERTY_PREFIX = "fluss."
 
+DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
+"""Not set in new tables: Lakeward deletes old metadata files once a commit was confirmed. False: old metadata files stay."""
+GC_ENABLED = "gc.enabled"
+"""Iceberg's property with which a user says that other tables may share files of this one: then nothing expires and nothing is deleted."""
+PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
+PREVIOUS_VERSIONS_MAX = 20
+"""Former metadata files of a new table. Each names all snapshots, and Iceberg's default of 100 files takes megabytes."""
+
 RESERVED_COLUMNS = frozenset({"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"})
 """Iceberg's metadata columns (spec, "Reserved Field IDs"): Spark refuses every scan of a table that has a column of its own so named."""
 
@@ -171,9 +179,7 @@ def _check_partition_key(field: NestedField) -> None:
 def _properties(table: TableInfo) -> dict[str, str]:
     properties = {
         "format-version": str(FORMAT_VERSION),
-        # A catalog's defaults must not switch on clean-up that runs inside of a commit request of ours: after a request
-        # was sent, nothing is deleted (DESIGN 6 step 7).
-        "write.metadata.delete-after-commit.enabled": "false",
+        PREVIOUS_VERSIONS: str(PREVIOUS_VERSIONS_MAX),
         "write.parquet.compression-codec": "zstd",
     }
     if table.table_type is TableType.PRIMARY_KEY:

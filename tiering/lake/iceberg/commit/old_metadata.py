@@ -1,0 +1,126 @@
+"""Metadata files that a table's newest metadata no longer names. Each commit makes one.
+
+A round deletes those that its own commit pushed out of the log, once the commit is confirmed. The sweep deletes what is left: files of
+commits that were refused, of other engines' commits, and of rounds that died.
+
+A file goes only if all of this holds:
+- the newest metadata file does not name it (spec, "Table Metadata Fields", `metadata-log`), and it is not the newest one itself;
+- its version is below the newest one's, so that no commit that is on its way can publish it;
+- it is older than the guard;
+- no user said otherwise (`write.metadata.delete-after-commit.enabled` or `gc.enabled` = false).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from threading import Lock
+from typing import cast
+
+from pyiceberg.table import Table
+
+from tiering.clock import Clock
+from tiering.instants import to_milliseconds
+from tiering.lake.base import LakeView
+from tiering.lake.iceberg.catalogs.file_io import LakeFileIO, io_of
+from tiering.lake.iceberg.schema.layout import DELETE_AFTER_COMMIT, GC_ENABLED
+from tiering.lake.maintenance import StoredFile
+
+GUARD_MS = 180_000
+"""A reader that loaded a table has this long to read the metadata file that it was told of."""
+
+DELETED_AT_ONCE = 20
+"""Files that one round deletes at most, so that its end does not wait; the sweep has more time."""
+
+REMEMBERED_FILES = 200
+"""Files of a table that are too young to be deleted; the sweep finds further ones."""
+REMEMBERED_TABLES = 1_000
+
+_VERSION = re.compile(r"(?:v(?P<hadoop>[0-9]+)|(?P<other>[0-9]+)-[0-9A-Za-z-]+)(?:\.gz)?\.metadata\.json(?:\.gz)?")
+"""Names by Iceberg's own catalogs: `00012-<uuid>.metadata.json`, and `v12.metadata.json` of a HadoopCatalog."""
+
+
+def version_of(location: str) -> int | None:
+    """The version that a metadata file has by its name; None for other names."""
+    match = _VERSION.fullmatch(location.rsplit("/", 1)[-1])
+    return None if match is None else int(match["hadoop"] or match["other"])
+
+
+def may_delete_metadata(properties: Mapping[str, str]) -> bool:
+    """Whether the table's user lets old metadata files go."""
+    return all(properties.get(name, "").lower() != "false" for name in (DELETE_AFTER_COMMIT, GC_ENABLED))
+
+
+def pushed_out(before: Table, after: Table) -> list[tuple[str, int]]:
+    """Metadata files that `before` names and `after`, the same table some commits later, does not; with their times in ms, oldest first."""
+    earlier, later = version_of(before.metadata_location), version_of(after.metadata_location)
+    if before.metadata.table_uuid != after.metadata.table_uuid or earlier is None or later is None or earlier >= later:
+        return []
+    if not may_delete_metadata(after.metadata.properties):
+        return []
+    named = {after.metadata_location, *(entry.metadata_file for entry in after.metadata.metadata_log)}
+    entries = [(entry.metadata_file, entry.timestamp_ms) for entry in before.metadata.metadata_log]
+    entries.append((before.metadata_location, before.metadata.last_updated_ms))
+    return [(file, written_ms) for file, written_ms in entries if file not in named and _is_below(file, later)]
+
+
+def unnamed_metadata(view: LakeView, files: Iterable[StoredFile]) -> Sequence[StoredFile]:
+    """Metadata files among those stored that the table does not name and that may go once they are older than the guard, oldest first."""
+    table = cast(Table, view.handle)
+    newest = version_of(table.metadata_location)
+    if newest is None or not may_delete_metadata(table.metadata.properties):
+        return []
+    io = io_of(table)
+    names = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    named = {_path(io, location) for location in names}
+    folder = _path(io, table.metadata_location).rsplit("/", 1)[0]
+    unnamed = [
+        file for file in files if file.location.rsplit("/", 1)[0] == folder and file.location not in named and _is_below(file.name, newest)
+    ]
+    return sorted(unnamed, key=lambda file: version_of(file.name) or 0)
+
+
+class OldMetadataFiles:
+    """Deletes the metadata files that commits of this process pushed out of the log. Safe to use from several threads."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._waiting: OrderedDict[str, dict[str, int]] = OrderedDict()
+
+    def delete_after(self, before: LakeView, after: LakeView) -> list[str]:
+        """Deletes those that are older than the guard, and remembers the younger ones for a later round. Raises nothing."""
+        earlier, later = cast(Table, before.handle), cast(Table, after.handle)
+        due = self._due(after.table_uuid, pushed_out(earlier, later))
+        named = {later.metadata_location, *(entry.metadata_file for entry in later.metadata.metadata_log)}
+        deleted = []
+        for location in due:
+            if location not in named:
+                with suppress(Exception):  # it is gone already, or the sweep deletes it
+                    later.io.delete(location)
+                    deleted.append(location)
+        return deleted
+
+    def _due(self, table_uuid: str, pushed: Iterable[tuple[str, int]]) -> list[str]:
+        """Takes the files that are due now from those that wait."""
+        before_ms = to_milliseconds(self._clock.now()) - GUARD_MS
+        with self._lock:
+            waiting = {**self._waiting.pop(table_uuid, {}), **dict(pushed)}
+            due = [location for location, written_ms in waiting.items() if written_ms <= before_ms][:DELETED_AT_ONCE]
+            left = [(location, written_ms) for location, written_ms in waiting.items() if location not in due]
+            if left:
+                self._waiting[table_uuid] = dict(left[-REMEMBERED_FILES:])
+            while len(self._waiting) > REMEMBERED_TABLES:
+                self._waiting.popitem(last=False)
+        return due
+
+
+def _is_below(location: str, newest: int) -> bool:
+    version = version_of(location)
+    return version is not None and version < newest
+
+
+def _path(io: LakeFileIO, location: str) -> str:
+    return io.parse_location(location, io.properties)[2]

@@ -1,0 +1,221 @@
+"""What a round's commit does for the table beside adding rows: it removes expired snapshots (`rules.snapshot_expiry`).
+
+The removal is a part of the round's one compare-and-set, so it costs no further commit. Two things are held:
+
+- A reference that a user makes between our look at the table and the commit keeps its snapshot. A catalog whose requirements are checked
+  in this process (SQL, hadoop, hive, glue) checks `AssertReferences`. A REST server knows only Iceberg's requirements: see `_for_server`.
+- A removal never keeps a round from committing. If the commit did not land, the round's next request goes without a removal, and the
+  table rests from removals for `PAUSE_MS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Literal, cast
+
+from pydantic import Field
+from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    RemovePropertiesUpdate,
+    RemoveSnapshotsUpdate,
+    SetPropertiesUpdate,
+    TableRequirement,
+    TableUpdate,
+    ValidatableTableRequirement,
+    _apply_table_update,
+    _TableMetadataUpdateContext,
+)
+
+from tiering.clock import Clock, SystemClock
+from tiering.lake.base import LakeView
+from tiering.lake.iceberg.reading.view import TAG, summary_of
+from tiering.lake.iceberg.schema.layout import DELETE_AFTER_COMMIT, GC_ENABLED, PREVIOUS_VERSIONS, PREVIOUS_VERSIONS_MAX
+from tiering.lake.marker import ROUND_ID_KEY
+from tiering.lake.rules.snapshot_expiry import TableHistory, TableReference, TableSnapshot, expired_snapshots
+from tiering.lake_table_options import PREFIX
+from tiering.model.tables import SnapshotRetention, TableInfo
+
+PAUSE_MS = 600_000
+"""After a commit with a removal did not land, commits to the table remove nothing for this long."""
+
+MAX_AGE, MIN_COUNT = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """Requirements and updates to add to a commit; `removed` are the snapshots that it removes."""
+
+    requirements: tuple[TableRequirement, ...] = ()
+    updates: tuple[TableUpdate, ...] = ()
+    removed: tuple[int, ...] = ()
+
+
+class UpkeepPauses:
+    """The tables that rest from removals. Safe to use from several threads."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._lock = Lock()
+        self._until: dict[str, int] = {}
+
+    def begin(self, table_uuid: str) -> None:
+        """Starts the pause of a table."""
+        with self._lock:
+            now = self._clock.monotonic_ms()
+            self._until = {uuid: until for uuid, until in self._until.items() if until > now} | {table_uuid: now + PAUSE_MS}
+
+    def has(self, table_uuid: str) -> bool:
+        """Whether the table rests."""
+        with self._lock:
+            return self._until.get(table_uuid, 0) > self._clock.monotonic_ms()
+
+
+@dataclass(frozen=True)
+class UpkeepPolicy:
+    """What may be done for one table. `options` are those of the source table."""
+
+    retention: SnapshotRetention | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    pauses: UpkeepPauses = field(default_factory=UpkeepPauses, compare=False, repr=False)
+
+    @staticmethod
+    def of(table: TableInfo, pauses: UpkeepPauses) -> UpkeepPolicy:
+        return UpkeepPolicy(table.snapshot_retention, table.properties, pauses)
+
+
+class AssertReferences(ValidatableTableRequirement):
+    """Requires that all tags and branches, with their retention, are still those that were seen. Checked in this process only."""
+
+    type: Literal["lakeward-assert-references"] = Field(default="lakeward-assert-references")
+    references: dict[str, SnapshotRef]
+
+    def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]  # as pyiceberg's own
+        """Raises CommitFailedException."""
+        if base_metadata is None or base_metadata.refs != self.references:
+            raise CommitFailedException("Requirement failed: a tag or a branch was made, moved or dropped concurrently")
+
+
+class RemovedSnapshots(RemoveSnapshotsUpdate):
+    """As pyiceberg's update, but it refuses to remove a reference, and keeps the parents of the snapshots that stay, as Iceberg's Java
+    classes do. pyiceberg drops references to removed snapshots, and takes time in proportion to removed times kept snapshots."""
+
+
+@_apply_table_update.register(RemovedSnapshots)
+def _remove_snapshots(update: RemovedSnapshots, base: TableMetadata, context: _TableMetadataUpdateContext) -> TableMetadata:
+    removed = frozenset(update.snapshot_ids)
+    snapshots = [snapshot for snapshot in base.snapshots if snapshot.snapshot_id not in removed]
+    if len(base.snapshots) - len(snapshots) != len(removed):
+        raise CommitFailedException("snapshots that were to be removed are gone already")
+    if any(reference.snapshot_id in removed for reference in base.refs.values()):
+        raise CommitFailedException("a tag or a branch names a snapshot that was to be removed")
+    context.add_update(update)
+    kept: dict[str, Any] = {
+        "snapshots": snapshots,
+        "snapshot_log": [entry for entry in base.snapshot_log if entry.snapshot_id not in removed],
+        "statistics": [file for file in base.statistics if file.snapshot_id not in removed],
+        "partition_statistics": [file for file in base.partition_statistics if file.snapshot_id not in removed],
+    }
+    return base.model_copy(update=kept)
+
+
+def upkeep_of(catalog: Catalog, table: Table, base: LakeView, policy: UpkeepPolicy, now_ms: int) -> Upkeep:
+    """What the commit that builds on `base` does beside adding rows; nothing while the table rests."""
+    if policy.pauses.has(base.table_uuid):
+        return Upkeep()
+    settings = _settings(table.metadata, policy.options)
+    removed = tuple(removable_snapshots(table.metadata, base, policy.retention, now_ms, thins=isinstance(catalog, MetastoreCatalog)))
+    if not removed:
+        return Upkeep(updates=settings)
+    if isinstance(catalog, MetastoreCatalog):
+        same_references = cast(TableRequirement, AssertReferences(references=table.metadata.refs))
+        return Upkeep((same_references,), (*settings, RemovedSnapshots.model_validate({"snapshot-ids": removed})), removed)
+    return _for_server(catalog, table, settings, removed)
+
+
+def removable_snapshots(
+    metadata: TableMetadata, base: LakeView, retention: SnapshotRetention | None, now_ms: int, *, thins: bool = True
+) -> list[int]:
+    """Ids of the snapshots that the commit on `base` may remove.
+
+    Without `thins` all snapshots within the maximum age stay: a REST server drops from the log of heads all entries before a gap, and
+    with them a reader's queries as of a time (Iceberg, `TableMetadata.Builder.updateSnapshotLog`).
+    """
+    if retention is None or base.head is None or base.tiered is None or metadata.properties.get(GC_ENABLED, "").lower() == "false":
+        return []
+    return expired_snapshots(_history(metadata, base.head, base.tiered), retention, now_ms, thins=thins)
+
+
+def _for_server(catalog: Catalog, table: Table, settings: tuple[TableUpdate, ...], removed: tuple[int, ...]) -> Upkeep:
+    """The removal for a catalog whose server checks the requirements. Each known reference is required to name what it names.
+
+    No requirement of Iceberg's names references that do not exist yet. So the references are read again just before the request. A tag or
+    a branch that a user makes within these milliseconds, on an old snapshot that expires in this very commit, is lost.
+    """
+    references = catalog.load_table(table.name()).metadata.refs
+    if references != table.metadata.refs:
+        return Upkeep(updates=settings)
+    required = [
+        AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": reference.snapshot_id})
+        for name, reference in references.items()
+        if name not in (MAIN_BRANCH, TAG)
+    ]
+    return Upkeep(tuple(required), (*settings, RemoveSnapshotsUpdate.model_validate({"snapshot-ids": removed})), removed)
+
+
+def _history(metadata: TableMetadata, head: int, tiered: int) -> TableHistory:
+    main = metadata.refs.get(MAIN_BRANCH)
+    return TableHistory(
+        snapshots=[
+            TableSnapshot(
+                snapshot.snapshot_id,
+                snapshot.parent_snapshot_id,
+                snapshot.sequence_number or 0,
+                snapshot.timestamp_ms,
+                is_of_round=ROUND_ID_KEY in summary_of(snapshot),
+            )
+            for snapshot in metadata.snapshots
+        ],
+        head=head,
+        tiered=tiered,
+        references=[_reference(reference) for name, reference in metadata.refs.items() if name not in (MAIN_BRANCH, TAG)],
+        former_heads={entry.snapshot_id for entry in metadata.snapshot_log},
+        user_max_age_ms=_number(metadata.properties.get(MAX_AGE)),
+        user_min_count=_number(metadata.properties.get(MIN_COUNT)),
+        main_max_age_ms=None if main is None else main.max_snapshot_age_ms,
+        main_min_count=None if main is None else main.min_snapshots_to_keep,
+    )
+
+
+def _reference(reference: SnapshotRef) -> TableReference:
+    is_branch = reference.snapshot_ref_type is SnapshotRefType.BRANCH
+    return TableReference(reference.snapshot_id, is_branch, reference.max_snapshot_age_ms, reference.min_snapshots_to_keep)
+
+
+def _number(text: str | None) -> int | None:
+    """A whole number; None = not set. A value that cannot be read keeps everything."""
+    if text is None:
+        return None
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 1 << 62
+
+
+def _settings(metadata: TableMetadata, options: Mapping[str, str]) -> tuple[TableUpdate, ...]:
+    """Updates that give a table of an earlier version the settings of a new one.
+
+    Earlier versions set `write.metadata.delete-after-commit.enabled` to false themselves, refused it as an option, and never set
+    `write.metadata.previous-versions-max`.
+    """
+    properties = metadata.properties
+    is_former = properties.get(DELETE_AFTER_COMMIT) == "false" and PREVIOUS_VERSIONS not in properties
+    if not is_former or any(PREFIX + name in options for name in (DELETE_AFTER_COMMIT, PREVIOUS_VERSIONS)):
+        return ()
+    return (
+        SetPropertiesUpdate(updates={PREVIOUS_VERSIONS: str(PREVIOUS_VERSIONS_MAX)}),
+        RemovePropertiesUpdate(removals=[DELETE_AFTER_COMMIT]),
+    )

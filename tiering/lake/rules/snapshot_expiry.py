@@ -1,0 +1,164 @@
+"""Which snapshots of a lake table expire with the next tiering commit. Pure.
+
+These snapshots always stay:
+
+    the head, the newest tiering commit, and every snapshot since it    rounds check the history in between (`history`)
+    the snapshot that a tag or branch names
+    the ancestors that a branch keeps by its own retention              as Iceberg's own expiry (spec, "Snapshot Retention Policy")
+    the newest `min_count` snapshots of the main branch
+    what the user's `history.expire.*` keeps                            it can keep more than the policy, never less
+
+The other snapshots of the main branch are thinned: of each slot, which is a 96th part of `max_age_ms`, the last one stays until it is
+older than `max_age_ms`. So a table with a commit every 10 s has some hundred snapshots and not thousands, and a query as of a time
+within `max_age_ms` sees a state that is at most one slot older.
+
+Snapshots that were never on the main branch and that no reference keeps, such as those that an engine staged, stay for
+`UNREFERENCED_MAX_AGE_MS`, since nothing tells what they wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tiering.model.tables import SnapshotRetention
+
+SLOTS = 96
+"""Slots within the maximum age: 15 min of a day."""
+
+REMOVED_AT_ONCE = 1_000
+"""Upper bound of the snapshots that one commit removes. A table with very many snapshots is healed by several commits."""
+
+UNREFERENCED_MAX_AGE_MS = 5 * 86_400_000
+"""Iceberg's default of `history.expire.max-snapshot-age-ms`."""
+
+DEFAULT_BRANCH_MAX_AGE_MS = 5 * 86_400_000
+DEFAULT_BRANCH_MIN_COUNT = 1
+"""Iceberg's defaults for a branch without a retention of its own, in a table without `history.expire.*`."""
+
+
+@dataclass(frozen=True)
+class TableSnapshot:
+    """One snapshot. `is_of_round`: a round of Lakeward made it, so it was on the main branch."""
+
+    snapshot_id: int
+    parent_id: int | None
+    sequence_number: int
+    committed_ms: int
+    is_of_round: bool = False
+
+
+@dataclass(frozen=True)
+class TableReference:
+    """A tag, or a branch with its own retention; None = the table's."""
+
+    snapshot_id: int
+    is_branch: bool
+    max_age_ms: int | None = None
+    min_count: int | None = None
+
+
+@dataclass(frozen=True)
+class TableHistory:
+    """The snapshots of a table and what keeps them.
+
+    `tiered` is the newest tiering commit. `references` are all but the main branch and the tag of the newest tiering commit.
+    `former_heads`: ids from the table's log of heads. `user_max_age_ms` and `user_min_count` are the table's `history.expire.*`, the fields
+    `main_*` the retention of the main branch; None = not set.
+    """
+
+    snapshots: Sequence[TableSnapshot]
+    head: int
+    tiered: int
+    references: Sequence[TableReference] = ()
+    former_heads: Collection[int] = ()
+    user_max_age_ms: int | None = None
+    user_min_count: int | None = None
+    main_max_age_ms: int | None = None
+    main_min_count: int | None = None
+
+    @property
+    def unthinned_ms(self) -> int | None:
+        """Age up to which the user keeps every snapshot of the main branch; None = the user did not say."""
+        return max((age for age in (self.user_max_age_ms, self.main_max_age_ms) if age is not None), default=None)
+
+
+def expired_snapshots(
+    history: TableHistory, retention: SnapshotRetention, now_ms: int, *, thins: bool = True, limit: int = REMOVED_AT_ONCE
+) -> list[int]:
+    """Ids of at most `limit` snapshots to remove, the oldest first. Without `thins` every snapshot within the maximum age stays.
+
+    Nothing is removed if the newest tiering commit or the head is unknown.
+    """
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in history.snapshots}
+    if history.tiered not in by_id or history.head not in by_id:
+        return []
+    kept = _kept_by_references(history, by_id, now_ms)
+    floor = by_id[history.tiered].sequence_number
+    kept |= {snapshot.snapshot_id for snapshot in history.snapshots if snapshot.sequence_number >= floor} | {history.head}
+    main = _main_branch(history, by_id)
+    kept |= _kept_of_main(main, history, retention, now_ms, thins=thins)
+    on_main = {snapshot.snapshot_id for snapshot in main}
+    oldest_ms = now_ms - max(retention.max_age_ms, history.unthinned_ms or 0, UNREFERENCED_MAX_AGE_MS)
+    kept |= {
+        snapshot.snapshot_id for snapshot in history.snapshots if snapshot.snapshot_id not in on_main and snapshot.committed_ms >= oldest_ms
+    }
+    removed = [snapshot for snapshot in history.snapshots if snapshot.snapshot_id not in kept]
+    return [snapshot.snapshot_id for snapshot in sorted(removed, key=lambda snapshot: snapshot.sequence_number)[:limit]]
+
+
+def _main_branch(history: TableHistory, by_id: Mapping[int, TableSnapshot]) -> list[TableSnapshot]:
+    """The snapshots that are or were on the main branch, newest first. Expiry cuts chains of parents, so parents alone do not tell."""
+    former = set(history.former_heads)
+    line = {snapshot.snapshot_id for snapshot in _ancestors(history.head, by_id)}
+    on_main = [
+        snapshot for snapshot in history.snapshots if snapshot.is_of_round or snapshot.snapshot_id in former or snapshot.snapshot_id in line
+    ]
+    return sorted(on_main, key=lambda snapshot: -snapshot.sequence_number)
+
+
+def _kept_of_main(
+    main: Sequence[TableSnapshot], history: TableHistory, retention: SnapshotRetention, now_ms: int, *, thins: bool
+) -> set[int]:
+    """The snapshots that stay of the main branch, which is given newest first."""
+    min_count = max(retention.min_count, history.user_min_count or 0, history.main_min_count or 0)
+    unthinned_ms, slot_ms = history.unthinned_ms, max(retention.max_age_ms // SLOTS, 1)
+    kept, slots = {snapshot.snapshot_id for snapshot in main[:min_count]}, set[int]()
+    for snapshot in main:
+        slot = snapshot.committed_ms // slot_ms
+        is_last = slot not in slots
+        slots.add(slot)
+        age_ms = now_ms - snapshot.committed_ms
+        if (age_ms <= retention.max_age_ms and (is_last or not thins)) or (unthinned_ms is not None and age_ms <= unthinned_ms):
+            kept.add(snapshot.snapshot_id)
+    return kept
+
+
+def _kept_by_references(history: TableHistory, by_id: Mapping[int, TableSnapshot], now_ms: int) -> set[int]:
+    kept: set[int] = set()
+    for reference in history.references:
+        kept.add(reference.snapshot_id)
+        if reference.is_branch:
+            kept.update(_kept_by_branch(reference, history, by_id, now_ms))
+    return kept
+
+
+def _kept_by_branch(reference: TableReference, history: TableHistory, by_id: Mapping[int, TableSnapshot], now_ms: int) -> Iterable[int]:
+    max_age_ms = _first(reference.max_age_ms, history.user_max_age_ms, DEFAULT_BRANCH_MAX_AGE_MS)
+    min_count = _first(reference.min_count, history.user_min_count, DEFAULT_BRANCH_MIN_COUNT)
+    for position, snapshot in enumerate(_ancestors(reference.snapshot_id, by_id)):
+        if position < min_count or snapshot.committed_ms >= now_ms - max_age_ms:
+            yield snapshot.snapshot_id
+
+
+def _first(*values: int | None) -> int:
+    return next(value for value in values if value is not None)
+
+
+def _ancestors(snapshot_id: int | None, by_id: Mapping[int, TableSnapshot]) -> Iterator[TableSnapshot]:
+    """The snapshot and its ancestors, each once, as far as they are known."""
+    visited: set[int] = set()
+    while snapshot_id is not None and snapshot_id in by_id and snapshot_id not in visited:
+        visited.add(snapshot_id)
+        yield by_id[snapshot_id]
+        snapshot_id = by_id[snapshot_id].parent_id

@@ -1,0 +1,57 @@
+"""The table options that say how long lake snapshots are kept. Pure.
+
+Fluss has `table.datalake.auto-expire-snapshot` (default false); the other two options are Lakeward's. The embedded cluster expires
+snapshots unless the table's option says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tiering.durations import format_duration, parse_duration_ms
+from tiering.errors import InvalidArgument
+from tiering.model.tables import SnapshotRetention
+
+AUTO_EXPIRE = "table.datalake.auto-expire-snapshot"
+SNAPSHOT_MAX_AGE = "table.datalake.snapshot.max-age"
+SNAPSHOT_MIN_COUNT = "table.datalake.snapshot.min-count"
+
+DEFAULT_MAX_AGE_MS = 86_400_000
+DEFAULT_MIN_COUNT = 10
+DEFAULT_MAX_AGE = format_duration(DEFAULT_MAX_AGE_MS)
+
+LEAST_MAX_AGE_MS = 60_000
+"""With a shorter age, a statement that began a moment ago could lose the snapshot that it reads."""
+
+MAX_MIN_COUNT = 100_000
+
+
+def snapshot_retention_of(properties: Mapping[str, str], *, expires_by_default: bool) -> SnapshotRetention | None:
+    """What a table's options say; None = its snapshots never expire. Raises InvalidArgument naming the option."""
+    max_age_ms = DEFAULT_MAX_AGE_MS
+    if (text := properties.get(SNAPSHOT_MAX_AGE)) is not None:
+        max_age_ms = parse_duration_ms(text, f"value of {SNAPSHOT_MAX_AGE}")
+    if max_age_ms < LEAST_MAX_AGE_MS:
+        raise InvalidArgument(
+            f"the option {SNAPSHOT_MAX_AGE} is {properties[SNAPSHOT_MAX_AGE][:60]!r}",
+            hint=f"The shortest age is {format_duration(LEAST_MAX_AGE_MS)}.",
+        )
+    retention = SnapshotRetention(max_age_ms, _min_count(properties))
+    return retention if _expires(properties, expires_by_default) else None
+
+
+def _min_count(properties: Mapping[str, str]) -> int:
+    text = properties.get(SNAPSHOT_MIN_COUNT, str(DEFAULT_MIN_COUNT)).strip()
+    count = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    if not 1 <= count <= MAX_MIN_COUNT:
+        raise InvalidArgument(
+            f"the option {SNAPSHOT_MIN_COUNT} is {text[:60]!r}", hint=f"It is a number of snapshots, 1 to {MAX_MIN_COUNT:,}."
+        )
+    return count
+
+
+def _expires(properties: Mapping[str, str], default: bool) -> bool:
+    value = properties.get(AUTO_EXPIRE, str(default)).strip().lower()
+    if value not in ("true", "false"):
+        raise InvalidArgument(f"the option {AUTO_EXPIRE} is {value[:60]!r}; it must be true or false")
+    return value == "true"
