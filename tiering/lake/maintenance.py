@@ -107,6 +107,25 @@ class LakeMaintenance(Protocol):
 
 
 @runtime_checkable
+class OldMetadata(Protocol):
+    """A lake whose commits leave metadata files that the table no longer names."""
+
+    def delete_old_metadata(self, base: LakeView, confirmed: LakeView) -> Sequence[str]:
+        """Deletes files that the table named at `base` and no longer names at `confirmed`, a later look at it; returns their locations.
+
+        Best effort: some are left to the sweep. Never raises.
+        """
+        ...
+
+    def unnamed_metadata(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[StoredFile]:
+        """The metadata files among `files` that the table of `view` does not name and that may go, the one to delete first coming first.
+
+        The caller keeps those that are younger than the guard. No I/O.
+        """
+        ...
+
+
+@runtime_checkable
 class DriftCheck(Protocol):
     """A lake that tells whether its table's columns and files still fit, and changes nothing."""
 

@@ -20,6 +20,7 @@ from tiering.cluster.skipping import reader_without, still_skipped
 from tiering.durations import short_duration
 from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError, RoundStalled
 from tiering.lake.base import Committable, Lake, LakeCommitter, LakeView, WriterInitContext
+from tiering.lake.maintenance import OldMetadata
 from tiering.lake.rules.base_check import needs_living
 from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundPlace, RoundState, RoundStats
@@ -35,6 +36,7 @@ from tiering.round.progress_reports import ProgressReports
 from tiering.round.steps import actions as act
 from tiering.round.steps import machine, steps_to_write
 from tiering.round.steps.round_state import outcome as outcome_of
+from tiering.round.steps.round_state import table_of
 from tiering.round.tasks.doubtful_records import settled
 from tiering.round.tasks.split_work import as_lakeward_error
 from tiering.round.tasks.stopped_records import StoppedRecords
@@ -87,6 +89,7 @@ class RoundRunner:
         self._given_up = False
         self._timer = PhaseTimer()
         self._step_since_ms: int | None = None
+        self._last_view: LakeView | None = None
         self._skipped: SkippedRecords = {}
         """Records of the assignment that the log still had at its last look."""
         looks = LOG_LOOKS if isinstance(world.cluster, RewritableLogs) else 0
@@ -203,6 +206,7 @@ class RoundRunner:
             case act.Ack(marker, snapshot_id):
                 world.transport.commit_lake_snapshot(assignment, marker, snapshot_id)
                 crash_points.reach(crash_points.AFTER_ACK)
+                self._delete_old_metadata()
                 return act.Acked()
             case act.ReadLog():
                 return self._read_log(action)
@@ -229,6 +233,15 @@ class RoundRunner:
                 return act.FilesAborted()
         raise AssertionError(f"no effect for {action}")
 
+    def _delete_old_metadata(self) -> None:
+        """Deletes what the round's commit made superfluous. Only now is it certain that the commit is in the lake."""
+        base, confirmed = self._state.base, self._last_view
+        if not self._state.sent or base is None or base.view is None or confirmed is None:
+            return
+        lake = self._world.lake(table_of(self._state).lake_format)
+        if isinstance(lake, OldMetadata):
+            lake.delete_old_metadata(base.view, confirmed)
+
     def _read_log(self, action: act.ReadLog) -> act.LogRead:
         cluster, table = self._world.cluster, action.table
         look = look_at_log(cluster, table, action.tiered, settle=action.settle)
@@ -253,7 +266,7 @@ class RoundRunner:
             wait=wait_exponential_jitter(multiplier=0.1, max=5),
             reraise=True,
         )
-        view = retrying(self._view, table, recorded, is_readable)
+        view = self._last_view = retrying(self._view, table, recorded, is_readable)
         copies = [copy for copy in (self._assignment.recorded, recorded) if copy is not None]
         if not needs_living(view, copies):
             return act.LakeRead(view, recorded)
