@@ -29,8 +29,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import running.tests_path  # noqa: F401  # what is imported next needs it
 import structlog
-import tests_path  # noqa: F401  # what is imported next needs it
 from rich.console import Console
 from rich.table import Table
 from running.figures import finish, parse

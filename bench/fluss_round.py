@@ -31,7 +31,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import tests_path  # noqa: F401  # what is imported next needs it
+import running.tests_path  # what is imported next needs it
 from rich.console import Console
 from rich.table import Table
 from rounds import fluss_ceiling, round_parts

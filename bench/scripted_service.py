@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import grpc.aio
-import tests_path  # noqa: F401
+import running.tests_path  # noqa: F401
 from running.processes import python_process
 
 from support.clusters.memory_cluster import MemoryCluster, log_table

@@ -34,7 +34,7 @@ from typing import Any
 
 import idle
 import pyarrow as pa
-import tests_path  # noqa: F401  # what is imported next needs it
+import running.tests_path  # noqa: F401  # what is imported next needs it
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table

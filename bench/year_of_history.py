@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import running.tests_path  # noqa: F401  # what is imported next needs it
 import sqlalchemy as sa
-import tests_path  # noqa: F401  # what is imported next needs it
 from rich.console import Console
 from rich.table import Table
 from running.figures import finish, parse

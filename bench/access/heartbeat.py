@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import idle
-import tests_path  # noqa: F401  # what is imported next needs it
+import running.tests_path  # noqa: F401  # what is imported next needs it
 from rich.console import Console
 from rich.table import Table
 from running.figures import finish, parse

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import tests_path
 from pypaimon import CatalogFactory
 from rounds.primary_key_source import Round
+from running.tests_path import ROOT
 
 from support.fluss_paimon.plugin import tiering_class_path
 from support.java_sources import compiled_jar
@@ -62,7 +62,7 @@ class PaimonTables:
         self.columns = wanted_layout(table.properties).lake_schema(table).names
         """Of a row in the lake."""
         libraries = tiering_class_path()
-        jar = compiled_jar(_SOURCES, libraries, tests_path.ROOT / "build" / "paimon-java.jar")
+        jar = compiled_jar(_SOURCES, libraries, ROOT / "build" / "paimon-java.jar")
         command = [str(require_java()), *JVM_OPTIONS, "-Xmx3g", "-cp", f"{libraries}:{jar}", "io.lakeward.bench.PaimonJava"]
         with (folder / "paimon-java.log").open("w") as errors:
             self._process = subprocess.Popen(

@@ -1,6 +1,6 @@
 """A coordinator behind TLS, tokens and policies, and what a client shows it.
 
-`sys_query.py --secured` and `access/heartbeat.py` compare it with a plain one. Import `tests_path` before: what the tests share
+`sys_query.py --secured` and `access/heartbeat.py` compare it with a plain one. Import `running.tests_path` before: what the tests share
 makes the certificate.
 """
 

@@ -25,11 +25,11 @@ def write_copy(world: AgingWorld, path: TablePath) -> TablePath:
 def _iceberg_copy(world: AgingWorld, path: TablePath, copy: TablePath) -> None:
     catalog = world.iceberg_catalog()
     table = iceberg_table(catalog, path)
-    made = catalog.create_table(
+    compacted = catalog.create_table(
         str(copy), table.schema(), partition_spec=table.spec(), sort_order=table.sort_order(), properties=table.properties
     )
     rows = table.scan().to_arrow().sort_by("id")
-    made.append(_in_columns(rows, made.schema().as_arrow()))
+    compacted.append(_in_columns(rows, compacted.schema().as_arrow()))
 
 
 def _paimon_copy(world: AgingWorld, path: TablePath, copy: TablePath) -> None:

@@ -1,6 +1,6 @@
 """What the checksum of rows costs that a clean lake table keeps, beside the Parquet that its round writes: in seconds of one core.
 
-    .venv/bin/python bench/row_checksum.py [--rows 600000] [--table flights --table lineitem] [--columns]
+    PYTHONPATH=bench .venv/bin/python bench/validation/row_checksum.py [--rows 600000] [--table flights --table lineitem] [--columns]
 
 A core's seconds count, not those on the clock, so other work on the machine matters less. They are given for 20,000,000 rows, of the
 fastest of some runs. With `--columns` also for each column alone, which then has the mix of the whole row to itself. The last line is
