@@ -140,7 +140,7 @@ def as_json(table: AgedTable) -> dict[str, object]:
 
 def show(tables: Sequence[AgedTable], arguments: argparse.Namespace) -> None:
     """Prints a table, its scans and its targets for each kind."""
-    console = Console(width=160)
+    console = Console(width=170)
     for aged in tables:
         title = f"{aged.kind}: {arguments.rows} rows a round, {aged.buckets} buckets, a round every {FRESHNESS_S} s, {CORES} cores"
         table = Table(*TIME_COLUMNS, *FILE_COLUMNS, *WRITTEN_COLUMNS, title=title)
