@@ -39,6 +39,9 @@ class CoordinatorOptions:
     way_out_interval_ms: int = 5_000
     """How often the lake tables of tables that failed for good are looked at: which statement helps, and whether it was mended."""
 
+    sweep_interval_ms: int = 600_000
+    """How often lake tables are swept in the background: files of dead rounds and of expired snapshots, old metadata files."""
+
     backoff_min_ms: int = 1_000
     """Wait after a first failure."""
 
@@ -107,7 +110,7 @@ class CoordinatorOptions:
     """As the lake's catalog takes them. Tierers are told those alone that `lake.catalog_properties` lists as public."""
 
     def __post_init__(self) -> None:
-        for name in ("service_timeout_ms", "tick_interval_ms", "discovery_interval_ms", "backoff_min_ms", *_BOUNDS):
+        for name in ("service_timeout_ms", "tick_interval_ms", "discovery_interval_ms", "sweep_interval_ms", "backoff_min_ms", *_BOUNDS):
             if getattr(self, name) <= 0:
                 raise InvalidArgument(f"the option {name} must be greater than 0, not {getattr(self, name)}")
         if self.backlog_duration_factor < 1 or self.backlog_reset_after_ms < 0:

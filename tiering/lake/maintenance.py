@@ -117,6 +117,10 @@ class OldMetadata(Protocol):
         """
         ...
 
+    def may_delete_expired(self, view: LakeView) -> bool:
+        """Whether the table's user lets files go that only expired snapshots named. No I/O."""
+        ...
+
     def unnamed_metadata(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[StoredFile]:
         """The metadata files among `files` that the table of `view` does not name and that may go, the one to delete first coming first.
 

@@ -31,6 +31,7 @@ from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_looks import LakeLooks
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.requests import CallRequest
+from tiering.lake.rules.expired_files import FileSightings
 from tiering.library_guards.panics import contained
 from tiering.log_context import carried
 from tiering.model.call_results import Progress
@@ -113,6 +114,8 @@ class CallParts:
     """Who may do what."""
     threads: CallThreads = field(default_factory=CallThreads)
     looks: LakeLooks = field(default_factory=LakeLooks)
+    sightings: FileSightings = field(default_factory=FileSightings)
+    """What sweeps saw of the lake tables' files."""
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the service stops: calls that wait answer with how things stand."""
     validation_turn: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -1,5 +1,5 @@
 """The coordinator's background loops: deadlines, the comparison with the cluster's tables, heads, lags, sizes in the lake, failed
-tables, and pruning.
+tables, pruning, and sweeps of lake tables.
 
 Answers come first: looks at the cluster take a share of the time, and the long ones are cut into short pieces (`pace`).
 """
@@ -27,6 +27,9 @@ PRUNE_INTERVAL_MS = 600_000
 BACKGROUND_SHARE = 0.1
 """Reading the cluster takes at most this share of the time: of very many tables one pass is seconds of work, and answers come first."""
 
+SWEEP_SHARE = 0.05
+"""Sweeps of lake tables take at most this share of the time."""
+
 FIRST_SHARE = 0.5
 """The share while all logs are observed for the first time: until then no lag is known."""
 
@@ -40,7 +43,7 @@ class Background:
         self._stopping = threading.Event()
         self._observed = False
         self._garbage = RareCollections()
-        self._threads = ThreadPoolExecutor(11, thread_name_prefix="background")  # a loop each: none waits for another
+        self._threads = ThreadPoolExecutor(12, thread_name_prefix="background")  # a loop each: none waits for another
         options = coordinator.options
         self._tasks = [
             asyncio.create_task(self._every(options.tick_interval_ms, coordinator.advance)),
@@ -52,6 +55,7 @@ class Background:
             asyncio.create_task(self._every(options.observe_interval_ms, self._measure_failing)),
             asyncio.create_task(self._every(options.tick_interval_ms, self._check_idle)),
             asyncio.create_task(self._every(PRUNE_INTERVAL_MS, self._prune)),
+            asyncio.create_task(self._sweep_later(options.sweep_interval_ms)),
         ]
         coordinator.idle_checks.start()
         if coordinator.relay is not None:
@@ -87,6 +91,14 @@ class Background:
         """Rests between its writes, so that those of heartbeats find the store free."""
         self._coordinator.table_records.prune(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
         self._garbage.collect()
+
+    async def _sweep_later(self, interval_ms: int) -> None:
+        """The first pass waits for an interval: a start has more urgent work, and nothing is found dead at the first look."""
+        await asyncio.sleep(interval_ms / 1_000)
+        await self._every(interval_ms, self._sweep)
+
+    def _sweep(self) -> None:
+        self._coordinator.sweeps.run(Pace.until(self._stopping, SWEEP_SHARE).rest)
 
     def _measure(self) -> None:
         self._coordinator.observer.measure_lakes(Pace.until(self._stopping, BACKGROUND_SHARE).rest)

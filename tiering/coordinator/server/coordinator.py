@@ -18,6 +18,7 @@ from tiering.cluster.base import ClusterOwner
 from tiering.cluster.capabilities import LogRetention
 from tiering.coordinator.calls.control import Control
 from tiering.coordinator.calls.effects import CallParts
+from tiering.coordinator.calls.lake_repair.background_sweeps import BackgroundSweeps
 from tiering.coordinator.calls.lake_repair.ways_out import WaysOut
 from tiering.coordinator.calls.validate_table import Validator
 from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
@@ -100,6 +101,7 @@ class Coordinator:
         )
         self.control = Control(self.call_parts)
         self.ways_out = WaysOut(self.call_parts)
+        self.sweeps = BackgroundSweeps(self.call_parts)
         self._keep_logs(cluster)
 
     def _keep_logs(self, cluster: ClusterOwner) -> None:

@@ -44,7 +44,7 @@ from tiering.lake.iceberg.reading.survey import foreign_offsets, row_offsets, su
 from tiering.lake.iceberg.reading.view import view_of
 from tiering.lake.iceberg.schema.drift import check_drift
 from tiering.lake.iceberg.schema.evolve import send_new_columns
-from tiering.lake.iceberg.schema.layout import TableLayout, table_layout
+from tiering.lake.iceberg.schema.layout import GC_ENABLED, TableLayout, table_layout
 from tiering.lake.iceberg.schema.partition_values import file_place
 from tiering.lake.iceberg.user_settings import CATALOG_NAME as CATALOG_NAME
 from tiering.lake.iceberg.user_settings import own_settings
@@ -140,6 +140,10 @@ class IcebergLake:
     def delete_old_metadata(self, base: LakeView, confirmed: LakeView) -> Sequence[str]:
         """See `OldMetadata.delete_old_metadata`."""
         return self._old_metadata.delete_after(base, confirmed)
+
+    def may_delete_expired(self, view: LakeView) -> bool:
+        """See `OldMetadata.may_delete_expired`."""
+        return cast(Table, view.handle).metadata.properties.get(GC_ENABLED, "").lower() != "false"
 
     def unnamed_metadata(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[StoredFile]:
         """See `OldMetadata.unnamed_metadata`."""

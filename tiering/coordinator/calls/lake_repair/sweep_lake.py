@@ -1,14 +1,15 @@
-"""`lakeward sweep`: deletes what dead rounds left in the lake.
+"""`lakeward sweep`: deletes what dead rounds left in the lake, what only expired snapshots named, and old metadata files.
 
 Which files may go is decided by `tiering.lake.rules.sweep`; this module reads what it needs, in the order that makes the answer safe.
+`background_sweeps` does the same for every table on a schedule.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -21,10 +22,13 @@ from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.requests import CallRequest
 from tiering.counts import counted
 from tiering.lake.base import LakeView
-from tiering.lake.maintenance import LakeMaintenance, StoredFile
-from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
+from tiering.lake.maintenance import LakeMaintenance, OldMetadata, StoredFile
+from tiering.lake.rules.base_check import KnownLake, check_base
+from tiering.lake.rules.expired_files import FileSightings, FilesOfRounds, LandedRound, Lineage, lineage_of
+from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, is_own, round_of, sweep_verdicts
 from tiering.model.call_results import SweepResult
 from tiering.model.tables import TablePath
+from tiering.pace import Rest, no_rest
 
 _log = structlog.get_logger(__name__)
 
@@ -45,6 +49,14 @@ class SweepLake(CallRequest[Sequence[SweepResult]]):
     dry_run: bool = False
 
 
+@dataclass(frozen=True)
+class Ledger:
+    """What the store knows of a table's rounds. `rounds`: all that were granted, by which a chain of landed rounds is followed."""
+
+    fates: Mapping[str, RoundFate]
+    rounds: Sequence[LandedRound]
+
+
 @effect(SweepLake, pool=Pool.REPAIR)
 def sweep_lake(parts: CallParts, request: SweepLake) -> Sequence[SweepResult]:
     """A result a table. Raises UnknownTable, InvalidArgument; what is wrong with one of several tables is in its result."""
@@ -52,15 +64,32 @@ def sweep_lake(parts: CallParts, request: SweepLake) -> Sequence[SweepResult]:
         raise errors.InvalidArgument(f"older_than must not be negative, but is {request.older_than_ms} ms")
     if request.path is not None and parts.table_records.by_path(request.path) is None:
         parts.discovery.run_quietly()  # it may have been made a moment ago
-    return Sweeper(parts.table_records, parts.lakes).sweep(request)
+    return Sweeper(parts.table_records, parts.lakes, parts.sightings, parts.cluster.cluster_id).sweep(request)
+
+
+@dataclass(frozen=True)
+class SweepLimits:
+    """How a sweep keeps to its place beside other work.
+
+    `expired_older_than_ms`: guard of expired files and old metadata files; None = that of the request. `max_files`: deletions of one table.
+    """
+
+    expired_older_than_ms: int | None = None
+    max_files: int | None = None
+    rest: Rest = no_rest
+
+
+NO_LIMITS = SweepLimits()
 
 
 class Sweeper:
     """Sweeps one table or all. Its methods block."""
 
-    def __init__(self, table_records: TableRecords, lakes: Lakes) -> None:
+    def __init__(self, table_records: TableRecords, lakes: Lakes, sightings: FileSightings, cluster_id: str) -> None:
         self._table_records = table_records
         self._lakes = lakes
+        self._sightings = sightings
+        self._cluster_id = cluster_id
 
     def sweep(self, request: SweepLake) -> list[SweepResult]:
         """A result a table. Raises UnknownTable; what is wrong with one of several tables is in its result."""
@@ -68,24 +97,26 @@ class Sweeper:
             record = self._table_records.by_path(request.path)
             if record is None:
                 raise errors.UnknownTable(f"{request.path} is not a lake table", hint="See sys.lake_tiering_status for the lake tables.")
-            return [self._sweep(request, record)]
+            return [self.sweep_table(request, record)]
         results = []
         for record in sorted(self._table_records.live(), key=lambda record: record.path):
             try:
-                results.append(self._sweep(request, record))
+                results.append(self.sweep_table(request, record))
             except errors.LakewardError as error:
                 results.append(SweepResult(record.path, 0, 0, 0, {}, f"{error.error_class}: {error.message}"))
         return results
 
-    def _sweep(self, request: SweepLake, record: TableRecord) -> SweepResult:
+    def sweep_table(self, request: SweepLake, record: TableRecord, limits: SweepLimits = NO_LIMITS) -> SweepResult:
+        """Sweeps one table. Raises InvalidArgument, LakeTableReplaced, LakeUnavailable."""
         lake = self._lakes.of(record.lake_format)
         if not isinstance(lake, LakeMaintenance):
             raise errors.InvalidArgument(f"the lake format {record.lake_format} cannot be swept by this version")
-        fates = self.fates(record)
+        ledger = self._ledger(record)
         first = lake.survey(record.path)
         if first is None or record.lake.table_uuid is None:  # the uuid is recorded before a round writes its first file
             return SweepResult(record.path, 0, 0, 0, {})
         files = lake.stored_files(first.view)
+        limits.rest()
         survey = lake.survey(record.path)
         uuids = {first.view.table_uuid, None if survey is None else survey.view.table_uuid}
         if survey is None or uuids != {record.lake.table_uuid}:
@@ -94,18 +125,69 @@ class Sweeper:
                 hint="See the table's error in sys.lake_tiering_status first.",
                 table_path=record.path,
             )
-        view = survey.view
-        rounds = {snapshot.round_id for snapshot in view.snapshots.values() if snapshot.round_id is not None}
-        live = lake.live_files(view)
-        now = SweptTable(view.table_uuid, view.snapshots.keys(), view.tiered, live, rounds, begins_untiered(view))
-        verdicts = sweep_verdicts(files, fates, now, self._table_records.now().wall, timedelta(milliseconds=request.older_than_ms))
-        doomed = [file for file, verdict in verdicts if verdict is Verdict.REMOVE]
+        limits.rest()
+        verdicts = self._verdicts(request, limits, record, lake, survey.view, files, ledger)
+        doomed = [file for file, verdict in verdicts if verdict is Verdict.REMOVE][: limits.max_files]
         kept = Counter(verdict.value for _, verdict in verdicts if verdict is not Verdict.REMOVE)
         if not request.dry_run:
-            self._delete(request, record, lake, view, doomed)
+            self._delete(request, limits, record, lake, survey.view, doomed)
         return SweepResult(record.path, len(files), len(doomed), sum(file.size_bytes for file in doomed), dict(kept))
 
-    def _delete(self, request: SweepLake, record: TableRecord, lake: LakeMaintenance, view: LakeView, doomed: Sequence[StoredFile]) -> None:
+    def _verdicts(
+        self,
+        request: SweepLake,
+        limits: SweepLimits,
+        record: TableRecord,
+        lake: LakeMaintenance,
+        view: LakeView,
+        files: Sequence[StoredFile],
+        ledger: Ledger,
+    ) -> list[tuple[StoredFile, Verdict]]:
+        """The verdict on each file; files that may be deleted come in the order in which they are to be deleted."""
+        now, live = self._table_records.now().wall, lake.live_files(view)
+        rounds = {snapshot.round_id for snapshot in view.snapshots.values() if snapshot.round_id is not None}
+        lineage = self._lineage(record, lake, view, ledger)
+        fates = dict(ledger.fates)
+        dead_since: Mapping[str, datetime] = {}
+        if lineage is not None:
+            fates |= {round_id: replace(fates[round_id], landed=True) for round_id in lineage.rounds if round_id in fates}
+            dead_since = self._sightings.look(record.table_id, lineage, files_of_rounds(files, fates, live, rounds), now)
+        oldest = min((snapshot.committed_at for snapshot in view.snapshots.values()), default=None)
+        table = SweptTable(view.table_uuid, view.snapshots.keys(), view.tiered, live, rounds, begins_untiered(view), dead_since, oldest)
+        older_than = timedelta(milliseconds=request.older_than_ms)
+        expired_ms = limits.expired_older_than_ms
+        expired_older_than = older_than if expired_ms is None else timedelta(milliseconds=expired_ms)
+        verdicts = sweep_verdicts(files, fates, table, now, older_than, expired_older_than)
+        if lineage is None or not isinstance(lake, OldMetadata):
+            return verdicts
+        unnamed = [file for file in lake.unnamed_metadata(view, files) if file.modified_at < now - expired_older_than]
+        former = {file.location for file in unnamed}
+        return [*(entry for entry in verdicts if entry[0].location not in former), *((file, Verdict.REMOVE) for file in unnamed)]
+
+    def _lineage(self, record: TableRecord, lake: LakeMaintenance, view: LakeView, ledger: Ledger) -> Lineage | None:
+        """The rounds that lead to the newest tiering commit; None if the lake shows another one, or its user keeps all files."""
+        known, marker = record.lake, view.marker
+        if not isinstance(lake, OldMetadata) or not lake.may_delete_expired(view) or marker is None:
+            return None
+        if (known.snapshot_id, known.marker_round_id) != (view.tiered, marker.round_id):
+            return None  # a round landed just now, or the table was set back
+        recorded = () if known.recorded is None else (known.recorded,)
+        uuid, living = known.table_uuid, {bucket.partition_id for bucket in marker.buckets if bucket.partition_id is not None}
+        try:
+            check_base(view, KnownLake(self._cluster_id, record.table_id, uuid, known.passed_head, recorded, living))
+        except errors.LakewardError:
+            return None
+        return lineage_of(view.table_uuid, marker.round_id, marker.base_round_id, ledger.rounds)
+
+    def _delete(
+        self,
+        request: SweepLake,
+        limits: SweepLimits,
+        record: TableRecord,
+        lake: LakeMaintenance,
+        view: LakeView,
+        doomed: Sequence[StoredFile],
+    ) -> None:
         """Also where a deletion fails, the history names those that went before."""
         gone: list[StoredFile] = []
         try:
@@ -113,6 +195,8 @@ class Sweeper:
                 lake.delete_file(view, file.location)
                 gone.append(file)
                 crash_points.reach(crash_points.SWEEP_DELETING)
+                if not limits.rest():
+                    break
         finally:
             if gone:
                 crash_points.reach(crash_points.SWEEP_DELETED)
@@ -135,13 +219,23 @@ class Sweeper:
             fates[row.round_id] = replace(fate, granted_on=grants, landed=row.state in LANDED, granted_for=row.lake_table_uuid)
         return fates
 
+    def _ledger(self, record: TableRecord) -> Ledger:
+        """What is to be read before anything in the lake is."""
+        fates = self.fates(record)
+        with self._table_records.changing():
+            commits = self._table_records.store.commits(record.table_id, ALL_ROWS)
+        return Ledger(fates, tuple(LandedRound(row.round_id, row.base_round_id) for row in commits))
+
     def _note(self, request: SweepLake, record: TableRecord, doomed: list[StoredFile]) -> None:
         names = [file.name for file in doomed[:100]]
         with self._table_records.changing():
             latest = self._table_records.get(record.table_id)
             if latest is not None:
                 ctx = self._table_records.context(request.caller)
-                self._table_records.put(Change(latest).note(ctx, "LAKE_SWEPT", f"{counted(len(doomed), 'file')} deleted", files=names))
+                size = sum(file.size_bytes for file in doomed)
+                self._table_records.put(
+                    Change(latest).note(ctx, "LAKE_SWEPT", f"{counted(len(doomed), 'file')} deleted", files=names, size_bytes=size)
+                )
         _log.info("swept a lake table", table=str(record.path), files=len(doomed))
 
 
@@ -149,3 +243,19 @@ def begins_untiered(view: LakeView) -> bool:
     """Whether the lake table has a snapshot that is older than those of all rounds: it may be rolled back to where nothing was tiered."""
     oldest = min((snapshot.sequence_number for snapshot in view.snapshots.values() if snapshot.round_id is not None), default=None)
     return any(oldest is None or snapshot.sequence_number < oldest for snapshot in view.snapshots.values())
+
+
+def files_of_rounds(
+    files: Sequence[StoredFile], fates: Mapping[str, RoundFate], live: Collection[str], shown_rounds: Collection[str]
+) -> FilesOfRounds:
+    """Lakeward's files, as `FileSightings` looks at them. `shown_rounds` are those whose snapshots are there."""
+    dead, pruned_live, pruned_dead = dict[str, str](), list[str](), list[str]()
+    for file in files:
+        if not is_own(file.name):
+            continue
+        round_id = round_of(file.name, fates)
+        if round_id is None:
+            (pruned_live if file.location in live else pruned_dead).append(file.location)
+        elif file.location not in live and fates[round_id].landed and round_id not in shown_rounds:
+            dead[file.location] = round_id
+    return FilesOfRounds(dead, pruned_live, pruned_dead)

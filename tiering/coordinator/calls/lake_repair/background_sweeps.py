@@ -1,0 +1,80 @@
+"""Sweeps every lake table on a schedule: one table at a time, a bounded number of deletions each, with rests in between.
+
+A table is swept again only if its newest tiering commit is another one than at its last sweep, or if something of it was left for later.
+What was deleted is an event of the table (`LAKE_SWEPT`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import structlog
+
+from tiering import errors
+from tiering.coordinator.calls.effects import CallParts
+from tiering.coordinator.calls.lake_repair.sweep_lake import Sweeper, SweepLake, SweepLimits
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.lake.rules.sweep import Verdict
+from tiering.model.call_results import SweepResult
+from tiering.pace import Rest, no_rest
+
+_log = structlog.get_logger(__name__)
+
+DEAD_ROUNDS_MS = 86_400_000
+"""Guard of files of dead rounds, as the default of `lakeward sweep`."""
+
+EXPIRED_MS = 3_600_000
+"""Guard of expired files: a query that began before the expiry has this long to end."""
+
+MAX_FILES = 1_000
+"""Deletions of one table in one pass; the next pass goes on."""
+
+CALLER = "lakeward"
+"""Principal of the events."""
+
+LATER = frozenset({Verdict.EXPIRED_LATELY, Verdict.YOUNG, Verdict.OPEN_ROUND, Verdict.MAY_STILL_LAND})
+"""Verdicts that time alone changes."""
+
+
+@dataclass(frozen=True)
+class _LastSweep:
+    """`is_over`: nothing was left for later."""
+
+    snapshot_id: int | None
+    is_over: bool
+
+
+class BackgroundSweeps:
+    """Not thread-safe: one background loop runs it."""
+
+    def __init__(self, parts: CallParts) -> None:
+        self._parts = parts
+        self._sweeper = Sweeper(parts.table_records, parts.lakes, parts.sightings, parts.cluster.cluster_id)
+        self._last: dict[int, _LastSweep] = {}
+
+    def run(self, rest: Rest = no_rest) -> None:
+        """One pass over all tables; ends early if `rest` says so."""
+        records = sorted(self._parts.table_records.live(), key=lambda record: record.path)
+        self._last = {record.table_id: last for record in records if (last := self._last.get(record.table_id)) is not None}
+        for record in records:
+            if self._is_due(record):
+                self._sweep(record, rest)
+                if not rest():
+                    return
+
+    def _is_due(self, record: TableRecord) -> bool:
+        last = self._last.get(record.table_id)
+        return record.lake.table_uuid is not None and last != _LastSweep(record.lake.snapshot_id, is_over=True)
+
+    def _sweep(self, record: TableRecord, rest: Rest) -> None:
+        request = SweepLake(record.path, DEAD_ROUNDS_MS, caller=CALLER)
+        try:
+            result = self._sweeper.sweep_table(request, record, SweepLimits(EXPIRED_MS, MAX_FILES, rest))
+        except errors.LakewardError as error:  # its status tells, or the next pass finds it mended
+            _log.debug("a lake table was not swept", table=str(record.path), error=error.message)
+            return
+        self._last[record.table_id] = _LastSweep(record.lake.snapshot_id, is_over=_is_over(result))
+
+
+def _is_over(result: SweepResult) -> bool:
+    return result.removed < MAX_FILES and not any(result.kept.get(verdict.value) for verdict in LATER)
