@@ -50,9 +50,9 @@ def hold_request(monkeypatch: pytest.MonkeyPatch) -> list[Late]:
         raise ConnectionError("no answer")
 
     def initialize_late(
-        self: PaimonCommitter, root: PurePath, sent: SentRounds, publisher: Publisher = publish, storage: Any = LOCAL
+        self: PaimonCommitter, root: PurePath, sent: SentRounds, publisher: Publisher = publish, storage: Any = LOCAL, clock: Any = None
     ) -> None:
-        initialize(self, root, sent, publish_late, storage)
+        initialize(self, root, sent, publish_late, storage, clock)
 
     monkeypatch.setattr(SqlCatalog, "commit_table", commit_late)
     monkeypatch.setattr(PaimonCommitter, "__init__", initialize_late)
