@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import statistics
 import sys
 import time
@@ -157,9 +158,9 @@ class Aging:
 
 
 def say_progress(kind: str) -> Callable[[Checkpoint], None]:
-    """Prints a line to standard error at each checkpoint: a run takes minutes."""
+    """Prints the figures of each checkpoint to standard error at once: a long run that is ended has them then."""
 
     def say(point: Checkpoint) -> None:
-        print(f"{kind}: round {point.round}: {point.round_ms:.0f} ms, {point.health.data_files} data files", file=sys.stderr, flush=True)
+        print(f"{kind}: {json.dumps(point.as_json())}", file=sys.stderr, flush=True)
 
     return say
