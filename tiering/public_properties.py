@@ -92,6 +92,7 @@ CATALOG_PROPERTIES = frozenset(
 TABLE_OPTIONS = frozenset(
     {
         "table.datalake.auto-expire-snapshot",
+        "table.datalake.auto-compaction",
         "table.datalake.enabled",
         "table.datalake.format",
         "table.datalake.freshness",

@@ -167,11 +167,27 @@ class WriteResult:
 
 
 @dataclass(frozen=True)
+class FileRewrite:
+    """Files of one bucket that a commit replaces by fewer files with the same rows. `payload` is the format's own description."""
+
+    bucket: BucketKey
+    payload: bytes = field(repr=False)
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+
+
+@dataclass(frozen=True)
 class Committable:
-    """All of a round's write results, ready to become one lake snapshot."""
+    """All of a round's write results, ready to become one lake snapshot.
+
+    `rewrites`: files of earlier rounds that the commit replaces, where they are still there. They change no row.
+    """
 
     round_id: str
     results: tuple[WriteResult, ...]
+    rewrites: tuple[FileRewrite, ...] = ()
 
 
 @runtime_checkable

@@ -16,6 +16,7 @@ _PARTS: dict[type[act.Action], str] = {
     act.EnsureLakeTable: "plan",
     act.RecordPlan: "plan",
     act.LeaseSnapshots: "lease",
+    act.MergeFiles: "write",
     act.AbortFiles: "write",
     act.BeginCommit: "commit",
     act.CommitLake: "commit",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -19,9 +19,11 @@ from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commit
 from tiering.cluster.skipping import reader_without, still_skipped
 from tiering.durations import short_duration
 from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError, RoundStalled
-from tiering.lake.base import Committable, Lake, LakeCommitter, LakeView, WriterInitContext
+from tiering.lake.base import Committable, FileRewrite, Lake, LakeCommitter, LakeView, WriterInitContext
 from tiering.lake.maintenance import OldMetadata
 from tiering.lake.rules.base_check import needs_living
+from tiering.lake.upkeep import FileMerging
+from tiering.lake.upkeep_options import merge_budget
 from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundPlace, RoundState, RoundStats
 from tiering.model.service_mode import ServiceMode
@@ -103,7 +105,7 @@ class RoundRunner:
     def hangs(self, now_ms: int, after_ms: int) -> bool:
         """Whether the round has waited for a cluster, a lake or the coordinator for longer than `after_ms`: meanwhile it does no work."""
         since = self._step_since_ms
-        return since is not None and now_ms - since > after_ms and not isinstance(self._action, act.RunSplits)
+        return since is not None and now_ms - since > after_ms and not isinstance(self._action, act.RunSplits | act.MergeFiles)
 
     def give_up(self, after_ms: int) -> act.RoundOutcome | None:
         """Fails the round if its splits have made no progress for `after_ms`; None if they have, or its commit was granted.
@@ -178,6 +180,8 @@ class RoundRunner:
             self._world.watch.phase_done(self._assignment, phase, spent_ms, elapsed_ms)
         if (point := _CRASH_AFTER.get(type(event))) is not None:
             crash_points.reach(point)
+        if isinstance(event, act.ActionFailed) and isinstance(event.action, act.MergeFiles):
+            log.warning("small files were not merged; the round goes on without it", error=event.error.message)
         log.debug("round step", action=type(self._action).__name__, led_to=type(event).__name__)
         self._state, self._action = machine.step(self._state, event)
         return self._timed(self._action.outcome) if isinstance(self._action, act.End) else None
@@ -221,6 +225,8 @@ class RoundRunner:
                 return act.PlanRecorded()
             case act.RunSplits():
                 return act.SplitsRun(self._run_splits(action))
+            case act.MergeFiles(table, base, buckets):
+                return act.FilesMerged(tuple(self._merged(table, base, buckets)))
             case act.BeginCommit(proposed):
                 properties = world.transport.begin_lake_commit(assignment, proposed)
                 self._granted = True
@@ -364,6 +370,13 @@ class RoundRunner:
             ranks[bucket] += 1
         first = next(iter(working_order(tasks)), None)
         return [replace(task, is_first=index == first) for index, task in enumerate(tasks)], readable.stopped.values()
+
+    def _merged(self, table: TableInfo, base: LakeView, buckets: Mapping[BucketKey, str | None]) -> Sequence[FileRewrite]:
+        lake = self._world.lake(table.lake_format)
+        if not isinstance(lake, FileMerging):
+            return ()
+        budget_bytes = merge_budget(table.freshness_ms, self._world.inline_round_bytes)
+        return lake.merge_small_files(table, base, buckets, self._assignment.round_id, self._world.ids.new_id, budget_bytes)
 
     def _readable(self, table: TableInfo, splits: Sequence[TieringLogSplit]) -> ReadableSplits[SplitReader]:
         """Returns the splits with their readers; of a bucket that stands at a refused record the part before it, without its later splits.

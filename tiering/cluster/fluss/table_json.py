@@ -21,6 +21,7 @@ from tiering.cluster.fluss.rows.encoding import unreadable_format
 from tiering.durations import LEAST_FRESHNESS_MS, parse_duration_ms
 from tiering.errors import InvalidArgument, UnsupportedType
 from tiering.lake.snapshot_options import snapshot_retention_of
+from tiering.lake.upkeep_options import merges_small_files
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, SnapshotRetention, TableInfo, TablePath, TableType
 from tiering.round_bytes import round_bytes_of
 
@@ -98,6 +99,7 @@ def with_options(info: TableInfo, properties: Mapping[str, str]) -> TableInfo:
         freshness_ms=_freshness_ms(info.path, properties),
         round_bytes=_round_bytes(info.path, properties),
         snapshot_retention=_snapshot_retention(info.path, properties),
+        auto_compaction=merges_small_files(properties, default=False),
     )
 
 

@@ -11,6 +11,7 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.durations import format_duration
 from tiering.lake.catalog_timeouts import TIMEOUTS
 from tiering.lake.snapshot_options import DEFAULT_MAX_AGE, DEFAULT_MIN_COUNT, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
+from tiering.lake.upkeep_options import AUTO_COMPACTION
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
 from tiering.model.effective_options import EffectiveOption
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT
@@ -28,6 +29,7 @@ _TABLE_OPTIONS = (
     ("table.datalake.format", DEFAULT_LAKE_FORMAT, "Format of its lake table."),
     (SNAPSHOT_MAX_AGE, DEFAULT_MAX_AGE, "A snapshot of its lake table expires at this age; some of those before stay for time travel."),
     (SNAPSHOT_MIN_COUNT, str(DEFAULT_MIN_COUNT), "So many of the newest snapshots of its lake table always stay."),
+    (AUTO_COMPACTION, "true", "Whether rounds merge small files of its lake table. On Fluss the default is false."),
 )
 """Those that every cluster has; what else one may have is its own."""
 

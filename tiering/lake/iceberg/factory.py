@@ -28,7 +28,7 @@ from tiering.lake.iceberg.commit.upkeep import UpkeepPolicy
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.writer import BucketPlace, PrimaryKeyWriter
 from tiering.lake.iceberg.schema.layout import bucket_keys, layout_of_schema
-from tiering.lake.iceberg.schema.partition_values import file_place, partition_path
+from tiering.lake.iceberg.schema.partition_values import PartitionValue, file_place, partition_path
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder
 from tiering.lake.iceberg.writing.row_places import row_places
 from tiering.lake.iceberg.writing.writer import FileTarget, IcebergWriter, RowFiles
@@ -102,27 +102,36 @@ class IcebergTieringFactory:
                 table_path=context.table.path,
             )
         place = file_place(context.table, context.bucket, context.partition_name, state.schema)
-        values = place.partition
-        key, default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
+        files = self.row_files(context, place.partition)
+        if context.table.table_type is TableType.LOG:
+            return IcebergWriter(context, files, RowGuard(context, row_places(state.schema, state.spec, place.partition)))
+        combined = () if place.bucket is None else bucket_keys(context.table)
+        places = row_places(state.schema, state.spec, place.partition, context.table.bucket_count, combined)
+        return PrimaryKeyWriter(context, BucketPlace(state.schema, place, files.io, files.builder), files, ChangeGuard(context, places))
+
+    def row_files(self, context: WriterInitContext, values: PartitionValue) -> RowFiles:
+        """New data files of one bucket, in the partition `values`. Raises LakeUnavailable."""
+        state = self.state
         target = FileTarget(
             lake_table_uuid=state.table_uuid,
             schema_id=state.schema.schema_id,
             spec_id=state.spec.spec_id,
             partition_path=partition_path(values, state.spec, state.schema),
             prefix=file_prefix(context),
-            size_bytes=property_as_int(dict(state.properties), key, default) or default,
+            size_bytes=self.target_bytes,
         )
         with lake_errors(f"open the storage of {context.table.path}", table_path=context.table.path):
             io = self._open_io()
             locations = locations_of(state.location, state.properties)
         builder = DataFileBuilder(state.schema, dict(state.properties), state.spec.spec_id, values)
         provenance = None if layout_of_schema(state.schema).has_row_offsets else Provenance(context)
-        files = RowFiles(context, state.schema, target, io, locations, builder, provenance)
-        if context.table.table_type is TableType.LOG:
-            return IcebergWriter(context, files, RowGuard(context, row_places(state.schema, state.spec, values)))
-        combined = () if place.bucket is None else bucket_keys(context.table)
-        places = row_places(state.schema, state.spec, values, context.table.bucket_count, combined)
-        return PrimaryKeyWriter(context, BucketPlace(state.schema, place, io, builder), files, ChangeGuard(context, places))
+        return RowFiles(context, state.schema, target, io, locations, builder, provenance)
+
+    @property
+    def target_bytes(self) -> int:
+        """The size at which a data file ends."""
+        key, default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
+        return property_as_int(dict(self.state.properties), key, default) or default
 
     def create_committer(self) -> IcebergCommitter:
         """Only in the process that made the factory: InvalidArgument elsewhere."""

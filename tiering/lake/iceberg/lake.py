@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from tiering.clock import Clock, SystemClock
 from tiering.errors import LakeTableReplaced, LakeUnavailable
-from tiering.lake.base import LakeFormat, LakeView, WriteResult
+from tiering.lake.base import FileRewrite, LakeFormat, LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
 from tiering.lake.iceberg.catalogs.bounded import WHOM
@@ -46,6 +46,7 @@ from tiering.lake.iceberg.schema.drift import check_drift
 from tiering.lake.iceberg.schema.evolve import send_new_columns
 from tiering.lake.iceberg.schema.layout import GC_ENABLED, TableLayout, table_layout
 from tiering.lake.iceberg.schema.partition_values import file_place
+from tiering.lake.iceberg.upkeep.small_log_files import SmallLogFiles
 from tiering.lake.iceberg.user_settings import CATALOG_NAME as CATALOG_NAME
 from tiering.lake.iceberg.user_settings import own_settings
 from tiering.lake.log_begins import NO_BEGINS, LogBegins
@@ -253,6 +254,18 @@ class IcebergLake:
         places = {file_place(table, bucket, name, loaded.schema()): bucket for bucket, name in buckets.items()}
         standing = live_bucket_files(loaded, view.path, view.head, places.keys(), self._file_buckets)
         return {places[place]: encode_bucket_files(base) for place, base in standing.items()}
+
+    def merge_small_files(
+        self,
+        table: TableInfo,
+        view: LakeView,
+        buckets: Mapping[BucketKey, str | None],
+        round_id: str,
+        new_nonce: Callable[[], str],
+        budget_bytes: int,
+    ) -> Sequence[FileRewrite]:
+        """See `FileMerging.merge_small_files`."""
+        return SmallLogFiles(self.tiering_factory(table), table, view, round_id).merged(buckets, new_nonce, budget_bytes)
 
     def tiering_factory(self, table: TableInfo) -> IcebergTieringFactory:
         """For the lake table as `ensure_table` found it last; raises LakeTableReplaced if there is none."""

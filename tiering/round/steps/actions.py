@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tiering.errors import LakewardError
-from tiering.lake.base import Committable, LakeView
+from tiering.lake.base import Committable, FileRewrite, LakeView
 from tiering.lake.marker import Marker
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState, RoundStats
@@ -105,6 +105,15 @@ class RunSplits:
 
 
 @dataclass(frozen=True)
+class MergeFiles:
+    """Merges small files of `buckets` that stand in the lake at `base` -> FilesMerged. A failure costs the round nothing but time."""
+
+    table: TableInfo
+    base: LakeView
+    buckets: Mapping[BucketKey, str | None]
+
+
+@dataclass(frozen=True)
 class BeginCommit:
     """Asks the coordinator to grant the commit -> CommitGranted; ActionFailed with Fenced if it is not granted."""
 
@@ -150,6 +159,7 @@ Action = (
     | EnsureLakeTable
     | RecordPlan
     | RunSplits
+    | MergeFiles
     | BeginCommit
     | CommitLake
     | AbortFiles
@@ -212,6 +222,11 @@ class SplitsRun:
 
 
 @dataclass(frozen=True)
+class FilesMerged:
+    rewrites: tuple[FileRewrite, ...] = ()
+
+
+@dataclass(frozen=True)
 class CommitGranted:
     """`properties`: what the lake snapshot has to carry for the cluster."""
 
@@ -244,6 +259,7 @@ Event = (
     | LakeEnsured
     | PlanRecorded
     | SplitsRun
+    | FilesMerged
     | CommitGranted
     | CommitSent
     | FilesAborted

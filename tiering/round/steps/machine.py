@@ -4,7 +4,7 @@
       -> bad news of the log, while leaders may be moving: read log again
       -> nothing new: EMPTY; beside another service, if its record or a late request of ours has to be overtaken: a commit of no rows
       -> [lease KV snapshots; one is gone: read log again]
-      -> ensure lake table -> record plan -> run splits [prefix] -> [stopped early: read traces]
+      -> ensure lake table -> record plan -> run splits [prefix] -> [stopped early: read traces] -> [log table: merge small files]
       -> fence -> commit -> read lake [resolve]
            -> ours: ack -> SUCCEEDED
            -> another round's: FENCED
@@ -62,6 +62,8 @@ def _dispatch(state: Round, event: act.Event) -> Step:
             return steps_to_write.plan_recorded(state)
         case act.SplitsRun():
             return steps_to_commit.splits_run(state, event)
+        case act.FilesMerged(rewrites):
+            return steps_to_commit.files_merged(state, rewrites)
         case act.CommitGranted(properties):
             return steps_to_commit.send_commit(replace(state, snapshot_properties=properties), base_of(state))
         case act.CommitSent():
@@ -84,6 +86,8 @@ def _action_failed(state: Round, action: act.Action, error: LakewardError) -> St
         case act.RunSplits():
             return failed(state, steps_to_commit.error_of_reading(error))
         case act.ReadTraces() if not isinstance(error, Cancelled):  # the work of the round counts for more
+            return steps_to_commit.merge_files(state)
+        case act.MergeFiles() if not isinstance(error, Cancelled):
             return steps_to_commit.begin_commit(state)
         case act.ReadLake() if state.sent:
             return end_failed(state, steps_to_commit.unknown(state, f"the lake could not be read again: {error.message}"))

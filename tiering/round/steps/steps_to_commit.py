@@ -18,14 +18,14 @@ from tiering.errors import (
     RoundFailed,
     SourceChanged,
 )
-from tiering.lake.base import Committable, WriteResult
+from tiering.lake.base import Committable, FileRewrite, WriteResult
 from tiering.lake.marker import Marker, TieredRange, next_skipped
 from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.rules.archived_rows import next_archives
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit, tiered_offsets
 from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Phase, RoundStats
-from tiering.model.tables import BucketKey
+from tiering.model.tables import BucketKey, TableType
 from tiering.planning.check_log import Traces, confirmed_traces, kept_traces, witnesses_of
 from tiering.planning.contiguous_prefix import Prefix, contiguous_prefix
 from tiering.planning.plan_splits import Plan, next_buckets, plan_again
@@ -65,7 +65,7 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
     )
     if witnesses := witnesses_of(buckets, state.traces):
         return state, act.ReadTraces(table_of(state), {bucket: buckets[bucket].tiered for bucket in witnesses}, witnesses)
-    return begin_commit(state)
+    return merge_files(state)
 
 
 def _error_instead_of_commit(state: Round, prefix: Prefix, stopped: Sequence[BucketStopped]) -> LakewardError | None:
@@ -99,7 +99,27 @@ def traces_read(state: Round, now: Traces) -> Step:
     marker = state.marker
     assert marker is not None
     confirmed = confirmed_traces(table_of(state), witnesses_of(marker.buckets, state.traces), state.traces, now)
-    return begin_commit(replace(state, marker=replace(marker, traces=kept_traces(marker.buckets, {**state.traces, **confirmed}))))
+    return merge_files(replace(state, marker=replace(marker, traces=kept_traces(marker.buckets, {**state.traces, **confirmed}))))
+
+
+def merge_files(state: Round) -> Step:
+    """Merges small files of the log-table buckets to which the round adds rows, where the table's options allow it.
+
+    It comes before the fence: what is merged is as free to be dropped as the rest of the round's work.
+    """
+    table, view, committable = table_of(state), base_of(state).view, state.committable
+    assert committable is not None
+    names = {split.bucket: split.partition_name for split in plan_of(state).splits}
+    buckets = {result.bucket: names.get(result.bucket) for result in committable.results if result.files}
+    if not table.auto_compaction or table.table_type is not TableType.LOG or view is None or view.head is None or not buckets:
+        return begin_commit(state)
+    return state, act.MergeFiles(table, view, buckets)
+
+
+def files_merged(state: Round, rewrites: tuple[FileRewrite, ...]) -> Step:
+    """Takes the merged files into the commit."""
+    assert state.committable is not None
+    return begin_commit(replace(state, committable=replace(state.committable, rewrites=rewrites)))
 
 
 def begin_commit(state: Round) -> Step:

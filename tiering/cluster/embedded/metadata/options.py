@@ -21,6 +21,7 @@ from tiering.lake.snapshot_options import (
     SNAPSHOT_MIN_COUNT,
     snapshot_retention_of,
 )
+from tiering.lake.upkeep_options import AUTO_COMPACTION
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX, check_table_options, check_text, option_named
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, SnapshotRetention
 from tiering.name_matching import nearest_names
@@ -42,6 +43,8 @@ LAKE_SNAPSHOT_MAX_AGE = SNAPSHOT_MAX_AGE
 """A snapshot expires at this age. Within it, a snapshot of each 96th part of the age stays (15 min of a day), for `TIMESTAMP AS OF`."""
 LAKE_SNAPSHOT_MIN_COUNT = SNAPSHOT_MIN_COUNT
 """So many of the newest snapshots always stay."""
+LAKE_AUTO_COMPACTION = AUTO_COMPACTION
+"""Whether rounds merge small files of its lake table."""
 LOG_TTL = "table.log.ttl"
 """How long records stay in the log at least, such as `7 d`; those that the lake still needs stay longer. Fluss: 7 days."""
 KV_SNAPSHOT_INTERVAL = "table.kv.snapshot.interval"
@@ -57,6 +60,7 @@ DEFAULTS = {
     LAKE_AUTO_EXPIRE: "true",
     LAKE_SNAPSHOT_MAX_AGE: DEFAULT_MAX_AGE,
     LAKE_SNAPSHOT_MIN_COUNT: str(DEFAULT_MIN_COUNT),
+    LAKE_AUTO_COMPACTION: "true",
     LOG_TTL: FOR_EVER,
     KV_SNAPSHOT_INTERVAL: format_duration(DEFAULT_KV_SNAPSHOT_INTERVAL_MS),
 }
@@ -76,6 +80,7 @@ class LakeOptions:
     format: str = DEFAULT_LAKE_FORMAT
     round_bytes: int | None = None
     snapshot_retention: SnapshotRetention | None = None
+    auto_compaction: bool = True
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,7 @@ def parse_lake_options(properties: Mapping[str, str]) -> LakeOptions:
         format=_format(properties.get(LAKE_FORMAT, DEFAULTS[LAKE_FORMAT])),
         round_bytes=round_bytes_of(properties),
         snapshot_retention=snapshot_retention_of(properties, expires_by_default=True),
+        auto_compaction=_boolean(LAKE_AUTO_COMPACTION, properties.get(LAKE_AUTO_COMPACTION, DEFAULTS[LAKE_AUTO_COMPACTION])),
     )
 
 

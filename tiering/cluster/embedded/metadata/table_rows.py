@@ -251,6 +251,7 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
         freshness_ms=options.freshness_ms,
         round_bytes=options.round_bytes,
         snapshot_retention=options.snapshot_retention,
+        auto_compaction=options.auto_compaction,
         added_columns=tuple(schema.names[row["created_columns"] :]),
     )
     return StoredTable(info, Bucketing(row["bucketing"]))

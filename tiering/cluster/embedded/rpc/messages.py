@@ -55,6 +55,7 @@ def table_from_pb(pb: embedded_pb2.PbTable) -> TableInfo:
         freshness_ms=options.freshness_ms,
         round_bytes=options.round_bytes,
         snapshot_retention=options.snapshot_retention,
+        auto_compaction=options.auto_compaction,
         added_columns=tuple(pb.added_columns),
     )
 

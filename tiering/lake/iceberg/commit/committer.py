@@ -31,6 +31,7 @@ from tiering.lake.iceberg.commit.upkeep import Upkeep, UpkeepPolicy, upkeep_of
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import replaced_partitions
 from tiering.lake.iceberg.schema.drift import check_written, drift
+from tiering.lake.iceberg.upkeep.fitting_rewrites import fitting_rewrites
 from tiering.lake.iceberg.writing.data_files import FilesPayload, decode_files
 from tiering.lake.marker import PATH_KEY, Marker, encode
 from tiering.lake.outside_errors import describe
@@ -66,7 +67,8 @@ class IcebergCommitter:
         changes = [payload.change for payload in payloads if payload.change is not None]
         replaced = replaced_partitions(changes, base, table)
         obsolete = frozenset(location for change in changes for location in change.obsolete)
-        staged = self._stage(table, base, marker, FileChanges(files, spec_id, replaced, obsolete), properties)
+        merged = self._merged_files(committable, base, table)
+        staged = self._stage(table, base, marker, FileChanges(files, spec_id, replaced, obsolete), merged, properties)
         upkeep = self._upkeep_beside(committable, base, table)
         self._sent.add(committable.round_id)
         try:
@@ -90,13 +92,32 @@ class IcebergCommitter:
         """
         if self._sent.has(committable.round_id):
             return
-        self._delete(file.file_path for file in _files(_payloads(committable)))
+        self._delete(file.file_path for file in _files([*_payloads(committable), *_rewrites(committable)]))
 
-    def _stage(self, table: Table, base: LakeView, marker: Marker, changes: FileChanges, properties: Mapping[str, str]) -> StagedSnapshot:
+    def _merged_files(self, committable: Committable, base: LakeView, table: Table) -> FileChanges | None:
+        """What of the committable's rewrites fits `base`; None = nothing. A rewrite never holds up the rows of a round."""
+        rewrites = [payload for payload in _rewrites(committable) if payload.lake_table_uuid == base.table_uuid]
+        with lake_errors(f"read the manifests of {base.path}", table_path=base.path):
+            rewrites = fitting_rewrites(table, base.head, rewrites)
+        rewrites = [payload for payload in rewrites if not self._missing(base, payload.files)]
+        if not rewrites:
+            return None
+        obsolete = frozenset(location for payload in rewrites if payload.change is not None for location in payload.change.obsolete)
+        return FileChanges(list(_files(rewrites)), table.metadata.default_spec_id, (), obsolete)
+
+    def _stage(
+        self,
+        table: Table,
+        base: LakeView,
+        marker: Marker,
+        changes: FileChanges,
+        merged: FileChanges | None,
+        properties: Mapping[str, str],
+    ) -> StagedSnapshot:
         stager = SnapshotStager(table, base, marker.round_id, self._clock)
         try:
             with lake_errors(f"prepare the commit of {base.path}", table_path=base.path, round_id=marker.round_id):
-                return stager.stage(changes, {**properties, **self._marker_properties(table, marker, stager)})
+                return stager.stage(changes, {**properties, **self._marker_properties(table, marker, stager)}, merged)
         except BaseException:
             self._delete(stager.files)  # of this attempt alone, and never sent
             raise
@@ -157,15 +178,7 @@ class IcebergCommitter:
     def _check_present(self, committable: Committable, base: LakeView, files: Sequence[DataFile]) -> None:
         """Raises RoundFailed if files are gone: an orphan clean-up may have taken them while this process slept for days."""
 
-        def wrong(file: DataFile) -> bool:
-            entry = self._io.new_input(file.file_path)
-            return not entry.exists() or len(entry) != file.file_size_in_bytes
-
-        with (
-            lake_errors(f"look at the new files of {base.path}", table_path=base.path),
-            ThreadPoolExecutor(min(STAT_THREADS, len(files) or 1)) as pool,
-        ):
-            missing = [file.file_path for file, bad in zip(files, pool.map(wrong, files), strict=True) if bad]
+        missing = self._missing(base, files)
         if missing:
             raise RoundFailed(
                 f"{len(missing)} files of round {committable.round_id} are gone or changed, the first is {missing[0]}",
@@ -175,6 +188,19 @@ class IcebergCommitter:
                 round_id=committable.round_id,
             )
 
+    def _missing(self, base: LakeView, files: Sequence[DataFile]) -> list[str]:
+        """Locations of those of `files` that are gone, or have another size."""
+
+        def wrong(file: DataFile) -> bool:
+            entry = self._io.new_input(file.file_path)
+            return not entry.exists() or len(entry) != file.file_size_in_bytes
+
+        with (
+            lake_errors(f"look at the new files of {base.path}", table_path=base.path),
+            ThreadPoolExecutor(min(STAT_THREADS, len(files) or 1)) as pool,
+        ):
+            return [file.file_path for file, bad in zip(files, pool.map(wrong, files), strict=True) if bad]
+
     def _delete(self, locations: Iterable[str]) -> None:
         for location in locations:
             with suppress(Exception):  # the sweep comes later
@@ -183,6 +209,10 @@ class IcebergCommitter:
 
 def _payloads(committable: Committable) -> list[FilesPayload]:
     return [decode_files(result.payload) for result in committable.results]
+
+
+def _rewrites(committable: Committable) -> list[FilesPayload]:
+    return [decode_files(rewrite.payload) for rewrite in committable.rewrites]
 
 
 def _files(payloads: Iterable[FilesPayload]) -> Iterable[DataFile]:

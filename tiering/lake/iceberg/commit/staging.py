@@ -74,69 +74,98 @@ class SnapshotStager:
         self.commit_id = f"lakeward-{round_id}-{uuid.uuid4()}"
         """In the names of all metadata files of this attempt: it tells the sweep whose they are."""
         self.files: list[str] = []
-        self._maker = ManifestMaker(table, self._snapshot_id, self._new_manifest)
 
-    def stage(self, changes: FileChanges, properties: Mapping[str, str]) -> StagedSnapshot:
-        """The request that publishes `changes` with `properties` in the snapshot's summary."""
-        carried, removed = self._carried_over(changes)
-        manifests = [*self._maker.added(changes.added, changes.spec_id), *carried]
-        snapshot = Snapshot.model_validate(
+    def stage(self, changes: FileChanges, properties: Mapping[str, str], merged: FileChanges | None = None) -> StagedSnapshot:
+        """The request that publishes `changes` with `properties` in the snapshot's summary.
+
+        `merged`: files that take the place of others with the same rows. They are a snapshot of their own below that of `changes`, with
+        the operation `replace`: readers that follow the table read each row once (Iceberg spec, "Snapshots"). One request publishes both.
+        """
+        head = None if self._base.head is None else self._metadata.snapshot_by_id(self._base.head)
+        before: list[Snapshot] = []
+        if merged is not None:
+            before.append(self._snapshot(self._metadata.new_snapshot_id(), head, merged, {}, Operation.REPLACE))
+        snapshot = self._snapshot(self._snapshot_id, before[0] if before else head, changes, properties)
+        return StagedSnapshot(self._snapshot_id, self._requirements(), self._updates([*before, snapshot]), tuple(self.files))
+
+    def _snapshot(
+        self,
+        snapshot_id: int,
+        parent: Snapshot | None,
+        changes: FileChanges,
+        properties: Mapping[str, str],
+        operation: Operation | None = None,
+    ) -> Snapshot:
+        """A snapshot on `parent` with its manifests. `operation` None = append, or overwrite where files are removed or rows deleted."""
+        maker = ManifestMaker(self._table, snapshot_id, self._new_manifest)
+        carried, removed = self._carried_over(changes, parent, maker)
+        manifests = [*maker.added(changes.added, changes.spec_id), *carried]
+        is_on_head = parent is None or parent.snapshot_id == self._base.head
+        sequence_number = self._metadata.next_sequence_number() + (0 if is_on_head else 1)
+        return Snapshot.model_validate(
             {
-                "snapshot-id": self._snapshot_id,
-                "parent-snapshot-id": self._base.head,
-                "sequence-number": self._metadata.next_sequence_number(),
+                "snapshot-id": snapshot_id,
+                "parent-snapshot-id": None if parent is None else parent.snapshot_id,
+                "sequence-number": sequence_number,
                 # A clock behind the last commit's: Iceberg's readers refuse a log of snapshots that goes back in time.
                 "timestamp-ms": max(to_milliseconds(self._clock.now()), self._metadata.last_updated_ms),
-                "manifest-list": self._write_list(manifests),
-                "summary": self._summary(changes, removed, properties),
+                "manifest-list": self._write_list(snapshot_id, parent, sequence_number, manifests),
+                "summary": self._summary(changes, removed, properties, parent, operation),
                 "schema-id": self._metadata.current_schema_id,
             }
         )
-        return StagedSnapshot(self._snapshot_id, self._requirements(), self._updates(snapshot), tuple(self.files))
 
-    def _carried_over(self, changes: FileChanges) -> tuple[list[ManifestFile], list[DataFile]]:
-        """The head's manifests, and the files that they lose."""
-        head = None if self._base.head is None else self._metadata.snapshot_by_id(self._base.head)
-        if head is None:
+    def _carried_over(
+        self, changes: FileChanges, parent: Snapshot | None, maker: ManifestMaker
+    ) -> tuple[list[ManifestFile], list[DataFile]]:
+        """The manifests of `parent`, and the files that they lose."""
+        if parent is None:
             return [], []
-        live = [manifest for manifest in head.manifests(self._table.io) if manifest.has_added_files() or manifest.has_existing_files()]
+        live = [manifest for manifest in parent.manifests(self._table.io) if manifest.has_added_files() or manifest.has_existing_files()]
         if not (changes.replaced or changes.obsolete):
-            return merge_small(live, self._maker), []
+            return merge_small(live, maker), []
         whole: list[ManifestFile] = []
         reduced: list[ManifestFile] = []  # never merged: that would drop the entries that say what this snapshot removes
         gone: list[DataFile] = []
         for manifest in live:
-            left, removed = self._maker.without(manifest, changes.removes)
+            left, removed = maker.without(manifest, changes.removes)
             (reduced if removed else whole).append(left)
             gone.extend(removed)
-        return [*merge_small(whole, self._maker), *reduced], gone
+        return [*merge_small(whole, maker), *reduced], gone
 
-    def _write_list(self, manifests: list[ManifestFile]) -> str:
-        location = self._new_location(f"snap-{self._snapshot_id}-0-{self.commit_id}.avro")
+    def _write_list(self, snapshot_id: int, parent: Snapshot | None, sequence_number: int, manifests: list[ManifestFile]) -> str:
+        location = self._new_location(f"snap-{snapshot_id}-0-{self.commit_id}.avro")
         with write_manifest_list(
             format_version=self._metadata.format_version,
             output_file=self._table.io.new_output(location),
-            snapshot_id=self._snapshot_id,
-            parent_snapshot_id=self._base.head,
-            sequence_number=self._metadata.next_sequence_number(),
+            snapshot_id=snapshot_id,
+            parent_snapshot_id=None if parent is None else parent.snapshot_id,
+            sequence_number=sequence_number,
             avro_compression=AVRO_COMPRESSION,
         ) as writer:
             writer.add_manifests(manifests)
         return location
 
-    def _summary(self, changes: FileChanges, removed: Sequence[DataFile], properties: Mapping[str, str]) -> Summary:
+    def _summary(
+        self,
+        changes: FileChanges,
+        removed: Sequence[DataFile],
+        properties: Mapping[str, str],
+        parent: Snapshot | None,
+        operation: Operation | None,
+    ) -> Summary:
         collector = SnapshotSummaryCollector()
         schema, spec = self._metadata.schema(), self._metadata.specs()[changes.spec_id]
         for file in changes.added:
             collector.add_file(file, schema=schema, partition_spec=spec)
         for file in removed:
             collector.remove_file(file, schema=schema, partition_spec=spec)
-        head = None if self._base.head is None else self._metadata.snapshot_by_id(self._base.head)
-        previous = None if head is None or head.summary is None else dict(summary_of(head))
+        previous = None if parent is None or parent.summary is None else dict(summary_of(parent))
         # Never APPEND with deletes: Iceberg's compaction looks for the deletes of others in OVERWRITE and DELETE snapshots only.
         only_data = not removed and all(file.content is DataFileContent.DATA for file in changes.added)
-        operation = Operation.APPEND if only_data else Operation.OVERWRITE
-        return update_snapshot_summaries(Summary(operation, **collector.build(), **properties), previous)
+        changing = Operation.APPEND if only_data else Operation.OVERWRITE
+        summary = update_snapshot_summaries(Summary(changing, **collector.build(), **properties), previous)
+        return summary if operation is None else summary.model_copy(update={"operation": operation})
 
     def _requirements(self) -> tuple[TableRequirement, ...]:
         """Compare-and-set on table, columns, head and tag, which names `base.tiered`. A table without snapshots cannot have a tag."""
@@ -147,12 +176,12 @@ class SnapshotStager:
             return (same_table, same_schema, same_head)
         return (same_table, same_schema, same_head, _assert_ref(TAG, self._base.tiered))
 
-    def _updates(self, snapshot: Snapshot) -> tuple[TableUpdate, ...]:
+    def _updates(self, snapshots: Sequence[Snapshot]) -> tuple[TableUpdate, ...]:
         main = self._metadata.refs.get(MAIN_BRANCH)
         # The update replaces the whole reference: keep what the user set for expiry.
         retention = {} if main is None else main.model_dump(by_alias=True, include={"max_snapshot_age_ms", "min_snapshots_to_keep"})
         return (
-            AddSnapshotUpdate(snapshot=snapshot),
+            *(AddSnapshotUpdate(snapshot=snapshot) for snapshot in snapshots),
             self._set_ref(MAIN_BRANCH, SnapshotRefType.BRANCH, retention),
             self._set_ref(TAG, SnapshotRefType.TAG, {"max-ref-age-ms": FOR_EVER_MS}),
         )

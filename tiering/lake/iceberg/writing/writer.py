@@ -109,9 +109,9 @@ class RowFiles:
         self.schema = pa.schema([arrow_field(field) for field in schema.fields])
         """The lake's columns as they are written."""
         self._target = target
-        self._io = io
+        self.io = io
         self._locations = locations
-        self._builder = builder
+        self.builder = builder
         self.provenance = provenance
         """Of a table with a clean layout: what the footers of its files say."""
         self._batches: list[pa.RecordBatch] = []
@@ -161,7 +161,7 @@ class RowFiles:
             self._open = None
         for location in self._started:
             with suppress(Exception):
-                self._io.delete(location)
+                self.io.delete(location)
         self._started.clear()
         self._done.clear()
 
@@ -187,7 +187,7 @@ class RowFiles:
     def _open_file(self, first_rows: pa.Table) -> _OpenFile:
         location = self.new_location()
         encodings = choose_encodings(first_rows)
-        stream = self._io.new_output(location).create()
+        stream = self.io.new_output(location).create()
         try:
             writer = pq.ParquetWriter(
                 cast(Any, stream),
@@ -215,7 +215,7 @@ class RowFiles:
                 file.writer.add_key_value_metadata(cast(Any, encode_footer(self.provenance.end_file())))
             size = file.close()
             self._open = None
-            self._done.append(self._builder.build(file.location, size, file.writer.writer.metadata))
+            self._done.append(self.builder.build(file.location, size, file.writer.writer.metadata))
 
     def _misfit(self, error: pa.ArrowInvalid) -> InvalidData:
         path = self._context.table.path

@@ -1,0 +1,66 @@
+"""Rounds merge the small files of log tables: few are left at any time, no row changes, and the proofs of the rows stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.behaviours.backends import EMBEDDED
+from support.behaviours.deployment import Deployment, StoryTable
+from support.lakes.lake_proof import assert_chain
+from tiering.lake.rules.small_files import SMALL_FILES
+from tiering.round.steps import actions as act
+
+ROUNDS = 24
+ONLY_EMBEDDED = pytest.mark.parametrize("backend", [EMBEDDED], indirect=True, scope="session")
+LAYOUTS = pytest.mark.parametrize("layout", ["clean", "system-columns"])
+
+
+def made(deployment: Deployment, layout: str, **options: str) -> StoryTable:
+    return deployment.make("orders", properties={"table.datalake.layout": layout, **options})
+
+
+def write(table: StoryTable, number: int) -> None:
+    table.write(dict.fromkeys(range(10 * number, 10 * number + 4), f"round {number}"))
+
+
+@ONLY_EMBEDDED
+@LAYOUTS
+def test_a_bucket_never_has_more_small_files_than_it_may(deployment: Deployment, layout: str) -> None:
+    table = made(deployment, layout)
+    buckets, most = table.info.bucket_count, 0
+    for number in range(ROUNDS):
+        write(table, number)
+        assert table.tier().error is None
+        most = max(most, len(deployment.by_hand.data_files(table.path)))
+    assert SMALL_FILES < most <= buckets * (SMALL_FILES + 1)
+    table.check()
+    assert_chain(deployment.lake_properties, table.path, deployment.lake_format)
+
+
+@ONLY_EMBEDDED
+@LAYOUTS
+def test_a_table_whose_option_forbids_it_keeps_its_files(deployment: Deployment, layout: str) -> None:
+    table = made(deployment, layout, **{"table.datalake.auto-compaction": "false"})
+    for number in range(SMALL_FILES + 4):
+        write(table, number)
+        table.tier()
+    assert len(deployment.by_hand.data_files(table.path)) >= SMALL_FILES + 4
+    table.check()
+
+
+@ONLY_EMBEDDED
+@LAYOUTS
+def test_a_round_lands_without_its_rewrites_where_somebody_compacts_meanwhile(deployment: Deployment, layout: str) -> None:
+    table, dropped = made(deployment, layout), 0
+    for number in range(ROUNDS):
+        write(table, number)
+        deployment.due()
+        begun = deployment.begin(table.info).advance_to(act.CommitLake)
+        commit = begun.runner.next_action
+        assert isinstance(commit, act.CommitLake)
+        if commit.committable.rewrites:
+            deployment.by_hand.rewrite(table.path)
+            dropped += 1
+        assert begun.end().error is None
+    assert dropped
+    table.check()

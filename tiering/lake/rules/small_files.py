@@ -1,0 +1,47 @@
+"""Which small files of a bucket a round merges, so that few are left at any time and each row is rewritten seldom. Pure.
+
+The rule is size-tiered. A bucket may have SMALL_FILES small files. Once it has more, its newest ones are merged, as many as cost
+least: the bytes that are rewritten, divided by COST_FACTOR for each further file that goes. A merge of n files makes room for n - 1
+rounds without a merge, and so each further file is worth a multiple of the one before it.
+
+Simulated with 8,640 rounds of equal size a row is rewritten 7 times; a scheme that keeps as few files needs at least 6 (the binomial
+lower bound of incremental merging). Files of a few rows shrink when they are merged, so their bytes are rewritten less often than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+SMALL_FILES = 8
+"""Small files of one bucket that readers meet at most, beside those that the last round added."""
+SMALL_SHARE = 0.75
+"""A file below this share of the target size is small; a merged file of so many bytes is not merged again."""
+COST_FACTOR = 2.5
+"""What each further file of a merge is worth. Chosen by simulation: 2 to 3.5 are within a tenth of each other."""
+
+
+def is_small(size_bytes: int, target_bytes: int) -> bool:
+    """Whether a data file of `size_bytes` costs its readers more to open than it has to be."""
+    return size_bytes < SMALL_SHARE * target_bytes
+
+
+def first_to_merge(sizes: Sequence[int], target_bytes: int, budget_bytes: int) -> int | None:
+    """The position of the first file of a bucket that is merged with all files behind it; None = nothing is merged.
+
+    `sizes`: bytes of the bucket's data files, oldest first. At most `budget_bytes` are rewritten.
+    """
+    begin = len(sizes)
+    while begin and is_small(sizes[begin - 1], target_bytes):
+        begin -= 1
+    if len(sizes) - begin <= SMALL_FILES:
+        return None
+    cheapest: tuple[float, int] | None = None
+    total = sizes[-1]
+    for position in range(len(sizes) - 2, begin - 1, -1):
+        total += sizes[position]
+        if total > budget_bytes:
+            break
+        cost = total / COST_FACTOR ** (len(sizes) - position)
+        if cheapest is None or cost < cheapest[0]:
+            cheapest = (cost, position)
+    return None if cheapest is None else cheapest[1]
