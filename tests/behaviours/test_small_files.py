@@ -1,4 +1,4 @@
-"""Rounds merge the small files of log tables: few are left at any time, no row changes, and the proofs of the rows stay."""
+"""Rounds merge small files of the lake table: few are left at any time, no row changes, and the proofs of the rows stay."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ONLY_EMBEDDED = pytest.mark.parametrize("backend", [EMBEDDED], indirect=True, sc
 LAYOUTS = pytest.mark.parametrize("layout", ["clean", "system-columns"])
 
 
-def made(deployment: Deployment, layout: str, **options: str) -> StoryTable:
-    return deployment.make("orders", properties={"table.datalake.layout": layout, **options})
+def made(deployment: Deployment, layout: str, *, key: tuple[str, ...] = (), **options: str) -> StoryTable:
+    return deployment.make("orders", key=key, properties={"table.datalake.layout": layout, **options})
 
 
 def write(table: StoryTable, number: int) -> None:
@@ -64,3 +64,38 @@ def test_a_round_lands_without_its_rewrites_where_somebody_compacts_meanwhile(de
         assert begun.end().error is None
     assert dropped
     table.check()
+
+
+@ONLY_EMBEDDED
+@LAYOUTS
+def test_a_primary_key_bucket_has_few_files_and_one_file_of_deletes(deployment: Deployment, layout: str) -> None:
+    table = made(deployment, layout, key=("id",))
+    table.write(dict.fromkeys(range(1_000), "before"))
+    table.tiered()
+    for number in range(ROUNDS):
+        table.write(dict.fromkeys(range(7 * number, 7 * number + 5), f"round {number}"))
+        table.delete([{"id": 500 + number}])
+        assert table.tier().error is None
+        files = deployment.by_hand.data_files(table.path)
+        assert len(files) <= table.info.bucket_count * (SMALL_FILES + 1)
+        if not number % 5:
+            table.check()
+    table.check()
+    view = deployment.lake.view(table.path)
+    assert view is not None
+    lists = deployment.lake.file_lists(view, None)
+    assert len(lists.position_deletes) <= table.info.bucket_count
+
+
+@ONLY_EMBEDDED
+def test_a_users_delete_meanwhile_stays_where_small_files_of_the_bucket_are_merged(deployment: Deployment) -> None:
+    table = made(deployment, "clean", key=("id",))
+    for number in range(ROUNDS):
+        table.write({number: "written", 1_000 + number: "changed"})
+        deployment.due()
+        begun = deployment.begin(table.info).advance_to(act.CommitLake)
+        if number and not number % 4:
+            deployment.by_hand.delete(table.path, "id", number - 1)
+            del table.rows[(number - 1,)]
+        assert begun.end().error is None
+    assert sorted(table.lake_rows()["id"].to_pylist()) == sorted(row["id"] for row in table.rows.values())

@@ -12,9 +12,13 @@ MERGED_BYTES_PER_FRESHNESS_MS = 2_000
 merging takes a round at most a twentieth of the freshness."""
 
 
-def merge_budget(freshness_ms: int, inline_round_bytes: int) -> int:
-    """Bytes of small files that one round of a table merges at most, in the tierer's own process."""
-    return min(freshness_ms * MERGED_BYTES_PER_FRESHNESS_MS, inline_round_bytes)
+MERGED_BYTES = 64 << 20
+"""Bytes of small files that a round merges at most in one place, whatever its table's freshness is."""
+
+
+def merge_budget(freshness_ms: int, at_most_bytes: int) -> int:
+    """Bytes of small files that one round of a table merges at most."""
+    return min(freshness_ms * MERGED_BYTES_PER_FRESHNESS_MS, at_most_bytes)
 
 
 def merges_small_files(properties: Mapping[str, str], default: bool) -> bool:

@@ -39,8 +39,8 @@ def test_nothing_is_rewritten_over_equality_deletes_or_where_nothing_stands() ->
     assert not is_to_be_rewritten(BucketFiles(None), 0, 50)
 
 
-def test_delete_files_are_merged_by_the_tenth_or_when_some_delete_nothing() -> None:
-    assert not are_deletes_merged(bucket(1_000, deletes=9), 1, left_over=False)
-    assert are_deletes_merged(bucket(1_000, deletes=10), 1, left_over=False)
-    assert not are_deletes_merged(bucket(1_000, deletes=10), 0, left_over=False)
+def test_delete_files_are_merged_by_the_second_or_when_some_delete_nothing() -> None:
+    assert not are_deletes_merged(bucket(1_000), 1, left_over=False)
+    assert are_deletes_merged(bucket(1_000, deletes=1), 1, left_over=False)
+    assert not are_deletes_merged(bucket(1_000, deletes=1), 0, left_over=False)
     assert are_deletes_merged(bucket(1_000, deletes=1), 0, left_over=True)

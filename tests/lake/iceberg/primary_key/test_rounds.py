@@ -158,7 +158,7 @@ def test_many_delete_files_are_merged_into_one(kit: Any, monkeypatch: pytest.Mon
 
 
 def test_a_bucket_of_many_small_files_is_rewritten(table: PrimaryKeyTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewrite_rule, "MANY_FILES", 6)
+    monkeypatch.setattr(rewrite_rule, "MANY_FILES", 4)
     table.put(*table.rows(1_000))
     table.tier("r0")
     for number in range(5):
@@ -170,6 +170,7 @@ def test_a_bucket_of_many_small_files_is_rewritten(table: PrimaryKeyTable, monke
 
 def test_many_rounds_end_in_few_manifests_of_data_and_of_deletes(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifests, "MERGE_COUNT", 5)
+    monkeypatch.setattr(rewrite_rule, "MANY_DELETE_FILES", 100)
     table = PrimaryKeyTable(kit, primary_key_info("orders", bucket_count=1))
     table.put(*table.rows(1_000))
     view = table.tier("r0")

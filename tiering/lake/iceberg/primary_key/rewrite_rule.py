@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles
+from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, LiveFile
+from tiering.lake.rules.small_files import first_to_merge
 
 DEAD_SHARE = 0.3
 """Of a bucket's rows; beyond it readers carry too many that nobody sees."""
@@ -10,8 +11,8 @@ MANY_FILES = 100
 SMALL_FILE_BYTES = 16 << 20
 """A bucket of so many files, so small on average, costs its readers more to open than to read."""
 
-MANY_DELETE_FILES = 10
-"""A reader opens all of a bucket's delete files for each of its data files."""
+MANY_DELETE_FILES = 1
+"""A reader opens all of a bucket's delete files for each of its data files, so that a bucket has one."""
 
 
 def is_to_be_rewritten(base: BucketFiles, dead: int, added: int) -> bool:
@@ -25,6 +26,18 @@ def is_to_be_rewritten(base: BucketFiles, dead: int, added: int) -> bool:
         return True
     files = (*base.data, *base.deletes)
     return len(files) >= MANY_FILES and sum(file.size_bytes for file in files) < SMALL_FILE_BYTES * len(files)
+
+
+def files_to_merge(own: BucketFiles, target_bytes: int, budget_bytes: int) -> tuple[LiveFile, ...]:
+    """The smallest data files of a bucket, whose living rows the round writes together with its own ones; none where files are few.
+
+    Not with equality deletes of other tools: which rows they delete is not known here.
+    """
+    if own.equality_deletes:
+        return ()
+    by_size = sorted(own.data, key=lambda file: (-file.size_bytes, file.location))
+    first = first_to_merge([file.size_bytes for file in by_size], target_bytes, budget_bytes)
+    return () if first is None else tuple(by_size[first:])
 
 
 def are_deletes_merged(base: BucketFiles, deletes: int, *, left_over: bool) -> bool:

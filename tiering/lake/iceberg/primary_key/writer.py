@@ -9,7 +9,7 @@ files and for each change; keys beyond a million are compared by DuckDB within i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,10 +24,10 @@ from pyiceberg.schema import Schema
 from tiering.errors import InvalidData
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.iceberg.errors import lake_errors
-from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, decode_bucket_files
+from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, LiveFile, decode_bucket_files
 from tiering.lake.iceberg.primary_key.parquet_files import key_rows, open_parquet, whole_rows
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
-from tiering.lake.iceberg.primary_key.rewrite_rule import are_deletes_merged, is_to_be_rewritten
+from tiering.lake.iceberg.primary_key.rewrite_rule import are_deletes_merged, files_to_merge, is_to_be_rewritten
 from tiering.lake.iceberg.primary_key.shared_files import rows_of_bucket
 from tiering.lake.iceberg.reading.file_footers import footer_of
 from tiering.lake.iceberg.schema.layout import bucket_keys
@@ -36,6 +36,7 @@ from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilde
 from tiering.lake.iceberg.writing.writer import RowFiles
 from tiering.lake.proof.file_footer import sum_of
 from tiering.lake.proof.row_checksum import row_checksum
+from tiering.lake.upkeep_options import MERGED_BYTES, merge_budget
 from tiering.lake.writing.fitting import fit, fit_records, watched_schema
 from tiering.lake.writing.keys import ChangedKeys, KeyRows, Mask, last_of_each_key, rows_with
 from tiering.lake.writing.row_guard import ChangeGuard
@@ -105,18 +106,19 @@ class PrimaryKeyWriter:
             dying = self._dying_with_bucket(base, dead) if replaced else self._dying(base, dead.rows, self._changed(last))
             deletes, added = _count(dying), int(upserts.sum())
             base, rewritten = (base, replaced) if replaced or not looks_at_rows else self._rewriting(base, _union(dead.rows, dying), added)
-            if rewritten and not replaced:
-                self._add_living(base.own, _union(dead.rows, dying))
+            small = () if rewritten or not looks_at_rows else self._small_files(base.own)
+            if small or (rewritten and not replaced):
+                self._add_living(small or base.own.data, _union(dead.rows, dying))
             self._add_upserts(upserts)
-            checksum = self._checksum_of(upserts) if rewritten and not replaced else None
-            merged = not rewritten and are_deletes_merged(base.own, deletes, left_over=dead.left_over)
+            checksum = self._checksum_of(upserts) if small or (rewritten and not replaced) else None
+            merged = not rewritten and (bool(small) or are_deletes_merged(base.own, deletes, left_over=dead.left_over))
             files = self._files.close()
             going = _union(dead.by_own, dying) if merged or rewritten else dying
-            files = (*files, *self._delete_files({path: going[path] for path in going if path in base.shared} if rewritten else going))
+            files = (*files, *self._delete_files(_staying(going, base, rewritten, small)))
         self._spool.close()
         if self._files.provenance is not None and checksum is None:
             checksum = self._files.provenance.checksum
-        change = self._change(base, rewritten, merged) if last.any() or replaced else None
+        change = self._change(base, rewritten, merged, small) if last.any() or replaced else None
         return WriteResult(
             bucket=self._context.bucket,
             starting_offset=starting_offset,
@@ -202,8 +204,18 @@ class PrimaryKeyWriter:
             with open_parquet(self._place.io, file) as parquet:
                 yield from key_rows(parquet, number, self._keys, bounds)
 
-    def _add_living(self, base: BucketFiles, gone: Mapping[str, Mask]) -> None:
-        for file in base.data:
+    def _small_files(self, own: BucketFiles) -> tuple[LiveFile, ...]:
+        """Files that become one with the rows of this round."""
+        table = self._context.table
+        if not table.auto_compaction:
+            return ()
+        budget_bytes = merge_budget(table.freshness_ms, MERGED_BYTES)
+        small = files_to_merge(own, self._files.target_bytes, budget_bytes)
+        staying = self._perhaps_of_former_partitions(replace(own, data=small)) if small else frozenset()
+        return tuple(file for file in small if file.location not in staying)
+
+    def _add_living(self, files: Iterable[LiveFile], gone: Mapping[str, Mask]) -> None:
+        for file in files:
             living = ~gone[file.location] if file.location in gone else np.ones(file.records, dtype=bool)
             if not living.any():
                 continue
@@ -228,13 +240,14 @@ class PrimaryKeyWriter:
         footer_of = None if self._files.provenance is None else self._files.provenance.footer_of_deletes
         return (write_deletes(self._place.io, self._files.new_location(), dying, self._place.builder, footer_of),)
 
-    def _change(self, base: BucketFiles, rewritten: bool, merged: bool) -> BucketChange:
-        digest, place = base.digest() if rewritten else base.data_digest(), self._place.place
-        removed = base.own.deletes if merged else ()
+    def _change(self, base: BucketFiles, rewritten: bool, merged: bool, small: Sequence[LiveFile]) -> BucketChange:
+        rewrites, place = rewritten or bool(small), self._place.place
+        digest = base.digest() if rewrites else base.data_digest()
+        removed = (*small, *base.own.deletes) if merged else ()
         if rewritten and (place.bucket is not None or base.shared):
             removed = (*base.own.data, *base.own.deletes)
         obsolete = tuple(file.location for file in removed)
-        return BucketChange(place.partition, base.snapshot_id, digest, rewritten, obsolete, place.bucket)
+        return BucketChange(place.partition, base.snapshot_id, digest, rewrites, obsolete, place.bucket)
 
     def _payload(self, files: tuple[DataFile, ...], change: BucketChange | None) -> bytes:
         return encode_files(replace(self._files.payload(files), change=change))
@@ -257,6 +270,12 @@ def _kept(batches: Iterator[pa.RecordBatch], mask: Mask) -> Iterator[pa.RecordBa
             yield batch
         elif part.any():
             yield pa.RecordBatch.from_arrays([pc.filter(column, pa.array(part)) for column in batch.columns], schema=batch.schema)
+
+
+def _staying(going: Mapping[str, Mask], base: BucketFiles, rewritten: bool, small: Iterable[LiveFile]) -> dict[str, Mask]:
+    """Those rows of `going` whose files stay: a delete file names no others."""
+    removed = {file.location for file in small}
+    return {path: mask for path, mask in going.items() if path not in removed and (not rewritten or path in base.shared)}
 
 
 def _union(some: Mapping[str, Mask], others: Mapping[str, Mask]) -> dict[str, Mask]:

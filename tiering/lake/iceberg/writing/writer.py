@@ -144,6 +144,11 @@ class RowFiles:
         """`files` with what they were written for."""
         return FilesPayload(self._target.lake_table_uuid, self._target.schema_id, self._target.spec_id, files)
 
+    @property
+    def target_bytes(self) -> int:
+        """The size at which a file ends."""
+        return self._target.size_bytes
+
     def new_location(self) -> str:
         """Where the next file of this attempt goes; an abort deletes it, too."""
         folder = self._target.partition_path
