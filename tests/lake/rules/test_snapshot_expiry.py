@@ -82,6 +82,11 @@ def test_foreign_commits_since_the_newest_tiering_commit_stay_whatever_their_num
     assert left(table) == set(range(100, 501))
 
 
+def test_the_head_of_a_table_that_was_rolled_back_stays() -> None:
+    table = history(rounds(200, 1_000, NOW - 9 * DAY), head=3)
+    assert left(table) == {3, *range(191, 201)}
+
+
 def test_user_settings_keep_more_and_never_less() -> None:
     table = history(rounds(2_000, 60_000))
     assert left(replace(table, user_max_age_ms=2 * HOUR)) >= set(range(1_880, 2_001))

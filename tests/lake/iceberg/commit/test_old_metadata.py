@@ -67,6 +67,18 @@ def test_young_files_wait_until_they_are_older_than_the_guard(kit: Any, clock: H
     assert metadata_files(kit, table) == named(kit.view(table))
 
 
+def test_versions_of_a_hadoop_catalog_stay_bounded_too(kit: Any, clock: HandClock) -> None:
+    kit.properties = {"type": "hadoop", "warehouse": str(kit.folder / "warehouse")}
+    kit.lake = IcebergLake(kit.properties, clock)
+    table = kit.table(properties=OPTIONS)
+    for number in range(8):
+        clock.advance(GUARD_MS / 1_000)
+        round_of(kit, table, number)
+    assert len(metadata_files(kit, table)) <= 1 + 3 + 1
+    assert named(kit.view(table)) <= metadata_files(kit, table)
+    assert kit.view(table).marker.round_id == "r7"
+
+
 @pytest.mark.parametrize("name", ["write.metadata.delete-after-commit.enabled", "gc.enabled"])
 def test_a_user_keeps_them(kit: Any, clock: HandClock, name: str) -> None:
     table = kit.table(properties={**OPTIONS, f"iceberg.{name}": "false"})

@@ -222,8 +222,8 @@ class Sweeper:
     def _ledger(self, record: TableRecord) -> Ledger:
         """What is to be read before anything in the lake is."""
         fates = self.fates(record)
-        with self._table_records.changing():
-            commits = self._table_records.store.commits(record.table_id, ALL_ROWS)
+        # Not under the records' lock: a grant that comes meanwhile is on no chain that the lake shows yet.
+        commits = self._table_records.store.commits(record.table_id, ALL_ROWS)
         return Ledger(fates, tuple(LandedRound(row.round_id, row.base_round_id) for row in commits))
 
     def _note(self, request: SweepLake, record: TableRecord, doomed: list[StoredFile]) -> None:
