@@ -22,6 +22,7 @@ from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import FileRewrite, LakeFormat, LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
+from tiering.lake.health.measure import LakeMeasure
 from tiering.lake.iceberg.catalogs.bounded import WHOM
 from tiering.lake.iceberg.catalogs.locations import new_location
 from tiering.lake.iceberg.catalogs.opening import open_catalog, opening_seconds
@@ -38,6 +39,7 @@ from tiering.lake.iceberg.reading.column_values import values_of
 from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots
 from tiering.lake.iceberg.reading.file_footers import FileBuckets
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
+from tiering.lake.iceberg.reading.health import measure
 from tiering.lake.iceberg.reading.partition_rows import partition_rows
 from tiering.lake.iceberg.reading.stored_files import delete_file, live_files, stored_files
 from tiering.lake.iceberg.reading.survey import foreign_offsets, row_offsets, survey_of
@@ -241,6 +243,11 @@ class IcebergLake:
         """See `PartitionRows.partition_rows`."""
         with lake_errors(f"the manifests of {view.path} cannot be read"):
             return {} if view.head is None else partition_rows(table, cast(Table, view.handle), view.head)
+
+    def measure(self, table: TableInfo, view: LakeView) -> LakeMeasure:
+        """See `MeasuredLake.measure`."""
+        with self._errors(f"read the metadata of {view.path}", view.path):
+            return measure(table, cast(Table, view.handle), view.head)
 
     def check_schema(self, table: TableInfo) -> None:
         """Raises UnsupportedType, InvalidArgument or InvalidName, naming column and type. No I/O."""

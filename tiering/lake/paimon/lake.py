@@ -16,6 +16,7 @@ from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
+from tiering.lake.health.measure import LakeMeasure
 from tiering.lake.log_begins import NO_BEGINS, LogBegins
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
 from tiering.lake.marker import Marker
@@ -27,6 +28,7 @@ from tiering.lake.paimon.factory import PaimonTieringFactory, TableState
 from tiering.lake.paimon.reading.added_rows import foreign_offsets, foreign_snapshot
 from tiering.lake.paimon.reading.clean_rows import clean_rows, standing_rows
 from tiering.lake.paimon.reading.file_lists import columns, file_lists, marker_at
+from tiering.lake.paimon.reading.health import measure
 from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, load_table, opened_table, table_root
 from tiering.lake.paimon.reading.partition_rows import partition_rows
 from tiering.lake.paimon.reading.sizes import SizeReader
@@ -100,6 +102,11 @@ class PaimonLake:
         """See `PartitionRows.partition_rows`."""
         with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
             return partition_rows(table, cast(LoadedTable, view.handle))
+
+    def measure(self, table: TableInfo, view: LakeView) -> LakeMeasure:
+        """See `MeasuredLake.measure`."""
+        with lake_errors(f"read the metadata of {view.path}", table_path=view.path):
+            return measure(table, cast(LoadedTable, view.handle))
 
     def standing_rows(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> Sequence[CleanRows]:
         """See `StandingRows.standing_rows`."""

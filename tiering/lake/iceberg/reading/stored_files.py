@@ -6,6 +6,7 @@ of the table's if it lies elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import cast
 
@@ -24,20 +25,26 @@ from tiering.lake.marker import PATH_KEY
 def stored_files(view: LakeView, warehouse: str | None) -> list[StoredFile]:
     """See `LakeMaintenance.stored_files`."""
     table = cast(Table, view.handle)
-    io = io_of(table)
     locations = locations_of(table.location(), table.metadata.properties)
     folders = {locations.data_path, locations.metadata_path, marker_path(table, warehouse, "any").rsplit("/", 1)[0]}
-    by_path: dict[str, StoredFile] = {}
     with lake_errors(f"list the files of {view.path}", table_path=view.path):
-        for folder in sorted(folders):
-            io.places.check(folder)
-            scheme, netloc, path = io.parse_location(folder, io.properties)
-            selector = FileSelector(path, recursive=True, allow_not_found=True)
-            for file in io.fs_by_scheme(scheme, netloc).get_file_info(selector):
-                if file.type is FileType.File and io.places.has(scheme, netloc, file.path):
-                    modified = datetime.fromtimestamp(0, UTC) if file.mtime is None else file.mtime.astimezone(UTC)
-                    by_path[file.path] = StoredFile(file.path, file.base_name, file.size or 0, modified)
-    return list(by_path.values())
+        return list({file.location: file for folder in sorted(folders) for file in _files_below(table, folder)}.values())
+
+
+def metadata_files(table: Table) -> Iterator[StoredFile]:
+    """The files in the folder of the table's metadata, also those that no snapshot names. Raises what the storage raises."""
+    return _files_below(table, locations_of(table.location(), table.metadata.properties).metadata_path)
+
+
+def _files_below(table: Table, folder: str) -> Iterator[StoredFile]:
+    io = io_of(table)
+    io.places.check(folder)
+    scheme, netloc, path = io.parse_location(folder, io.properties)
+    selector = FileSelector(path, recursive=True, allow_not_found=True)
+    for file in io.fs_by_scheme(scheme, netloc).get_file_info(selector):
+        if file.type is FileType.File and io.places.has(scheme, netloc, file.path):
+            modified = datetime.fromtimestamp(0, UTC) if file.mtime is None else file.mtime.astimezone(UTC)
+            yield StoredFile(file.path, file.base_name, file.size or 0, modified)
 
 
 def live_files(view: LakeView) -> set[str]:

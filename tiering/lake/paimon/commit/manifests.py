@@ -200,9 +200,13 @@ class Manifests:
                     size += sign * int(entry.file.file_size)
         return files, size
 
-    def live_entries(self, snapshot: StoredSnapshot) -> list[Any]:
-        """Entries of the data files of a snapshot."""
-        return list(self._files.read_entries_parallel(self._lists.read_all(as_pypaimon(snapshot)), drop_stats=False))
+    def live_entries(self, snapshot: StoredSnapshot, *, drop_stats: bool = False) -> list[Any]:
+        """Entries of the data files of a snapshot. `drop_stats`: without the bounds of their values, in less memory."""
+        return list(self._files.read_entries_parallel(self._lists.read_all(as_pypaimon(snapshot)), drop_stats=drop_stats))
+
+    def count(self, snapshot: StoredSnapshot) -> int:
+        """How many manifests a scan of the snapshot reads."""
+        return len(self._lists.read_all(as_pypaimon(snapshot)))
 
     def file_path(self, entry: Any) -> str:
         """Where a file is, below the table's folder."""

@@ -1,0 +1,159 @@
+"""What the metadata of a lake table tells of its files, deletes, snapshots and manifests. No data file is read.
+
+A lake counts its live files by `FilePlace`; `file_totals` sums them up. `score` judges the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from tiering.lake.base import LakeView
+from tiering.model.tables import TableInfo
+
+SMALL_FILE_SHARE = 0.75
+"""A data file is small below this part of the target file size, as for Iceberg's `rewrite_data_files` (`min-file-size-bytes`)."""
+
+HEALTHY_SMALL_FILES = 8
+"""Small files that a bucket may have: rounds add them, and a compaction for fewer files writes more bytes than it saves."""
+
+REWRITTEN_DEAD_SHARE = 0.3
+"""Part of deleted rows from which on a compaction rewrites all files of a bucket."""
+
+
+@dataclass
+class FilePlace:
+    """The live files that a compaction may merge with each other, counted one by one.
+
+    These are the files of one bucket of a partition. Where buckets share files, they are the files of a partition, and `buckets` is the
+    number of its buckets. `dead_rows` is None where the metadata does not tell how many rows are deleted or replaced.
+    """
+
+    target_bytes: int
+    buckets: int = 1
+    files: int = 0
+    size_bytes: int = 0
+    small_files: int = 0
+    small_bytes: int = 0
+    rows: int = 0
+    delete_files: int = 0
+    dead_rows: int | None = 0
+
+    def add_data_file(self, size_bytes: int, rows: int, *, is_merged_by_readers: bool = False) -> None:
+        """Counts a data file. `is_merged_by_readers`: a scan merges its rows with those of other files, so its size does not count."""
+        self.files += 1
+        self.size_bytes += size_bytes
+        self.rows += rows
+        if is_merged_by_readers or size_bytes < SMALL_FILE_SHARE * self.target_bytes:
+            self.small_files += 1
+            self.small_bytes += size_bytes
+
+    def add_delete_file(self, dead_rows: int | None) -> None:
+        """Counts a delete file. `dead_rows` None: the metadata does not tell how many rows it deletes."""
+        self.delete_files += 1
+        self.dead_rows = None if self.dead_rows is None or dead_rows is None else self.dead_rows + dead_rows
+
+    @property
+    def ideal_files(self) -> int:
+        """Number of files after a compaction: the bytes divided by the target size, at least one."""
+        return max(1, -(-self.size_bytes // self.target_bytes)) if self.files else 0
+
+    @property
+    def surplus_files(self) -> int:
+        """Small files beyond those that the buckets may have."""
+        return max(0, self.small_files - HEALTHY_SMALL_FILES * self.buckets)
+
+    @property
+    def rewrite_bytes(self) -> int:
+        """Bytes of the data files that a compaction rewrites: all of them with many deleted rows, the small ones if they are too many."""
+        if self.dead_rows and self.dead_rows > REWRITTEN_DEAD_SHARE * self.rows:
+            return self.size_bytes
+        return self.small_bytes if self.surplus_files else 0
+
+
+@dataclass(frozen=True)
+class FileTotals:
+    """The live files of a lake table. Crowded buckets are those with more small files than they may have."""
+
+    target_bytes: int
+    data_files: int = 0
+    data_bytes: int = 0
+    buckets: int = 0
+    ideal_files: int = 0
+    small_files: int = 0
+    surplus_files: int = 0
+    crowded_files: int = 0
+    """Small files of crowded buckets."""
+    crowded_buckets: int = 0
+    delete_files: int = 0
+    rows: int = 0
+    """Rows of the data files, deleted ones included."""
+    dead_rows: int | None = 0
+    """Deleted and replaced rows among them; None = unknown."""
+    rewrite_bytes: int = 0
+
+    @property
+    def healthy_files(self) -> int:
+        """How many data files are healthy: those that are left after a compaction, and the small ones that rounds may add."""
+        return self.ideal_files + HEALTHY_SMALL_FILES * self.buckets
+
+    @property
+    def average_bytes(self) -> int | None:
+        """Average size of a data file; None without data files."""
+        return self.data_bytes // self.data_files if self.data_files else None
+
+    @property
+    def dead_share(self) -> float | None:
+        """Part of the rows that are deleted or replaced, from 0 to 1; None = unknown."""
+        if self.dead_rows is None:
+            return None
+        return min(1.0, self.dead_rows / self.rows) if self.rows else 0.0
+
+
+@dataclass(frozen=True)
+class LakeMeasure:
+    """What the metadata of a lake table tells at its head. None = unknown."""
+
+    files: FileTotals
+    snapshots: int
+    oldest_snapshot_time: datetime | None
+    manifests: int
+    """Manifests that a scan of the head reads."""
+    metadata_files: int
+    """Files in the table's folders of metadata, also those that no snapshot names."""
+    metadata_bytes: int
+
+
+@runtime_checkable
+class MeasuredLake(Protocol):
+    """A lake that tells from its metadata how good a table is to read."""
+
+    def measure(self, table: TableInfo, view: LakeView) -> LakeMeasure:
+        """Reads the manifests of `view`'s head and lists the metadata files. Raises LakeUnavailable."""
+        ...
+
+
+def file_totals(places: Iterable[FilePlace], target_bytes: int) -> FileTotals:
+    """Sums up the places of one table."""
+    all_places = list(places)
+    filled = [place for place in all_places if place.files]
+    crowded = [place for place in filled if place.surplus_files]
+    dead_rows = [place.dead_rows for place in all_places]
+    known_dead_rows = [rows for rows in dead_rows if rows is not None]
+    return FileTotals(
+        target_bytes=target_bytes,
+        data_files=sum(place.files for place in filled),
+        data_bytes=sum(place.size_bytes for place in filled),
+        buckets=sum(place.buckets for place in filled),
+        ideal_files=sum(place.ideal_files for place in filled),
+        small_files=sum(place.small_files for place in filled),
+        surplus_files=sum(place.surplus_files for place in crowded),
+        crowded_files=sum(place.small_files for place in crowded),
+        crowded_buckets=sum(place.buckets for place in crowded),
+        delete_files=sum(place.delete_files for place in all_places),
+        rows=sum(place.rows for place in filled),
+        dead_rows=sum(known_dead_rows) if len(known_dead_rows) == len(dead_rows) else None,
+        rewrite_bytes=sum(place.rewrite_bytes for place in filled),
+    )

@@ -1,0 +1,65 @@
+"""What an Iceberg table's metadata tells of its health: the head's manifests, and the files in the folder of the metadata."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pyiceberg.manifest import DataFile, DataFileContent
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.utils.properties import property_as_int
+
+from tiering.lake.health.measure import FilePlace, LakeMeasure, file_totals
+from tiering.lake.iceberg.reading.stored_files import metadata_files
+from tiering.lake_table_options import allowed_properties
+from tiering.model.tables import BUCKET_COLUMN, TableInfo
+
+
+def measure(table: TableInfo, loaded: Table, head: int | None) -> LakeMeasure:
+    """See `MeasuredLake.measure`. Raises what catalog and storage raise."""
+    target = target_file_bytes(loaded)
+    snapshot = None if head is None else loaded.snapshot_by_id(head)
+    manifests = [] if snapshot is None else snapshot.manifests(loaded.io)
+    buckets = {spec_id: _buckets(table, loaded, spec) for spec_id, spec in loaded.specs().items()}
+    places: dict[tuple[object, ...], FilePlace] = {}
+    for manifest in manifests:
+        for entry in manifest.fetch_manifest_entry(loaded.io, discard_deleted=True):
+            file, spec_id = entry.data_file, manifest.partition_spec_id
+            key = (spec_id, *(file.partition[index] for index in range(len(file.partition))))
+            if (place := places.get(key)) is None:
+                place = places[key] = FilePlace(target, buckets[spec_id])
+            _count(place, file)
+    sizes = [file.size_bytes for file in metadata_files(loaded)]
+    times = [snapshot.timestamp_ms for snapshot in loaded.metadata.snapshots]
+    return LakeMeasure(
+        files=file_totals(places.values(), target),
+        snapshots=len(times),
+        oldest_snapshot_time=datetime.fromtimestamp(min(times) / 1_000, UTC) if times else None,
+        manifests=len(manifests),
+        metadata_files=len(sizes),
+        metadata_bytes=sum(sizes),
+    )
+
+
+def target_file_bytes(loaded: Table) -> int:
+    """The size at which a writer of the table ends a data file."""
+    default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
+    properties = allowed_properties(loaded.metadata.properties)
+    return property_as_int(properties, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, default) or default
+
+
+def _buckets(table: TableInfo, loaded: Table, spec: PartitionSpec) -> int:
+    """How many buckets of the source share the files of a partition of `spec`: one if the spec has the bucket."""
+    schema = loaded.schema()
+    names = {schema.find_column_name(field.source_id) for field in spec.fields}
+    is_bucketed = BUCKET_COLUMN in names or any(isinstance(field.transform, BucketTransform) for field in spec.fields)
+    return 1 if is_bucketed else table.bucket_count
+
+
+def _count(place: FilePlace, file: DataFile) -> None:
+    """An equality delete stands for any number of rows."""
+    if file.content is DataFileContent.DATA:
+        place.add_data_file(file.file_size_in_bytes, file.record_count)
+    else:
+        place.add_delete_file(file.record_count if file.content is DataFileContent.POSITION_DELETES else None)

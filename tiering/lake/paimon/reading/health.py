@@ -1,0 +1,69 @@
+"""What a Paimon table's metadata tells of its health: the head's manifests, and the files in the folders of the metadata.
+
+A table that Lakeward tiers to has no deletion vectors (`schema.allowed_options`), so it has no delete files. A primary-key table replaces
+rows while it is read: the metadata tells how many rows are dead only where a bucket has a single sorted run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pypaimon.common.memory_size import MemorySize
+
+from tiering.lake.health.measure import FilePlace, LakeMeasure, file_totals
+from tiering.lake.paimon.commit.manifests import Manifests
+from tiering.lake.paimon.reading.loading import LoadedTable
+from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
+from tiering.lake.paimon.storage.base import MANIFEST, SNAPSHOT
+from tiering.model.tables import TableInfo
+
+INDEX = "index"
+TARGET_FILE_SIZE = "target-file-size"
+LOG_TARGET_BYTES = 256 << 20
+PRIMARY_KEY_TARGET_BYTES = 128 << 20
+"""Defaults of TARGET_FILE_SIZE (Paimon's `CoreOptions.targetFileSize`)."""
+
+
+def measure(table: TableInfo, loaded: LoadedTable) -> LakeMeasure:
+    """See `MeasuredLake.measure`. Raises what pypaimon and the storage raise."""
+    target, head = target_file_bytes(loaded), loaded.head
+    manifests = Manifests(loaded)
+    entries: dict[tuple[object, ...], list[Any]] = {}
+    for entry in [] if head is None else manifests.live_entries(head, drop_stats=True):
+        entries.setdefault((int(entry.bucket), *entry.partition.values), []).append(entry.file)
+    buckets = table.bucket_count if int(loaded.schema.options.get(BUCKET, UNAWARE)) == UNAWARE else 1
+    count = _keyed_place if loaded.schema.table.primary_keys else _log_place
+    folders = (loaded.root / SNAPSHOT, loaded.root / MANIFEST, loaded.root / INDEX)
+    sizes = [file.size_bytes for folder in folders for file in loaded.storage.files_below(folder)]
+    return LakeMeasure(
+        files=file_totals([count(FilePlace(target, buckets), files) for files in entries.values()], target),
+        snapshots=len(loaded.chain),
+        oldest_snapshot_time=loaded.chain[0].described().committed_at if loaded.chain else None,
+        manifests=0 if head is None else manifests.count(head),
+        metadata_files=len(sizes),
+        metadata_bytes=sum(sizes),
+    )
+
+
+def target_file_bytes(loaded: LoadedTable) -> int:
+    """The size at which a writer of the table ends a data file."""
+    text = loaded.schema.options.get(TARGET_FILE_SIZE)
+    if text is not None:
+        return max(1, int(MemorySize.parse(text).get_bytes()))
+    return PRIMARY_KEY_TARGET_BYTES if loaded.schema.table.primary_keys else LOG_TARGET_BYTES
+
+
+def _log_place(place: FilePlace, files: list[Any]) -> FilePlace:
+    for file in files:
+        place.add_data_file(int(file.file_size), int(file.row_count))
+    return place
+
+
+def _keyed_place(place: FilePlace, files: list[Any]) -> FilePlace:
+    """Each file of level 0 is a sorted run of its own, the files of another level are one run."""
+    for file in files:
+        place.add_data_file(int(file.file_size), int(file.row_count), is_merged_by_readers=file.level == 0)
+    runs = sum(file.level == 0 for file in files) + len({file.level for file in files} - {0})
+    tombstones = [file.delete_row_count for file in files]
+    place.dead_rows = sum(map(int, tombstones)) if runs == 1 and None not in tombstones else None
+    return place
