@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -17,15 +18,26 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.clusters.memory_cluster import log_table
 from support.operators import pause
 from support.worlds.coordinator_world import FRESHNESS, World
+from support.worlds.lake_world import LakeWorld
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.tables import BucketKey, TableBucket, TablePath
 from tiering.telemetry.coordinator_metrics import CoordinatorCollector
-from tiering.telemetry.metrics import FILE_SIZE, LAKE_FILES, METRICS, RECORD_COUNT, Process
+from tiering.telemetry.metrics import (
+    DEAD_ROW_SHARE,
+    FILE_SIZE,
+    HEALTH_SCORE,
+    LAKE_FILES,
+    METADATA_BYTES,
+    METRICS,
+    RECORD_COUNT,
+    SMALL_FILES,
+    Process,
+)
 
 Samples = dict[tuple[str, tuple[str, ...]], float]
 
 
-def scrape(world: World, shown_tables: int = 500) -> Samples:
+def scrape(world: World | LakeWorld, shown_tables: int = 500) -> Samples:
     """Samples by name and values of their labels."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(CoordinatorCollector(world.coordinator, shown_tables))
@@ -144,9 +156,24 @@ def test_every_metric_of_the_coordinator_is_declared_and_scraped() -> None:
     world.coordinator.observer.observe_all()
     samples = scrape(world)
     declared = {metric.name: len(metric.labels) for metric in METRICS if metric.process is Process.COORDINATOR}
-    for metric in (FILE_SIZE, RECORD_COUNT, LAKE_FILES):  # the lake in memory keeps no totals; a real one does in tests/integration
+    of_real_lakes = (FILE_SIZE, RECORD_COUNT, LAKE_FILES, HEALTH_SCORE, SMALL_FILES, DEAD_ROW_SHARE, METADATA_BYTES)
+    for metric in of_real_lakes:  # the lake in memory has no files
         del declared[metric.name]
     assert {name: len(labels) for name, labels in samples} == declared
+
+
+def test_the_health_of_a_lake_table_is_scraped_once_it_was_looked_at(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    table = world.table("orders")
+    world.append(table, 0, 20)
+    assert world.tier(table).error is None
+    assert "lakeward_table_health_score" not in of_table(scrape(world), "orders")
+    world.coordinator.lake_health.observe()
+    metrics = of_table(scrape(world), "orders")
+    metadata = [file.stat().st_size for file in tmp_path.glob("lake/**/metadata/*")]
+    assert (metrics["lakeward_table_health_score"], metrics["lakeward_table_small_files"]) == (100, 2)
+    assert (metrics["lakeward_table_dead_row_share"], metrics["lakeward_table_metadata_bytes"]) == (0, sum(metadata))
+    world.close()
 
 
 @contextmanager

@@ -196,6 +196,11 @@ SYSTEM_TABLES: Mapping[str, RowsFor] = {
         round_id database_name table_name table_id tiering_epoch base_round_id state prepared_at lake_snapshot_id
         lake_committed_at acked_at offsets files records reconciled_by
         """),
+    "lake_table_health": _of_tables("""
+        database_name table_name table_id lake_format score reason data_files small_files average_file_bytes target_file_bytes
+        delete_files dead_row_share snapshots oldest_snapshot_time manifests metadata_files metadata_bytes rewrite_bytes
+        observed_time
+        """),
     "lake_tiering_status": _of_tables(
         """
         database_name table_name status tiering_epoch last_tiered_time last_error last_error_time table_id table_type

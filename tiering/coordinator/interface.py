@@ -17,6 +17,7 @@ from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, Lake
 from tiering.coordinator.memory.history import History, HistoryRange
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
 from tiering.coordinator.requests import CallRequest, ResultT
+from tiering.lake.health.table_health import TableHealth
 from tiering.model.buckets import BucketStatus
 from tiering.model.call_results import Progress
 from tiering.model.effective_options import EffectiveOption
@@ -132,6 +133,10 @@ class CoordinatorView(NamesView, Protocol):
 
     def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
         """How far the lake is with each bucket of the lake tables, by path, partition and bucket; exact names narrow it."""
+        ...
+
+    def lake_health(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[TableHealth]:
+        """How good the lake tables are to read, as observed last, by path; exact names narrow it. Asks no lake."""
         ...
 
     def splits(self, database_name: str | None = None, table_name: str | None = None, round_id: str | None = None) -> Iterator[SplitStatus]:

@@ -27,6 +27,8 @@ from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.status.tierer_statuses import tierer_statuses
 from tiering.errors import LakewardError
 from tiering.instants import to_milliseconds
+from tiering.lake.health.measure import LakeMeasure
+from tiering.lake.health.score import HealthScore
 from tiering.model.states import LASTING, TableState
 from tiering.model.tierers import TiererState, TiererStatus
 from tiering.telemetry import metrics
@@ -121,6 +123,7 @@ class CoordinatorCollector(Collector):
                     left_out.add(table)
         yield from _totals(totals, left_out)
         yield from (_per_table(metric, shown, cell) for metric, cell in _cells(now).items())
+        yield from (_per_table(metric, shown, cell) for metric, cell in self._health_cells().items())
         yield from self._tierers(now)
         yield from self._leases(now)
         yield _single(metrics.COORDINATOR_EPOCH, self._coordinator.table_records.epoch)
@@ -137,6 +140,25 @@ class CoordinatorCollector(Collector):
             if number % YIELD_TABLES == 0:
                 time.sleep(0)
         return tables, totals
+
+    def _health_cells(self) -> dict[Metric, Callable[[TableFigures], float | None]]:
+        """Reads each metric of a lake table's health. None = the table has no sample of it."""
+
+        def cell(value: Callable[[LakeMeasure, HealthScore], float | None]) -> Callable[[TableFigures], float | None]:
+            def observed(table: TableFigures) -> float | None:
+                observation = self._coordinator.lake_health.observation(table.record)
+                if observation is None or observation.measure is None or observation.health is None:
+                    return None
+                return value(observation.measure, observation.health)
+
+            return observed
+
+        return {
+            metrics.HEALTH_SCORE: cell(lambda measure, health: health.score),
+            metrics.SMALL_FILES: cell(lambda measure, health: measure.files.small_files),
+            metrics.DEAD_ROW_SHARE: cell(lambda measure, health: measure.files.dead_share),
+            metrics.METADATA_BYTES: cell(lambda measure, health: measure.metadata_bytes),
+        }
 
     def _tierers(self, now: Moment) -> Iterator[GaugeMetricFamily]:
         running = [record for record in self._coordinator.table_records.all().values() if record.running is not None]

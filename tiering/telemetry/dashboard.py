@@ -106,6 +106,12 @@ PANELS = (
         "bytes",
     ),
     Panel("Files of the lake", m.LAKE_FILES.comment, (Query(_worst(m.LAKE_FILES), _BY_TABLE),)),
+    Panel(
+        "Health of lake tables",
+        "The ten lake tables that are the worst to read, from 0 to 100. `lakeward health` says what lowers a score.",
+        (Query(f"bottomk(10, {_chosen(m.HEALTH_SCORE)})", _BY_TABLE),),
+    ),
+    Panel("Metadata of the lake", m.METADATA_BYTES.comment, (Query(_worst(m.METADATA_BYTES), _BY_TABLE),), "bytes"),
     Panel("Silence of tierers", m.SILENCE.comment, (Query(_worst(m.SILENCE), "{{tierer}}"),), "s"),
     Panel("Leases on KV snapshots", m.LEASE_STATES.comment, (Query(m.LEASE_STATES.name, "{{state}}"),)),
     Panel("Until a lease expires", m.LEASE_REMAINING.comment, (Query(m.LEASE_REMAINING.name, "first"),), "s"),

@@ -29,7 +29,7 @@ class Process(StrEnum):
 TABLE = ("database", "table")
 
 DEFAULT_TABLES = 500
-"""Tables with series of their own, thirteen each: a scrape of some 370 KB."""
+"""Tables with series of their own, eighteen each: a scrape of some 500 KB."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,10 @@ LAG = Metric("lakeward_table_lag_seconds", "Age of the oldest row that is not in
 BEHIND = Metric("lakeward_table_behind_seconds", "By how much that age is above the promise; 0 while the promise is kept.", TABLE)
 PENDING_RECORDS = Metric("lakeward_table_pending_records", "Records of the log that are not in the lake.", TABLE)
 LAKE_FILES = Metric("lakeward_table_lake_files", "Data files of the lake table.", TABLE)
+HEALTH_SCORE = Metric("lakeward_table_health_score", "Health of the lake table from 0 to 100; absent before the first look.", TABLE)
+SMALL_FILES = Metric("lakeward_table_small_files", "Small data files of the lake table.", TABLE)
+DEAD_ROW_SHARE = Metric("lakeward_table_dead_row_share", "Part of the lake table's rows that are deleted; absent if unknown.", TABLE)
+METADATA_BYTES = Metric("lakeward_table_metadata_bytes", "Bytes of the lake table's metadata files.", TABLE)
 FAILURES_IN_A_ROW = Metric("lakeward_table_consecutive_failures", "Failed rounds since the last success.", TABLE)
 PAUSED = Metric("lakeward_table_paused", "1 while the table is paused, else 0.", TABLE)
 

@@ -20,6 +20,7 @@ from tiering.coordinator.interface import CatalogNames, CheckResult, ErrorRecord
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
 from tiering.coordinator.requests import CallRequest, ResultT
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
+from tiering.lake.health.table_health import TableHealth
 from tiering.model.buckets import BucketStatus
 from tiering.model.call_results import LeaseResult, Progress, ReconcileResult, RetryResult, TierTableResult
 from tiering.model.effective_options import EffectiveOption
@@ -102,6 +103,9 @@ class MemoryView:
         return ()
 
     def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
+        return iter(())
+
+    def lake_health(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[TableHealth]:
         return iter(())
 
     def splits(self, database_name: str | None = None, table_name: str | None = None, round_id: str | None = None) -> Iterator[SplitStatus]:

@@ -34,10 +34,10 @@ class DuckDbEngine:
             cluster = cluster_kind(kind_in(folder.cluster)).open_read_only(folder.cluster)
             opened.callback(cluster.close)
             self._opened = opened.pop_all()
-        clock = SystemClock()
+        clock, open_lake = SystemClock(), lake_opener(properties)
         source = OfflineSource(
-            look=lambda: statement_view_of(offline_view(store, cluster, clock)),
-            open_lake=lake_opener(properties),
+            look=lambda: statement_view_of(offline_view(store, cluster, clock, open_lake)),
+            open_lake=open_lake,
             lake_format=lake_format,
             validate=lambda call: validation.run(call.path, call.level, call.snapshot_id),
             start_command=f"lakeward up --data {folder.root}",

@@ -30,6 +30,9 @@ BACKGROUND_SHARE = 0.1
 SWEEP_SHARE = 0.05
 """Sweeps of lake tables take at most this share of the time."""
 
+HEALTH_SHARE = 0.05
+"""Looks at the health of lake tables are only shown, and each reads many manifests."""
+
 FIRST_SHARE = 0.5
 """The share while all logs are observed for the first time: until then no lag is known."""
 
@@ -43,7 +46,7 @@ class Background:
         self._stopping = threading.Event()
         self._observed = False
         self._garbage = RareCollections()
-        self._threads = ThreadPoolExecutor(12, thread_name_prefix="background")  # a loop each: none waits for another
+        self._threads = ThreadPoolExecutor(13, thread_name_prefix="background")  # a loop each: none waits for another
         options = coordinator.options
         self._tasks = [
             asyncio.create_task(self._every(options.tick_interval_ms, coordinator.advance)),
@@ -53,6 +56,7 @@ class Background:
             asyncio.create_task(self._every(options.way_out_interval_ms, self._look_for_ways_out)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._measure)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._measure_failing)),
+            asyncio.create_task(self._every(options.observe_interval_ms, self._observe_health)),
             asyncio.create_task(self._every(options.tick_interval_ms, self._check_idle)),
             asyncio.create_task(self._every(PRUNE_INTERVAL_MS, self._prune)),
             asyncio.create_task(self._sweep_later(options.sweep_interval_ms)),
@@ -105,6 +109,9 @@ class Background:
 
     def _measure_failing(self) -> None:
         self._coordinator.observer.measure_lakes(Pace.until(self._stopping, BACKGROUND_SHARE).rest, failing=True)
+
+    def _observe_health(self) -> None:
+        self._coordinator.lake_health.observe(Pace.until(self._stopping, HEALTH_SHARE).rest)
 
     def _look_at_other_services(self) -> None:
         self._coordinator.other_services.look(Pace.until(self._stopping, BACKGROUND_SHARE).rest)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from tiering.access.audit import AuditTrail
 from tiering.access.grants import Grants
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
-from tiering.cluster.assignments import assignments_of, statuses_of
+from tiering.cluster.assignments import TableAssignments, assignments_of, statuses_of
 from tiering.cluster.base import ClusterOwner
 from tiering.cluster.capabilities import LogRetention
 from tiering.coordinator.calls.control import Control
@@ -34,6 +34,7 @@ from tiering.coordinator.observing.discovery import CHUNK, Discovery
 from tiering.coordinator.observing.idle_checks import IdleChecks
 from tiering.coordinator.observing.known_tables import KnownTables
 from tiering.coordinator.observing.lag import LagObserver
+from tiering.coordinator.observing.lake_health import LakeHealthObserver
 from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
 from tiering.coordinator.observing.other_services import OtherServices
 from tiering.coordinator.options import CoordinatorOptions
@@ -72,15 +73,14 @@ class Coordinator:
         self.discovery = Discovery(self.table_records, cluster)
         self.known_tables = KnownTables(self.discovery)
         self.observer = LagObserver(self.table_records, cluster, lakes, self.discovery)
+        self.lake_health = LakeHealthObserver(self.table_records, lakes, self.discovery)
         self._columns = StatusColumns()
         tellings, lake_was_read = Tellings(self.table_records), self.observer.lake_was_read
         self.commits = Commits(self.table_records, cluster, lakes, lake_was_read, confirm_turn=self._confirm_turn, tellings=tellings)
         self.idle_checks = IdleChecks(self.table_records, cluster, lakes, self.observer.lag, self.commits.table_lock)
         self.progress = Progress(self.table_records)
         self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head, self.observer.waiting_since)
-        self.relay: AssignmentRelay | None = None
-        if assignments is not None:
-            self.relay = AssignmentRelay(self.table_records, assignments, self.heartbeats.tierers, self.discovery.run_quietly, tellings)
+        self.relay = None if assignments is None else self._new_relay(assignments, tellings)
         self.other_services = OtherServices(self.table_records, statuses_of(cluster), self.discovery)
         self.leases = Leases(cluster, UnleasedSnapshots(self.table_records).report)
         self.open_calls = OpenCalls(lambda: self.table_records.now().wall)
@@ -104,6 +104,9 @@ class Coordinator:
         self.sweeps = BackgroundSweeps(self.call_parts)
         self._keep_logs(cluster)
 
+    def _new_relay(self, assignments: TableAssignments, tellings: Tellings) -> AssignmentRelay:
+        return AssignmentRelay(self.table_records, assignments, self.heartbeats.tierers, self.discovery.run_quietly, tellings)
+
     def _keep_logs(self, cluster: ClusterOwner) -> None:
         if isinstance(cluster, LogRetention):
             cluster.ask_before_cut(self._lake_is_confirmed)
@@ -122,6 +125,7 @@ class Coordinator:
             self.observer,
             self._columns,
             self.table_records.store,
+            self.lake_health,
             tierer_connected=connected,
             open_calls=calls,
             tierers=self.heartbeats.shown_tierers(now),

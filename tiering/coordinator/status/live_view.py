@@ -20,16 +20,19 @@ from tiering.coordinator.decisions.records import ErrorRecord, TableRecord, Tier
 from tiering.coordinator.memory.history import History
 from tiering.coordinator.memory.open_calls import OpenCall
 from tiering.coordinator.observing.lag import LagSource
+from tiering.coordinator.observing.lake_health import HealthSource
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.status.allowed_actions import allowed_action
 from tiering.coordinator.status.bucket_statuses import bucket_statuses
 from tiering.coordinator.status.cells import table_status
 from tiering.coordinator.status.effective_options import effective_options
+from tiering.coordinator.status.lake_health import health_of
 from tiering.coordinator.status.live_history import LiveHistory
 from tiering.coordinator.status.split_statuses import split_statuses
 from tiering.coordinator.status.status_columns import StatusColumns, StatusLook
 from tiering.coordinator.status.tierer_statuses import tierer_statuses
 from tiering.errors import UnknownDatabase, UnknownTable
+from tiering.lake.health.table_health import TableHealth
 from tiering.model.buckets import BucketStatus
 from tiering.model.effective_options import EffectiveOption
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
@@ -59,6 +62,7 @@ class View:
         observer: LagSource,
         columns: StatusColumns,
         history: History,
+        health: HealthSource,
         *,
         tierer_connected: bool | None,
         open_calls: Sequence[OpenCall] = (),
@@ -80,6 +84,7 @@ class View:
         self._observer = observer
         self._columns = columns
         self._history = LiveHistory(history, records, access)
+        self._health = health
         self._tierer_connected = tierer_connected
         self._open_calls = open_calls
         self._tierers = tierers
@@ -137,6 +142,10 @@ class View:
             standing = self._standing(record)
             statuses = bucket_statuses(record, observation, self._moment.wall, partial(self._partition_names, record.path), standing)
             yield from statuses if self._reads(record.path) else (replace(status, stopped_at_record=None) for status in statuses)
+
+    def lake_health(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[TableHealth]:
+        for record in self._chosen(database_name, table_name):
+            yield health_of(record, self._health.observation(record))
 
     def _reads(self, path: TablePath) -> bool:
         """Whether the caller may see values of the table's rows."""

@@ -17,9 +17,12 @@ from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.observing.lag import Lag, Observation, lag_of, observe_log, partitions_of
+from tiering.coordinator.observing.lake_health import observed_health
+from tiering.coordinator.observing.lake_reader import LakeOpener
 from tiering.coordinator.status.live_view import StatusSource, View
 from tiering.coordinator.status.status_columns import StatusColumns
-from tiering.errors import UnknownTable
+from tiering.errors import LakewardError, UnknownTable
+from tiering.lake.health.table_health import HealthObservation
 from tiering.model.tables import TableInfo
 
 
@@ -27,19 +30,21 @@ class OfflineSource(StatusSource, LogOffsets, Protocol):
     """The part of a cluster that an offline view reads."""
 
 
-def offline_view(store: SqlStore, cluster: OfflineSource, clock: Clock) -> View:
-    """A view of this moment. Raises StoreError."""
+def offline_view(store: SqlStore, cluster: OfflineSource, clock: Clock, open_lake: LakeOpener | None = None) -> View:
+    """A view of this moment. Without `open_lake` the health of lake tables is unknown. Raises StoreError."""
     now = clock.now()
     # Stored deadlines are wall times to a process other than the one that computed them (`moment`).
     moment = Moment(now, now)
     records = {record.table_id: replace(record, heartbeat_time=None) for record in store.load()}
+    lags = _OfflineLags(cluster, moment)
     return View(
         moment,
         records,
         cluster,
-        _OfflineLags(cluster, moment),
+        lags,
         StatusColumns(),
         store,
+        _OfflineHealth(lags, moment, open_lake),
         tierer_connected=None,
         validations=store.validations,
     )
@@ -54,7 +59,8 @@ class _OfflineLags:
         self._observations: dict[int, Observation | None] = {}
 
     @cached_property
-    def _infos(self) -> dict[int, TableInfo]:
+    def infos(self) -> dict[int, TableInfo]:
+        """The cluster's tables by id."""
         return {info.table_id: info for info in self._cluster.tables()}
 
     @property
@@ -86,10 +92,35 @@ class _OfflineLags:
         return self._observations[record.table_id]
 
     def _new_observation(self, record: TableRecord) -> Observation | None:
-        info = self._infos.get(record.table_id)
+        info = self.infos.get(record.table_id)
         if info is None:
             return None
         try:
             return observe_log(self._cluster, info, record.lake.offsets, lambda: self._moment.wall)
         except UnknownTable:  # dropped a moment ago
+            return None
+
+
+class _OfflineHealth:
+    """Looks at a lake table when its health is first read, and keeps what it saw: a view shows one moment."""
+
+    def __init__(self, lags: _OfflineLags, moment: Moment, open_lake: LakeOpener | None) -> None:
+        self._lags = lags
+        self._moment = moment
+        self._open_lake = open_lake
+        self._observations: dict[int, HealthObservation | None] = {}
+
+    def observation(self, record: TableRecord) -> HealthObservation | None:
+        """None for a table without a commit, and for a lake table that cannot be read."""
+        if record.table_id not in self._observations:
+            self._observations[record.table_id] = self._look(record)
+        return self._observations[record.table_id]
+
+    def _look(self, record: TableRecord) -> HealthObservation | None:
+        info = self._lags.infos.get(record.table_id)
+        if self._open_lake is None or info is None or record.lake.snapshot_id is None:
+            return None
+        try:
+            return observed_health(self._open_lake, record, info, self._moment.wall)
+        except LakewardError:
             return None

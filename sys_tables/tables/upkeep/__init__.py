@@ -1,0 +1,1 @@
+"""How good lake tables are to read."""

@@ -1,0 +1,19 @@
+"""sys.lake_table_health: how good each lake table is to read, as the coordinator observed it last.
+
+A scan reads no lake: the coordinator looks at a lake table in the background, after its snapshot changed. Its columns are the fields of
+`TableHealth`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.declare.system_table import system_table
+from tiering.coordinator.interface import CoordinatorView
+from tiering.lake.health.table_health import TableHealth
+
+
+@system_table("lake_table_health", TableHealth, comment="How good each lake table is to read: files, deletes, snapshots and metadata.")
+def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TableHealth]:
+    return view.lake_health(scan.equals("database_name"), scan.equals("table_name"))

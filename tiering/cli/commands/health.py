@@ -1,0 +1,63 @@
+"""`lakeward health`: how good the lake tables are to read, the worst first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from tiering.cli.system_catalog import SystemCatalog
+from tiering.cli.terminal.options import DEFAULT_URI, AnyTableArgument, FormatOption, UriOption
+from tiering.cli.terminal.output import OutputFormat, print_rows
+from tiering.errors import UnknownTable
+from tiering.model.names import parse_table_path
+
+COLUMNS = (
+    "table",
+    "score",
+    "reason",
+    "data_files",
+    "small_files",
+    "delete_files",
+    "dead_row_share",
+    "snapshots",
+    "metadata_bytes",
+    "rewrite_bytes",
+)
+LEFT_OUT_FIRST = ("snapshots", "delete_files", "dead_row_share", "metadata_bytes", "rewrite_bytes", "small_files", "data_files")
+"""Columns of COLUMNS that a terminal too narrow for them goes without."""
+
+POOR_SCORE, ILL_SCORE = 90, 60
+"""Scores below these are yellow and red."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("health")(health)
+
+
+def health(table: AnyTableArgument = None, uri: UriOption = DEFAULT_URI, output: FormatOption = OutputFormat.TABLE) -> None:
+    """Show how good the lake tables are to read, from 0 to 100, the worst first, and what lowers the score.
+
+    Example: lakeward health sales.orders
+    """
+    path = None if table is None else parse_table_path(table)
+    database_name, table_name = (None, None) if path is None else (path.database_name, path.table_name)
+    with SystemCatalog(uri) as catalog:
+        rows = catalog.read("lake_table_health", database_name=database_name, table_name=table_name)
+    if path is not None and not rows:
+        raise UnknownTable(f"there is no lake table {path}", hint="`lakeward tables` lists the tables, and which of them go to the lake.")
+    shown = [{"table": f"{row['database_name']}.{row['table_name']}", **row} for row in sorted(rows, key=_worst_first)]
+    columns = COLUMNS if output is OutputFormat.TABLE else ("table",)
+    print_rows(shown, output, columns, {"score": _score_style}, left_out_first=LEFT_OUT_FIRST)
+
+
+def _worst_first(row: dict[str, Any]) -> tuple[bool, int, str, str]:
+    """Tables without a score come last."""
+    return row["score"] is None, row["score"] or 0, row["database_name"], row["table_name"]
+
+
+def _score_style(score: Any) -> str:
+    if not isinstance(score, int) or score >= POOR_SCORE:
+        return ""
+    return "red" if score < ILL_SCORE else "yellow"
