@@ -43,5 +43,5 @@ def test_the_worst_table_comes_first(lakeward: Lakeward, monkeypatch: pytest.Mon
 def test_a_table_that_is_not_there_is_an_error(lakeward: Lakeward, name: str) -> None:
     ended = lakeward("health", name)
     assert ended.status != 0
-    assert f"there is no lake table {name} [UnknownTable]" in ended.err
+    assert f"there is no lake table {name}" in ended.err
     assert "`lakeward tables` lists" in ended.err

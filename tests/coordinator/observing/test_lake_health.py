@@ -130,6 +130,23 @@ def test_a_look_that_failed_keeps_the_last_observation_and_is_repeated_later(
     assert observer.observation(record) is not observation
 
 
+def test_metadata_that_no_reader_expects_keeps_no_other_table_from_its_look(
+    world: World, lake: MeasuredTables, observer: LakeHealthObserver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(world, 0)
+    commit(world, 1)
+    measure = lake.measure
+
+    def unexpected(table: TableInfo, view: object) -> LakeMeasure:
+        if table.path.table_name == "orders":
+            raise AttributeError("no such field")
+        return measure(table, view)
+
+    monkeypatch.setattr(lake, "measure", unexpected)
+    observer.observe()
+    assert [observer.observation(world.record(table)) is None for table in world.tables] == [True, False]
+
+
 def test_a_pass_ends_when_the_service_stops(world: World, lake: MeasuredTables, observer: LakeHealthObserver) -> None:
     commit(world, 0)
     commit(world, 1)
