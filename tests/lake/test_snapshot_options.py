@@ -8,7 +8,7 @@ from support.lakes.lake_kit import LakeKit
 from tiering.cluster.embedded.metadata.options import parse_lake_options
 from tiering.cluster.fluss.table_json import with_options
 from tiering.errors import InvalidArgument
-from tiering.lake.snapshot_options import AUTO_EXPIRE, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, snapshot_retention_of
+from tiering.lake.rules.upkeep.snapshot_options import AUTO_EXPIRE, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, snapshot_retention_of
 from tiering.model.tables import SnapshotRetention
 
 DAY = 86_400_000

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiering.lake.maintenance import StoredFile
-from tiering.lake.rules.expired_files import CLOCK_SKEW, FileSightings, FilesOfRounds, LandedRound, Lineage, lineage_of
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
+from tiering.lake.rules.upkeep.expired_files import CLOCK_SKEW, FileSightings, FilesOfRounds, LandedRound, Lineage, lineage_of
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

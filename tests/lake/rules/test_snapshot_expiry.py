@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiering.lake.rules.snapshot_expiry import (
+from tiering.lake.rules.upkeep.snapshot_expiry import (
     REMOVED_AT_ONCE,
     SLOTS,
     UNREFERENCED_MAX_AGE_MS,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from tiering.cluster.fluss.table_json import LAKE_ENABLED, LAKE_FRESHNESS
 from tiering.durations import check_freshness, parse_duration_ms
 from tiering.errors import InvalidArgument
-from tiering.lake.snapshot_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, snapshot_retention_of
+from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, snapshot_retention_of
 from tiering.lake_table_options import check_table_options, check_text
 from tiering.name_matching import nearest_names
 from tiering.round_bytes import ROUND_BYTES, round_bytes_of

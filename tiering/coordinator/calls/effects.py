@@ -31,7 +31,7 @@ from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_looks import LakeLooks
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.requests import CallRequest
-from tiering.lake.rules.expired_files import FileSightings
+from tiering.lake.rules.upkeep.expired_files import FileSightings
 from tiering.library_guards.panics import contained
 from tiering.log_context import carried
 from tiering.model.call_results import Progress

@@ -100,8 +100,7 @@ class Coordinator:
             known_tables=self.known_tables,
         )
         self.control = Control(self.call_parts)
-        self.ways_out = WaysOut(self.call_parts)
-        self.sweeps = BackgroundSweeps(self.call_parts)
+        self.ways_out, self.sweeps = WaysOut(self.call_parts), BackgroundSweeps(self.call_parts)
         self._keep_logs(cluster)
 
     def _new_relay(self, assignments: TableAssignments, tellings: Tellings) -> AssignmentRelay:

@@ -23,7 +23,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from tiering.lake.maintenance import StoredFile
-from tiering.lake.rules.expired_files import CLOCK_SKEW
+from tiering.lake.rules.upkeep.expired_files import CLOCK_SKEW
 
 _OWN = re.compile(r"(?:snap-[0-9]+-0-)?lakeward-(?P<rest>.+)\.(?:parquet|avro|marker)")
 """Data files (`iceberg/writing/writer.py`), manifests and their lists (`iceberg/commit/staging.py`), marker files."""

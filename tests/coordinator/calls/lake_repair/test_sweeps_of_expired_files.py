@@ -12,7 +12,7 @@ from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.calls.lake_repair import background_sweeps
 from tiering.coordinator.calls.lake_repair.background_sweeps import EXPIRED_MS, BackgroundSweeps
 from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
-from tiering.lake.snapshot_options import SNAPSHOT_MIN_COUNT
+from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MIN_COUNT
 from tiering.model.call_results import SweepResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo

@@ -16,7 +16,7 @@ from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.iceberg.schema.layout import DELETE_AFTER_COMMIT, PREVIOUS_VERSIONS
 from tiering.lake.rules.base_check import CommitOutcome, check_base, check_same_base, resolve_commit
-from tiering.lake.rules.snapshot_expiry import SLOTS
+from tiering.lake.rules.upkeep.snapshot_expiry import SLOTS
 from tiering.model.tables import BucketKey, SnapshotRetention, TableInfo
 
 B0 = BucketKey(None, 0)

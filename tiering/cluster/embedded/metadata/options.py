@@ -13,7 +13,7 @@ from tiering.durations import LEAST_FRESHNESS_MS, check_freshness, format_durati
 from tiering.errors import InvalidArgument
 from tiering.lake.layouts import LAYOUT_OPTION, Layout, wanted_layout
 from tiering.lake.registry import format_names, has_format
-from tiering.lake.snapshot_options import (
+from tiering.lake.rules.upkeep.snapshot_options import (
     AUTO_EXPIRE,
     DEFAULT_MAX_AGE,
     DEFAULT_MIN_COUNT,

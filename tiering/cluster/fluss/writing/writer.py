@@ -28,7 +28,7 @@ from tiering.cluster.fluss.writing.native_client import NativeClient
 from tiering.cluster.fluss.writing.type_json import type_json
 from tiering.cluster.writable import AppendedRange, Rows, TableSpec
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError
-from tiering.lake.snapshot_options import snapshot_retention_of
+from tiering.lake.rules.upkeep.snapshot_options import snapshot_retention_of
 from tiering.lake_table_options import check_table_options
 from tiering.model.names import check_database, table_path
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath

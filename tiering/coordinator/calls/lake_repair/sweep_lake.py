@@ -24,8 +24,8 @@ from tiering.counts import counted
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import LakeMaintenance, OldMetadata, StoredFile
 from tiering.lake.rules.base_check import KnownLake, check_base
-from tiering.lake.rules.expired_files import FileSightings, FilesOfRounds, LandedRound, Lineage, lineage_of
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, is_own, round_of, sweep_verdicts
+from tiering.lake.rules.upkeep.expired_files import FileSightings, FilesOfRounds, LandedRound, Lineage, lineage_of
 from tiering.model.call_results import SweepResult
 from tiering.model.tables import TablePath
 from tiering.pace import Rest, no_rest

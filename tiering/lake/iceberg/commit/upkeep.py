@@ -1,4 +1,4 @@
-"""What a round's commit does for the table beside adding rows: it removes expired snapshots (`rules.snapshot_expiry`).
+"""What a round's commit does for the table beside adding rows: it removes expired snapshots (`rules.upkeep.snapshot_expiry`).
 
 The removal is a part of the round's one compare-and-set, so it costs no further commit. Two things are held:
 
@@ -38,7 +38,7 @@ from tiering.lake.base import LakeView
 from tiering.lake.iceberg.reading.view import TAG, summary_of
 from tiering.lake.iceberg.schema.layout import DELETE_AFTER_COMMIT, GC_ENABLED, PREVIOUS_VERSIONS, PREVIOUS_VERSIONS_MAX
 from tiering.lake.marker import ROUND_ID_KEY
-from tiering.lake.rules.snapshot_expiry import TableHistory, TableReference, TableSnapshot, expired_snapshots
+from tiering.lake.rules.upkeep.snapshot_expiry import TableHistory, TableReference, TableSnapshot, expired_snapshots
 from tiering.lake_table_options import PREFIX
 from tiering.model.tables import SnapshotRetention, TableInfo
 

@@ -1,0 +1,1 @@
+"""Rules of upkeep: which snapshots expire, and which files that leaves."""
