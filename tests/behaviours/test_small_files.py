@@ -7,7 +7,7 @@ import pytest
 from support.behaviours.backends import EMBEDDED
 from support.behaviours.deployment import Deployment, StoryTable
 from support.lakes.lake_proof import assert_chain
-from tiering.lake.rules.small_files import SMALL_FILES
+from tiering.lake.rules.upkeep.small_files import SMALL_FILES
 from tiering.round.steps import actions as act
 
 ROUNDS = 24
@@ -15,7 +15,7 @@ ONLY_EMBEDDED = pytest.mark.parametrize("backend", [EMBEDDED], indirect=True, sc
 LAYOUTS = pytest.mark.parametrize("layout", ["clean", "system-columns"])
 
 
-def made(deployment: Deployment, layout: str, *, key: tuple[str, ...] = (), **options: str) -> StoryTable:
+def new_table(deployment: Deployment, layout: str, *, key: tuple[str, ...] = (), **options: str) -> StoryTable:
     return deployment.make("orders", key=key, properties={"table.datalake.layout": layout, **options})
 
 
@@ -26,7 +26,7 @@ def write(table: StoryTable, number: int) -> None:
 @ONLY_EMBEDDED
 @LAYOUTS
 def test_a_bucket_never_has_more_small_files_than_it_may(deployment: Deployment, layout: str) -> None:
-    table = made(deployment, layout)
+    table = new_table(deployment, layout)
     buckets, most = table.info.bucket_count, 0
     for number in range(ROUNDS):
         write(table, number)
@@ -40,7 +40,7 @@ def test_a_bucket_never_has_more_small_files_than_it_may(deployment: Deployment,
 @ONLY_EMBEDDED
 @LAYOUTS
 def test_a_table_whose_option_forbids_it_keeps_its_files(deployment: Deployment, layout: str) -> None:
-    table = made(deployment, layout, **{"table.datalake.auto-compaction": "false"})
+    table = new_table(deployment, layout, **{"table.datalake.auto-compaction": "false"})
     for number in range(SMALL_FILES + 4):
         write(table, number)
         table.tier()
@@ -51,7 +51,7 @@ def test_a_table_whose_option_forbids_it_keeps_its_files(deployment: Deployment,
 @ONLY_EMBEDDED
 @LAYOUTS
 def test_a_round_lands_without_its_rewrites_where_somebody_compacts_meanwhile(deployment: Deployment, layout: str) -> None:
-    table, dropped = made(deployment, layout), 0
+    table, dropped = new_table(deployment, layout), 0
     for number in range(ROUNDS):
         write(table, number)
         deployment.due()
@@ -69,7 +69,7 @@ def test_a_round_lands_without_its_rewrites_where_somebody_compacts_meanwhile(de
 @ONLY_EMBEDDED
 @LAYOUTS
 def test_a_primary_key_bucket_has_few_files_and_one_file_of_deletes(deployment: Deployment, layout: str) -> None:
-    table = made(deployment, layout, key=("id",))
+    table = new_table(deployment, layout, key=("id",))
     table.write(dict.fromkeys(range(1_000), "before"))
     table.tiered()
     for number in range(ROUNDS):
@@ -89,7 +89,7 @@ def test_a_primary_key_bucket_has_few_files_and_one_file_of_deletes(deployment: 
 
 @ONLY_EMBEDDED
 def test_a_users_delete_meanwhile_stays_where_small_files_of_the_bucket_are_merged(deployment: Deployment) -> None:
-    table = made(deployment, "clean", key=("id",))
+    table = new_table(deployment, "clean", key=("id",))
     for number in range(ROUNDS):
         table.write({number: "written", 1_000 + number: "changed"})
         deployment.due()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
-from tiering.lake.base import LakeView, WriteResult
+from tiering.lake.base import FileRewrite, LakeView, WriteResult
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
 from tiering.lake.log_begins import NO_BEGINS, LogBegins
 from tiering.lake.marker import Marker
@@ -240,4 +240,26 @@ class ColumnCheck(Protocol):
 
     def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
         """Names of the columns that `Lake.ensure_table` would add to the table of `view`. Raises SchemaDrift, UnsupportedType. No I/O."""
+        ...
+
+
+@runtime_checkable
+class FileMerging(Protocol):
+    """A lake that merges small files of log tables. Every call may raise LakeUnavailable."""
+
+    def merge_small_files(
+        self,
+        table: TableInfo,
+        view: LakeView,
+        buckets: Mapping[BucketKey, str | None],
+        round_id: str,
+        new_nonce: Callable[[], str],
+        budget_bytes: int,
+    ) -> Sequence[FileRewrite]:
+        """Writes the newest small files of `buckets` (with their partitions' names) as one file a bucket, where there are too many.
+
+        Nothing of it is visible before a commit with these rewrites, and such a commit leaves out what does not fit its base any more.
+        Files that other tools wrote, and tables with deleted rows, are left alone. At most `budget_bytes` are read. Raises DataCorrupt
+        for a file whose rows do not have the checksum of its footer.
+        """
         ...

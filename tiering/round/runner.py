@@ -20,10 +20,9 @@ from tiering.cluster.skipping import reader_without, still_skipped
 from tiering.durations import short_duration
 from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError, RoundStalled
 from tiering.lake.base import Committable, FileRewrite, Lake, LakeCommitter, LakeView, WriterInitContext
-from tiering.lake.maintenance import OldMetadata
+from tiering.lake.maintenance import FileMerging, OldMetadata
 from tiering.lake.rules.base_check import needs_living
-from tiering.lake.upkeep import FileMerging
-from tiering.lake.upkeep_options import merge_budget
+from tiering.lake.rules.upkeep.compaction_options import merge_budget
 from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundPlace, RoundState, RoundStats
 from tiering.model.service_mode import ServiceMode

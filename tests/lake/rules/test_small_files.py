@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiering.lake.rules.small_files import SMALL_FILES, first_to_merge, is_small
+from tiering.lake.rules.upkeep.small_files import SMALL_FILES, first_to_merge, is_small
 
 TARGET = 128 << 20
 UNBOUNDED = 1 << 60

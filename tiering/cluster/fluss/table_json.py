@@ -20,8 +20,8 @@ from tiering.cluster.fluss.log.schemas import arrow_type
 from tiering.cluster.fluss.rows.encoding import unreadable_format
 from tiering.durations import LEAST_FRESHNESS_MS, parse_duration_ms
 from tiering.errors import InvalidArgument, UnsupportedType
+from tiering.lake.rules.upkeep.compaction_options import merges_small_files
 from tiering.lake.rules.upkeep.snapshot_options import snapshot_retention_of
-from tiering.lake.upkeep_options import merges_small_files
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, SnapshotRetention, TableInfo, TablePath, TableType
 from tiering.round_bytes import round_bytes_of
 

@@ -10,8 +10,8 @@ from tiering.attribute_docs import attribute_docs
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.durations import format_duration
 from tiering.lake.catalog_timeouts import TIMEOUTS
+from tiering.lake.rules.upkeep.compaction_options import AUTO_COMPACTION
 from tiering.lake.rules.upkeep.snapshot_options import DEFAULT_MAX_AGE, DEFAULT_MIN_COUNT, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
-from tiering.lake.upkeep_options import AUTO_COMPACTION
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
 from tiering.model.effective_options import EffectiveOption
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT

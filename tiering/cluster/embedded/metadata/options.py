@@ -13,6 +13,7 @@ from tiering.durations import LEAST_FRESHNESS_MS, check_freshness, format_durati
 from tiering.errors import InvalidArgument
 from tiering.lake.layouts import LAYOUT_OPTION, Layout, wanted_layout
 from tiering.lake.registry import format_names, has_format
+from tiering.lake.rules.upkeep.compaction_options import AUTO_COMPACTION
 from tiering.lake.rules.upkeep.snapshot_options import (
     AUTO_EXPIRE,
     DEFAULT_MAX_AGE,
@@ -21,7 +22,6 @@ from tiering.lake.rules.upkeep.snapshot_options import (
     SNAPSHOT_MIN_COUNT,
     snapshot_retention_of,
 )
-from tiering.lake.upkeep_options import AUTO_COMPACTION
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX, check_table_options, check_text, option_named
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, SnapshotRetention
 from tiering.name_matching import nearest_names

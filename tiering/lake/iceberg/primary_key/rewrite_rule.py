@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, LiveFile
-from tiering.lake.rules.small_files import first_to_merge
+from tiering.lake.rules.upkeep.small_files import first_to_merge
 
 DEAD_SHARE = 0.3
 """Of a bucket's rows; beyond it readers carry too many that nobody sees."""

@@ -6,7 +6,6 @@ file names the offsets of all of its rows, and their checksum has to be the sum 
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +32,7 @@ from tiering.lake.iceberg.writing.data_files import BucketChange, encode_files
 from tiering.lake.iceberg.writing.writer import RowFiles
 from tiering.lake.outside_errors import DAMAGED_HINT
 from tiering.lake.proof.file_footer import Run, sum_of
-from tiering.lake.rules.small_files import first_to_merge
+from tiering.lake.rules.upkeep.small_files import first_to_merge
 from tiering.lake.writing.fitting import fit
 from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo
 
@@ -104,12 +103,11 @@ class SmallLogFiles:
                 partition = partition_of(entry.data_file)
                 if partition in partitions:
                     files[partition].append((entry.sequence_number or 0, entry.data_file))
-        return {partition: [file for _, file in sorted(found, key=_age)] for partition, found in files.items()}
+        return {partition: [file for _, file in sorted(entries, key=_age)] for partition, entries in files.items()}
 
     def _group(self, key: BucketKey, candidates: Sequence[DataFile], budget_bytes: int) -> list[_OrderedFile]:
         """The newest small files of the bucket that are merged, in the order of their offsets; none where their offsets overlap."""
-        name = _names_of_bucket(key)
-        mine = [file for file in candidates if name.search(file.file_path) and file.file_format is FileFormat.PARQUET]
+        mine = [file for file in candidates if _is_of_bucket(key, file.file_path) and file.file_format is FileFormat.PARQUET]
         first = first_to_merge([file.file_size_in_bytes for file in mine], self._factory.target_bytes, budget_bytes)
         if first is None:
             return []
@@ -174,10 +172,12 @@ class SmallLogFiles:
         )
 
 
-def _names_of_bucket(key: BucketKey) -> re.Pattern[str]:
-    """What the names of a bucket's files end with (`writing.naming.file_prefix`, `RowFiles.new_location`)."""
+def _is_of_bucket(key: BucketKey, location: str) -> bool:
+    """Whether a round wrote the file for this bucket, as its name says (`writing.naming.file_prefix`, `RowFiles.new_location`)."""
+    name = location.rsplit("/", 1)[-1]
+    prefix, _, number = name.removesuffix(".parquet").rpartition("-")
     partition = "" if key.partition_id is None else f"{key.partition_id}-"
-    return re.compile(rf"/lakeward-[^/]+-{partition}{key.bucket_id}-[0-9]+\.parquet$")
+    return name.startswith("lakeward-") and number.isdigit() and prefix.endswith(f"-{partition}{key.bucket_id}")
 
 
 def _offset(bound: bytes) -> int:
