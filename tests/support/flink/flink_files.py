@@ -19,6 +19,7 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
 
 from support.worlds.validated import local
+from tiering.clock import SystemClock
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager
 from tiering.lake.iceberg.reading.view import TAG
@@ -92,7 +93,7 @@ class FlinkFiles:
         return described
 
     def _commit(self, files: list[DataFile], properties: dict[str, str]) -> None:
-        stager = SnapshotStager(self._loaded, self._view, "flink")
+        stager = SnapshotStager(self._loaded, self._view, "flink", SystemClock())
         staged = stager.stage(FileChanges(files, self._loaded.spec().spec_id), properties)
         updates: tuple[Any, ...] = tuple(
             update for update in staged.updates if not (isinstance(update, SetSnapshotRefUpdate) and update.ref_name == TAG)

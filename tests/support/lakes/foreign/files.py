@@ -15,6 +15,7 @@ from pyiceberg.typedef import Record
 
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import local
+from tiering.clock import SystemClock
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.model.tables import TableInfo
@@ -23,7 +24,7 @@ from tiering.model.tables import TableInfo
 def commit_files(world: LakeWorld, table: TableInfo, files: Sequence[DataFile]) -> None:
     """One snapshot of somebody else that adds these files, all of one partition spec."""
     loaded = world.iceberg(table)
-    staged = SnapshotStager(loaded, world.view(table), "foreign").stage(FileChanges(files, files[0].spec_id), {})
+    staged = SnapshotStager(loaded, world.view(table), "foreign", SystemClock()).stage(FileChanges(files, files[0].spec_id), {})
     updates = tuple(update for update in staged.updates if not (isinstance(update, SetSnapshotRefUpdate) and update.ref_name == TAG))
     loaded.catalog.commit_table(loaded, staged.requirements, updates)
 

@@ -13,6 +13,7 @@ from pyiceberg.typedef import Record
 
 from support.lakes.lake_kit import LakeKit
 from support.worlds.validated import local
+from tiering.clock import SystemClock
 from tiering.lake.base import FLUSS_COMMIT_USER
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager
 from tiering.lake.iceberg.reading.view import TAG
@@ -51,7 +52,7 @@ def written(kit: LakeKit, table: TableInfo, data: pa.Table, content: DataFileCon
 
 def committed(kit: LakeKit, table: TableInfo, files: list[DataFile], operation: Operation | None = None, **changes: Any) -> int:
     loaded = kit.catalog().load_table(str(table.path))
-    stager = SnapshotStager(loaded, kit.view(table), "flink")
+    stager = SnapshotStager(loaded, kit.view(table), "flink", SystemClock())
     staged = stager.stage(FileChanges(files, loaded.spec().spec_id, **changes), FLINK)
     updates = tuple(update for update in staged.updates if not (isinstance(update, SetSnapshotRefUpdate) and update.ref_name == TAG))
     if operation is not None:
