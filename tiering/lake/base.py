@@ -27,6 +27,7 @@ from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import Proofs, standing
 from tiering.lake.proof.file_footer import Run
 from tiering.model.tables import BucketKey, TableInfo, TablePath
+from tiering.model.upkeep import UpkeepOrder
 
 FLUSS_COMMIT_USER_KEY = "commit-user"
 FLUSS_OFFSETS_KEY = "fluss-offsets"
@@ -182,12 +183,14 @@ class FileRewrite:
 class Committable:
     """All of a round's write results, ready to become one lake snapshot.
 
-    `rewrites`: files of earlier rounds that the commit replaces, where they are still there. They change no row.
+    `rewrites`: files of earlier rounds that the commit replaces, where they are still there. They change no row. `order`: what an upkeep
+    round was asked for; its manifests and its expiry are done by the commit.
     """
 
     round_id: str
     results: tuple[WriteResult, ...]
     rewrites: tuple[FileRewrite, ...] = ()
+    order: UpkeepOrder | None = None
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ from tiering.lake.log_begins import NO_BEGINS, LogBegins
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.model.tables import BucketKey, Offsets, TableInfo, TablePath
+from tiering.model.upkeep import UpkeepOrder
 
 
 @dataclass(frozen=True)
@@ -261,5 +262,50 @@ class FileMerging(Protocol):
         Nothing of it is visible before a commit with these rewrites, and such a commit leaves out what does not fit its base any more.
         Files that other tools wrote, and tables with deleted rows, are left alone. At most `budget_bytes` are read. Raises DataCorrupt
         for a file whose rows do not have the checksum of its footer.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class RewriteTask:
+    """Files of one bucket that one task rewrites. `payload` is the format's own; pickles."""
+
+    bucket: BucketKey
+    partition_name: str | None
+    payload: bytes
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class UpkeepPlan:
+    """What is to be rewritten now, within the order's budget, and how many bytes of files are left for later rounds."""
+
+    tasks: tuple[RewriteTask, ...] = ()
+    bytes_left: int = 0
+
+
+@runtime_checkable
+class TableUpkeep(Protocol):
+    """A lake whose tables of both kinds can be rewritten by upkeep rounds (DESIGN 7, Upkeep)."""
+
+    def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:
+        """The files of `view`'s head that `order` wants rewritten, worst bucket first. `partitions`: ids of living partitions by name.
+
+        Reads manifests and, where they are needed, footers; no rows. Files that nobody may replace without losing the proof are left out.
+        Raises LakeUnavailable.
+        """
+        ...
+
+
+@runtime_checkable
+class FileRewriter(Protocol):
+    """A `LakeTieringFactory` whose executors rewrite files. Pickles."""
+
+    def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[], bool]) -> FileRewrite:
+        """Writes the files that take the place of `task`'s. Nothing of it is visible before a commit with this rewrite.
+
+        `is_stopped` is asked between batches; then, and after any error, what was written is deleted. Raises Cancelled, DataCorrupt,
+        LakeUnavailable.
         """
         ...

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from tiering.model.splits import AssignedBacklog
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, Offsets, SkippedRecords, TablePath
+from tiering.model.upkeep import UpkeepOrder, UpkeepStats
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Assignment:
     unresolved: bool = False
     """A commit request of an earlier round may still land."""
     backlog: AssignedBacklog = field(default_factory=AssignedBacklog)
+    upkeep: UpkeepOrder | None = None
+    """What an upkeep round does; None = the round tiers."""
 
 
 class RoundState(StrEnum):
@@ -102,6 +105,7 @@ class RoundMode(StrEnum):
 
     BACKLOG = "BACKLOG"
     LIVE = "LIVE"
+    UPKEEP = "UPKEEP"
 
 
 class RanOn(StrEnum):
@@ -153,3 +157,5 @@ class RoundStats:
     times: PhaseTimes = field(default_factory=PhaseTimes)
     place: RoundPlace | None = None
     """None = the round ran no split, or its tierer is of an older version."""
+    upkeep: UpkeepStats | None = None
+    """What the round's upkeep did, also of a round that tiered; None = nothing."""

@@ -20,6 +20,7 @@ class Trigger(StrEnum):
     CALL = "call"
     RETRY = "retry"
     FORCE = "force"
+    UPKEEP = "upkeep"
 
 
 @dataclass(frozen=True)
