@@ -69,7 +69,7 @@ def test_a_table_without_a_commit_has_no_score_and_says_why(world: FolderWorld) 
 @pytest.mark.parametrize("kind", LAKE_KINDS, ids=lambda kind: kind.name)
 def test_a_table_is_shown_as_its_lake_is_and_ages_with_each_round(tmp_path: Path, kind: LakeKind) -> None:
     world = LakeWorld(tmp_path, kind=kind)
-    table = world.table("orders")
+    table = world.table("orders", **{"datalake.auto-compaction": "false"})
     tier(world, table, 1)
     first = observed(world)
     view = world.view(table)
