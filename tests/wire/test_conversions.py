@@ -16,8 +16,9 @@ from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.rounds import IN_THE_TIERER, Assignment, PhaseTimes, RanOn, RecordedLakeSnapshot, RoundPlace, RoundStats
 from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, TableBucket, TablePath
+from tiering.model.upkeep import ExpiryOrder, UpkeepOrder, UpkeepStats
 from tiering.redaction.redact import NAME_TEXT_LIMIT
-from tiering.rpc.v1.coordinator_pb2 import PbRoundStats
+from tiering.rpc.v1.coordinator_pb2 import PbRoundStats, PbUpkeepStats
 from tiering.rpc.v1.status_pb2 import ListTieringStatusesResponse, PbTableTieringStatus
 from tiering.wire.calls import (
     sweep_result_from_pb,
@@ -120,6 +121,9 @@ def test_paths_buckets_and_offsets_survive() -> None:
         Assignment(1, PATH, 2, 3, "r1"),
         Assignment(1, PATH, 2, 3, "r1", "uuid", 9, RecordedLakeSnapshot(8, BUCKETS), 1_000),
         Assignment(1, PATH, 2, 3, "r1", "uuid", 0, RecordedLakeSnapshot(0, {}), 0),
+        Assignment(1, PATH, 2, 3, "r1", upkeep=UpkeepOrder()),
+        Assignment(1, PATH, 2, 3, "r1", upkeep=UpkeepOrder(False, True, frozenset(), True, ExpiryOrder(), 0)),
+        Assignment(1, PATH, 2, 3, "r1", upkeep=UpkeepOrder(partitions=frozenset({"a", "b"}), expiry=ExpiryOrder(NOON, 0))),
         Assignment(1, PATH, 2, 3, "r1", skipped={bucket: {3: None, 70 + number: "5f"} for number, bucket in enumerate(BUCKETS)}),
     ],
 )
@@ -129,7 +133,7 @@ def test_an_assignment_survives(assignment: Assignment) -> None:
 
 def test_statistics_survive_and_are_never_negative() -> None:
     times = PhaseTimes(**{part.name: number for number, part in enumerate(fields(PhaseTimes))})
-    counts = range(1, len(fields(RoundStats)) - 1)
+    counts = range(1, len(fields(RoundStats)) - 2)
     for place in (None, IN_THE_TIERER, RoundPlace(RanOn.SPARK, "app-1", 0), RoundPlace(RanOn.SPARK, "app-1")):
         stats = RoundStats(*counts, times, place)
         assert stats_from_pb(stats_to_pb(stats)) == stats
@@ -139,6 +143,14 @@ def test_statistics_survive_and_are_never_negative() -> None:
     assert hostile is not None
     assert hostile.spark_application_id is not None
     assert (hostile.spark_application_id.isprintable(), len(hostile.spark_application_id) <= NAME_TEXT_LIMIT) == (True, True)
+
+
+def test_what_upkeep_did_survives_and_is_never_negative() -> None:
+    complete = UpkeepStats(**{count.name: number for number, count in enumerate(fields(UpkeepStats), start=1)})
+    for upkeep in (UpkeepStats(), UpkeepStats(manifests_before=0, bytes_left=0), complete):
+        stats = RoundStats(upkeep=upkeep)
+        assert stats_from_pb(stats_to_pb(stats)) == stats
+    assert stats_from_pb(PbRoundStats(upkeep=PbUpkeepStats(files_after=-1, bytes_left=-5))).upkeep == UpkeepStats(bytes_left=0)
 
 
 def test_leases_survive() -> None:

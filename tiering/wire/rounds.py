@@ -13,6 +13,7 @@ from tiering.rpc.v1.common_pb2 import PbBucketOffset
 from tiering.rpc.v1.control_pb2 import PbRoundProgress
 from tiering.wire.common import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb, path_from_pb, path_to_pb
 from tiering.wire.request_bounds import informative
+from tiering.wire.upkeep import upkeep_order_from_pb, upkeep_order_to_pb, upkeep_stats_from_pb, upkeep_stats_to_pb
 
 
 def assignment_to_pb(assignment: Assignment) -> pb.PbLakeTieringTableInfo:
@@ -32,6 +33,7 @@ def assignment_to_pb(assignment: Assignment) -> pb.PbLakeTieringTableInfo:
         unresolved=assignment.unresolved,
         skipped=_skipped_to_pb(assignment.skipped),
         backlog=_backlog_to_pb(assignment.backlog),
+        upkeep=None if assignment.upkeep is None else upkeep_order_to_pb(assignment.upkeep),
     )
 
 
@@ -52,6 +54,7 @@ def assignment_from_pb(message: pb.PbLakeTieringTableInfo, coordinator_epoch: in
         unresolved=message.unresolved,
         skipped=_skipped_from_pb(message.skipped),
         backlog=_backlog_from_pb(message.backlog),
+        upkeep=upkeep_order_from_pb(message.upkeep) if message.HasField("upkeep") else None,
     )
 
 
@@ -132,6 +135,7 @@ def stats_to_pb(stats: RoundStats) -> pb.PbRoundStats:
         deletes_written=stats.deletes_written,
         **vars(stats.times),
         **({} if stats.place is None else vars(stats.place)),
+        upkeep=None if stats.upkeep is None else upkeep_stats_to_pb(stats.upkeep),
     )
 
 
@@ -147,6 +151,7 @@ def stats_from_pb(message: pb.PbRoundStats) -> RoundStats:
         deletes_written=max(message.deletes_written, 0),
         times=_times_from_pb(message),
         place=_place_from_pb(message),
+        upkeep=upkeep_stats_from_pb(message.upkeep) if message.HasField("upkeep") else None,
     )
 
 
