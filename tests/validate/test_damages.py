@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.lake_kinds.damages import damaged_tables
-from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
+from support.lake_kinds.damages import damaged_tables, merge_in_a_round
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS, LakeKind
 from support.worlds.lake_world import LakeWorld
 from tiering.model.tables import TableType
 
@@ -25,13 +25,18 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]
     lake_world.close()
 
 
-def documented(table_type: TableType, kind: LakeKind) -> dict[str, str]:
+AFTER_UPKEEP = 5
+"""The column that says what is found after upkeep, where that is something else."""
+SAME = "the same"
+
+
+def documented(table_type: TableType, kind: LakeKind, *, after_upkeep: bool = False) -> dict[str, str]:
     """By damage what the page says."""
     _, _, table = PAGE.read_text().partition(f"| {HEADINGS[table_type]} |")
     cells = {}
     for line in table.split("\n\n")[0].splitlines()[2:]:
         row = [cell.strip() for cell in line.strip("|").split("|")]
-        cells[row[0]] = row[COLUMNS[kind.name]]
+        cells[row[0]] = row[COLUMNS[kind.name]] if not after_upkeep or row[AFTER_UPKEEP] == SAME else row[AFTER_UPKEEP]
     return cells
 
 
@@ -40,3 +45,12 @@ def documented(table_type: TableType, kind: LakeKind) -> dict[str, str]:
 @pytest.mark.parametrize(("world", "kind"), [(kind, kind) for kind in LAKE_KINDS], ids=lambda kind: kind.name, indirect=["world"])
 def test_each_damage_is_named_by_the_checks_that_the_page_says(world: LakeWorld, kind: LakeKind, table_type: TableType) -> None:
     assert documented(table_type, kind) == damaged_tables(world, table_type)
+
+
+@pytest.mark.in_turn("world", "kind")
+@pytest.mark.parametrize("table_type", HEADINGS, ids=lambda table_type: table_type.value.lower())
+@pytest.mark.parametrize(
+    ("world", "kind"), [(kind, kind) for kind in (ICEBERG, ICEBERG_CLEAN)], ids=lambda kind: kind.name, indirect=["world"]
+)
+def test_after_upkeep_in_a_round_each_damage_is_named_as_the_page_says(world: LakeWorld, kind: LakeKind, table_type: TableType) -> None:
+    assert documented(table_type, kind, after_upkeep=True) == damaged_tables(world, table_type, merge_in_a_round)

@@ -15,6 +15,7 @@ from support.repository import ROOT
 
 LAKE_TABLES = (
     "tests/behaviours/test_log_tables.py",
+    "tests/behaviours/test_other_tools.py",
     "tests/behaviours/test_primary_key_tables.py",
     "tests/cluster/embedded/kv/test_primary_key_stories.py",
     "tests/lake/iceberg/test_fuzzed_rounds.py",
@@ -43,6 +44,7 @@ VALUES = (
     "tests/ingest/test_exact_values.py",
     "tests/ingest/test_printed_texts.py",
     "tests/integration/test_printed_properties.py",
+    "tests/lake/health/test_score.py",
     "tests/lake/iceberg/test_hostile_lake_fuzz.py",
     "tests/lake/proof/test_row_checksum.py",
     "tests/lake/rules",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults, read, rewrite, untold
 from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.lake.rules.upkeep import small_files
 from tiering.model.tables import TableInfo, TableType
 
 COLUMNS = pa.schema(
@@ -23,6 +25,10 @@ COLUMNS = pa.schema(
 REGIONS = ("eu", "us")
 FIRST, SECOND = range(40), range(20, 60)
 """Keys of the round of all tables, and of that of the one whose rows have older values."""
+LATER = (range(60, 72), range(72, 84))
+"""Keys of the further rounds of tables that get upkeep."""
+LAST = range(84, 96)
+"""Keys of the round that merges."""
 
 
 @dataclass
@@ -32,12 +38,16 @@ class Damaged:
     world: LakeWorld
     table: TableInfo
     twin: TableInfo
+    has_upkeep: bool = False
 
     def file(self, region: str = "eu", bucket: int = 0, table: TableInfo | None = None) -> Path:
-        """The oldest file in a partition and bucket."""
+        """The oldest file in a partition and bucket; after upkeep the one that upkeep wrote, which is the largest."""
+        files = self.files(region, bucket, table)
+        return max(files, key=lambda file: file.stat().st_size) if self.has_upkeep else min(files, key=lambda file: file.stat().st_mtime_ns)
+
+    def files(self, region: str, bucket: int, table: TableInfo | None = None) -> list[Path]:
         files = self.world.by_hand.data_files((table or self.table).path)
-        of_bucket = [file for file in files if f"region={region}/" in str(file) and file.parent.name.endswith((f"={bucket}", f"-{bucket}"))]
-        return min(of_bucket, key=lambda file: file.stat().st_mtime_ns)
+        return [file for file in files if f"region={region}/" in str(file) and file.parent.name.endswith((f"={bucket}", f"-{bucket}"))]
 
     def in_place_of_it(self, other: Path, source: TableInfo | None = None) -> None:
         """A copy of `other` stands where that file stood."""
@@ -45,6 +55,8 @@ class Damaged:
 
 
 Damage = Callable[[Damaged], None]
+Upkeep = Callable[[LakeWorld, Sequence[TableInfo]], None]
+"""Rewrites the files of tables."""
 
 
 def _rows(change: Callable[[pa.Table], pa.Table]) -> Damage:
@@ -119,8 +131,11 @@ TO_A_TABLE: Mapping[str, Damage] = {
 TO_A_TABLE_OF_KEYS: Mapping[str, Damage] = {"all files written anew, a row has an older value of its key": _all_rows(_older_value)}
 
 
-def damaged_tables(world: LakeWorld, table_type: TableType) -> dict[str, str]:
-    """Does each damage, and undoes it or takes another table for the next. By damage what validation finds: see `_findings`."""
+def damaged_tables(world: LakeWorld, table_type: TableType, upkeep: Upkeep | None = None) -> dict[str, str]:
+    """Does each damage, and undoes it or takes another table for the next. By damage what validation finds: see `_findings`.
+
+    `upkeep`: is done to all tables first.
+    """
     damages = TO_A_TABLE if table_type is TableType.LOG else {**TO_A_TABLE, **TO_A_TABLE_OF_KEYS}
     twin, first, *tables = (_new_table(world, table_type, f"t{number}") for number in range(len(damages) + 2))
     for table in (twin, first, *tables):
@@ -129,19 +144,42 @@ def damaged_tables(world: LakeWorld, table_type: TableType) -> dict[str, str]:
     if table_type is TableType.PRIMARY_KEY:
         _write(world, tables[-1], SECOND, "row")
         world.tier_all()
+    if upkeep is not None:
+        _keep_up(world, (twin, first, *tables), upkeep)
     assert all(result.ok for result in check(world, tables[-1])), "it is right before it is damaged"
     findings = {}
     for name, damage in TO_A_FILE.items():
-        damaged = Damaged(world, first, twin)
+        damaged = Damaged(world, first, twin, upkeep is not None)
         file = damaged.file()
         content = file.read_bytes()
         damage(damaged)
         findings[name] = _findings(damaged)
         file.write_bytes(content)
     for table, (name, damage) in zip(tables, damages.items(), strict=True):
-        damage(Damaged(world, table, twin))
-        findings[name] = _findings(Damaged(world, table, twin))
+        damaged = Damaged(world, table, twin, upkeep is not None)
+        damage(damaged)
+        findings[name] = _findings(damaged)
     return findings
+
+
+def _keep_up(world: LakeWorld, tables: Sequence[TableInfo], upkeep: Upkeep) -> None:
+    """Further rounds, and then upkeep, after which the rows of all of them stand in one file of each bucket."""
+    for ids in LATER:
+        for table in tables:
+            _write(world, table, ids, "twin" if table is tables[0] else "row")
+        world.tier_all()
+    upkeep(world, tables)
+    for table in tables:
+        damaged = Damaged(world, table, tables[0], has_upkeep=True)
+        assert all(len(damaged.files(region, bucket)) <= 2 for region in REGIONS for bucket in (0, 1)), "upkeep left all files"
+
+
+def merge_in_a_round(world: LakeWorld, tables: Sequence[TableInfo]) -> None:
+    """Upkeep inside of a tiering round: it merges the files of the rounds before it."""
+    with patch.object(small_files, "SMALL_FILES", 1):
+        for table in tables:
+            _write(world, table, LAST, "twin" if table is tables[0] else "row")
+        world.tier_all()
 
 
 def _findings(damaged: Damaged) -> str:

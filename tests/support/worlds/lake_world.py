@@ -229,13 +229,16 @@ class InlineDeployment:
 
 
 class LakeWorld(InlineDeployment):
-    """On the embedded cluster, with tables of SCHEMA. `kind`: of their lake tables, where that is what a test is about."""
+    """On the embedded cluster, with tables of SCHEMA. `kind`: of their lake tables, where that is what a test is about.
+    `lake_properties`: of a lake elsewhere than in `folder`."""
 
-    def __init__(self, folder: Path, store: Store | None = None, kind: LakeKind | None = None) -> None:
+    def __init__(
+        self, folder: Path, store: Store | None = None, kind: LakeKind | None = None, lake_properties: Mapping[str, str] | None = None
+    ) -> None:
         if kind is not None:
             self.lake_format = kind.format
         self.lake_options: Mapping[str, str] = {LAYOUT_OPTION: Layout.SYSTEM_COLUMNS} if kind is None else kind.options
-        super().__init__(local_lake_properties(folder), store)
+        super().__init__(local_lake_properties(folder) if lake_properties is None else lake_properties, store)
         self.storage = self._open_cluster(folder / "cluster")
         self.coordinator = self._start()
 

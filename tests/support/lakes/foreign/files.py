@@ -33,11 +33,11 @@ def delete_equal(world: LakeWorld, table: TableInfo, rows: pa.Table, *, like: in
     """Rows equal to one of `rows` in its columns die, in the partition of data file number `like`; with `spec_id` under that spec."""
     loaded = world.iceberg(table)
     ids = [loaded.schema().find_field(name).field_id for name in rows.column_names]
-    written = _write(loaded.location(), rows.rename_columns(rows.column_names), "equality")
+    written = written_file(loaded.location(), rows.rename_columns(rows.column_names), "equality")
     model = _file_number(loaded, like)
     spec = model.spec_id if spec_id is None else spec_id
     partition = model.partition if spec_id is None else Record()
-    commit_files(world, table, [_described(written, rows.num_rows, DataFileContent.EQUALITY_DELETES, spec, partition, ids)])
+    commit_files(world, table, [described_file(written, rows.num_rows, DataFileContent.EQUALITY_DELETES, spec, partition, ids)])
 
 
 def delete_at(
@@ -47,8 +47,8 @@ def delete_at(
     loaded = world.iceberg(table)
     model = _file_number(loaded, like)
     rows = pa.table({"file_path": [model.file_path] * len(positions), "pos": pa.array(positions, pa.int64())})
-    written = _write(loaded.location(), rows, "positions")
-    file = _described(written, rows.num_rows, DataFileContent.POSITION_DELETES, model.spec_id, model.partition, None, file_format)
+    written = written_file(loaded.location(), rows, "positions")
+    file = described_file(written, rows.num_rows, DataFileContent.POSITION_DELETES, model.spec_id, model.partition, None, file_format)
     commit_files(world, table, [file])
 
 
@@ -68,14 +68,14 @@ def _file_number(loaded: Any, number: int) -> DataFile:
     return sorted(files, key=lambda file: (repr(file.partition), -file.record_count))[number]
 
 
-def _write(location: str, rows: pa.Table, kind: str) -> Path:
+def written_file(location: str, rows: pa.Table, kind: str) -> Path:
     folder = local(location) / "data"
     file = folder / f"{kind}-{sum(1 for _ in folder.rglob('*'))}.parquet"
     pq.write_table(rows, file)
     return file
 
 
-def _described(
+def described_file(
     file: Path,
     records: int,
     content: DataFileContent,
