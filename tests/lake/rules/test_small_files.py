@@ -43,6 +43,12 @@ def test_files_behind_a_large_one_are_merged_without_it() -> None:
     assert first_to_merge([10, 10, TARGET, *[10] * (SMALL_FILES + 1)], TARGET, UNBOUNDED) == 3
 
 
+def test_thousands_of_small_files_are_merged_as_far_as_the_budget_goes() -> None:
+    files = [10] * 5_000
+    assert first_to_merge(files, TARGET, UNBOUNDED) == 0
+    assert first_to_merge(files, TARGET, 20_000) == 3_000
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(
     ("draw", "at_most"),

@@ -18,7 +18,7 @@ from support.repository import ROOT
 from tiering.errors import CommitOutcomeUnknown, Fenced, LakewardError
 from tiering.lake import marker as codec
 from tiering.lake.iceberg.commit import staging
-from tiering.lake.iceberg.commit.manifests import MERGE_COUNT
+from tiering.lake.iceberg.commit.manifests import SMALL_MANIFESTS
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.marker import TieredRange
@@ -112,13 +112,13 @@ def test_a_very_long_marker_lies_beside_the_table_and_is_read_back(kit: Any, mon
 
 def test_many_small_commits_end_in_few_manifests_and_lose_nothing(kit: Any) -> None:
     table = kit.table(bucket_count=1)
-    rounds = MERGE_COUNT + 5
+    rounds = 2 * SMALL_MANIFESTS + 5
     view = kit.lake.ensure_table(table)
     for number in range(1, rounds + 1):
         kit.prepare(table, f"r{number}", {B0: number}, view=view).commit()
         view = kit.view(table)
     iceberg = view.handle
-    assert len(iceberg.current_snapshot().manifests(iceberg.io)) < 10
+    assert len(iceberg.current_snapshot().manifests(iceberg.io)) <= SMALL_MANIFESTS + 1
     assert kit.offsets_in_lake(table) == dense({B0: rounds})
     assert view.records == view.files == rounds
     entries = iceberg.inspect.entries().to_pylist()

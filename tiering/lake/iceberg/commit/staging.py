@@ -124,14 +124,8 @@ class SnapshotStager:
         live = [manifest for manifest in parent.manifests(self._table.io) if manifest.has_added_files() or manifest.has_existing_files()]
         if not (changes.replaced or changes.obsolete):
             return merge_small(live, maker), []
-        whole: list[ManifestFile] = []
-        reduced: list[ManifestFile] = []  # never merged: that would drop the entries that say what this snapshot removes
-        gone: list[DataFile] = []
-        for manifest in live:
-            left, removed = maker.without(manifest, changes.removes)
-            (reduced if removed else whole).append(left)
-            gone.extend(removed)
-        return [*merge_small(whole, maker), *reduced], gone
+        whole, reduced, gone = maker.without(live, changes.removes)
+        return [*merge_small(whole, maker), *reduced], gone  # a merge would drop the entries that say what this snapshot removes
 
     def _write_list(self, snapshot_id: int, parent: Snapshot | None, sequence_number: int, manifests: list[ManifestFile]) -> str:
         location = self._new_location(f"snap-{snapshot_id}-0-{self.commit_id}.avro")

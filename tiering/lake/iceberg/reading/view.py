@@ -68,16 +68,16 @@ def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView
 
 def lake_snapshot(snapshot: Snapshot) -> LakeSnapshot:
     """A snapshot of the metadata as the rules look at it."""
-    summary = summary_of(snapshot)
+    summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
     return LakeSnapshot(
         snapshot_id=snapshot.snapshot_id,
         parent_id=snapshot.parent_snapshot_id,
         sequence_number=snapshot.sequence_number or 0,
         committed_at=datetime.fromtimestamp(snapshot.timestamp_ms / 1_000, UTC),
         operation="unknown" if snapshot.summary is None else snapshot.summary.operation.value,
-        commit_user=summary.get(FLUSS_COMMIT_USER_KEY),
-        round_id=summary.get(ROUND_ID_KEY),
-        offsets_path=summary.get(FLUSS_OFFSETS_KEY),
+        commit_user=_text(summary.get(FLUSS_COMMIT_USER_KEY)),
+        round_id=_text(summary.get(ROUND_ID_KEY)),
+        offsets_path=_text(summary.get(FLUSS_OFFSETS_KEY)),
     )
 
 
@@ -102,6 +102,10 @@ def summary_of(snapshot: Snapshot | None) -> Mapping[str, str]:
     if snapshot is None or snapshot.summary is None:
         return {}
     return {name: value for name, value in snapshot.summary.additional_properties.items() if isinstance(value, str)}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _living(summary: Mapping[str, str], head: int | None) -> int | None:

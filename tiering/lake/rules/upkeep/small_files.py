@@ -11,6 +11,7 @@ lower bound of incremental merging). Files of a few rows shrink when they are me
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log
 
 SMALL_FILES = 8
 """Small files of one bucket that readers meet at most, beside those that the last round added."""
@@ -25,15 +26,15 @@ def is_small(size_bytes: int, target_bytes: int) -> bool:
     return size_bytes < SMALL_SHARE * target_bytes
 
 
-def first_to_merge(sizes: Sequence[int], target_bytes: int, budget_bytes: int) -> int | None:
+def first_to_merge(sizes: Sequence[int], target_bytes: int, budget_bytes: int, small_files: int = SMALL_FILES) -> int | None:
     """The position of the first file of a bucket that is merged with all files behind it; None = nothing is merged.
 
-    `sizes`: bytes of the bucket's data files, oldest first. At most `budget_bytes` are rewritten.
+    `sizes`: bytes of the bucket's data files, oldest first. At most `budget_bytes` are rewritten. A bucket may have `small_files`.
     """
     begin = len(sizes)
     while begin and is_small(sizes[begin - 1], target_bytes):
         begin -= 1
-    if len(sizes) - begin <= SMALL_FILES:
+    if len(sizes) - begin <= small_files:
         return None
     cheapest: tuple[float, int] | None = None
     total = sizes[-1]
@@ -41,7 +42,7 @@ def first_to_merge(sizes: Sequence[int], target_bytes: int, budget_bytes: int) -
         total += sizes[position]
         if total > budget_bytes:
             break
-        cost = total / COST_FACTOR ** (len(sizes) - position)
+        cost = log(max(total, 1)) - (len(sizes) - position) * log(COST_FACTOR)  # of thousands of files the quotient has no float
         if cheapest is None or cost < cheapest[0]:
             cheapest = (cost, position)
     return None if cheapest is None else cheapest[1]
