@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from sys_tables.query.lookup import resolve_table
 from tiering.coordinator.interface import NamesView
+from tiering.durations import format_duration
 from tiering.errors import LakeDisabled
 from tiering.lake.registry import format_names, has_format, spark_runtime
+from tiering.lake.rules.upkeep.snapshot_options import AUTO_EXPIRE, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
 from tiering.lake_table_options import shown_options
 from tiering.model.names import SYSTEM_DATABASE
 from tiering.model.status import TableStatus
@@ -24,7 +26,8 @@ class DataTable:
 
     `properties` are the table's own options, then its shape and, of a tiered table, how its lake copy stands. `lake_path` is
     empty for a table whose lake is disabled, or of a format that Spark is not handed here: what has its name in Spark's catalog of the
-    lake is another table. `not_in_lake` is the error message for a lake that does not have the table.
+    lake is another table. `not_in_lake` is the error message for a lake that does not have the table. `lake_history` says how far back the
+    lake can be read; it is empty for a table whose lake is disabled.
     """
 
     name: str
@@ -35,6 +38,7 @@ class DataTable:
     not_in_lake: str
     primary_key: Sequence[str]
     partition_keys: Sequence[str]
+    lake_history: str
 
 
 def describe_data_table(view: NamesView, path: TablePath) -> DataTable:
@@ -67,6 +71,7 @@ def _described(table: TableInfo, status: TableStatus | None) -> DataTable:
         not_in_lake=_why_not_in_spark(table) or why_not_in_lake(table, status),
         primary_key=table.primary_key,
         partition_keys=table.partition_keys,
+        lake_history=lake_history(table) if table.lake_enabled else "",
     )
 
 
@@ -131,3 +136,14 @@ def why_not_in_lake(table: TableInfo, status: TableStatus | None) -> str:
         )
     call = f"CALL {SYSTEM_DATABASE}.tier_table('{table.path}')"
     return f"{table.path} is not in the lake yet: its lake table comes with the first rows that are tiered. {call} tiers them now."
+
+
+def lake_history(table: TableInfo) -> str:
+    """Returns how far back the lake copy can be read, and which options of the table say so."""
+    kept = table.snapshot_retention
+    if kept is None:
+        return f"Lakeward removes no snapshot of {table.path}, because its option {AUTO_EXPIRE} is false"
+    return (
+        f"Snapshots of {table.path} are kept for {format_duration(kept.max_age_ms)} (its option {SNAPSHOT_MAX_AGE}), and the newest "
+        f"{kept.min_count} always ({SNAPSHOT_MIN_COUNT})"
+    )

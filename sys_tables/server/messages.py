@@ -69,6 +69,7 @@ def data_table_to_pb(table: DataTable) -> pb.DescribeTableResponse:
         not_in_lake=table.not_in_lake,
         primary_key=table.primary_key,
         partition_keys=table.partition_keys,
+        lake_history=table.lake_history,
     )
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import Row, SparkSession
 from support.lakes.lake_kit import COLUMNS, LakeKit, bucket
 from support.worlds.memory_coordinator import NOON, MemoryCoordinator, table_info, table_status
 from tiering.cli.spark.properties import lake_properties_for_spark
-from tiering.model.tables import TableInfo
+from tiering.model.tables import SnapshotRetention, TableInfo
 
 Serve = Callable[..., Any]
 Session = Callable[..., SparkSession]
@@ -54,6 +54,7 @@ def described(table: TableInfo, **changes: Any) -> TableInfo:
         "primary_key": ("id",),
         "properties": {"comment": "All orders.", "table.datalake.freshness": "30 s", "s3.secret-key": "hunter2"},
         "freshness_ms": 30_000,
+        "snapshot_retention": SnapshotRetention(6 * 3_600_000, 10),
     }
     return table_info(str(table.path), **(values | changes))
 
@@ -184,7 +185,10 @@ def test_a_column_that_is_not_in_the_lake_yet_is_said_to_be_missing(shop: Shop) 
         ),
         ("SELECT * FROM fluss.sales.fresh TIMESTAMP AS OF '2026-01-01'", ["fluss.sales.fresh", "not in the lake yet"]),
         ("SELECT * FROM fluss.sales.orders VERSION AS OF 5", ["fluss.sales.orders", "ID 5", "SELECT * FROM lake.sales.orders.snapshots"]),
-        ("SELECT * FROM fluss.sales.orders TIMESTAMP AS OF '2001-01-01'", ["older than 2001-01-01", "lake.sales.orders.snapshots"]),
+        (
+            "SELECT * FROM fluss.sales.orders TIMESTAMP AS OF '2001-01-01'",
+            ["older than 2001-01-01", "are kept for 6 h (its option table.datalake.snapshot.max-age)", "lake.sales.orders.snapshots"],
+        ),
         ("SELECT * FROM fluss.sys.tables VERSION AS OF 5", ["fluss.sys.tables shows the present"]),
     ],
 )

@@ -12,7 +12,7 @@ from sys_tables.declare.columns import column, comment_of
 from sys_tables.declare.system_table import system_table
 from sys_tables.registry import Registry
 from tiering.errors import ClusterUnavailable, InvalidArgument, InvalidName, UnknownDatabase, UnknownTable
-from tiering.model.tables import TableType
+from tiering.model.tables import SnapshotRetention, TableType
 
 Run = Callable[[Any], None]
 
@@ -194,7 +194,9 @@ def test_a_data_table_says_how_its_lake_copy_stands_and_where_it_is(run: Run) ->
     async def scenario() -> None:
         elsewhere = table_info("d.elsewhere", lake_format="lance")
         paimon = table_info("d.keyed", lake_format="paimon")
-        infos = [table_info("d.t", freshness_ms=30_000), table_info("d.new"), table_info("d.off", lake_enabled=False), elsewhere, paimon]
+        retention = SnapshotRetention(7_200_000, 3)
+        tiered_info = table_info("d.t", freshness_ms=30_000, snapshot_retention=retention)
+        infos = [tiered_info, table_info("d.new"), table_info("d.off", lake_enabled=False), elsewhere, paimon]
         status = table_status("d.t", status="Tiered", lag_ms=0, last_tiered_time=NOON)
         async with serving(MemoryCoordinator(infos, [status, table_status("d.new")])) as client:
             tiered, new, off, foreign = [await describe(client, "d", name) for name in ("t", "new", "off", "elsewhere")]
@@ -211,6 +213,12 @@ def test_a_data_table_says_how_its_lake_copy_stands_and_where_it_is(run: Run) ->
         assert "lake.lag-ms" not in new.properties, "unknown is absent"
         assert "was tiered at" in tiered.not_in_lake
         assert "CALL sys.tier_table('d.new')" in new.not_in_lake
+        assert tiered.lake_history == (
+            "Snapshots of d.t are kept for 2 h (its option table.datalake.snapshot.max-age), and the newest 3 always "
+            "(table.datalake.snapshot.min-count)"
+        )
+        assert "its option table.datalake.auto-expire-snapshot is false" in new.lake_history
+        assert off.lake_history == ""
         assert (list(off.lake_path), off.properties["lake.enabled"]) == ([], "false")
         assert "table.datalake.enabled=true" in off.not_in_lake
         assert (list(foreign.lake_path), foreign.properties["lake.format"]) == ([], "lance")

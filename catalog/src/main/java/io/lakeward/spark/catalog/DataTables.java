@@ -111,7 +111,8 @@ final class DataTables {
       throws LakewardException {
     return described.getLakePathCount() == 0
         ? Optional.empty()
-        : lake.find(described.getLakePathList(), version).map(LakeCopy::new);
+        : lake.find(described.getLakePathList(), version, described.getLakeHistory())
+            .map(LakeCopy::new);
   }
 
   private String fullName(String namespace, DescribeTableResponse described) {

@@ -52,9 +52,11 @@ final class LakeCatalog {
   /**
    * The table at {@code path}, namespace first; absent if the lake has no such table. Throws
    * LakewardException, which says what to do, if the catalog cannot be asked or the table cannot be
-   * read.
+   * read. {@code history}: what the error for a version that is not there says of the versions that
+   * are kept; may be empty.
    */
-  Optional<SupportsRead> find(List<String> path, Version version) throws LakewardException {
+  Optional<SupportsRead> find(List<String> path, Version version, String history)
+      throws LakewardException {
     TableCatalog catalog = catalog();
     int last = path.size() - 1;
     Identifier ident = Identifier.of(path.subList(0, last).toArray(String[]::new), path.get(last));
@@ -74,7 +76,7 @@ final class LakeCatalog {
                   name.get(),
                   ident,
                   firstLine(error),
-                  version == NEWEST ? "" : snapshotsHint(ident)),
+                  version == NEWEST ? "" : snapshotsHint(ident, history)),
           error);
     }
   }
@@ -84,8 +86,10 @@ final class LakeCatalog {
     return name.isEmpty() || path.isEmpty() ? "" : name.get() + "." + String.join(".", path);
   }
 
-  private String snapshotsHint(Identifier ident) {
-    return ". What can be read: SELECT * FROM %s.%s.snapshots".formatted(name.get(), ident);
+  private String snapshotsHint(Identifier ident, String history) {
+    String kept = history.isEmpty() ? "" : ". " + history;
+    return "%s. What can be read: SELECT * FROM %s.%s.snapshots"
+        .formatted(kept, name.get(), ident);
   }
 
   private TableCatalog catalog() throws LakewardException {
