@@ -13,7 +13,7 @@ from tiering.lake.log_begins import NO_BEGINS, LogBegins
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.model.tables import BucketKey, Offsets, TableInfo, TablePath
-from tiering.model.upkeep import UpkeepOrder
+from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 
 
 @dataclass(frozen=True)
@@ -307,5 +307,25 @@ class FileRewriter(Protocol):
 
         `is_stopped` is asked between batches; then, and after any error, what was written is deleted. Raises Cancelled, DataCorrupt,
         LakeUnavailable.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ExpiryOutlook:
+    """What an expiry would do now. `kept`: how many snapshots stay, by reason in words."""
+
+    expirable: int
+    kept: Mapping[str, int]
+
+
+@runtime_checkable
+class SnapshotExpiry(Protocol):
+    """A lake whose snapshots expire with commits of rounds."""
+
+    def expiry_outlook(self, table: TableInfo, view: LakeView, order: ExpiryOrder) -> ExpiryOutlook:
+        """The snapshots of the table that a commit on `view` with this order removes, and those that stay. No I/O.
+
+        One commit may remove fewer than all of them. Raises InvalidArgument for a wrong option of the table.
         """
         ...

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.worlds.memory_coordinator import table_info
 from tiering.lake.rules.upkeep.snapshot_expiry import (
+    KEPT_BY_USER,
+    NEWEST,
     REMOVED_AT_ONCE,
     SLOTS,
+    UNKNOWN_HEAD,
     UNREFERENCED_MAX_AGE_MS,
     TableHistory,
     TableReference,
     TableSnapshot,
     expired_snapshots,
+    kept_snapshots,
 )
+from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, ExpiryRule, expiry_rule
 from tiering.model.tables import SnapshotRetention
+from tiering.model.upkeep import ExpiryOrder
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -205,3 +213,32 @@ def on_main(table: TableHistory) -> list[int]:
 def test_what_stays_of_the_main_branch_is_bounded(ages: list[int], max_age_ms: int, min_count: int) -> None:
     snapshots = [TableSnapshot(n, None, n, NOW - age, is_of_round=True) for n, age in enumerate(sorted(ages, reverse=True))]
     assert len(left(history(snapshots), SnapshotRetention(max_age_ms, min_count))) <= min_count + SLOTS + 2
+
+
+def test_an_order_is_taken_literally_and_its_gaps_are_filled_by_the_options() -> None:
+    now = datetime.fromtimestamp(NOW / 1_000, UTC)
+    options = {SNAPSHOT_MAX_AGE: "2 h", SNAPSHOT_MIN_COUNT: "7"}
+    off, on = table_info("d.t", properties=options), table_info("d.t", snapshot_retention=SnapshotRetention(HOUR, 3))
+    assert expiry_rule(off, None, NOW) is None, "nobody asked for it"
+    assert expiry_rule(on, None, NOW) == ExpiryRule(SnapshotRetention(HOUR, 3))
+    assert expiry_rule(off, ExpiryOrder(), NOW) == ExpiryRule(SnapshotRetention(2 * HOUR, 7), thins=False)
+    assert expiry_rule(on, ExpiryOrder(retain_last=1), NOW) == ExpiryRule(SnapshotRetention(HOUR, 1))
+    ordered = expiry_rule(on, ExpiryOrder(older_than=now - timedelta(minutes=5)), NOW)
+    assert ordered == ExpiryRule(SnapshotRetention(300_000, 3), thins=False), "no younger snapshot is thinned out"
+    assert expiry_rule(on, ExpiryOrder(older_than=now + timedelta(days=1)), NOW) == ExpiryRule(SnapshotRetention(0, 3), thins=False)
+
+
+def test_each_snapshot_that_stays_has_a_reason() -> None:
+    snapshots = rounds(30, HOUR)
+    references = [TableReference(3, is_branch=False, name="audit"), TableReference(6, True, 1, 2, "dev")]
+    table = replace(history(snapshots, references=references), user_min_count=12)
+    reasons = kept_snapshots(table, SnapshotRetention(5 * HOUR, 2), NOW)
+    assert {number: reasons[number] for number in (3, 5, 6, 28, 30)} == {
+        3: "the tag 'audit'",
+        5: "the branch 'dev'",
+        6: "the branch 'dev'",
+        28: KEPT_BY_USER,
+        30: NEWEST,
+    }
+    assert set(reasons) == {3, 5, 6, *range(19, 31)}
+    assert set(kept_snapshots(replace(table, tiered=99), RETENTION, NOW).values()) == {UNKNOWN_HEAD}

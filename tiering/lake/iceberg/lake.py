@@ -19,6 +19,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from tiering.clock import Clock, SystemClock
 from tiering.errors import LakeTableReplaced, LakeUnavailable
+from tiering.instants import to_milliseconds
 from tiering.lake.base import FileRewrite, LakeFormat, LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
@@ -28,7 +29,7 @@ from tiering.lake.iceberg.catalogs.locations import new_location
 from tiering.lake.iceberg.catalogs.opening import open_catalog, opening_seconds
 from tiering.lake.iceberg.commit.old_metadata import OldMetadataFiles, unnamed_metadata
 from tiering.lake.iceberg.commit.row_removal import remove_rows
-from tiering.lake.iceberg.commit.upkeep import UpkeepPauses, UpkeepPolicy
+from tiering.lake.iceberg.commit.upkeep import UpkeepPauses, UpkeepPolicy, expiry_outlook
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.primary_key.bucket_files import encode_bucket_files, live_bucket_files
@@ -52,13 +53,14 @@ from tiering.lake.iceberg.upkeep.small_log_files import SmallLogFiles
 from tiering.lake.iceberg.user_settings import CATALOG_NAME as CATALOG_NAME
 from tiering.lake.iceberg.user_settings import own_settings
 from tiering.lake.log_begins import NO_BEGINS, LogBegins
-from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
+from tiering.lake.maintenance import ExpiryOutlook, ForeignOffsets, LakeSurvey, Removal, StoredFile
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import absent_hint, absent_table
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.library_guards.answer_deadlines import AnswerDeadlines
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
+from tiering.model.upkeep import ExpiryOrder
 from tiering.redaction.redact import redact, remember_secrets
 
 FORMAT = "iceberg"
@@ -248,6 +250,10 @@ class IcebergLake:
         """See `MeasuredLake.measure`."""
         with self._errors(f"read the metadata of {view.path}", view.path):
             return measure(table, cast(Table, view.handle), view.head)
+
+    def expiry_outlook(self, table: TableInfo, view: LakeView, order: ExpiryOrder) -> ExpiryOutlook:
+        """See `SnapshotExpiry.expiry_outlook`."""
+        return expiry_outlook(self._open(), table, cast(Table, view.handle), view, order, to_milliseconds(self._clock.now()))
 
     def check_schema(self, table: TableInfo) -> None:
         """Raises UnsupportedType, InvalidArgument or InvalidName, naming column and type. No I/O."""

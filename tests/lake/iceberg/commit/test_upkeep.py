@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,14 +11,17 @@ from pyiceberg.table.update import RemoveSnapshotsUpdate
 
 from support.worlds.coordinator_world import HandClock
 from tiering.errors import CommitOutcomeUnknown
+from tiering.instants import to_milliseconds
 from tiering.lake.base import LakeView
-from tiering.lake.iceberg.commit.upkeep import PAUSE_MS, UpkeepPauses, upkeep_of
+from tiering.lake.iceberg.commit.upkeep import PAUSE_MS, UpkeepPauses, UpkeepPolicy, upkeep_of
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.iceberg.schema.layout import DELETE_AFTER_COMMIT, PREVIOUS_VERSIONS
+from tiering.lake.maintenance import ExpiryOutlook
 from tiering.lake.rules.base_check import CommitOutcome, check_base, check_same_base, resolve_commit
 from tiering.lake.rules.upkeep.snapshot_expiry import SLOTS
 from tiering.model.tables import BucketKey, SnapshotRetention, TableInfo
+from tiering.model.upkeep import ExpiryOrder
 
 B0 = BucketKey(None, 0)
 NEWEST_FIVE = SnapshotRetention(max_age_ms=1, min_count=5)
@@ -213,3 +217,23 @@ def test_a_table_rests_from_removals_for_a_while() -> None:
     assert not pauses.has("another")
     clock.advance(PAUSE_MS / 1_000)
     assert not pauses.has("uuid")
+
+
+def test_an_outlook_counts_what_a_commit_removes_and_names_what_keeps_the_others(kit: Any) -> None:
+    table = kit.table()
+    view = tier(kit, table, 8)
+    loaded(kit, table).manage_snapshots().create_tag(ids(kit, table)[1], "audit").commit()
+    view = kit.view(table)
+    later = datetime.now(UTC) + timedelta(seconds=1)
+    outlook = kit.lake.expiry_outlook(table, view, ExpiryOrder(older_than=later, retain_last=3))
+    assert outlook == ExpiryOutlook(4, {"the newest snapshots": 2, "the newest tiering commit and what came since": 1, "the tag 'audit'": 1})
+    policy = UpkeepPolicy(SnapshotRetention(0, 3))
+    assert len(upkeep_of(kit.catalog(), view.handle, view, policy, to_milliseconds(later)).removed) == 4
+
+
+def test_an_outlook_tells_that_the_user_keeps_all_files(kit: Any) -> None:
+    table = kit.table()
+    tier(kit, table, 8)
+    loaded(kit, table).transaction().set_properties({"gc.enabled": "false"}).commit_transaction()
+    outlook = kit.lake.expiry_outlook(table, kit.view(table), ExpiryOrder(retain_last=1))
+    assert outlook == ExpiryOutlook(0, {"the lake table's property gc.enabled is false": 8})

@@ -10,6 +10,7 @@ The removal is a part of the round's one compare-and-set, so it costs no further
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
@@ -37,10 +38,13 @@ from tiering.clock import Clock, SystemClock
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.reading.view import TAG, summary_of
 from tiering.lake.iceberg.schema.layout import DELETE_AFTER_COMMIT, GC_ENABLED, PREVIOUS_VERSIONS, PREVIOUS_VERSIONS_MAX
+from tiering.lake.maintenance import ExpiryOutlook
 from tiering.lake.marker import ROUND_ID_KEY
-from tiering.lake.rules.upkeep.snapshot_expiry import TableHistory, TableReference, TableSnapshot, expired_snapshots
+from tiering.lake.rules.upkeep.snapshot_expiry import TableHistory, TableReference, TableSnapshot, expired_snapshots, kept_snapshots
+from tiering.lake.rules.upkeep.snapshot_options import expiry_rule
 from tiering.lake_table_options import PREFIX
 from tiering.model.tables import SnapshotRetention, TableInfo
+from tiering.model.upkeep import ExpiryOrder
 
 PAUSE_MS = 600_000
 """After a commit with a removal did not land, commits to the table remove nothing for this long."""
@@ -152,6 +156,18 @@ def removable_snapshots(
     return expired_snapshots(_history(metadata, base.head, base.tiered), retention, now_ms, thins=thins)
 
 
+def expiry_outlook(catalog: Catalog, table: TableInfo, handle: Table, base: LakeView, order: ExpiryOrder, now_ms: int) -> ExpiryOutlook:
+    """See `SnapshotExpiry.expiry_outlook`; `handle` is the lake table at `base`."""
+    metadata, rule = handle.metadata, expiry_rule(table, order, now_ms)
+    if rule is None or base.head is None or base.tiered is None:
+        return ExpiryOutlook(0, {"no round has committed to the table": len(metadata.snapshots)} if metadata.snapshots else {})
+    if metadata.properties.get(GC_ENABLED, "").lower() == "false":
+        return ExpiryOutlook(0, {f"the lake table's property {GC_ENABLED} is false": len(metadata.snapshots)})
+    history, thins = _history(metadata, base.head, base.tiered), rule.thins and isinstance(catalog, MetastoreCatalog)
+    kept = kept_snapshots(history, rule.retention, now_ms, thins=thins)
+    return ExpiryOutlook(len(metadata.snapshots) - len(kept), dict(sorted(Counter(kept.values()).items())))
+
+
 def _for_server(catalog: Catalog, table: Table, settings: tuple[TableUpdate, ...], removed: tuple[int, ...]) -> Upkeep:
     """The removal for a catalog whose server checks the requirements. Each known reference is required to name what it names.
 
@@ -184,7 +200,7 @@ def _history(metadata: TableMetadata, head: int, tiered: int) -> TableHistory:
         ],
         head=head,
         tiered=tiered,
-        references=[_reference(reference) for name, reference in metadata.refs.items() if name not in (MAIN_BRANCH, TAG)],
+        references=[_reference(name, reference) for name, reference in metadata.refs.items() if name not in (MAIN_BRANCH, TAG)],
         former_heads={entry.snapshot_id for entry in metadata.snapshot_log},
         user_max_age_ms=_number(metadata.properties.get(MAX_AGE)),
         user_min_count=_number(metadata.properties.get(MIN_COUNT)),
@@ -193,9 +209,9 @@ def _history(metadata: TableMetadata, head: int, tiered: int) -> TableHistory:
     )
 
 
-def _reference(reference: SnapshotRef) -> TableReference:
+def _reference(name: str, reference: SnapshotRef) -> TableReference:
     is_branch = reference.snapshot_ref_type is SnapshotRefType.BRANCH
-    return TableReference(reference.snapshot_id, is_branch, reference.max_snapshot_age_ms, reference.min_snapshots_to_keep)
+    return TableReference(reference.snapshot_id, is_branch, reference.max_snapshot_age_ms, reference.min_snapshots_to_keep, name)
 
 
 def _number(text: str | None) -> int | None:

@@ -37,6 +37,15 @@ DEFAULT_BRANCH_MIN_COUNT = 1
 """Iceberg's defaults for a branch without a retention of its own, in a table without `history.expire.*`."""
 
 
+NEWEST = "the newest tiering commit and what came since"
+NEWEST_OF_MAIN = "the newest snapshots"
+YOUNG = "younger than the age"
+KEPT_BY_USER = "the lake table's own retention (history.expire.*, or that of its main branch)"
+OFF_MAIN = "never on the main branch"
+UNKNOWN_HEAD = "the newest tiering commit is unknown"
+"""Reasons why a snapshot stays, beside the names of tags and branches."""
+
+
 @dataclass(frozen=True)
 class TableSnapshot:
     """One snapshot. `is_of_round`: a round of Lakeward made it, so it was on the main branch."""
@@ -56,6 +65,12 @@ class TableReference:
     is_branch: bool
     max_age_ms: int | None = None
     min_count: int | None = None
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        """The reference in words."""
+        return f"the {'branch' if self.is_branch else 'tag'} {self.name!r}"
 
 
 @dataclass(frozen=True)
@@ -90,21 +105,32 @@ def expired_snapshots(
 
     Nothing is removed if the newest tiering commit or the head is unknown.
     """
-    by_id = {snapshot.snapshot_id: snapshot for snapshot in history.snapshots}
-    if history.tiered not in by_id or history.head not in by_id:
-        return []
-    kept = _kept_by_references(history, by_id, now_ms)
-    floor = by_id[history.tiered].sequence_number
-    kept |= {snapshot.snapshot_id for snapshot in history.snapshots if snapshot.sequence_number >= floor} | {history.head}
-    main = _main_branch(history, by_id)
-    kept |= _kept_of_main(main, history, retention, now_ms, thins=thins)
-    on_main = {snapshot.snapshot_id for snapshot in main}
-    oldest_ms = now_ms - max(retention.max_age_ms, history.unthinned_ms or 0, UNREFERENCED_MAX_AGE_MS)
-    kept |= {
-        snapshot.snapshot_id for snapshot in history.snapshots if snapshot.snapshot_id not in on_main and snapshot.committed_ms >= oldest_ms
-    }
+    kept = kept_snapshots(history, retention, now_ms, thins=thins)
     removed = [snapshot for snapshot in history.snapshots if snapshot.snapshot_id not in kept]
     return [snapshot.snapshot_id for snapshot in sorted(removed, key=lambda snapshot: snapshot.sequence_number)[:limit]]
+
+
+def kept_snapshots(history: TableHistory, retention: SnapshotRetention, now_ms: int, *, thins: bool = True) -> Mapping[int, str]:
+    """The snapshots that stay, each with the reason in words; arguments as of `expired_snapshots`."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in history.snapshots}
+    if history.tiered not in by_id or history.head not in by_id:
+        return dict.fromkeys(by_id, UNKNOWN_HEAD)
+    floor = by_id[history.tiered].sequence_number
+    since = [snapshot.snapshot_id for snapshot in history.snapshots if snapshot.sequence_number >= floor]
+    main = _main_branch(history, by_id)
+    on_main = {snapshot.snapshot_id for snapshot in main}
+    oldest_ms = now_ms - max(retention.max_age_ms, history.unthinned_ms or 0, UNREFERENCED_MAX_AGE_MS)
+    staged = [
+        snapshot.snapshot_id for snapshot in history.snapshots if snapshot.snapshot_id not in on_main and snapshot.committed_ms >= oldest_ms
+    ]
+    kept = dict.fromkeys([history.head, *since], NEWEST)
+    for more in (
+        _kept_by_references(history, by_id, now_ms),
+        _kept_of_main(main, history, retention, now_ms, thins=thins),
+        dict.fromkeys(staged, OFF_MAIN),
+    ):
+        kept = {**more, **kept}  # the first reason counts
+    return kept
 
 
 def _main_branch(history: TableHistory, by_id: Mapping[int, TableSnapshot]) -> list[TableSnapshot]:
@@ -119,27 +145,31 @@ def _main_branch(history: TableHistory, by_id: Mapping[int, TableSnapshot]) -> l
 
 def _kept_of_main(
     main: Sequence[TableSnapshot], history: TableHistory, retention: SnapshotRetention, now_ms: int, *, thins: bool
-) -> set[int]:
+) -> dict[int, str]:
     """The snapshots that stay of the main branch, which is given newest first."""
     min_count = max(retention.min_count, history.user_min_count or 0, history.main_min_count or 0)
     unthinned_ms, slot_ms = history.unthinned_ms, max(retention.max_age_ms // SLOTS, 1)
-    kept, slots = {snapshot.snapshot_id for snapshot in main[:min_count]}, set[int]()
+    count_reason = NEWEST_OF_MAIN if min_count == retention.min_count else KEPT_BY_USER
+    kept, slots = {snapshot.snapshot_id: count_reason for snapshot in main[:min_count]}, set[int]()
     for snapshot in main:
         slot = snapshot.committed_ms // slot_ms
         is_last = slot not in slots
         slots.add(slot)
         age_ms = now_ms - snapshot.committed_ms
-        if (age_ms <= retention.max_age_ms and (is_last or not thins)) or (unthinned_ms is not None and age_ms <= unthinned_ms):
-            kept.add(snapshot.snapshot_id)
+        if age_ms <= retention.max_age_ms and (is_last or not thins):
+            kept.setdefault(snapshot.snapshot_id, YOUNG)
+        elif unthinned_ms is not None and age_ms <= unthinned_ms:
+            kept.setdefault(snapshot.snapshot_id, KEPT_BY_USER)
     return kept
 
 
-def _kept_by_references(history: TableHistory, by_id: Mapping[int, TableSnapshot], now_ms: int) -> set[int]:
-    kept: set[int] = set()
+def _kept_by_references(history: TableHistory, by_id: Mapping[int, TableSnapshot], now_ms: int) -> dict[int, str]:
+    kept: dict[int, str] = {}
     for reference in history.references:
-        kept.add(reference.snapshot_id)
+        kept.setdefault(reference.snapshot_id, reference.title)
         if reference.is_branch:
-            kept.update(_kept_by_branch(reference, history, by_id, now_ms))
+            for snapshot_id in _kept_by_branch(reference, history, by_id, now_ms):
+                kept.setdefault(snapshot_id, reference.title)
     return kept
 
 

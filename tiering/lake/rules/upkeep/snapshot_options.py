@@ -7,10 +7,12 @@ snapshots unless the table's option says otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from tiering.durations import format_duration, parse_duration_ms
 from tiering.errors import InvalidArgument
-from tiering.model.tables import SnapshotRetention
+from tiering.model.tables import SnapshotRetention, TableInfo
+from tiering.model.upkeep import ExpiryOrder
 
 AUTO_EXPIRE = "table.datalake.auto-expire-snapshot"
 SNAPSHOT_MAX_AGE = "table.datalake.snapshot.max-age"
@@ -28,6 +30,12 @@ MAX_MIN_COUNT = 100_000
 
 def snapshot_retention_of(properties: Mapping[str, str], *, expires_by_default: bool) -> SnapshotRetention | None:
     """What a table's options say; None = its snapshots never expire. Raises InvalidArgument naming the option."""
+    retention = optional_retention(properties)
+    return retention if _expires(properties, expires_by_default) else None
+
+
+def optional_retention(properties: Mapping[str, str]) -> SnapshotRetention:
+    """What a table's options say of ages and numbers, also if its snapshots do not expire. Raises InvalidArgument naming the option."""
     max_age_ms = DEFAULT_MAX_AGE_MS
     if (text := properties.get(SNAPSHOT_MAX_AGE)) is not None:
         max_age_ms = parse_duration_ms(text, f"value of {SNAPSHOT_MAX_AGE}")
@@ -36,8 +44,30 @@ def snapshot_retention_of(properties: Mapping[str, str], *, expires_by_default: 
             f"the option {SNAPSHOT_MAX_AGE} is {properties[SNAPSHOT_MAX_AGE][:60]!r}",
             hint=f"The shortest age is {format_duration(LEAST_MAX_AGE_MS)}.",
         )
-    retention = SnapshotRetention(max_age_ms, _min_count(properties))
-    return retention if _expires(properties, expires_by_default) else None
+    return SnapshotRetention(max_age_ms, _min_count(properties))
+
+
+@dataclass(frozen=True)
+class ExpiryRule:
+    """Which snapshots a commit removes. `thins`: of those within the maximum age only one in each slot stays (`snapshot_expiry`)."""
+
+    retention: SnapshotRetention
+    thins: bool = True
+
+
+def expiry_rule(table: TableInfo, order: ExpiryOrder | None, now_ms: int) -> ExpiryRule | None:
+    """What a commit to the table removes; None = nothing. With an order also of a table whose snapshots do not expire by themselves.
+
+    What the order leaves out is as the table's options say. An age that a user orders is taken literally: no younger snapshot goes.
+    """
+    if order is None:
+        return None if table.snapshot_retention is None else ExpiryRule(table.snapshot_retention)
+    usual = table.snapshot_retention or optional_retention(table.properties)
+    min_count = usual.min_count if order.retain_last is None else order.retain_last
+    if order.older_than is None:
+        return ExpiryRule(SnapshotRetention(usual.max_age_ms, min_count), thins=table.snapshot_retention is not None)
+    age_ms = max(0, now_ms - int(order.older_than.timestamp() * 1_000))
+    return ExpiryRule(SnapshotRetention(age_ms, min_count), thins=False)
 
 
 def _min_count(properties: Mapping[str, str]) -> int:
