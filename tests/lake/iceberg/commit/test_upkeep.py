@@ -226,7 +226,9 @@ def test_an_outlook_counts_what_a_commit_removes_and_names_what_keeps_the_others
     view = kit.view(table)
     later = datetime.now(UTC) + timedelta(seconds=1)
     outlook = kit.lake.expiry_outlook(table, view, ExpiryOrder(older_than=later, retain_last=3))
-    assert outlook == ExpiryOutlook(4, {"the newest snapshots": 2, "the newest tiering commit and what came since": 1, "the tag 'audit'": 1})
+    assert outlook == ExpiryOutlook(
+        4, {"the newest snapshots": 2, "the newest tiering commit and what came since": 1, "the tag 'audit'": 1}
+    )
     policy = UpkeepPolicy(SnapshotRetention(0, 3))
     assert len(upkeep_of(kit.catalog(), view.handle, view, policy, to_milliseconds(later)).removed) == 4
 
