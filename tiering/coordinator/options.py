@@ -11,6 +11,7 @@ from tiering.model.tables import DEFAULT_LAKE_FORMAT
 
 DAY_MS = 86_400_000
 
+_INTERVALS = ("upkeep_interval_ms", "upkeep_look_interval_ms")
 _BOUNDS = ("keep_rounds", "keep_events", "keep_table_rounds", "keep_table_events", "keep_history_ms")
 
 
@@ -41,6 +42,12 @@ class CoordinatorOptions:
 
     sweep_interval_ms: int = 600_000
     """How often lake tables are swept in the background: files of dead rounds and of expired snapshots, old metadata files."""
+
+    upkeep_interval_ms: int = 300_000
+    """The time between two upkeep rounds of a table, unless the first one left files to be rewritten."""
+
+    upkeep_look_interval_ms: int = 5_000
+    """How often the tables that need upkeep are looked up."""
 
     backoff_min_ms: int = 1_000
     """Wait after a first failure."""
@@ -110,7 +117,15 @@ class CoordinatorOptions:
     """As the lake's catalog takes them. Tierers are told those alone that `lake.catalog_properties` lists as public."""
 
     def __post_init__(self) -> None:
-        for name in ("service_timeout_ms", "tick_interval_ms", "discovery_interval_ms", "sweep_interval_ms", "backoff_min_ms", *_BOUNDS):
+        for name in (
+            "service_timeout_ms",
+            "tick_interval_ms",
+            "discovery_interval_ms",
+            "sweep_interval_ms",
+            "backoff_min_ms",
+            *_INTERVALS,
+            *_BOUNDS,
+        ):
             if getattr(self, name) <= 0:
                 raise InvalidArgument(f"the option {name} must be greater than 0, not {getattr(self, name)}")
         if self.backlog_duration_factor < 1 or self.backlog_reset_after_ms < 0:

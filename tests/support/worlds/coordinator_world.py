@@ -79,10 +79,13 @@ class World:
         self.cluster = MemoryCluster(*self.tables) if self.assigner is None else AssigningMemoryCluster(self.assigner, self.tables)
         for table in self.tables:
             self.append(self.rows, table=table)
-        self.lake = MemoryLake()
+        self.lake = self.new_lake()
         self.progress_lines: list[str] = []
         self.coordinator = self.another()
         tick(self.coordinator)
+
+    def new_lake(self) -> MemoryLake:
+        return MemoryLake()
 
     @property
     def table(self) -> TableInfo:

@@ -30,6 +30,7 @@ from tiering.coordinator.observing.known_tables import KnownTables
 from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_looks import LakeLooks
 from tiering.coordinator.observing.lake_reader import Lakes
+from tiering.coordinator.observing.upkeep_needs import UpkeepNeeds
 from tiering.coordinator.requests import CallRequest
 from tiering.lake.rules.upkeep.expired_files import FileSightings
 from tiering.library_guards.panics import contained
@@ -108,6 +109,8 @@ class CallParts:
     """Whether the cluster may be told of a lake snapshot."""
     known_tables: KnownTables
     """The tables as whoever calls may see them."""
+    upkeep: UpkeepNeeds
+    """What upkeep the tables need."""
     validator: Validator | None
     """How a validation's child process is started; None = this service cannot validate."""
     grants: Grants = field(default_factory=Grants)

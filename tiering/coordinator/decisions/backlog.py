@@ -52,7 +52,7 @@ def runs_for_throughput(record: TableRecord) -> bool:
 
 def takes_backlog_slot(record: TableRecord, now: Moment) -> bool:
     """Whether the running round of the table is one of a backlog: it reads it, or is about to."""
-    if record.running is None or not runs_for_throughput(record):
+    if record.running is None or record.upkeep_runs or not runs_for_throughput(record):
         return False
     since = record.checked_since
     return record.running.mode is not None or since is None or now.milliseconds_since(since) <= PLAN_MS

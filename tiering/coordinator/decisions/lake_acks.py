@@ -186,7 +186,9 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
     for bucket, traces in contents.skipped.items():  # a restored store may have lost them
         for offset, trace in traces.items():
             known = known if offset in known.skipped.get(bucket, ()) else known.with_skipped(bucket, offset, trace)
-    change = Change(record).update(lake=known, last_tiered_time=ctx.now.wall)
+    change = Change(record).update(lake=known)
+    if contents.offsets != lake.offsets:  # an upkeep round brings no rows
+        change = change.update(last_tiered_time=ctx.now.wall)
     change = backlog.finish_passed(change, ctx, contents.offsets)
     own = record.running is not None and record.running.round_id == contents.marker_round_id
     if own:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tiering import errors
 from tiering.coordinator.decisions import waits
 from tiering.coordinator.decisions.change import Change, Context, enter_pending, heartbeat_deadline
 from tiering.coordinator.decisions.records import Level, Pause, QueuedCall, TableRecord, TextOffsets, Trigger
+from tiering.coordinator.decisions.upkeep.rounds import give_way
 from tiering.counts import counted
 from tiering.model.states import TableState
 
@@ -48,14 +49,30 @@ def call(
 ) -> Called:
     """A CALL wants the lake at `targets`: joins the round that gets there, or queues the next. Raises TablePaused.
 
-    The plan of a running round names only the buckets it reads: what is `recorded` already counts for the others.
+    An upkeep round brings no row to the lake: it ends for the call, unless it may have committed. The plan of a running round names only
+    the buckets it reads: what is `recorded` already counts for the others.
     """
     check_callable(record)
     caller = ctx.principal or "unknown"
+    before = give_way(ctx, Change(record), f"CALL by {caller}")
+    called = _called(ctx, before.record, caller, targets, log_starts, recorded=recorded, idempotency_key=idempotency_key)
+    return replace(called, change=called.change.after(before))
+
+
+def _called(
+    ctx: Context,
+    record: TableRecord,
+    caller: str,
+    targets: TextOffsets,
+    log_starts: TextOffsets,
+    *,
+    recorded: Mapping[str, int] | None,
+    idempotency_key: str | None,
+) -> Called:
     current = record.round
     if record.state is TableState.TIERING and current is not None:
         planned = None if current.planned_stops is None else {**(recorded or {}), **current.planned_stops}
-        if current.cancelled_by is None and reach_stops(planned, targets, log_starts):
+        if current.cancelled_by is None and not record.upkeep_runs and reach_stops(planned, targets, log_starts):
             return Called(Change(record), current.round_id, joined=True)
         if record.call is not None:
             return Called(Change(record), record.call.round_id, joined=True)
@@ -73,9 +90,10 @@ def call(
 
 
 def pause(ctx: Context, record: TableRecord, reason: str | None, until: datetime | None) -> Change:
-    """Stops the assigning; a running round ends normally. `until` is a wall time."""
+    """Stops the assigning; a running round ends normally, and an upkeep round at once. `until` is a wall time."""
     deadline = None if until is None else ctx.now.from_wall(until)
-    change = Change(record).update(pause=Pause(ctx.principal or "unknown", reason, ctx.now.wall, deadline, until))
+    change = give_way(ctx, Change(record), f"its table was paused by {ctx.principal or 'unknown'}")
+    change = change.update(pause=Pause(ctx.principal or "unknown", reason, ctx.now.wall, deadline, until))
     return change.note(ctx, "TABLE_PAUSED", reason or "paused", Level.WARN)
 
 

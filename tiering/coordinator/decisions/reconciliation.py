@@ -11,6 +11,7 @@ from tiering.coordinator.decisions.change import Change, Context, clear_error, e
 from tiering.coordinator.decisions.error_kinds import is_bucket_stopped
 from tiering.coordinator.decisions.fences import Fence, judge
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, QueuedCall, TableRecord, TextOffsets, Trigger
+from tiering.coordinator.decisions.upkeep.rounds import give_way
 from tiering.lake.proof.bucket_proof import Proofs
 from tiering.lake.rules.reconcile import ReconcileAction
 from tiering.model.rounds import RoundState
@@ -66,7 +67,8 @@ def claim(ctx: Context, record: TableRecord, wanted: Reconciliation) -> Change:
     Raises CannotReconcile while a granted round is open.
     """
     check_no_open_grant(record)
-    change = Change(record)
+    change = give_way(ctx, Change(record), f"reconcile_lake of {ctx.principal}")
+    record = change.record
     if record.running is not None:
         why = f"fenced by reconcile_lake of {ctx.principal}"
         change = _fenced(ctx, change, why).update(retry_deadline=ctx.now.after(ctx.options.service_timeout_ms))
@@ -142,6 +144,7 @@ def abandoned(record: TableRecord, row: LakeCommitRecord, state: CommitState) ->
 
 def go_on(ctx: Context, change: Change, why: str) -> Change:
     """Due at once, for a caller. A paused table when its pause ends; a running or queued one as it is."""
+    change = give_way(ctx, change, why)
     record = change.record
     if record.running is not None and not record.granted:
         return go_on(ctx, _fenced(ctx, change, why), why)
@@ -173,7 +176,10 @@ def mended(ctx: Context, record: TableRecord) -> Change:
 
 def fence_and_retry(ctx: Context, record: TableRecord, why: str) -> Change:
     """Fences the running round, which has no grant, and queues the next one; a paused table's next round waits for the end of the pause."""
-    fenced = _fenced(ctx, Change(record), why)
+    change = give_way(ctx, Change(record), why)
+    if change.record.running is None:
+        return go_on(ctx, change, why)
+    fenced = _fenced(ctx, change, why)
     return retry(ctx, fenced.record).after(fenced)
 
 

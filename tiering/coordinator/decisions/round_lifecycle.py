@@ -33,6 +33,7 @@ from tiering.coordinator.decisions.records import (
     TextOffsets,
     Trigger,
 )
+from tiering.coordinator.decisions.upkeep import rounds as upkeep
 from tiering.model.rounds import RoundMode, RoundProgress, RoundState, RoundStats
 from tiering.model.states import TableState
 
@@ -167,8 +168,8 @@ def assign(
         deadline=deadline,
         unpromised_ms=unpromised_ms,
     )
-    change = change.update(checked_since=ctx.now.steady, checked_wall=ctx.now.wall)
-    change = change.update(waited_for_slot_ms=waited_ms, no_tierer_ms=no_tierer_ms)
+    looked = {"checked_since": ctx.now.steady, "checked_wall": ctx.now.wall}
+    change = change.update(**looked, waited_for_slot_ms=waited_ms, no_tierer_ms=no_tierer_ms)
     return _beat(change, ctx).move(ctx, TableState.TIERING, f"assigned to the tierer {tierer_id}")
 
 
@@ -200,9 +201,11 @@ def _beat(change: Change, ctx: Context) -> Change:
 
 def plan(ctx: Context, record: TableRecord, planned: Plan) -> Change:
     """Records what the round will do. The log was read just before: freshness counts from here."""
-    lake = replace(record.lake, table_uuid=planned.lake_table_uuid or record.lake.table_uuid)
-    change = backlog.begin_planned(Change(record).update(lake=lake), ctx, planned.stops)
-    mode = RoundMode.BACKLOG if change.record.lake.backlog else RoundMode.LIVE
+    change = Change(record).update(lake=replace(record.lake, table_uuid=planned.lake_table_uuid or record.lake.table_uuid))
+    mode = RoundMode.UPKEEP
+    if not record.upkeep_runs:
+        change = backlog.begin_planned(change, ctx, planned.stops)
+        mode = RoundMode.BACKLOG if change.record.lake.backlog else RoundMode.LIVE
     change = change.update_round(planned_stops=planned.stops, splits_total=planned.splits, splits_done=0, mode=mode)
     return _beat(change, ctx)
 
@@ -270,7 +273,9 @@ def finish(ctx: Context, record: TableRecord, report: Finished) -> Change:
     A round that says it finished although its granted commit was never acked proved nothing: it is due again at once,
     and the next base check will tell.
     """
-    change = Change(record)
+    if record.upkeep_runs:
+        return upkeep.finish(ctx, record, report.stats)
+    change = Change(record).update(upkeep=upkeep.note_inside_round(ctx, record, report.stats))
     current = record.round
     assert current is not None
     unproved = record.granted and not current.acked
@@ -328,14 +333,13 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
         hint = report.fence_hint or fences.ANOTHER_WRITER
         fence = Fence(f"the round was fenced: {report.error.message}", hint, report.error.phase)
         return _start_anew(ctx, record, fence, report.stats)
+    if record.upkeep_runs:
+        return upkeep.fail(ctx, record, report.error, stats=report.stats)
     error = replace(report.error, retryable=True) if _is_outdated(record, report.error) else report.error
     change = end_round(Change(record), ctx, RoundState.FAILED, stats=report.stats, error=error)
     failures = record.consecutive_failures + (0 if report.stopped else 1)
-    retry = None
-    if report.stopped:
-        retry = ctx.now.steady
-    elif error.retryable:
-        retry = ctx.now.after(backoff_ms(failures, ctx.jitter, ctx.options))
+    after_backoff = ctx.now.after(backoff_ms(failures, ctx.jitter, ctx.options)) if error.retryable else None
+    retry = ctx.now.steady if report.stopped else after_backoff
     change = _count_failure(change, error, failures, retry)
     change = change.move(ctx, TableState.FAILED, f"{error.error_class}: {error.message}", Level.ERROR)
     return _answer_call(change, ctx)
@@ -352,6 +356,8 @@ def _is_outdated(record: TableRecord, error: ErrorInfo) -> bool:
 
 def _end_cancelled(ctx: Context, record: TableRecord, stats: RoundStats | None = None) -> Change:
     """Its freshness counts from now: after a round that took longer than that the next one would begin at once."""
+    if record.upkeep_runs:
+        return upkeep.end_cancelled(ctx, record, stats)
     current = record.round
     assert current is not None
     error = ErrorInfo(errors.Cancelled.__name__, cancel_text(current), None, "", retryable=True, time=ctx.now.wall)
@@ -367,6 +373,8 @@ def _start_anew(ctx: Context, record: TableRecord, fence: Fence, stats: RoundSta
     each other must not race. A table that stays Failed, as a paused one does, always shows why.
     """
     verdict = fences.judge(ctx, record, fence)
+    if record.upkeep_runs:
+        return upkeep.fail(ctx, record, verdict.error, RoundState.FENCED, stats)
     change = end_round(Change(record), ctx, RoundState.FENCED, stats=stats, error=verdict.error)
     change = change.update(consecutive_fences=verdict.fences, retry_deadline=ctx.now.steady)
     if verdict.is_failure:

@@ -12,7 +12,9 @@ from tiering.coordinator.decisions.assignments import end_session
 from tiering.coordinator.decisions.change import NO_WAITS, Change, Context, end_round, enter_pending, heartbeat_deadline
 from tiering.coordinator.decisions.lake_acks import record_passed_head
 from tiering.coordinator.decisions.moment import Moment
-from tiering.coordinator.decisions.records import Pause, TableRecord, Trigger
+from tiering.coordinator.decisions.records import Pause, TableRecord, Trigger, UpkeepRecord
+from tiering.coordinator.decisions.upkeep.rounds import give_way
+from tiering.coordinator.decisions.upkeep.schedule import LONGEST_REST_MS
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.model.rounds import RoundState
 from tiering.model.splits import BacklogCause
@@ -89,6 +91,11 @@ def within_reach(ctx: Context, record: TableRecord) -> TableRecord:
         pending_since=at_most(record.pending_since, 0),
         checked_since=at_most(record.checked_since, 0),
         forget_deadline=at_most(record.forget_deadline, ctx.options.forget_dropped_ms),
+        upkeep=replace(
+            record.upkeep,
+            next_deadline=at_most(record.upkeep.next_deadline, max(LONGEST_REST_MS, ctx.options.upkeep_interval_ms)),
+            rest_deadline=at_most(record.upkeep.rest_deadline, LONGEST_REST_MS),
+        ),
     )
 
 
@@ -176,7 +183,8 @@ def _remove(ctx: Context, record: TableRecord, why: str) -> Change:
         change = end_round(change, ctx, RoundState.CANCELLED)
     change = change.move(ctx, None, why).update_errors(error_kinds.resolved(record.errors, ctx.now.wall))
     change = change.update(error=None, error_count=0, consecutive_failures=0, consecutive_fences=0, retry_deadline=None, errors=())
-    return change.update(call=None, pause=None, due_deadline=None, pending_since=None, round=None, commit=None, assignment=None)
+    change = change.update(call=None, pause=None, due_deadline=None, pending_since=None, round=None, commit=None, assignment=None)
+    return change.update(upkeep=UpkeepRecord())
 
 
 def may_be_forgotten(now: Moment, record: TableRecord) -> bool:
@@ -201,6 +209,9 @@ def _due(ctx: Context, change: Change) -> Change | None:
     record = change.record
     if record.pause is not None:
         return None
+    if record.upkeep_runs and not record.granted and upkeep_is_over(ctx.now, record, needs_turn=ctx.options.assigned_by_cluster):
+        resting = give_way(ctx, change, "its table is due")
+        return _due(ctx, resting) or resting
     if record.state is TableState.SCHEDULED:
         if record.call is not None:
             return enter_pending(change, ctx, Trigger.CALL, f"CALL by {record.call.caller}")
@@ -215,6 +226,11 @@ def _due(ctx: Context, change: Change) -> Change | None:
         if may_begin and ctx.now.passed(record.retry_deadline):
             return enter_pending(change, ctx, Trigger.RETRY, "its back-off is over")
     return None
+
+
+def upkeep_is_over(now: Moment, record: TableRecord, *, needs_turn: bool) -> bool:
+    """Whether the running upkeep round has to give way to a round of its own table. `needs_turn`: the cluster assigns tables."""
+    return record.call is not None or (not needs_turn and now.passed(waits.begin_deadline(record)))
 
 
 def may_be_idle(record: TableRecord, now: Moment, options: CoordinatorOptions) -> bool:
@@ -260,7 +276,8 @@ class WaitingRows:
 
 def may_change_by_rows(record: TableRecord, now: datetime, options: CoordinatorOptions) -> bool:
     """Whether `rows_wait` could change the record. Cheap: it is asked of every table at every observation."""
-    if record.state is TableState.SCHEDULED and (record.round_bytes is not None or backlog.runs_for_throughput(record)):
+    rests = record.state is TableState.SCHEDULED or record.upkeep_runs
+    if rests and (record.round_bytes is not None or backlog.runs_for_throughput(record)):
         return True
     return backlog.was_left_alone(record, now, options)
 
@@ -280,7 +297,8 @@ def due_by_size(ctx: Context, record: TableRecord, rows: WaitingRows) -> Change 
     After a round that somebody cancelled it waits for its freshness: what was cancelled is not to begin again at once. In backlog a table
     without `table.datalake.round.bytes` is due as soon as a round would not run inline. Where the cluster assigns tables it decides.
     """
-    enough = record.round_bytes
+    change = give_way(ctx, Change(record), "enough rows wait for a round of its table") if record.upkeep_runs else Change(record)
+    record, enough = change.record, record.round_bytes
     if enough is None and backlog.runs_for_throughput(record):
         enough = ctx.options.inline_round_bytes
     waiting = _estimated_bytes(record, rows)
@@ -288,7 +306,7 @@ def due_by_size(ctx: Context, record: TableRecord, rows: WaitingRows) -> Change 
         return None
     if record.pause is not None or ctx.options.assigned_by_cluster or _was_cancelled(record) or _found_nothing_since(record, rows.since):
         return None
-    return enter_pending(Change(record), ctx, Trigger.SCHEDULE, f"{waiting} bytes wait, and a round is to have {enough}")
+    return enter_pending(change, ctx, Trigger.SCHEDULE, f"{waiting} bytes wait, and a round is to have {enough}")
 
 
 def _estimated_bytes(record: TableRecord, rows: WaitingRows) -> int | None:

@@ -27,12 +27,21 @@ def first_look(record: TableRecord, *, needs_turn: bool = False) -> datetime | N
 
     `needs_turn`: the cluster assigns tables (`CoordinatorOptions.assigned_by_cluster`).
     """
-    deadlines = [_round_deadline(record), _rest_deadline(record, needs_turn)]
+    deadlines = [_round_deadline(record), _upkeep_deadline(record, needs_turn), _rest_deadline(record, needs_turn)]
     return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
 
 def _round_deadline(record: TableRecord) -> datetime | None:
     return None if record.running is None else record.heartbeat_deadline
+
+
+def _upkeep_deadline(record: TableRecord, needs_turn: bool) -> datetime | None:
+    """When a running upkeep round gives way to a round of its table."""
+    if not record.upkeep_runs or record.granted or record.pause is not None:
+        return None
+    if record.call is not None:
+        return AT_ONCE
+    return None if needs_turn else begin_deadline(record)
 
 
 def _rest_deadline(record: TableRecord, needs_turn: bool) -> datetime | None:

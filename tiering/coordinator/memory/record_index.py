@@ -33,6 +33,8 @@ class RecordIndex:
         self.running: set[int] = set()
         self.failing: set[int] = set()
         self.assigned: set[int] = set()
+        self.upkeep_requested: set[int] = set()
+        """Tables of which callers want upkeep."""
         self.live: set[int] = set()
         """Tables that are to be fresh: not in backlog, and not paused."""
         self._by_path: dict[tuple[str, str], int] = {}
@@ -45,6 +47,7 @@ class RecordIndex:
             _put(self.running, record.table_id, record.running is not None)
             _put(self.failing, record.table_id, record.state is not None and record.consecutive_failures > 0)
             _put(self.assigned, record.table_id, record.assignment is not None)
+            _put(self.upkeep_requested, record.table_id, record.state is not None and bool(record.upkeep.requests))
             is_live = record.state is not None and record.pause is None and not runs_for_throughput(record)
             _put(self.live, record.table_id, is_live)
             self._move(record, before.get(record.table_id))

@@ -153,6 +153,10 @@ class TableRecords:
         """Whether any table could be assigned now. Cheap: held requests ask at every tick."""
         return bool(self._index.waiting)
 
+    def upkeep_requested(self) -> list[int]:
+        """Ids of the tables of which callers want upkeep."""
+        return list(self._index.upkeep_requested)
+
     def any_live(self) -> bool:
         """Whether any table is to be fresh, rather than all of them paused or in backlog."""
         return bool(self._index.live)

@@ -1,5 +1,5 @@
 """The coordinator's background loops: deadlines, the comparison with the cluster's tables, heads, lags, sizes in the lake, failed
-tables, pruning, and sweeps of lake tables.
+tables, pruning, upkeep, and sweeps of lake tables.
 
 Answers come first: looks at the cluster take a share of the time, and the long ones are cut into short pieces (`pace`).
 """
@@ -46,7 +46,7 @@ class Background:
         self._stopping = threading.Event()
         self._observed = False
         self._garbage = RareCollections()
-        self._threads = ThreadPoolExecutor(13, thread_name_prefix="background")  # a loop each: none waits for another
+        self._threads = ThreadPoolExecutor(14, thread_name_prefix="background")  # a loop each: none waits for another
         options = coordinator.options
         self._tasks = [
             asyncio.create_task(self._every(options.tick_interval_ms, coordinator.advance)),
@@ -57,6 +57,7 @@ class Background:
             asyncio.create_task(self._every(options.observe_interval_ms, self._measure)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._measure_failing)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._observe_health)),
+            asyncio.create_task(self._every(options.upkeep_look_interval_ms, self._look_for_upkeep)),
             asyncio.create_task(self._every(options.tick_interval_ms, self._check_idle)),
             asyncio.create_task(self._every(PRUNE_INTERVAL_MS, self._prune)),
             asyncio.create_task(self._sweep_later(options.sweep_interval_ms)),
@@ -112,6 +113,9 @@ class Background:
 
     def _observe_health(self) -> None:
         self._coordinator.lake_health.observe(Pace.until(self._stopping, HEALTH_SHARE).rest)
+
+    def _look_for_upkeep(self) -> None:
+        self._coordinator.upkeep.look(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
 
     def _look_at_other_services(self) -> None:
         self._coordinator.other_services.look(Pace.until(self._stopping, BACKGROUND_SHARE).rest)

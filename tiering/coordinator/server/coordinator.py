@@ -37,6 +37,7 @@ from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_health import LakeHealthObserver
 from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
 from tiering.coordinator.observing.other_services import OtherServices
+from tiering.coordinator.observing.upkeep_needs import UpkeepNeeds
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.status.live_view import View
 from tiering.coordinator.status.status_columns import StatusColumns
@@ -79,7 +80,8 @@ class Coordinator:
         self.commits = Commits(self.table_records, cluster, lakes, lake_was_read, confirm_turn=self._confirm_turn, tellings=tellings)
         self.idle_checks = IdleChecks(self.table_records, cluster, lakes, self.observer.lag, self.commits.table_lock)
         self.progress = Progress(self.table_records)
-        self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head, self.observer.waiting_since)
+        self.upkeep = UpkeepNeeds(self.table_records, self.lake_health, self.discovery)
+        self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head, self.observer.waiting_since, self.upkeep)
         self.relay = None if assignments is None else self._new_relay(assignments, tellings)
         self.other_services = OtherServices(self.table_records, statuses_of(cluster), self.discovery)
         self.leases = Leases(cluster, UnleasedSnapshots(self.table_records).report)
@@ -98,6 +100,7 @@ class Coordinator:
             validator=validator,
             grants=self.grants,
             known_tables=self.known_tables,
+            upkeep=self.upkeep,
         )
         self.control = Control(self.call_parts)
         self.ways_out, self.sweeps = WaysOut(self.call_parts), BackgroundSweeps(self.call_parts)
@@ -145,6 +148,8 @@ class Coordinator:
                     records = [record for table_id in late[start : start + CHUNK] if (record := self.table_records.get(table_id))]
                     changes = [self._overdue(self.table_records.context(), record) for record in records]
                     self.table_records.put(*(change for change in changes if change is not None))
+        self.heartbeats.upkeep_slots.give_way()
+        self.upkeep.tick()
         self.heartbeats.forget_lost()
         self.progress.forget_ended()
         self.table_records.wake_ups.notify()

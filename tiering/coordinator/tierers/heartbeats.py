@@ -23,6 +23,7 @@ from tiering.coordinator.decisions.round_lifecycle import Failure, QueueLook, Ro
 from tiering.coordinator.decisions.table_lifecycle import BacklogTurns
 from tiering.coordinator.memory.history import HistoryRange
 from tiering.coordinator.memory.table_records import TableRecords
+from tiering.coordinator.observing.upkeep_needs import UpkeepSource
 from tiering.coordinator.tierers.known_tierers import KEPT_TIERERS, KnownTierers, Sender, TiererKey, key_of
 from tiering.coordinator.tierers.messages import (
     assignment_of,
@@ -34,6 +35,7 @@ from tiering.coordinator.tierers.messages import (
     report_ref_from_pb,
 )
 from tiering.coordinator.tierers.named_epochs import heed_epochs
+from tiering.coordinator.tierers.upkeep_slots import UpkeepSlots
 from tiering.model.rounds import RoundState
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.errors import error_to_pb
@@ -106,7 +108,8 @@ class Verdicts:
 class Heartbeats:
     """Judges heartbeats and assigns tables. `doubt_head` is called with the heads that base checks of rounds passed.
 
-    `waiting_since` tells since when at the earliest the rows of a table wait that its lake lacks; None = not known.
+    `waiting_since` tells since when at the earliest the rows of a table wait that its lake lacks; None = not known. `upkeep` has the tables
+    whose upkeep rounds may have slots that no other table needs; None = there are no such rounds.
     """
 
     def __init__(
@@ -114,11 +117,13 @@ class Heartbeats:
         table_records: TableRecords,
         doubt_head: Callable[[TableRecord, int | None], None],
         waiting_since: Callable[[TableRecord], datetime | None],
+        upkeep: UpkeepSource | None = None,
     ) -> None:
         self._table_records = table_records
         self._doubt_head = doubt_head
         self._waiting_since = waiting_since
         self._tierers = KnownTierers(table_records.options.service_timeout_ms, table_records.now())
+        self.upkeep_slots = UpkeepSlots(table_records, self._tierers, upkeep, self._pick)
         self._restore_fences()
         self._closing = False
 
@@ -183,7 +188,7 @@ class Heartbeats:
         return (
             self._is_over(hold)
             or ended
-            or (may_take and self._table_records.work_waits())
+            or (may_take and (self._table_records.work_waits() or self.upkeep_slots.is_ready(hold.tierer)))
             or self._table_records.now().passed(hold.deadline)
         )
 
@@ -264,24 +269,29 @@ class Heartbeats:
             return
         self._take_over(tierer, incarnation)
         record = self._hand_over(tierer[0], incarnation, listed) or self._next(tierer, incarnation)
+        record = record or self.upkeep_slots.next(tierer, incarnation)
         if record is not None:
             assignment = assignment_of(record, self._table_records.epoch)
             response.tiering_table.CopyFrom(assignment_to_pb(assignment))
 
     def _next(self, key: TiererKey, incarnation: str | None) -> TableRecord | None:
+        picked = self._pick(key)
+        if picked is None:
+            return None
+        ctx, look = self._table_records.context(), self._queue_look(picked)
+        change = round_lifecycle.assign(ctx, picked, key[0], incarnation, leaves_slots=self._leaves_slots(key), look=look)
+        self._table_records.put(change)
+        return change.record
+
+    def _pick(self, key: TiererKey) -> TableRecord | None:
+        """The table that waits and that the next request of this tierer gets."""
         slots, leaves_slots, now = self._slots(key), self._leaves_slots(key), self._table_records.now()
         # With one slot they take turns, in rounds that are as short as all others.
         turns = BacklogTurns(allowed=leaves_slots or slots == 1, apart=self._table_records.options.backlog_waits_apart)
         waiting = self._table_records.first_waiting(now)
         if any(map(retries.is_retry, waiting)) and not self._may_retry():
             waiting = [record for record in waiting if not retries.is_retry(record)]
-        picked = table_lifecycle.pick(waiting, now, turns)
-        if picked is None:
-            return None
-        ctx, look = self._table_records.context(), self._queue_look(picked)
-        change = round_lifecycle.assign(ctx, picked, key[0], incarnation, leaves_slots=leaves_slots, look=look)
-        self._table_records.put(change)
-        return change.record
+        return table_lifecycle.pick(waiting, now, turns)
 
     def _queue_look(self, record: TableRecord) -> QueueLook:
         queued, now = record.round, self._table_records.now().wall

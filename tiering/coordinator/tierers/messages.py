@@ -160,4 +160,5 @@ def assignment_of(record: TableRecord, coordinator_epoch: int) -> Assignment:
         unresolved=lake.unresolved_epoch is not None,
         skipped=lake.skipped_records,
         backlog=assigned_backlog(record),
+        upkeep=current.upkeep,
     )

@@ -14,12 +14,22 @@ from tiering.coordinator.decisions.records.operations import OperationRecord, Qu
 from tiering.coordinator.decisions.records.tables import LakeKnowledge, Pause, TableRecord
 from tiering.coordinator.decisions.records.text_offsets import TextOffsets, from_text, to_text
 from tiering.coordinator.decisions.records.tierers import TiererRecord
+from tiering.coordinator.decisions.records.upkeep import (
+    BeforeUpkeep,
+    EndedUpkeep,
+    UpkeepOutcome,
+    UpkeepPause,
+    UpkeepRecord,
+    UpkeepRequest,
+)
 
 __all__ = [
     "AssignmentEnd",
     "AssignmentRecord",
+    "BeforeUpkeep",
     "CommitState",
     "ElsewhereRecord",
+    "EndedUpkeep",
     "ErrorInfo",
     "ErrorRecord",
     "EventRecord",
@@ -34,6 +44,10 @@ __all__ = [
     "TextOffsets",
     "TiererRecord",
     "Trigger",
+    "UpkeepOutcome",
+    "UpkeepPause",
+    "UpkeepRecord",
+    "UpkeepRequest",
     "Way",
     "WayOut",
     "from_text",

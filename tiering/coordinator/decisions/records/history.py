@@ -11,6 +11,7 @@ from typing import Any
 from tiering.coordinator.decisions.records.errors import ErrorInfo
 from tiering.coordinator.decisions.records.text_offsets import TextOffsets
 from tiering.model.rounds import RoundMode, RoundProgress, RoundState, RoundStats
+from tiering.model.upkeep import UpkeepOrder
 
 
 class Trigger(StrEnum):
@@ -76,6 +77,12 @@ class RoundRecord:
     """Fingerprint of the source table when a tierer got the round."""
     outlived_coordinator: bool = False
     """A coordinator started while it was open: its store may be one that was set back, and lack the grant."""
+    upkeep: UpkeepOrder | None = None
+    """What an upkeep round does; None = the round tiers."""
+    upkeep_reason: str | None = None
+    """Why the upkeep round was made, in words."""
+    upkeep_request: str | None = None
+    """The caller's request that the upkeep round is for (`UpkeepRequest.request_id`); None = nobody asked for it."""
 
     @property
     def fraction_completed(self) -> float | None:

@@ -8,9 +8,10 @@ from datetime import datetime
 
 from tiering.coordinator.decisions.records.assignments import AssignmentRecord, ElsewhereRecord
 from tiering.coordinator.decisions.records.errors import ErrorInfo, ErrorRecord
-from tiering.coordinator.decisions.records.history import LakeCommitRecord, RoundRecord
+from tiering.coordinator.decisions.records.history import LakeCommitRecord, RoundRecord, Trigger
 from tiering.coordinator.decisions.records.operations import QueuedCall
 from tiering.coordinator.decisions.records.text_offsets import TextOffsets, from_text
+from tiering.coordinator.decisions.records.upkeep import UpkeepRecord
 from tiering.model.assignments import AssignmentRef
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import BacklogStart
@@ -173,6 +174,7 @@ class TableRecord:
     """How long these waited for a slot."""
     named_epoch: int = 0
     """The highest tiering epoch above its own that a tierer named: rounds that are queued from then on are above it."""
+    upkeep: UpkeepRecord = field(default_factory=UpkeepRecord)
 
     @property
     def path(self) -> TablePath:
@@ -219,3 +221,8 @@ class TableRecord:
     def running(self) -> RoundRecord | None:
         """The round that a tierer has now."""
         return self.round if self.state is TableState.TIERING else None
+
+    @property
+    def upkeep_runs(self) -> bool:
+        """Whether the running round is an upkeep round."""
+        return self.running is not None and self.running.trigger is Trigger.UPKEEP

@@ -1,0 +1,61 @@
+"""What upkeep a lake table needs that nobody asked for, by its health. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from tiering.coordinator.decisions.records import TableRecord, UpkeepOutcome
+from tiering.coordinator.decisions.upkeep.rounds import UpkeepWork
+from tiering.counts import counted
+from tiering.lake.health.measure import LakeMeasure
+from tiering.lake.health.score import MANIFEST_BOUND
+from tiering.lake.health.table_health import HealthObservation
+from tiering.model.tables import TableInfo
+from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
+
+IDLE_FOR = timedelta(hours=1)
+"""Snapshots expire with the commits of rounds. A table without a commit for so long gets an upkeep round for that."""
+
+
+def needed_work(record: TableRecord, info: TableInfo, observation: HealthObservation | None, now: datetime) -> UpkeepWork | None:
+    """What an upkeep round of the table would do now; None = nothing, or its health is not known.
+
+    What was observed before the latest upkeep round tells nothing any more: then only what that round left is known.
+    """
+    upkeep = record.upkeep
+    if info.auto_compaction and upkeep.bytes_left and upkeep.last_outcome is not UpkeepOutcome.EMPTY:
+        return UpkeepWork(UpkeepOrder(), f"the latest upkeep left {_size(upkeep.bytes_left)} to be rewritten")
+    if observation is None or observation.measure is None:
+        return None
+    if upkeep.commit_time is not None and observation.observed_time <= upkeep.commit_time:
+        return None
+    if info.auto_compaction and (work := _rewrite(observation, observation.measure)) is not None:
+        return work
+    return _expiry(record, info, observation.measure, now)
+
+
+def _rewrite(observation: HealthObservation, measure: LakeMeasure) -> UpkeepWork | None:
+    many_manifests = measure.manifests > MANIFEST_BOUND
+    reason = "" if observation.health is None or observation.health.reason is None else f": {observation.health.reason}"
+    if measure.files.rewrite_bytes:
+        work = f"{_size(measure.files.rewrite_bytes)} of data files are to be rewritten{reason}"
+        return UpkeepWork(UpkeepOrder(manifests=many_manifests), work)
+    if many_manifests:
+        return UpkeepWork(UpkeepOrder(rewrite=False, manifests=True), f"{counted(measure.manifests, 'manifest')} are to be merged")
+    return None
+
+
+def _expiry(record: TableRecord, info: TableInfo, measure: LakeMeasure, now: datetime) -> UpkeepWork | None:
+    """Expiry of the snapshots of a table that gets no commits."""
+    retention, oldest, latest = info.snapshot_retention, measure.oldest_snapshot_time, record.last_tiered_time
+    if retention is None or oldest is None or latest is None or now - latest < IDLE_FOR or measure.snapshots <= retention.min_count:
+        return None
+    if now - oldest < timedelta(milliseconds=retention.max_age_ms) + IDLE_FOR:
+        return None
+    return UpkeepWork(
+        UpkeepOrder(rewrite=False, expiry=ExpiryOrder()), "its oldest snapshots are older than table.datalake.snapshot.max-age"
+    )
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 1_000_000:,.1f} MB"

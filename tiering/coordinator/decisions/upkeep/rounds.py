@@ -1,0 +1,201 @@
+"""Pure decisions about an upkeep round: it begins, and the ways it ends.
+
+An upkeep round is fenced as any round: it has an epoch of its own, and one commit at most. It leaves no trace in what the record says of
+the table's tiering: the table's latest round, its freshness deadline, its waits and its errors are afterwards as they were before. How it
+went is in `TableRecord.upkeep`.
+
+A grant whose outcome is unknown follows the ordinary rules: the ledger has it as UNKNOWN, and a tiering round follows at once, whose base
+check finds out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tiering import errors
+from tiering.coordinator.decisions.change import Change, Context, cancel_text, end_round, enter_pending
+from tiering.coordinator.decisions.records import (
+    AssignmentEnd,
+    BeforeUpkeep,
+    ErrorInfo,
+    Level,
+    RoundRecord,
+    TableRecord,
+    Trigger,
+    UpkeepOutcome,
+    UpkeepRecord,
+    UpkeepRequest,
+)
+from tiering.coordinator.decisions.upkeep import schedule
+from tiering.coordinator.decisions.upkeep.outcomes import after_round
+from tiering.model.rounds import RoundMode, RoundState, RoundStats
+from tiering.model.states import TableState
+from tiering.model.upkeep import UpkeepOrder
+
+COORDINATOR = "lakeward"
+"""Who cancels an upkeep round that gives way to tiering."""
+
+
+@dataclass(frozen=True)
+class UpkeepWork:
+    """What the next upkeep round of a table does, and why. `request`: of the caller who wants it; None = nobody asked for it."""
+
+    order: UpkeepOrder
+    reason: str
+    request: UpkeepRequest | None = None
+
+
+def begin(ctx: Context, record: TableRecord, work: UpkeepWork, tierer_id: str, incarnation: str | None = None) -> Change:
+    """Scheduled -> Pending -> Tiering: a tierer's request, for which no tiering round waits, is answered with the table.
+
+    No upkeep round is ever seen in a queue: it is made for a slot that is free. That it may begin was checked before (`schedule`).
+    """
+    request = work.request
+    upkeep_round = RoundRecord(
+        round_id=request.request_id if request is not None and not request.rounds else ctx.new_round_id,
+        table_id=record.table_id,
+        database_name=record.database_name,
+        table_name=record.table_name,
+        tiering_epoch=record.highest_epoch + 1,
+        coordinator_epoch=ctx.coordinator_epoch,
+        trigger=Trigger.UPKEEP,
+        state=RoundState.RUNNING,
+        pending_time=ctx.now.wall,
+        triggered_by=None if request is None else request.caller,
+        idempotency_key=None if request is None else request.idempotency_key,
+        tierer_id=tierer_id,
+        incarnation=incarnation,
+        started_time=ctx.now.wall,
+        definition=record.definition,
+        completion_target=ctx.now.wall + schedule.longest(ctx.now, record, ctx.options),
+        mode=RoundMode.UPKEEP,
+        upkeep=schedule.within_budget(ctx.now, record, work.order),
+        upkeep_reason=work.reason,
+        upkeep_request=None if request is None else request.request_id,
+    )
+    before = BeforeUpkeep(record.round, record.commit, record.checked_since, record.checked_wall, record.last_round_duration_ms)
+    change = Change(record).update(
+        tiering_epoch=upkeep_round.tiering_epoch,
+        round=upkeep_round,
+        commit=None,
+        checked_since=ctx.now.steady,
+        checked_wall=ctx.now.wall,
+        heartbeat_time=ctx.now.wall,
+        heartbeat_deadline=ctx.now.after(ctx.options.service_timeout_ms),
+        upkeep=replace(record.upkeep, before=before),
+    )
+    change = replace(change, rounds={**change.rounds, upkeep_round.round_id: upkeep_round})
+    queued = change.move(ctx, TableState.PENDING, f"upkeep: {work.reason}")
+    return queued.move(ctx, TableState.TIERING, f"assigned to the tierer {tierer_id} for upkeep")
+
+
+def finish(ctx: Context, record: TableRecord, stats: RoundStats | None) -> Change:
+    """The upkeep round ended well, or says so although its granted commit was never acked: then the next base check will tell."""
+    current = record.round
+    assert current is not None
+    if _is_unproved(record):
+        change = Change(record).note(ctx, "COMMIT_UNRESOLVED", "finished without an ack of its granted commit", Level.WARN)
+        return _end(ctx, change, RoundState.SUCCEEDED, UpkeepOutcome.SUCCEEDED, stats=stats)
+    did = None if stats is None else stats.upkeep
+    if did is not None and did.dropped and not did.files_after:
+        return _end(ctx, Change(record), RoundState.EMPTY, UpkeepOutcome.DROPPED, stats=stats)
+    if record.granted or current.acked:
+        return _end(ctx, Change(record), RoundState.SUCCEEDED, UpkeepOutcome.SUCCEEDED, stats=stats)
+    return _end(ctx, Change(record), RoundState.EMPTY, UpkeepOutcome.EMPTY, stats=stats)
+
+
+def fail(
+    ctx: Context, record: TableRecord, error: ErrorInfo, state: RoundState = RoundState.FAILED, stats: RoundStats | None = None
+) -> Change:
+    """The upkeep round failed, was fenced (`state`), or lost its tierer. Its table is as healthy as before.
+
+    A tierer that was stopped did nothing wrong: the upkeep is cancelled, and begins again with another one.
+    """
+    if error.error_class == errors.TiererStopped.__name__:
+        return _end(ctx, Change(record), state, UpkeepOutcome.CANCELLED, stats=stats, error=error)
+    return _end(ctx, Change(record), state, UpkeepOutcome.FAILED, stats=stats, error=error)
+
+
+def end_cancelled(ctx: Context, record: TableRecord, stats: RoundStats | None = None) -> Change:
+    """The upkeep round that a user cancelled is over; so is the request that it was for."""
+    current = record.round
+    assert current is not None
+    error = ErrorInfo(errors.Cancelled.__name__, cancel_text(current), None, "", retryable=True, time=ctx.now.wall)
+    return _end(ctx, Change(record), RoundState.CANCELLED, UpkeepOutcome.CANCELLED, stats=stats, error=error)
+
+
+def give_way(ctx: Context, change: Change, why: str) -> Change:
+    """The change with the table at rest if its upkeep round runs without a grant: the round is over at once, and its epoch fenced.
+
+    Its tierer learns that with its next heartbeat; until then a slot of it works for nothing. A granted round goes on.
+    """
+    record = change.record
+    if not record.upkeep_runs or record.granted:
+        return change
+    change = change.update_round(cancelled_by=COORDINATOR, cancel_message=why)
+    assert change.record.round is not None
+    error = ErrorInfo(errors.Cancelled.__name__, cancel_text(change.record.round), None, "", retryable=True, time=ctx.now.wall)
+    return _end(ctx, change, RoundState.CANCELLED, UpkeepOutcome.CANCELLED, error=error, gave_way=True)
+
+
+def _is_unproved(record: TableRecord) -> bool:
+    return record.granted and record.round is not None and not record.round.acked
+
+
+def _end(
+    ctx: Context,
+    change: Change,
+    state: RoundState,
+    outcome: UpkeepOutcome,
+    *,
+    stats: RoundStats | None = None,
+    error: ErrorInfo | None = None,
+    gave_way: bool = False,
+) -> Change:
+    """Ends the round and gives the record back what it had; what follows at once is done here, too."""
+    ended = end_round(change, ctx, state, stats=stats, error=error)
+    upkeep_round = ended.record.round
+    assert upkeep_round is not None
+    text = f"upkeep {outcome}" if error is None else f"upkeep {outcome}: {error.message}"
+    if outcome in (UpkeepOutcome.FAILED, UpkeepOutcome.DROPPED):
+        ended = ended.note(ctx, f"UPKEEP_{outcome}", text, Level.WARN)
+    ended = ended.move(ctx, TableState.TIERED, text).move(ctx, TableState.SCHEDULED, "waits for its next due time")
+    before, is_unresolved = ended.record.upkeep.before, _is_unproved(ended.record)
+    granted = ended.record.granted
+    upkeep = after_round(ctx, ended.record.upkeep, upkeep_round, outcome, may_have_committed=granted, gave_way=gave_way)
+    if before is not None:
+        ended = ended.update(
+            round=before.round,
+            commit=before.commit,
+            checked_since=before.checked_since,
+            checked_wall=before.checked_wall,
+            last_round_duration_ms=before.last_round_duration_ms,
+        )
+    return _go_on(ended.update(upkeep=upkeep), ctx, is_unresolved=is_unresolved)
+
+
+def _go_on(change: Change, ctx: Context, *, is_unresolved: bool) -> Change:
+    """What follows an upkeep round: a round for a CALL that waits, one that resolves its commit, or the end of the table's turn."""
+    record = change.record
+    if record.pause is None and record.call is not None:
+        return enter_pending(change, ctx, Trigger.CALL, f"CALL by {record.call.caller}")
+    may_begin = record.pause is None and (record.has_turn or not ctx.options.assigned_by_cluster)
+    if is_unresolved and may_begin:
+        return enter_pending(change, ctx, Trigger.RETRY, "nobody knows yet whether the commit of its upkeep round is in the lake")
+    if record.has_turn and record.assignment is not None and not record.unresolved_commit:
+        return change.update(assignment=replace(record.assignment, end=AssignmentEnd.FINISHED))
+    return change
+
+
+def note_inside_round(ctx: Context, record: TableRecord, stats: RoundStats | None) -> UpkeepRecord:
+    """The upkeep record after a tiering round that ended well, which may have done upkeep, too."""
+    current, did = record.round, None if stats is None else stats.upkeep
+    if current is None or did is None or not (did.files_before or did.snapshots_expired):
+        return record.upkeep
+    return replace(
+        record.upkeep,
+        last_time=ctx.now.wall,
+        last_round_id=current.round_id,
+        last_outcome=UpkeepOutcome.SUCCEEDED,
+        last_error=None,
+    )

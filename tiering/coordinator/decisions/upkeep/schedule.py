@@ -1,0 +1,180 @@
+"""When an upkeep round may begin, how much it rewrites, and when the next one follows. Pure.
+
+Upkeep takes what tiering leaves: a slot that no table waits for, in the time until the table's own next round. Where that time is too short
+for all that is to be rewritten, rounds become smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from tiering.coordinator.decisions.change import Context
+from tiering.coordinator.decisions.moment import Moment, milliseconds
+from tiering.coordinator.decisions.records import RoundRecord, TableRecord, UpkeepOutcome, UpkeepRecord
+from tiering.coordinator.decisions.waits import begin_deadline
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.durations import short_duration
+from tiering.errors import Cancelled
+from tiering.model.states import TableState
+from tiering.model.upkeep import UPKEEP_ROUND_BYTES, UpkeepOrder
+
+REWRITTEN_BYTES_PER_MS = 16_000
+"""Bytes that an upkeep round is expected to rewrite in a millisecond: a third of what a core does, so that most rounds end in time."""
+
+LEAST_BUDGET_BYTES = 8 << 20
+"""Budget below which a round is not made smaller: it would be mostly overhead."""
+
+LEAST_ROOM_MS = 2_000
+"""Time to the table's next round in which an upkeep round still begins."""
+
+ROOM_SHARE = 0.25
+"""Part of a table's freshness that is enough, if that is less than LEAST_ROOM_MS."""
+
+REST_MS = 10_000
+"""Pause of a table's upkeep after a round that gave way because another table needed its slot."""
+
+LONGEST_REST_MS = 6 * 3_600_000
+"""Longest pause after upkeep rounds that failed, or that had nothing to do."""
+
+
+def room_ms(now: Moment, record: TableRecord) -> int | None:
+    """Time until the next round of the table becomes due, in milliseconds; None = the cluster decides when that is."""
+    deadline = begin_deadline(record)
+    return None if deadline is None else milliseconds(deadline - now.steady)
+
+
+def least_room_ms(record: TableRecord) -> int:
+    """Time to its next round that an upkeep round of the table needs at least, in milliseconds."""
+    return int(min(LEAST_ROOM_MS, record.freshness_ms * ROOM_SHARE))
+
+
+def within_budget(now: Moment, record: TableRecord, order: UpkeepOrder) -> UpkeepOrder:
+    """The order with as many bytes as the round is likely to rewrite before its table is due. A full rewrite cannot be divided."""
+    if order.full or not order.rewrite:
+        return order
+    budget = min(order.budget_bytes, record.upkeep.budget_bytes or order.budget_bytes)
+    room = room_ms(now, record)
+    if room is not None:
+        budget = min(budget, room * REWRITTEN_BYTES_PER_MS)
+    return replace(order, budget_bytes=max(budget, min(LEAST_BUDGET_BYTES, order.budget_bytes)))
+
+
+def longest(now: Moment, record: TableRecord, options: CoordinatorOptions) -> timedelta:
+    """How long an upkeep round may run before it stops early: until its table is due."""
+    room = room_ms(now, record)
+    return timedelta(milliseconds=max(record.freshness_ms, options.min_round_duration_ms) if room is None else max(room, 1))
+
+
+def next_time(ctx: Context, upkeep: UpkeepRecord, ended: RoundRecord, outcome: UpkeepOutcome, *, gave_way: bool) -> UpkeepRecord:
+    """The record with what follows for the next upkeep round: when it may begin, and how large it may be.
+
+    A round that gave way, or whose work was dropped, was too large: the next one rewrites half as much. One that went well allows twice as
+    much, up to the order's budget.
+    """
+    interval = ctx.options.upkeep_interval_ms
+    budget = UPKEEP_ROUND_BYTES if ended.upkeep is None else min(ended.upkeep.budget_bytes, UPKEEP_ROUND_BYTES)
+    smaller = max(LEAST_BUDGET_BYTES, budget // 2)
+    if gave_way or _was_stopped(ended, outcome):
+        rest = ctx.now.after(REST_MS)
+        return replace(upkeep, budget_bytes=smaller if gave_way else upkeep.budget_bytes, rest_deadline=rest)
+    if outcome is UpkeepOutcome.SUCCEEDED:
+        larger = 2 * max(budget, upkeep.budget_bytes or 0)
+        follows = 0 if upkeep.bytes_left else interval
+        return replace(
+            upkeep,
+            failures=0,
+            idle_rounds=0,
+            budget_bytes=None if larger >= UPKEEP_ROUND_BYTES else larger,
+            next_deadline=ctx.now.after(follows),
+            rest_deadline=None,
+        )
+    if outcome is UpkeepOutcome.EMPTY:
+        idle = upkeep.idle_rounds + 1
+        return replace(upkeep, failures=0, idle_rounds=idle, next_deadline=ctx.now.after(_doubled(interval, idle)))
+    if outcome is UpkeepOutcome.CANCELLED:
+        return replace(upkeep, next_deadline=ctx.now.after(interval))
+    failures = upkeep.failures + 1
+    dropped = outcome is UpkeepOutcome.DROPPED
+    return replace(
+        upkeep,
+        failures=failures,
+        budget_bytes=smaller if dropped else upkeep.budget_bytes,
+        next_deadline=ctx.now.after(_doubled(REST_MS if dropped else interval, failures)),
+        rest_deadline=ctx.now.after(_doubled(REST_MS, failures)) if dropped else None,
+    )
+
+
+def _was_stopped(ended: RoundRecord, outcome: UpkeepOutcome) -> bool:
+    """Whether the round ended with its tierer, and not because somebody cancelled it."""
+    return outcome is UpkeepOutcome.CANCELLED and ended.error is not None and ended.error.error_class != Cancelled.__name__
+
+
+def _doubled(first_ms: int, times: int) -> int:
+    return int(min(LONGEST_REST_MS, first_ms * 2 ** min(max(times, 1) - 1, 30)))
+
+
+def is_parked(record: TableRecord) -> bool:
+    """Whether the table failed, and only a person or a change of the table helps."""
+    return record.state is TableState.FAILED and record.retry_deadline is None
+
+
+def waits_for(now: Moment, record: TableRecord, *, needs_turn: bool, requested: bool) -> str | None:
+    """Why no upkeep round of the table begins now, in words; None = one may begin with the next free slot.
+
+    `needs_turn`: the cluster assigns tables. `requested`: a caller wants it, so it does not wait for the time of the next upkeep.
+    """
+    return _pauses(record) or _tiering(now, record, needs_turn=needs_turn) or _times(now, record, requested=requested)
+
+
+def _pauses(record: TableRecord) -> str | None:
+    if record.pause is not None:
+        return f"the table is paused by {record.pause.by}"
+    pause = record.upkeep.pause
+    return None if pause is None else f"its upkeep is paused by {pause.by}" + (f": {pause.reason}" if pause.reason else "")
+
+
+def _tiering(now: Moment, record: TableRecord, *, needs_turn: bool) -> str | None:
+    """What the table's tiering keeps its upkeep from."""
+    if is_parked(record) and record.error is not None:
+        return f"the table failed for good ({record.error.error_class}): upkeep goes on when its tiering does"
+    if record.state is TableState.FAILED:
+        return "the table failed, and waits for its next round"
+    if record.upkeep_runs and record.running is not None:
+        return f"upkeep round {record.running.round_id} runs"
+    if record.state is not TableState.SCHEDULED:
+        return "a tiering round of the table runs, or waits for a tierer"
+    if record.consecutive_failures:
+        return "its latest round failed, and the next one has to go well first"
+    if record.unresolved_commit:
+        return "nobody knows yet whether its latest commit is in the lake: its next round finds out"
+    if record.commit is not None and not record.commit.state.is_resolved:
+        return "the cluster has not been told of its latest commit yet"
+    if record.lake.snapshot_id is None:
+        return "there is no lake table yet"
+    if record.call is not None:
+        return "a CALL waits for a tiering round"
+    if needs_turn and not record.has_turn:
+        return "the cluster has not assigned the table to this service"
+    room = room_ms(now, record)
+    if not needs_turn and room is not None and room < least_room_ms(record):
+        return f"its next round begins in {short_duration(room)}"
+    return None
+
+
+def _times(now: Moment, record: TableRecord, *, requested: bool) -> str | None:
+    upkeep = record.upkeep
+    if upkeep.rest_deadline is not None and not now.passed(upkeep.rest_deadline):
+        return f"it rests for {_left(now, upkeep.rest_deadline)} after a round that gave way to tiering or to another commit"
+    if requested or upkeep.next_deadline is None or now.passed(upkeep.next_deadline):
+        return None
+    left = _left(now, upkeep.next_deadline)
+    if upkeep.failures:
+        return f"{upkeep.failures} upkeep rounds in a row failed or were overtaken by other commits: the next one begins in {left}"
+    if upkeep.idle_rounds:
+        return f"its latest upkeep round could change nothing: the next one begins in {left}"
+    return f"its latest upkeep is not long ago: the next one begins in {left}"
+
+
+def _left(now: Moment, deadline: datetime) -> str:
+    return short_duration(milliseconds(deadline - now.steady))

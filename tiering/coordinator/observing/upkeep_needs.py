@@ -1,0 +1,164 @@
+"""Which lake tables an upkeep round would help, and what each of them waits for.
+
+What a table needs follows from its health and from what callers asked for; the records decide when a round may begin. Tables are looked
+up in the background, and the few that need upkeep are looked at with each tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from tiering.coordinator.decisions.moment import Moment
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.decisions.upkeep.need import needed_work
+from tiering.coordinator.decisions.upkeep.rounds import UpkeepWork
+from tiering.coordinator.decisions.upkeep.schedule import waits_for as waits_in_record
+from tiering.coordinator.decisions.upkeep.schedule import within_budget
+from tiering.coordinator.memory.table_records import TableRecords
+from tiering.coordinator.observing.discovery import Discovery
+from tiering.coordinator.observing.lake_health import HealthSource
+from tiering.lake.rules.upkeep.compaction_options import AUTO_COMPACTION
+from tiering.model.upkeep import UpkeepOrder
+from tiering.pace import Rest, no_rest
+
+MOST_READY = 200
+"""Tables that are looked at with each tick: many more than slots are free at a time."""
+
+Waits = str | None
+"""What a table's upkeep waits for, in words."""
+
+
+@dataclass(frozen=True)
+class UpkeepExplanation:
+    """What the next upkeep round of a table does. `order` None = there is nothing to do now.
+
+    `reason`: why it is to be done, or why there is nothing to do. `waits_for` None = the round begins with the next free slot.
+    """
+
+    order: UpkeepOrder | None
+    reason: str
+    waits_for: str | None
+    next_time: datetime | None
+
+
+class UpkeepSource(Protocol):
+    """Where heartbeats get upkeep rounds from."""
+
+    def is_ready(self) -> bool:
+        """Whether an upkeep round could begin now. Cheap, takes no lock; it may be wrong for a tick."""
+        ...
+
+    def next_work(self, now: Moment) -> tuple[TableRecord, UpkeepWork] | None:
+        """The table whose upkeep round begins first, if any may. Call it inside `changing`."""
+        ...
+
+
+class UpkeepNeeds:
+    """An `UpkeepSource`. One thread calls `look`, and one `tick`; any thread asks."""
+
+    def __init__(self, table_records: TableRecords, health: HealthSource, discovery: Discovery) -> None:
+        self._table_records = table_records
+        self._health = health
+        self._discovery = discovery
+        self._needy: tuple[int, ...] = ()
+        self._ready = False
+
+    def look(self, rest: Rest = no_rest) -> None:
+        """Looks up the tables that need upkeep: one pass of the background."""
+        needy = []
+        for record in self._table_records.live():
+            if self.work_of(record) is not None:
+                needy.append(record)
+            if not rest():
+                return
+        self._needy = tuple(record.table_id for record in sorted(needy, key=_order))
+        self.tick()
+
+    def tick(self) -> None:
+        """Notes whether any of these tables could begin a round now."""
+        now = self._table_records.now()
+        self._ready = any(self._may_begin(now, record) for record in self._candidates())
+
+    def is_ready(self) -> bool:
+        return self._ready or bool(self._table_records.upkeep_requested())
+
+    def next_work(self, now: Moment) -> tuple[TableRecord, UpkeepWork] | None:
+        for record in self._candidates():
+            work = self.work_of(record)
+            if work is not None and self._may_begin(now, record):
+                return record, work
+        return None
+
+    def work_of(self, record: TableRecord) -> UpkeepWork | None:
+        """What the table's next upkeep round does: what a caller asked for first, else what its health asks for."""
+        if record.upkeep.requests:
+            request = record.upkeep.requests[0]
+            return UpkeepWork(request.order, f"{request.procedure} by {request.caller}", request)
+        info = self._discovery.infos.get(record.table_id)
+        if info is None:
+            return None
+        return needed_work(record, info, self._health.observation(record), self._table_records.now().wall)
+
+    def waits_for(self, record: TableRecord, *, tierer_connected: bool) -> str | None:
+        """Why the upkeep that the table needs does not begin, in words; None if it needs none, or begins with the next free slot."""
+        explanation = self.explain(record, tierer_connected=tierer_connected)
+        return None if explanation.order is None else explanation.waits_for
+
+    def explain(self, record: TableRecord, *, tierer_connected: bool) -> UpkeepExplanation:
+        """What upkeep would do for the table now, and why it waits."""
+        now, work, upkeep = self._table_records.now(), self.work_of(record), record.upkeep
+        waits = self._in_record(now, record)
+        if work is None:
+            return UpkeepExplanation(None, self._nothing_to_do(record), waits, None)
+        if waits is None:
+            waits = self._for_slot(tierer_connected=tierer_connected)
+        order = within_budget(now, record, work.order)
+        next_time = None if work.request is not None else now.to_wall(upkeep.next_deadline)
+        return UpkeepExplanation(order, work.reason, waits, next_time)
+
+    def _nothing_to_do(self, record: TableRecord) -> str:
+        info = self._discovery.infos.get(record.table_id)
+        if info is not None and not info.auto_compaction:
+            return f"{AUTO_COMPACTION} is off: files are rewritten only when somebody asks for it"
+        observation = self._health.observation(record)
+        if observation is None:
+            return "its health was not observed yet"
+        if observation.measure is None:
+            return "there is no lake table yet"
+        if record.upkeep.commit_time is not None and observation.observed_time <= record.upkeep.commit_time:
+            return "its health was not observed since its latest upkeep round"
+        return "no files are to be rewritten"
+
+    def _for_slot(self, *, tierer_connected: bool) -> Waits:
+        if not tierer_connected:
+            return "no tierer is connected"
+        if self._table_records.work_waits():
+            return "other tables wait for a tierer, and come first"
+        return "a slot that no other table needs"
+
+    def _may_begin(self, now: Moment, record: TableRecord) -> bool:
+        return self._in_record(now, record) is None
+
+    def _in_record(self, now: Moment, record: TableRecord) -> Waits:
+        needs_turn = self._table_records.options.assigned_by_cluster
+        return waits_in_record(now, record, needs_turn=needs_turn, requested=bool(record.upkeep.requests))
+
+    def _candidates(self) -> Iterable[TableRecord]:
+        """Tables that may need upkeep, those that callers asked for first."""
+        requested = [record for table_id in self._table_records.upkeep_requested() if (record := self._table_records.get(table_id))]
+        yield from sorted(
+            requested, key=lambda record: record.upkeep.requests[0].queued_time if record.upkeep.requests else record.status_time
+        )
+        known = {record.table_id for record in requested}
+        for table_id in self._needy[:MOST_READY]:
+            if table_id not in known and (record := self._table_records.get(table_id)) is not None:
+                yield record
+
+
+def _order(record: TableRecord) -> tuple[bool, float, int]:
+    """Tables without upkeep first, then those whose latest upkeep is longest ago."""
+    latest = record.upkeep.last_time
+    return latest is not None, 0.0 if latest is None else latest.timestamp(), record.table_id
