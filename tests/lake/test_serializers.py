@@ -17,6 +17,7 @@ from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.serializers import deserialize_write_result, serialize_write_result
 from tiering.lake.writing.sent_rounds import REMEMBERED, SentRounds
 from tiering.model.tables import BucketKey, TablePath
+from tiering.model.upkeep import UpkeepOrder
 
 NUMBERS = st.integers(min_value=0, max_value=2**62)
 RESULTS = st.builds(
@@ -117,6 +118,14 @@ def test_files_that_do_not_fit_the_marker_are_refused(results: tuple[WriteResult
     with pytest.raises(RoundFailed, match=complaint) as caught:
         check_committable(Committable("r2", results), BASE, marker())
     assert caught.value.error_class == "InconsistentRound"
+
+
+def test_an_upkeep_round_moves_no_offset() -> None:
+    upkeep = Committable("r2", (), order=UpkeepOrder())
+    check_committable(upkeep, BASE, marker(b0=10, buckets=BASE.ranges))
+    for ranges in (marker().buckets, {}, {**BASE.ranges, BucketKey(None, 9): TieredRange(0, 0)}):
+        with pytest.raises(RoundFailed, match="other offsets than its base"):
+            check_committable(upkeep, BASE, marker(buckets=ranges))
 
 
 def test_the_chain_of_markers_is_never_broken() -> None:

@@ -36,6 +36,8 @@ def check_committable(committable: Committable, base: LakeView, marker: Marker) 
     if committable.round_id != marker.round_id:
         raise _disagree(marker, f"the files are those of round {committable.round_id}")
     before = base.ranges
+    if committable.order is not None and dict(marker.buckets) != dict(before):
+        raise _disagree(marker, "it is an upkeep round, and its marker has other offsets than its base")
     proofs = advanced(base.proofs, before, marker.buckets, committable.results, marker.round_id)
     for bucket, results in _by_bucket(committable.results).items():
         after = marker.buckets.get(bucket)

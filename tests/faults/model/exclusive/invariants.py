@@ -49,6 +49,12 @@ def files_kept(tables: Iterable[LakeTable | None], files: frozenset[str]) -> str
     return f"a live file was deleted: {missing[0]}" if missing else ""
 
 
+def stays_deleted(lake: LakeTable, deleted: frozenset[Row]) -> str:
+    """No row comes back that a user deleted."""
+    back = sorted(deleted & set(lake.rows))
+    return f"a deleted row came back: {back[0]}" if back else ""
+
+
 def log_kept(lake: LakeTable | None, log_start: int) -> str:
     """Retention cuts nothing off the log that a lake table lacks which nobody rolled back."""
     tiered = 0 if lake is None or lake.marker is None else lake.marker.tiered

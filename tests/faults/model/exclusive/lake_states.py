@@ -27,6 +27,7 @@ from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.reconcile import ReconcileAction, Situation, accepted, behind_rows, check_own, retiered
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath, TableType
+from tiering.model.upkeep import UpkeepOrder
 from tiering.planning.check_log import check_reachable
 from tiering.planning.contiguous_prefix import contiguous_prefix
 
@@ -38,6 +39,8 @@ TABLE = TableInfo(1, PATH, TableType.LOG, pa.schema([pa.field("id", pa.int64())]
 
 Row = tuple[int, int]
 """Of which source table a row is, by its id, and its offset."""
+Position = tuple[str, Row]
+"""A data file, and a row of it."""
 Split = tuple[int, int]
 """Offsets `[start, stop)`."""
 
@@ -54,20 +57,42 @@ class Mark(NamedTuple):
     tiered: int
 
 
+class DataFile(NamedTuple):
+    """A file with its rows."""
+
+    name: str
+    rows: tuple[Row, ...]
+
+
 class Snapshot(NamedTuple):
-    """`files` are the names of those that it needs."""
+    """`deleted` are the positions that delete files of the snapshot name: the file, and a row of it."""
 
     id: int
     parent: int | None
-    rows: tuple[Row, ...]
-    files: frozenset[str]
+    data: tuple[DataFile, ...]
     mark: Mark | None
+    deleted: frozenset[Position] = frozenset()
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """What a reader sees."""
+        return tuple(row for file in self.data for row in file.rows if (file.name, row) not in self.deleted)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The names of the data files that it needs."""
+        return frozenset(file.name for file in self.data)
+
+    def without_content(self) -> Snapshot:
+        """The snapshot as the history of a table tells of it."""
+        return self._replace(data=(), deleted=frozenset())
 
 
 class LakeTable(NamedTuple):
     """Ids of snapshots grow with every commit, and are their sequence numbers. `tag` names the newest tiering commit.
 
     `was_set_back`: a user made a former tiering commit the newest one again. `expired`: snapshots that former metadata still names.
+    `tags`: snapshots that users named, each by a tag.
     """
 
     uuid: int
@@ -77,6 +102,7 @@ class LakeTable(NamedTuple):
     next_id: int = 1
     was_set_back: bool = False
     expired: tuple[Snapshot, ...] = ()
+    tags: frozenset[int] = frozenset()
 
     def snapshot(self, snapshot_id: int | None) -> Snapshot | None:
         """The snapshot of this id, if it is still there."""
@@ -87,6 +113,18 @@ class LakeTable(NamedTuple):
         """What a reader of the head sees."""
         head = self.snapshot(self.head)
         return () if head is None else head.rows
+
+    @property
+    def data(self) -> tuple[DataFile, ...]:
+        """The files of the head."""
+        head = self.snapshot(self.head)
+        return () if head is None else head.data
+
+    @property
+    def deleted(self) -> frozenset[Position]:
+        """What delete files of the head name."""
+        head = self.snapshot(self.head)
+        return frozenset() if head is None else head.deleted
 
     @property
     def marker(self) -> Mark | None:
@@ -115,23 +153,21 @@ class LakeTable(NamedTuple):
         return next((snapshot for snapshot in known if snapshot.id == snapshot_id), None)
 
     def with_expired(self, kept: Collection[int | None], *, forgets: bool) -> LakeTable:
-        """After a user expired all other snapshots. `forgets`: and deleted the former metadata, so that nothing tells what they were."""
-        lost = tuple(snapshot._replace(rows=(), files=frozenset()) for snapshot in self.snapshots if snapshot.id not in kept)
+        """After all other snapshots expired. `forgets`: and deleted the former metadata, so that nothing tells what they were."""
+        lost = tuple(snapshot.without_content() for snapshot in self.snapshots if snapshot.id not in kept)
         left = tuple(snapshot for snapshot in self.snapshots if snapshot.id in kept)
         return self._replace(snapshots=left, expired=() if forgets else (*self.expired, *lost))
 
-    def with_snapshot(self, rows: tuple[Row, ...], files: frozenset[str], mark: Mark | None) -> LakeTable:
+    def with_snapshot(self, data: tuple[DataFile, ...], mark: Mark | None = None, deleted: frozenset[Position] = frozenset()) -> LakeTable:
         """After a commit on the head; one with a marker moves the tag."""
-        added = Snapshot(self.next_id, self.head, rows, files, mark)
+        added = Snapshot(self.next_id, self.head, data, mark, deleted)
         tag = self.tag if mark is None else added.id
         return self._replace(head=added.id, tag=tag, snapshots=(*self.snapshots, added), next_id=self.next_id + 1)
 
     def trimmed(self) -> LakeTable:
         """What a round keeps of its base."""
         kept = tuple(
-            snapshot._replace(rows=(), files=frozenset(), parent=None)
-            for snapshot in self.snapshots
-            if snapshot.id in (self.head, self.tag)
+            snapshot.without_content()._replace(parent=None) for snapshot in self.snapshots if snapshot.id in (self.head, self.tag)
         )
         return LakeTable(self.uuid, self.head, self.tag, kept, self.next_id)
 
@@ -198,12 +234,13 @@ def committed_splits(splits: tuple[Split, ...], begin: int, rules: frozenset[Rul
 
 
 @cache
-def refused_at_last_gate(splits: tuple[Split, ...], base: LakeTable, mark: Mark) -> bool:
+def refused_at_last_gate(splits: tuple[Split, ...], base: LakeTable, mark: Mark, *, is_upkeep: bool = False) -> bool:
     """Whether `check_committable` refuses what a round is about to send."""
     view = _view(base, mark.table_id, frozenset(Rule))
     assert view is not None
     try:
-        check_committable(Committable(str(mark.round_id), _results(splits)), view, _marker(mark))
+        order = UpkeepOrder() if is_upkeep else None
+        check_committable(Committable(str(mark.round_id), _results(splits), order=order), view, _marker(mark))
     except LakewardError:
         return True
     return False

@@ -120,7 +120,9 @@ def end_round(world: World, message: Message) -> World:
     """`round_lifecycle.finish` and `fail`: a report ends the round that it names, if that still owns the table."""
     if not owns(world.record, message.ref):
         return world
-    record = world.record._replace(running=None, granted=False, error=message.error, ended=world.record.ended | {message.ref.round_id})
+    record = world.record._replace(
+        running=None, granted=False, is_upkeep=False, error=message.error, ended=world.record.ended | {message.ref.round_id}
+    )
     if message.passed:
         # The coordinator looks itself before it records the head (`Commits.look_at_heads`).
         checked = base_check(world.lake, world.known(), ALL_RULES)

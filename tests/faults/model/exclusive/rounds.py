@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faults.model.exclusive import invariants, messages
+from faults.model.exclusive import invariants, messages, upkeep
 from faults.model.exclusive.lake_states import (
     Copy,
+    DataFile,
     LakeTable,
     Mark,
+    Row,
     Split,
     base_check,
     committed_splits,
@@ -28,6 +30,8 @@ from faults.model.exclusive.world import NOBODY, Grant, Message, Request, Round,
 from tiering.lake.rules.base_check import CommitOutcome
 
 TIERERS = 2
+RECONCILED = ("retier", "accept")
+"""Kinds of requests that are reconciliations."""
 COMMIT_ATTEMPTS = 2
 """`steps_to_commit.COMMIT_ATTEMPTS` is 5; the third does nothing that the second does not."""
 
@@ -36,6 +40,10 @@ def steps(size: Size, world: World) -> Iterator[Step]:
     """Everything that tierers, coordinator and network may do next."""
     if world.rounds_left and can_assign(world):
         yield assign(world)
+        if "rounds" in size.upkeep and world.lake is not None:
+            yield assign(world, is_upkeep=True)
+    if not (world.record.granted and size.has(Rule.UPKEEP_CANCEL)):
+        yield from upkeep.cancel(world)
     for current in world.rounds:
         yield from round_steps(size, world, current)
     for request in world.requests:
@@ -56,13 +64,13 @@ def can_assign(world: World) -> bool:
     return world.record.running is None and not world.record.error and len(world.rounds) < TIERERS and world.call is None
 
 
-def assign(world: World) -> Step:
+def assign(world: World, *, is_upkeep: bool = False) -> Step:
     """`round_lifecycle.assign`: the epoch grows, and what is on record goes along."""
     number, epoch = world.next_round, world.record.epoch + 1
-    record = world.record._replace(epoch=epoch, running=number, granted=False)
-    rounds = (*world.rounds, Round(number, world.known(), epoch))
+    record = world.record._replace(epoch=epoch, running=number, granted=False, is_upkeep=is_upkeep)
+    rounds = (*world.rounds, Round(number, world.known(), epoch, is_upkeep=is_upkeep))
     return (
-        f"round {number} is assigned, with epoch {epoch}",
+        f"{'upkeep ' if is_upkeep else ''}round {number} is assigned, with epoch {epoch}",
         world._replace(record=record, rounds=rounds, next_round=number + 1, rounds_left=max(0, world.rounds_left - 1)),
     )
 
@@ -77,11 +85,20 @@ def round_steps(size: Size, world: World, current: Round) -> Iterator[Step]:
                 yield ack(size, world, current)
             yield from calls_that_fail(size, world, current, ack_of(current))
         case "based":
+            if current.is_upkeep:
+                yield rewrite(size, world, current)
+                return
             yield write(size, world, current)
             if world.faults and "stop early" in size.fault_actions and world.log_end - current.begin > 1:
                 for stopped in (current.begin, world.log_end - 1):
                     yield write(size, world._replace(faults=world.faults - 1), current, stopped)
         case "written":
+            if current.is_upkeep and not size.has(Rule.UPKEEP_FENCE):
+                yield (
+                    f"upkeep round {current.id} goes on without a grant",
+                    world.with_round(current, current._replace(phase="granted")),
+                )
+                return
             yield begin_commit(size, world, current)
             if world.faults and "lost answer" in size.fault_actions:
                 _, after = begin_commit(size, world, current)
@@ -129,6 +146,9 @@ def read_base(size: Size, world: World, current: Round) -> Step:
 def read_log(size: Size, world: World, before: Round, current: Round) -> Step:
     """`steps_to_write.log_read`: nothing to do, or where the round begins."""
     marker = None if current.base is None else current.base.marker
+    if current.is_upkeep and marker is not None:
+        planned = current._replace(phase="based", begin=marker.tiered)
+        return f"upkeep round {current.id} plans its rewrite", world.with_round(before, planned)
     begin = world.log_start if marker is None else marker.tiered
     if refusal := refused_by_log(begin, (world.log_start, world.log_end)):
         return f"round {current.id} is refused by its log: {refusal}", fail(size, world, before, refusal)
@@ -155,6 +175,9 @@ def write(size: Size, world: World, current: Round, stopped: int | None = None) 
     written = current._replace(phase="written", base=checked.lake, splits=kept)
     record = made_sure.record._replace(uuid=lake.uuid)
     after = made_sure._replace(files=made_sure.files | {file_of(current.id)}, record=record)
+    if "merge" in size.upkeep and (merged := upkeep.rewrite_of(lake, current.id)) is not None:
+        written = written._replace(rewrite=merged)
+        after = after._replace(files=after.files | {merged.file.name})
     if not kept:
         step = f"round {current.id} is stopped before its first split ends, and commits nothing"
         return step, fail(size, after, current, "", deletes=True)
@@ -167,10 +190,30 @@ def write(size: Size, world: World, current: Round, stopped: int | None = None) 
     )
 
 
+def rewrite(size: Size, world: World, current: Round) -> Step:
+    """An upkeep round rewrites files of its base (`TableUpkeep.plan_upkeep`, `FileRewriter.rewrite`); its marker has the base's offsets."""
+    lake, who = world.lake, f"upkeep round {current.id}"
+    checked = same_base(current.base, lake, current.known, size.rules)
+    if lake is None or isinstance(checked, str):
+        assert isinstance(checked, str), "one that had a lake table misses it"
+        return f"{who} meets another base before it writes: {checked}", fail(size, world, current, checked)
+    base = lake.marker
+    assert base is not None
+    planned = upkeep.rewrite_of(lake, current.id)
+    if planned is None or not messages.owns(world.record, current.ref):
+        return f"{who} has nothing to rewrite, or is fenced", end(size, world, current)
+    tiered = base.tiered if size.has(Rule.UPKEEP_OFFSETS) else world.log_end
+    mark = Mark(current.id, current.known.table_id, lake.uuid, current.epoch, base.round_id, base.start, tiered)
+    written = current._replace(phase="written", base=checked.lake, rewrite=planned, mark=mark)
+    after = world._replace(files=world.files | {planned.file.name})
+    return f"{who} rewrites {len(planned.replaced)} files", after.with_round(current, written)
+
+
 def grant_request_of(current: Round) -> Message:
     """The request for the grant of what the round wrote."""
     assert current.base is not None
-    return Message("request for the grant", current.ref, Grant(current.id, current.base.tag, current.base.uuid))
+    base = None if current.base.marker is None else current.base.marker.round_id
+    return Message("request for the grant", current.ref, Grant(current.id, current.base.tag, current.base.uuid, base=base))
 
 
 def begin_commit(size: Size, world: World, current: Round) -> Step:
@@ -185,12 +228,26 @@ def send(size: Size, world: World, current: Round) -> Step:
     """`steps_to_commit.send_commit`, behind the last gate (`commit_check`) and the committer's look at its files."""
     assert current.base is not None
     assert current.mark is not None
-    if size.last_gate and refused_at_last_gate(current.splits, current.base, current.mark):
+    if size.last_gate and refused_at_last_gate(current.splits, current.base, current.mark, is_upkeep=current.is_upkeep):
         return f"round {current.id} is refused at the last gate", fail(size, world, current, "", deletes=not current.sent)
     if size.has(Rule.FILES_THERE) and current.splits and file_of(current.id) not in world.files:
         return f"round {current.id} misses its file before it sends its commit", fail(size, world, current, "", deletes=not current.sent)
     sequence = current.base.next_id if size.numbered else 0
-    request = Request("round", current.base.uuid, current.base.head, current.base.tag, current.splits, current.mark, sequence)
+    fitting = current.rewrite if current.rewrite is not None and upkeep.fits(size, world, current.rewrite, current.base) else None
+    removed = upkeep.removed_at(size, world, current.base, is_repeated=current.sent > 0)
+    request = Request(
+        "upkeep round" if current.is_upkeep else "round",
+        current.base.uuid,
+        current.base.head,
+        current.base.tag,
+        current.splits,
+        current.mark,
+        sequence,
+        fitting,
+        removed,
+        world.lake.tags if removed and world.lake is not None else frozenset(),
+        bool(removed) and not current.is_upkeep and current.sent + 1 >= COMMIT_ATTEMPTS,
+    )
     requests = world.requests if request in world.requests else (*world.requests, request)
     sent = current._replace(phase="sent", sent=current.sent + 1)
     return f"round {current.id} sends its commit", world._replace(requests=requests).with_round(current, sent)
@@ -206,16 +263,27 @@ def deliver(size: Size, world: World, request: Request, *, stays: bool = False) 
     is_old = size.numbered and lake is not None and request.head is not None and lake.next_id > request.sequence
     if lake is None or is_old or any(size.has(rule) and getattr(lake, name) != getattr(request, name) for rule, name in conditions):
         return f"{who} and is refused", after
+    if upkeep.refuses(size, lake, request):
+        lost = f"the tiering round {request.mark.round_id} loses to the expiry in its own last request" if request.is_last else ""
+        return f"{who} and is refused for the snapshots that expire with it", after._replace(broken=lost)
     rows = tuple((request.mark.table_id, offset) for start, stop in request.splits for offset in range(start, stop))
-    head = lake.snapshot(lake.head)
-    files = (frozenset[str]() if head is None else head.files) | ({file_of(request.mark.round_id)} if request.splits else frozenset())
-    landed = lake.with_snapshot((*lake.rows, *rows), files, request.mark)
+    added = (DataFile(file_of(request.mark.round_id), rows),) if request.splits else ()
+    below = lake if request.rewrite is None else upkeep.with_rewrite(lake, request.rewrite)
+    landed = below.with_snapshot((*below.data, *added), request.mark, below.deleted)
     removed = world.removed
-    if request.kind != "round":  # a user says that the lake is right as it is
+    if request.removed:
+        landed = landed.with_expired({row.id for row in landed.snapshots} - request.removed, forgets=False)
+    if request.kind in RECONCILED:  # a user says that the lake is right as it is
         marked = {(request.mark.table_id, offset) for offset in range(request.mark.start, request.mark.tiered)}
         removed = removed | marked - set(landed.rows)
-    broken = invariants.landed(lake, landed, request.mark, removed) or invariants.files_kept((landed,), world.files)
-    return f"{who} and lands as snapshot {landed.head}", after._replace(lake=landed, removed=removed, broken=broken)
+    broken = (
+        invariants.landed(lake, landed, request.mark, removed)
+        or invariants.files_kept((landed,), world.files)
+        or invariants.stays_deleted(landed, world.deleted)
+        or upkeep.tags_kept(landed)
+    )
+    deleted = frozenset[Row]() if request.kind in RECONCILED else world.deleted
+    return f"{who} and lands as snapshot {landed.head}", after._replace(lake=landed, removed=removed, deleted=deleted, broken=broken)
 
 
 def lose(world: World, request: Request) -> Step:
@@ -237,6 +305,9 @@ def look(size: Size, world: World, current: Round) -> Step:
         return f"{who}, and finds its commit in the lake", world.with_round(current, current._replace(phase="landed", claim=claim_of(lake)))
     given_up = not size.has(Rule.KEEP_FILES)
     if outcome is CommitOutcome.OTHER_ROUND:
+        tiered_first = 0 if lake is None or lake.marker is None else lake.marker.round_id
+        if not current.is_upkeep and tiered_first in world.cancelled:
+            world = world._replace(broken=f"the tiering round {current.id} loses to the upkeep round {tiered_first}, which was cancelled")
         return f"{who}: another round tiered first", fail(size, world, current, "", deletes=given_up)
     if current.sent >= COMMIT_ATTEMPTS:
         return f"{who}, and gives up", fail(size, world, current, "", deletes=given_up)
@@ -311,7 +382,8 @@ def fail(size: Size, world: World, current: Round, error: str, *, deletes: bool 
     after = _reported(size, world, current, Message("report", current.ref, error="" if error == "Fenced" else error))
     if not deletes:
         return after
-    files = after.files - {file_of(current.id)}
+    rewritten = frozenset[str]() if current.rewrite is None else {current.rewrite.file.name}
+    files = after.files - {file_of(current.id)} - rewritten
     return after._replace(files=files, broken=after.broken or invariants.files_kept((after.lake, *after.others), files))
 
 

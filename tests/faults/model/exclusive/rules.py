@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Rule(Enum):
-    """Rules of DESIGN 6."""
+    """Rules of DESIGN 6 and 7."""
 
     FENCE = "a commit is granted to the round that owns the table, and to no other"
     HEAD = "compare-and-set on the head"
@@ -23,6 +23,16 @@ class Rule(Enum):
     SWEEP_TAG = "files of a round that was granted on the present tag stay"
     SWEEP_BASE = "files of a round that was granted on a commit to which somebody may roll back stay"
     SWEEP_UUID = "files of a round that was granted for another lake table stay"
+    SWEEP_NAMED = "files that a snapshot names stay, whatever their age"
+    SWEEP_LINEAGE = "expired files are those of rounds that lead to the newest tiering commit"
+    UPKEEP_FILES = "a rewrite is committed only if all files that it replaces are live"
+    UPKEEP_DELETES = "a rewrite is committed only if no further rows of its files were deleted"
+    UPKEEP_FENCE = "an upkeep round is granted its commit as any other round"
+    UPKEEP_CANCEL = "an upkeep round is cancelled only while its commit is not granted"
+    UPKEEP_OFFSETS = "upkeep moves no offset"
+    EXPIRY_TAGS = "a snapshot that a tag names does not expire"
+    EXPIRY_REFERENCES = "snapshots expire only with the tags and branches that were seen"
+    EXPIRY_ONCE = "a request that is repeated expires no snapshot"
 
 
 ALL_RULES = frozenset(Rule)

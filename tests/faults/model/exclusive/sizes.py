@@ -6,7 +6,7 @@ from typing import Any
 
 from faults.model.exclusive.model import ExclusiveModel
 from faults.model.exclusive.rules import ALL_RULES, Rule
-from faults.model.exclusive.world import FAULTS, LATE_MESSAGES, Size
+from faults.model.exclusive.world import FAULTS, LATE_MESSAGES, UPKEEP, Size
 from faults.model.search import Result
 
 ROLLED_BACK = frozenset(("roll back", "reconcile"))
@@ -20,6 +20,12 @@ SET_BACK = frozenset(("set back", "sweep", "reconcile"))
 
 MAINTENANCE = frozenset(("compact", "expire", "roll back"))
 """What users do between two rounds, and what hides a roll-back."""
+
+CHANGED = frozenset(("compact", "delete"))
+"""What users do to the files that upkeep rewrites."""
+
+TAGGED = frozenset(("tag", "expire"))
+"""What users do to the snapshots that expire."""
 
 SMALLEST_SIZES: dict[Rule, dict[str, Any]] = {
     Rule.FENCE: {"users": 1, "faults": 1},
@@ -37,9 +43,19 @@ SMALLEST_SIZES: dict[Rule, dict[str, Any]] = {
     Rule.SWEEP_TAG: {},
     Rule.SWEEP_BASE: {"users": 2, "faults": 1, "user_actions": SET_BACK},
     Rule.SWEEP_UUID: {"rounds": 2, "users": 3, "faults": 1},
+    Rule.SWEEP_NAMED: {"rounds": 1, "faults": 0},
+    Rule.SWEEP_LINEAGE: {"rounds": 1, "users": 3, "faults": 0, "user_actions": frozenset(("restore", "sweep")), "upkeep": UPKEEP},
+    Rule.UPKEEP_FILES: {"rounds": 1, "users": 1, "faults": 0, "upkeep": UPKEEP},
+    Rule.UPKEEP_DELETES: {"rounds": 1, "users": 1, "faults": 0, "user_actions": CHANGED, "upkeep": UPKEEP},
+    Rule.UPKEEP_FENCE: {"rounds": 1, "users": 1, "faults": 1, "upkeep": UPKEEP},
+    Rule.UPKEEP_CANCEL: {"rounds": 2, "users": 0, "faults": 0, "upkeep": UPKEEP},
+    Rule.UPKEEP_OFFSETS: {"rounds": 1, "users": 0, "faults": 0, "upkeep": UPKEEP, "last_gate": False},
+    Rule.EXPIRY_TAGS: {"rounds": 1, "users": 1, "faults": 0, "user_actions": TAGGED, "upkeep": UPKEEP},
+    Rule.EXPIRY_REFERENCES: {"rounds": 1, "users": 1, "faults": 0, "user_actions": TAGGED, "upkeep": UPKEEP},
+    Rule.EXPIRY_ONCE: {"rounds": 1, "users": 1, "faults": 0, "user_actions": TAGGED, "upkeep": UPKEEP},
 }
 
-CAUGHT_AT_THE_LAST_GATE = (Rule.PREFIX,)
+CAUGHT_AT_THE_LAST_GATE = (Rule.PREFIX, Rule.UPKEEP_OFFSETS)
 
 WHOLE_SIZES: dict[str, Size] = {
     "tiered before": Size(rounds=2, users=1, faults=2),
@@ -50,6 +66,11 @@ WHOLE_SIZES: dict[str, Size] = {
     "late messages, no lake table yet": Size(
         rounds=2, users=2, faults=1, user_actions=REPLACED, fault_actions=LATE_MESSAGES | {"crash", "time-out"}, begins_tiered=False
     ),
+    "upkeep": Size(rounds=2, users=0, faults=1, upkeep=UPKEEP),
+    "upkeep beside users": Size(rounds=1, users=1, faults=1, upkeep=UPKEEP),
+    "upkeep of a table that users change": Size(rounds=2, users=1, faults=0, user_actions=CHANGED | {"roll back"}, upkeep=UPKEEP),
+    "upkeep rounds of a table that users change": Size(rounds=2, users=2, faults=0, user_actions=CHANGED, upkeep=frozenset(("rounds",))),
+    "expiry beside tags, and sweeps": Size(rounds=1, users=3, faults=0, user_actions=TAGGED | {"sweep"}, upkeep=UPKEEP),
 }
 """Searched completely, in seconds."""
 
@@ -60,6 +81,12 @@ LARGE_SIZES: dict[str, Size] = {
     "late messages, all actions": Size(rounds=2, users=1, faults=2, fault_actions=FAULTS | LATE_MESSAGES),
     "late messages, nothing tiered yet": Size(
         rounds=2, users=1, faults=2, fault_actions=FAULTS | LATE_MESSAGES, begins_tiered=False, rows=2
+    ),
+    "upkeep, two rounds": Size(rounds=2, users=1, faults=1, upkeep=UPKEEP),
+    "upkeep, three rounds": Size(rounds=3, users=3, faults=2, user_actions=CHANGED | TAGGED | SET_BACK | {"roll back"}, upkeep=UPKEEP),
+    "upkeep, late messages": Size(rounds=3, users=2, faults=2, fault_actions=FAULTS | LATE_MESSAGES, upkeep=UPKEEP),
+    "upkeep of a table that is restored": Size(
+        rounds=3, users=4, faults=1, user_actions=frozenset(("restore", "sweep", "reconcile", "expire")), upkeep=UPKEEP
     ),
     "tiered before, three rounds": Size(rounds=3, users=3, faults=3),
     "nothing tiered yet, three rounds": Size(rounds=3, users=3, faults=3, begins_tiered=False, rows=2),

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import cache
 
-from faults.model.exclusive import invariants
-from faults.model.exclusive.lake_states import WHEN, Copy, LakeTable, Mark, Snapshot, base_check, reconciled
+from faults.model.exclusive import invariants, upkeep
+from faults.model.exclusive.lake_states import WHEN, Copy, DataFile, Known, LakeTable, Mark, Snapshot, base_check, reconciled
 from faults.model.exclusive.rules import Rule
-from faults.model.exclusive.world import Grant, Record, Request, Size, Step, Sweep, World
+from faults.model.exclusive.world import Grant, Record, Request, Sighted, Size, Step, Sweep, World
 
+from tiering.coordinator.calls.lake_repair.sweep_lake import files_of_rounds
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
+from tiering.lake.rules.upkeep.expired_files import FilesOfRounds, LandedRound, Lineage, lineage_of
+
+SWEPT = WHEN + timedelta(days=2)
+"""When sweeps look."""
 
 
 def steps(size: Size, world: World) -> Iterator[Step]:
@@ -50,7 +56,7 @@ def time_out(world: World) -> Step:
     """`round_lifecycle.expire`: nothing was heard of the round's tierer, which may be asleep."""
     record = world.record
     assert record.running is not None
-    ended = record._replace(running=None, granted=False, ended=record.ended | {record.running})
+    ended = record._replace(running=None, granted=False, is_upkeep=False, ended=record.ended | {record.running})
     return f"the coordinator takes round {record.running} for lost", world._replace(record=ended)
 
 
@@ -58,7 +64,7 @@ def compact(world: World) -> Iterator[Step]:
     """A user's compaction: the same rows in a file of its own."""
     if world.lake is not None and world.lake.rows:
         file = f"compacted-{world.next_file}"
-        lake = world.lake.with_snapshot(world.lake.rows, frozenset((file,)), None)
+        lake = world.lake.with_snapshot((DataFile(file, world.lake.rows),))
         yield "a user compacts the lake table", world._replace(lake=lake, files=world.files | {file}, next_file=world.next_file + 1)
 
 
@@ -67,7 +73,7 @@ def expire(world: World) -> Iterator[Step]:
     lake = world.lake
     if lake is None:
         return
-    kept = (lake.head, lake.tag)
+    kept = (lake.head, lake.tag, *lake.tags)
     if all(snapshot.id in kept for snapshot in lake.snapshots):
         return
     for forgets in (False, True):
@@ -81,7 +87,8 @@ def roll_back(world: World) -> Iterator[Step]:
     lake = world.lake
     head = None if lake is None else lake.snapshot(lake.head)
     if lake is not None and head is not None and lake.snapshot(head.parent) is not None:
-        yield "a user rolls the lake table back", world._replace(lake=lake._replace(head=head.parent))
+        after = lake._replace(head=head.parent)
+        yield "a user rolls the lake table back", world._replace(lake=after, deleted=world.deleted - set(after.rows))
 
 
 def set_back(world: World) -> Iterator[Step]:
@@ -90,7 +97,20 @@ def set_back(world: World) -> Iterator[Step]:
     for snapshot in () if lake is None else lake.snapshots:
         if lake is not None and snapshot.mark is not None and snapshot.id < (lake.tag or 0):
             after = lake._replace(head=snapshot.id, tag=snapshot.id, was_set_back=True)
-            yield f"a user sets head and tag of the lake table on its former tiering commit {snapshot.id}", world._replace(lake=after)
+            step = f"a user sets head and tag of the lake table on its former tiering commit {snapshot.id}"
+            yield step, world._replace(lake=after, deleted=world.deleted - set(after.rows))
+
+
+def restore(world: World) -> Iterator[Step]:
+    """A user puts a copy of the catalog's entry in place that is older, and keeps the present one elsewhere."""
+    lake = world.lake
+    if lake is None:
+        return
+    for at in [snapshot.id for snapshot in lake.snapshots if snapshot.mark is not None and snapshot.id < (lake.tag or 0)]:
+        kept = tuple(snapshot for snapshot in lake.snapshots if snapshot.id <= at)
+        after = LakeTable(lake.uuid, at, at, kept, lake.next_id, was_set_back=True)
+        step = f"a user puts a copy of the lake table in place that ends with snapshot {at}"
+        yield step, world._replace(lake=after, others=(*world.others, lake), deleted=world.deleted - set(after.rows))
 
 
 def rename(world: World) -> Iterator[Step]:
@@ -110,7 +130,7 @@ def drop(world: World) -> Iterator[Step]:
 def recreate(world: World) -> Iterator[Step]:
     """A user drops the source table and makes another one of its name: another id, another log, the same lake table."""
     if world.table_id == 1:
-        after = world._replace(table_id=2, log_start=0, record=Record(2), cluster=None, telling=None, call=None, sweep=None)
+        after = world._replace(table_id=2, log_start=0, record=Record(2), cluster=None, telling=None, call=None, sweep=None, sighted=None)
         yield "a user drops the source table and makes it anew", after
 
 
@@ -140,6 +160,9 @@ ACTIONS = {
     "drop": drop,
     "recreate": recreate,
     "cut": cut,
+    "delete": upkeep.delete_row,
+    "tag": upkeep.tag,
+    "restore": restore,
 }
 
 
@@ -153,15 +176,50 @@ def end_sweep(size: Size, world: World, sweep: Sweep) -> Step:
     after, lake, uuid = world._replace(sweep=None), world.lake, world.record.uuid
     if lake is None or uuid is None or lake.uuid != uuid:
         return "the sweep finds another lake table, and deletes nothing", after
-    doomed = _doomed(sweep, lake.uuid, lake.tag, lake.snapshots, size.rules)
+    lineage = _lineage(sweep.record, lake, size.rules) if "expire" in size.upkeep else None
+    doomed, sighted = _doomed(sweep, lake.uuid, lake.tag, lake.snapshots, size.rules, lineage, world.sighted)
     files = world.files - doomed
     broken = invariants.files_kept((lake, *world.others), files)
-    return f"the sweep deletes {', '.join(sorted(doomed)) or 'nothing'}", after._replace(files=files, broken=broken)
+    return f"the sweep deletes {', '.join(sorted(doomed)) or 'nothing'}", after._replace(files=files, sighted=sighted, broken=broken)
+
+
+def _lineage(record: Record, lake: LakeTable, rules: frozenset[Rule]) -> Lineage | None:
+    """`Sweeper._lineage`: the rounds that lead to the newest tiering commit. None if the lake shows another one than is recorded.
+
+    Without the rule all rounds count that are known.
+    """
+    known = Known(record.table_id, record.uuid, record.passed_head, record.copy, None)
+    marker = lake.marker
+    if marker is None:
+        return None
+    if Rule.SWEEP_LINEAGE not in rules:
+        return Lineage(f"lake-{lake.uuid}", str(marker.round_id), frozenset(str(row.round_id) for row in record.ledger))
+    if record.copy is None or record.copy.snapshot_id != lake.tag or isinstance(base_check(lake, known, rules), str):
+        return None
+    base = None if marker.base is None else str(marker.base)
+    ledger = [LandedRound(str(row.round_id), None if row.base is None else str(row.base)) for row in record.ledger]
+    return lineage_of(f"lake-{lake.uuid}", str(marker.round_id), base, ledger)
+
+
+def _sight(lineage: Lineage, files: FilesOfRounds, before: Sighted | None) -> tuple[Sighted, dict[str, datetime]]:
+    """`FileSightings.look`: what it remembers, and since when files are dead. Between two looks the guard passes."""
+    is_of_now = before is not None and str(before.newest) in lineage.rounds
+    dead = frozenset(location for location, round_id in files.dead.items() if round_id in lineage.rounds)
+    earlier = before.dead if before is not None and is_of_now else frozenset[str]()
+    return Sighted(int(lineage.newest), dead), {location: WHEN if location in earlier else SWEPT for location in dead}
 
 
 @cache
-def _doomed(sweep: Sweep, uuid: int, tag: int | None, snapshots: tuple[Snapshot, ...], rules: frozenset[Rule]) -> frozenset[str]:
-    """`sweep_verdicts`. Snapshots of all lake tables have ids of their own, as Iceberg's have."""
+def _doomed(
+    sweep: Sweep,
+    uuid: int,
+    tag: int | None,
+    snapshots: tuple[Snapshot, ...],
+    rules: frozenset[Rule],
+    lineage: Lineage | None,
+    before: Sighted | None,
+) -> tuple[frozenset[str], Sighted | None]:
+    """`sweep_verdicts`, and what the sweep remembers. Snapshots of all lake tables have ids of their own, as Iceberg's have."""
     lake = LakeTable(uuid, None, tag, snapshots)
     fates = {str(number): RoundFate(True) for number in sweep.record.ended}
     if sweep.record.running is not None:
@@ -175,9 +233,14 @@ def _doomed(sweep: Sweep, uuid: int, tag: int | None, snapshots: tuple[Snapshot,
     files = [StoredFile(name, name, 1, WHEN) for name in sorted(sweep.files)]
     rounds = {str(snapshot.mark.round_id) for snapshot in lake.snapshots if snapshot.mark is not None}
     ids = {_global(uuid, snapshot.id) for snapshot in lake.snapshots if Rule.SWEEP_BASE in rules}
-    swept = SweptTable(f"lake-{uuid}", ids, None if tag is None else _global(uuid, tag), lake.files, rounds)
-    verdicts = sweep_verdicts(files, fates, swept, WHEN + timedelta(days=2), timedelta(days=1))
-    return frozenset(file.location for file, verdict in verdicts if verdict is Verdict.REMOVE)
+    live = lake.files if Rule.SWEEP_NAMED in rules else frozenset[str]()
+    sighted, dead_since = before, dict[str, datetime]()
+    if lineage is not None:
+        fates |= {round_id: replace(fates[round_id], landed=True) for round_id in lineage.rounds if round_id in fates}
+        sighted, dead_since = _sight(lineage, files_of_rounds(files, fates, live, rounds), before)
+    swept = SweptTable(f"lake-{uuid}", ids, None if tag is None else _global(uuid, tag), live, rounds, dead_since=dead_since)
+    verdicts = sweep_verdicts(files, fates, swept, SWEPT, timedelta(days=1))
+    return frozenset(file.location for file, verdict in verdicts if verdict is Verdict.REMOVE), sighted
 
 
 def _global(uuid: int, snapshot_id: int) -> int:
@@ -206,8 +269,8 @@ def begin_reconcile(size: Size, world: World, action: str) -> Iterator[Step]:
     base = None if lake.marker is None else lake.marker.round_id
     mark = Mark(number, record.table_id, lake.uuid, epoch, base, start, tiered)
     ended = record.ended if record.running is None else record.ended | {record.running}
-    ledger = (*record.ledger, Grant(number, lake.tag, lake.uuid))
-    claimed = record._replace(epoch=epoch, running=None, granted=False, ended=ended, ledger=ledger)
+    ledger = (*record.ledger, Grant(number, lake.tag, lake.uuid, base=base))
+    claimed = record._replace(epoch=epoch, running=None, granted=False, is_upkeep=False, ended=ended, ledger=ledger)
     requests = (*world.requests, Request(action, lake.uuid, lake.head, lake.tag, (), mark, lake.next_id if size.numbered else 0))
     after = world._replace(lake=lake, next_uuid=world.next_uuid + (world.lake is None), record=claimed, next_round=number + 1)
     yield f"a user calls {action}, which sends a marker at {tiered}", after._replace(requests=requests, call=(action, number))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from faults.model.exclusive.lake_states import Copy, Known, LakeTable, Mark, Row, Snapshot, Split, file_of
+from faults.model.exclusive.lake_states import Copy, DataFile, Known, LakeTable, Mark, Position, Row, Snapshot, Split, file_of
 from faults.model.exclusive.rules import ALL_RULES, Rule
 
 NOBODY = 0
@@ -14,6 +14,9 @@ NOBODY = 0
 FAULTS = frozenset(("time-out", "crash", "restart", "lost answer", "lost request", "repeat", "stop early"))
 LATE_MESSAGES = frozenset(("late message", "given up"))
 """Copies of a tierer's messages to the coordinator that arrive later, and calls that a tierer gives up."""
+
+UPKEEP = frozenset(("merge", "rounds", "expire"))
+"""Rounds that rewrite files beside tiering, rounds that do nothing else, and commits that remove old snapshots."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Size:
     numbered: bool = False
     """Whether the catalog refuses a snapshot whose sequence number is not beyond the table's last, as Iceberg's do: it stops a second time
     what the head would, and alone a copy of a request that landed, once somebody set the table back on its base and expired it."""
+    upkeep: frozenset[str] = frozenset()
+    """What upkeep there is, of UPKEEP."""
     rules: frozenset[Rule] = field(default=ALL_RULES)
 
     def has(self, rule: Rule) -> bool:
@@ -50,16 +55,28 @@ class Size:
 
 
 class Grant(NamedTuple):
-    """A row of the ledger. `landed`: the coordinator saw its round in the lake."""
+    """A row of the ledger. `landed`: the coordinator saw its round in the lake. `base`: the round that it was built on."""
 
     round_id: int
     tag: int | None
     uuid: int
     landed: bool = False
+    base: int | None = None
+
+
+class Rewrite(NamedTuple):
+    """A file that takes the place of others with the same rows. `deleted`: deleted rows of those, which the new file lacks."""
+
+    file: DataFile
+    replaced: frozenset[str]
+    deleted: frozenset[Position]
 
 
 class Record(NamedTuple):
-    """What the coordinator's store has on the table. `running` is the round that owns it, `error` a permanent one."""
+    """What the coordinator's store has on the table. `running` is the round that owns it, `error` a permanent one.
+
+    `is_upkeep`: the running round is one of upkeep alone.
+    """
 
     table_id: int
     epoch: int = 0
@@ -71,6 +88,7 @@ class Record(NamedTuple):
     ledger: tuple[Grant, ...] = ()
     ended: frozenset[int] = frozenset()
     error: str = ""
+    is_upkeep: bool = False
 
 
 class Ref(NamedTuple):
@@ -104,7 +122,7 @@ class Message(NamedTuple):
 class Round(NamedTuple):
     """A round in its tierer's process. `begin` is the offset at which its rows begin; `splits` are those that were written.
 
-    `claim` is what the lake held when the round last looked.
+    `claim` is what the lake held when the round last looked. `rewrite`: what it wrote for upkeep; `is_upkeep`: it does nothing else.
     """
 
     id: int
@@ -117,6 +135,8 @@ class Round(NamedTuple):
     mark: Mark | None = None
     sent: int = 0
     claim: Copy | None = None
+    rewrite: Rewrite | None = None
+    is_upkeep: bool = False
 
     @property
     def ref(self) -> Ref:
@@ -125,7 +145,10 @@ class Round(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A commit request on its way. `kind` is `round`, or the action of a reconciliation."""
+    """A commit request on its way. `kind` is `round`, `upkeep round`, or the action of a reconciliation.
+
+    `removed` are the snapshots that expire with it, and `tags` those that were seen then.
+    """
 
     kind: str
     uuid: int
@@ -135,6 +158,11 @@ class Request(NamedTuple):
     mark: Mark
     sequence: int
     """Sequence number of its snapshot; only looked at where the catalog does (`Size.numbered`)."""
+    rewrite: Rewrite | None = None
+    removed: frozenset[int] = frozenset()
+    tags: frozenset[int] = frozenset()
+    is_last: bool = False
+    """Whether the round gives up if this request is refused; only told where snapshots expire with it."""
 
 
 class Telling(NamedTuple):
@@ -151,8 +179,16 @@ class Sweep(NamedTuple):
     files: frozenset[str]
 
 
+class Sighted(NamedTuple):
+    """What `FileSightings` remembers: the round at the lake table's newest tiering commit, and files that only expired snapshots named."""
+
+    newest: int
+    dead: frozenset[str]
+
+
 class World(NamedTuple):
-    """See the module. `removed` are the rows that a user took out of the lake, and whose absence is no loss.
+    """See the module. `removed` are the rows that a user took out of the lake, and whose absence is no loss; of these `deleted` are
+    those that must not come back. `sighted`: what the last sweep saw of expired files. `cancelled`: upkeep rounds that made room.
 
     `reports` wait at their tierers until they are answered; `late` are copies of messages on their way that nobody waits for.
     """
@@ -176,6 +212,9 @@ class World(NamedTuple):
     sweep: Sweep | None = None
     call: tuple[str, int] | None = None
     removed: frozenset[Row] = frozenset()
+    deleted: frozenset[Row] = frozenset()
+    sighted: Sighted | None = None
+    cancelled: frozenset[int] = frozenset()
     next_round: int = 1
     next_uuid: int = 1
     next_file: int = 1
@@ -218,9 +257,10 @@ def initial(size: Size) -> World:
     if not size.begins_tiered:
         return World(1, 0, size.rows, None, Record(1), frozenset(), size.users, size.faults, size.rounds)
     marks = (Mark(1, 1, 1, 1, None, 0, 1), Mark(2, 1, 1, 2, 1, 0, 2))
-    files = frozenset((file_of(1), file_of(2)))
-    first, second = Snapshot(1, None, ((1, 0),), frozenset((file_of(1),)), marks[0]), Snapshot(2, 1, ((1, 0), (1, 1)), files, marks[1])
-    ledger, copy = (Grant(1, None, 1, True), Grant(2, 1, 1, True)), Copy(2, 2)
+    data = (DataFile(file_of(1), ((1, 0),)), DataFile(file_of(2), ((1, 1),)))
+    files = frozenset(file.name for file in data)
+    first, second = Snapshot(1, None, data[:1], marks[0]), Snapshot(2, 1, data, marks[1])
+    ledger, copy = (Grant(1, None, 1, True), Grant(2, 1, 1, True, 1)), Copy(2, 2)
     record = Record(1, 2, uuid=1, passed_head=2, copy=copy, ledger=ledger, ended=frozenset((1, 2)))
     lake = LakeTable(1, 2, 2, (first, second), 3)
     world = World(1, 0, 2 + size.rows, lake, record, files, size.users, size.faults, size.rounds, cluster=copy)
