@@ -69,7 +69,8 @@ def test_the_same_snapshots_stay_whether_expiry_runs_with_each_commit_or_once() 
         gone = set(expired_snapshots(history(kept), RETENTION, row.committed_ms))
         assert len(gone) <= 2
         kept = [other for other in kept if other.snapshot_id not in gone]
-    assert {row.snapshot_id for row in kept} == left(history(whole))
+    within = {row.snapshot_id for row in whole if row.committed_ms >= whole[-1].committed_ms - DAY}
+    assert {row.snapshot_id for row in kept} & within == left(history(whole)) & within
 
 
 def test_one_commit_removes_a_bounded_number_the_oldest_first() -> None:
@@ -78,7 +79,7 @@ def test_one_commit_removes_a_bounded_number_the_oldest_first() -> None:
 
 
 def test_without_thinning_only_the_age_counts() -> None:
-    assert left(history(rounds(100, HOUR)), thins=False) == set(range(76, 101))
+    assert left(history(rounds(100, HOUR)), thins=False) == set(range(75, 101))  # 75 was the head a day ago
 
 
 def test_an_idle_table_keeps_the_newest() -> None:
@@ -123,10 +124,11 @@ def test_a_snapshot_that_was_never_on_main_waits_for_days() -> None:
 
 def test_snapshots_behind_a_cut_chain_of_parents_are_still_those_of_the_main_branch() -> None:
     """What a foreign commit left on main has no mark of a round: the table's log of heads names it."""
-    orphan = TableSnapshot(5, 4, 5, NOW - 2 * DAY)
+    orphan, head_a_day_ago = TableSnapshot(5, 4, 5, NOW - 2 * DAY), TableSnapshot(6, 5, 6, NOW - 2 * DAY + HOUR)
     table = history(
         [
             orphan,
+            head_a_day_ago,
             *[
                 replace(row, snapshot_id=row.snapshot_id + 10, sequence_number=row.sequence_number + 10, parent_id=None)
                 for row in rounds(20, 1_000)
@@ -134,7 +136,7 @@ def test_snapshots_behind_a_cut_chain_of_parents_are_still_those_of_the_main_bra
         ]
     )
     assert 5 in left(table)
-    assert 5 not in left(replace(table, former_heads={5}))
+    assert {5, 6} & left(replace(table, former_heads={5, 6})) == {6}
 
 
 def test_nothing_goes_of_a_table_whose_head_or_tiering_commit_is_unknown() -> None:
@@ -212,7 +214,7 @@ def on_main(table: TableHistory) -> list[int]:
 @given(st.lists(st.integers(0, DAY), min_size=1, max_size=400), st.integers(60_000, DAY), st.integers(1, 20))
 def test_what_stays_of_the_main_branch_is_bounded(ages: list[int], max_age_ms: int, min_count: int) -> None:
     snapshots = [TableSnapshot(n, None, n, NOW - age, is_of_round=True) for n, age in enumerate(sorted(ages, reverse=True))]
-    assert len(left(history(snapshots), SnapshotRetention(max_age_ms, min_count))) <= min_count + SLOTS + 2
+    assert len(left(history(snapshots), SnapshotRetention(max_age_ms, min_count))) <= min_count + SLOTS + 3
 
 
 def test_an_order_is_taken_literally_and_its_gaps_are_filled_by_the_options() -> None:

@@ -20,6 +20,10 @@ class Provenance:
         self._context = context
         self.changes: Run | None = None
         """Of a primary-key table, before its first file ends: the range of the log that is folded."""
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Forgets all rows."""
         self.checksum = 0
         """Of all rows in files so far."""
         self._runs: list[Run] = []

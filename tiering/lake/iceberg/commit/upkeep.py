@@ -11,7 +11,7 @@ The removal is a part of the round's one compare-and-set, so it costs no further
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Literal, cast
@@ -22,6 +22,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
+from pyiceberg.table.snapshots import SnapshotLogEntry
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
     RemovePropertiesUpdate,
@@ -110,6 +111,9 @@ class RemovedSnapshots(RemoveSnapshotsUpdate):
     """As pyiceberg's update, but it refuses to remove a reference, and keeps the parents of the snapshots that stay, as Iceberg's Java
     classes do. pyiceberg drops references to removed snapshots, and takes time in proportion to removed times kept snapshots."""
 
+    thinned_from_ms: int = Field(default=0, exclude=True)
+    """Since when snapshots are thinned, and not expired."""
+
 
 @_apply_table_update.register(RemovedSnapshots)
 def _remove_snapshots(update: RemovedSnapshots, base: TableMetadata, context: _TableMetadataUpdateContext) -> TableMetadata:
@@ -122,11 +126,21 @@ def _remove_snapshots(update: RemovedSnapshots, base: TableMetadata, context: _T
     context.add_update(update)
     kept: dict[str, Any] = {
         "snapshots": snapshots,
-        "snapshot_log": [entry for entry in base.snapshot_log if entry.snapshot_id not in removed],
+        "snapshot_log": _log_without(removed, base.snapshot_log, update.thinned_from_ms),
         "statistics": [file for file in base.statistics if file.snapshot_id not in removed],
         "partition_statistics": [file for file in base.partition_statistics if file.snapshot_id not in removed],
     }
     return base.model_copy(update=kept)
+
+
+def _log_without(removed: Collection[int], log: Sequence[SnapshotLogEntry], thinned_from_ms: int) -> list[SnapshotLogEntry]:
+    """The log of heads without the snapshots that are removed, and without what came before an expired one.
+
+    A query as of a time between an entry before that gap, such as one that a tag keeps, and the gap would else read a table that is much
+    too old. Iceberg's Java classes begin the log behind the last gap of any kind (`TableMetadata.Builder.updateSnapshotLog`).
+    """
+    expired = [number for number, entry in enumerate(log) if entry.snapshot_id in removed and entry.timestamp_ms < thinned_from_ms]
+    return [entry for entry in log[expired[-1] + 1 if expired else 0 :] if entry.snapshot_id not in removed]
 
 
 def upkeep_of(catalog: Catalog, table: Table, base: LakeView, policy: UpkeepPolicy, now_ms: int) -> Upkeep:
@@ -139,7 +153,8 @@ def upkeep_of(catalog: Catalog, table: Table, base: LakeView, policy: UpkeepPoli
         return Upkeep(updates=settings)
     if isinstance(catalog, MetastoreCatalog):
         same_references = cast(TableRequirement, AssertReferences(references=table.metadata.refs))
-        return Upkeep((same_references,), (*settings, RemovedSnapshots.model_validate({"snapshot-ids": removed})), removed)
+        removal = {"snapshot-ids": removed, "thinned_from_ms": _oldest_query_ms(table.metadata, policy.retention, now_ms)}
+        return Upkeep((same_references,), (*settings, RemovedSnapshots.model_validate(removal)), removed)
     return _for_server(catalog, table, settings, removed)
 
 
@@ -164,8 +179,15 @@ def expiry_outlook(catalog: Catalog, table: TableInfo, handle: Table, base: Lake
     if metadata.properties.get(GC_ENABLED, "").lower() == "false":
         return ExpiryOutlook(0, {f"the lake table's property {GC_ENABLED} is false": len(metadata.snapshots)})
     history, thins = _history(metadata, base.head, base.tiered), rule.thins and isinstance(catalog, MetastoreCatalog)
-    kept = kept_snapshots(history, rule.retention, now_ms, thins=thins)
+    kept = kept_snapshots(history, rule.retention, now_ms, thins=thins, literal=not rule.thins)
     return ExpiryOutlook(len(metadata.snapshots) - len(kept), dict(sorted(Counter(kept.values()).items())))
+
+
+def _oldest_query_ms(metadata: TableMetadata, retention: SnapshotRetention | None, now_ms: int) -> int:
+    """The oldest time as of which a query is answered: by the policy, or by what the user keeps beyond it."""
+    main = metadata.refs.get(MAIN_BRANCH)
+    ages = (_number(metadata.properties.get(MAX_AGE)), None if main is None else main.max_snapshot_age_ms)
+    return now_ms - max(0 if retention is None else retention.max_age_ms, *(age or 0 for age in ages))
 
 
 def _for_server(catalog: Catalog, table: Table, settings: tuple[TableUpdate, ...], removed: tuple[int, ...]) -> Upkeep:

@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import structlog
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 
-from tiering.errors import InvalidData
+from tiering.errors import InvalidData, LakewardError
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, LiveFile, decode_bucket_files
@@ -29,11 +30,12 @@ from tiering.lake.iceberg.primary_key.parquet_files import key_rows, open_parque
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
 from tiering.lake.iceberg.primary_key.rewrite_rule import are_deletes_merged, files_to_merge, is_to_be_rewritten
 from tiering.lake.iceberg.primary_key.shared_files import rows_of_bucket
-from tiering.lake.iceberg.reading.file_footers import footer_of
+from tiering.lake.iceberg.reading.file_footers import checked_rows, footer_of
 from tiering.lake.iceberg.schema.layout import bucket_keys
 from tiering.lake.iceberg.schema.partition_values import FilePlace
 from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilder, encode_files
 from tiering.lake.iceberg.writing.writer import RowFiles
+from tiering.lake.outside_errors import describe
 from tiering.lake.proof.file_footer import sum_of
 from tiering.lake.proof.row_checksum import row_checksum
 from tiering.lake.rules.upkeep.compaction_options import MERGED_BYTES, merge_budget
@@ -42,6 +44,8 @@ from tiering.lake.writing.keys import ChangedKeys, KeyRows, Mask, last_of_each_k
 from tiering.lake.writing.row_guard import ChangeGuard
 from tiering.lake.writing.spool import Spool
 from tiering.model.tables import CHANGE_TYPE_COLUMN, CHANGE_TYPE_FIELD, ChangeType
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -106,9 +110,9 @@ class PrimaryKeyWriter:
             dying = self._dying_with_bucket(base, dead) if replaced else self._dying(base, dead.rows, self._changed(last))
             deletes, added = _count(dying), int(upserts.sum())
             base, rewritten = (base, replaced) if replaced or not looks_at_rows else self._rewriting(base, _union(dead.rows, dying), added)
-            small = () if rewritten or not looks_at_rows else self._small_files(base.own)
-            if small or (rewritten and not replaced):
-                self._add_living(small or base.own.data, _union(dead.rows, dying))
+            small = () if rewritten or not looks_at_rows else self._merge(self._small_files(base.own), _union(dead.rows, dying))
+            if rewritten and not replaced:
+                self._add_living(base.own.data, _union(dead.rows, dying))
             self._add_upserts(upserts)
             checksum = self._checksum_of(upserts) if small or (rewritten and not replaced) else None
             merged = not rewritten and (bool(small) or are_deletes_merged(base.own, deletes, left_over=dead.left_over))
@@ -214,14 +218,27 @@ class PrimaryKeyWriter:
         staying = self._perhaps_of_former_partitions(replace(own, data=small)) if small else frozenset()
         return tuple(file for file in small if file.location not in staying)
 
-    def _add_living(self, files: Iterable[LiveFile], gone: Mapping[str, Mask]) -> None:
+    def _merge(self, small: tuple[LiveFile, ...], gone: Mapping[str, Mask]) -> tuple[LiveFile, ...]:
+        """Adds the living rows of the files and returns them; nothing of them where one is damaged: a round does not need them."""
+        try:
+            self._add_living(small, gone, checked=True)
+        except (LakewardError, OSError, pa.ArrowException) as error:
+            _log.warning("small files were not merged; the round goes on without it", error=describe(error))
+            self._files.start_over()
+            return ()
+        return small
+
+    def _add_living(self, files: Iterable[LiveFile], gone: Mapping[str, Mask], *, checked: bool = False) -> None:
+        """`checked`: raises DataCorrupt for a file whose rows do not have the checksum of its footer."""
         for file in files:
             living = ~gone[file.location] if file.location in gone else np.ones(file.records, dtype=bool)
             if not living.any():
                 continue
             with open_parquet(self._place.io, file) as parquet:
-                for batch in _kept(whole_rows(parquet, self._place.schema), living):
-                    self._files.add(fit(batch, self._files.schema))
+                rows: Iterator[pa.RecordBatch] = (fit(batch, self._files.schema) for batch in whole_rows(parquet, self._place.schema))
+                footer = footer_of(parquet, file.location) if checked else None
+                for batch in _kept(rows if footer is None else checked_rows(rows, footer, file.location), living):
+                    self._files.add(batch)
 
     def _add_upserts(self, upserts: Mask) -> None:
         if upserts.any():

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
+import pyarrow as pa
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, FileFormat
 
+from tiering.errors import DataCorrupt
 from tiering.lake.iceberg.reading.lake_parquet import LakeParquet, open_lake_file
-from tiering.lake.proof.file_footer import FileFooter, decode_footer
+from tiering.lake.outside_errors import DAMAGED_HINT
+from tiering.lake.proof.file_footer import FileFooter, decode_footer, sum_of
+from tiering.lake.proof.row_checksum import row_checksum
 
 THREADS = 16
 REMEMBERED_FILES = 200_000
@@ -34,6 +38,16 @@ def footer_of(parquet: LakeParquet, location: str) -> FileFooter | None:
     except ValueError:
         return None
     return footer if footer is not None and f"lakeward-{footer.round_id}-" in location else None
+
+
+def checked_rows(rows: Iterable[pa.RecordBatch], footer: FileFooter, location: str) -> Iterator[pa.RecordBatch]:
+    """All `rows` of a file; at their end DataCorrupt if they do not have the checksum of its footer."""
+    checksums = []
+    for batch in rows:
+        checksums.append(row_checksum(batch))
+        yield batch
+    if sum_of(checksums) != footer.checksum:
+        raise DataCorrupt(f"the rows of {location} do not have the checksum of its footer", hint=DAMAGED_HINT, lake_file=location)
 
 
 class FileBuckets:

@@ -170,6 +170,16 @@ class RowFiles:
         self._started.clear()
         self._done.clear()
 
+    def start_over(self) -> None:
+        """Deletes what was written so far: the rows come again, in files of other names. Never raises."""
+        names = list(self._started)
+        self.abort()
+        self._started = names
+        self._rows = self._bytes = 0
+        self._with_nan = FloatsWithoutStatistics()
+        if self.provenance is not None:
+            self.provenance.start_over()
+
     def _write_row_group(self) -> None:
         if not self._batches:
             return

@@ -6,6 +6,7 @@ These snapshots always stay:
     the snapshot that a tag or branch names
     the ancestors that a branch keeps by its own retention              as Iceberg's own expiry (spec, "Snapshot Retention Policy")
     the newest `min_count` snapshots of the main branch
+    the newest one of the main branch that is older than `max_age_ms`   it was the head at the beginning of that time
     what the user's `history.expire.*` keeps                            it can keep more than the policy, never less
 
 The other snapshots of the main branch are thinned: of each slot, which is a 96th part of `max_age_ms`, the last one stays until it is
@@ -40,6 +41,7 @@ DEFAULT_BRANCH_MIN_COUNT = 1
 NEWEST = "the newest tiering commit and what came since"
 NEWEST_OF_MAIN = "the newest snapshots"
 YOUNG = "younger than the age"
+HEAD_AT_BEGIN = "the head when the age begins"
 KEPT_BY_USER = "the lake table's own retention (history.expire.*, or that of its main branch)"
 OFF_MAIN = "never on the main branch"
 UNKNOWN_HEAD = "the newest tiering commit is unknown"
@@ -99,18 +101,28 @@ class TableHistory:
 
 
 def expired_snapshots(
-    history: TableHistory, retention: SnapshotRetention, now_ms: int, *, thins: bool = True, limit: int = REMOVED_AT_ONCE
+    history: TableHistory,
+    retention: SnapshotRetention,
+    now_ms: int,
+    *,
+    thins: bool = True,
+    literal: bool = False,
+    limit: int = REMOVED_AT_ONCE,
 ) -> list[int]:
     """Ids of at most `limit` snapshots to remove, the oldest first. Without `thins` every snapshot within the maximum age stays.
 
+    `literal`: a user named the age, and what is older goes, also the head of the time when that age begins.
+
     Nothing is removed if the newest tiering commit or the head is unknown.
     """
-    kept = kept_snapshots(history, retention, now_ms, thins=thins)
+    kept = kept_snapshots(history, retention, now_ms, thins=thins, literal=literal)
     removed = [snapshot for snapshot in history.snapshots if snapshot.snapshot_id not in kept]
     return [snapshot.snapshot_id for snapshot in sorted(removed, key=lambda snapshot: snapshot.sequence_number)[:limit]]
 
 
-def kept_snapshots(history: TableHistory, retention: SnapshotRetention, now_ms: int, *, thins: bool = True) -> Mapping[int, str]:
+def kept_snapshots(
+    history: TableHistory, retention: SnapshotRetention, now_ms: int, *, thins: bool = True, literal: bool = False
+) -> Mapping[int, str]:
     """The snapshots that stay, each with the reason in words; arguments as of `expired_snapshots`."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in history.snapshots}
     if history.tiered not in by_id or history.head not in by_id:
@@ -126,7 +138,7 @@ def kept_snapshots(history: TableHistory, retention: SnapshotRetention, now_ms: 
     kept = dict.fromkeys([history.head, *since], NEWEST)
     for more in (
         _kept_by_references(history, by_id, now_ms),
-        _kept_of_main(main, history, retention, now_ms, thins=thins),
+        _kept_of_main(main, history, retention, now_ms, thins=thins, literal=literal),
         dict.fromkeys(staged, OFF_MAIN),
     ):
         kept = {**more, **kept}  # the first reason counts
@@ -144,13 +156,16 @@ def _main_branch(history: TableHistory, by_id: Mapping[int, TableSnapshot]) -> l
 
 
 def _kept_of_main(
-    main: Sequence[TableSnapshot], history: TableHistory, retention: SnapshotRetention, now_ms: int, *, thins: bool
+    main: Sequence[TableSnapshot], history: TableHistory, retention: SnapshotRetention, now_ms: int, *, thins: bool, literal: bool
 ) -> dict[int, str]:
     """The snapshots that stay of the main branch, which is given newest first."""
     min_count = max(retention.min_count, history.user_min_count or 0, history.main_min_count or 0)
     unthinned_ms, slot_ms = history.unthinned_ms, max(retention.max_age_ms // SLOTS, 1)
     count_reason = NEWEST_OF_MAIN if min_count == retention.min_count else KEPT_BY_USER
     kept, slots = {snapshot.snapshot_id: count_reason for snapshot in main[:min_count]}, set[int]()
+    oldest_ms = now_ms - max(retention.max_age_ms, unthinned_ms or 0)
+    if not literal and (begin := next((snapshot for snapshot in main if snapshot.committed_ms < oldest_ms), None)) is not None:
+        kept.setdefault(begin.snapshot_id, HEAD_AT_BEGIN)
     for snapshot in main:
         slot = snapshot.committed_ms // slot_ms
         is_last = slot not in slots
