@@ -23,6 +23,13 @@ AFTER_ACK = "after_ack"
 IN_ROUND = (IN_SPLIT, AFTER_FILES, BEFORE_FENCE, AFTER_FENCE, AFTER_LAKE_COMMIT, AFTER_ACK)
 """In the order of a round. IN_SPLIT is where the split runs: in the tierer, or in an executor's Python worker."""
 
+UPKEEP_PLANNED = "upkeep_planned"
+IN_REWRITE = "in_rewrite"
+AFTER_REWRITES = "after_rewrites"
+IN_UPKEEP = (UPKEEP_PLANNED, IN_REWRITE, AFTER_REWRITES, BEFORE_FENCE, AFTER_FENCE, AFTER_LAKE_COMMIT, AFTER_ACK)
+"""In the order of an upkeep round. IN_REWRITE is between two batches of rows, where the rewrite runs; AFTER_REWRITES is before any
+request for the fence, when all new files are written."""
+
 STORE_BEFORE_COMMIT = "store_before_commit"
 STORE_AFTER_COMMIT = "store_after_commit"
 ACK_STORED = "ack_stored"

@@ -169,7 +169,10 @@ class WriteResult:
 
 @dataclass(frozen=True)
 class FileRewrite:
-    """Files of one bucket that a commit replaces by fewer files with the same rows. `payload` is the format's own description."""
+    """Files of one bucket that a commit replaces by other files with the same living rows. `payload` is the format's own description.
+
+    `rows_dropped`: rows of the former files that were deleted, which the new files do not have.
+    """
 
     bucket: BucketKey
     payload: bytes = field(repr=False)
@@ -177,6 +180,7 @@ class FileRewrite:
     files_after: int
     bytes_before: int
     bytes_after: int
+    rows_dropped: int = 0
 
 
 @dataclass(frozen=True)

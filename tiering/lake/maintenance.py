@@ -13,7 +13,7 @@ from tiering.lake.log_begins import NO_BEGINS, LogBegins
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.model.tables import BucketKey, Offsets, TableInfo, TablePath
-from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
+from tiering.model.upkeep import ExpiryOrder, UpkeepOrder, UpkeepStats
 
 
 @dataclass(frozen=True)
@@ -268,21 +268,29 @@ class FileMerging(Protocol):
 
 @dataclass(frozen=True)
 class RewriteTask:
-    """Files of one bucket that one task rewrites. `payload` is the format's own; pickles."""
+    """Files of one bucket that one task rewrites. `payload` is the format's own; pickles.
+
+    `records`: rows of these files, deleted ones included; 0 = unknown.
+    """
 
     bucket: BucketKey
     partition_name: str | None
-    payload: bytes
+    payload: bytes = field(repr=False)
     files: int
     size_bytes: int
+    records: int = 0
 
 
 @dataclass(frozen=True)
 class UpkeepPlan:
-    """What is to be rewritten now, within the order's budget, and how many bytes of files are left for later rounds."""
+    """What is to be rewritten now, within the order's budget, and how many bytes of files are left for later rounds.
+
+    `left_alone`: files that would be rewritten, if only their rows could be told; they are not among `bytes_left`.
+    """
 
     tasks: tuple[RewriteTask, ...] = ()
     bytes_left: int = 0
+    left_alone: int = 0
 
 
 @runtime_checkable
@@ -302,11 +310,11 @@ class TableUpkeep(Protocol):
 class FileRewriter(Protocol):
     """A `LakeTieringFactory` whose executors rewrite files. Pickles."""
 
-    def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[], bool]) -> FileRewrite:
+    def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
         """Writes the files that take the place of `task`'s. Nothing of it is visible before a commit with this rewrite.
 
-        `is_stopped` is asked between batches; then, and after any error, what was written is deleted. Raises Cancelled, DataCorrupt,
-        LakeUnavailable.
+        `is_stopped` is called between batches with the number of rows that were read so far. If it returns True, and after any error, what
+        was written is deleted. Raises Cancelled, DataCorrupt, LakeUnavailable.
         """
         ...
 
@@ -328,4 +336,14 @@ class SnapshotExpiry(Protocol):
 
         One commit may remove fewer than all of them. Raises InvalidArgument for a wrong option of the table.
         """
+        ...
+
+
+@runtime_checkable
+class CommitUpkeep(Protocol):
+    """A `LakeCommitter` that tells what its commit did beside adding rows."""
+
+    @property
+    def last_upkeep(self) -> UpkeepStats | None:
+        """What the newest request of this committer did, if it landed; None = nothing, or no request was sent."""
         ...

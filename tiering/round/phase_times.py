@@ -17,6 +17,8 @@ _PARTS: dict[type[act.Action], str] = {
     act.RecordPlan: "plan",
     act.LeaseSnapshots: "lease",
     act.MergeFiles: "write",
+    act.PlanUpkeep: "plan",
+    act.RewriteFiles: "write",
     act.AbortFiles: "write",
     act.BeginCommit: "commit",
     act.CommitLake: "commit",

@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tiering.cluster.base import SplitReader
 from tiering.errors import BucketStopped, LakewardError
-from tiering.lake.base import LakeTieringFactory, WriteResult, WriterInitContext
+from tiering.lake.base import FileRewrite, LakeTieringFactory, WriteResult, WriterInitContext
+from tiering.lake.maintenance import FileRewriter, RewriteTask
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RoundProgress, RoundStats
 from tiering.model.splits import SplitProgress, TieringLogSplit
@@ -195,6 +196,26 @@ def working_order(tasks: Sequence[SplitTask]) -> list[int]:
     return sorted(range(len(tasks)), key=lambda index: (tasks[index].rank, tasks[index].snapshot is None, -tasks[index].split.records))
 
 
+@dataclass(frozen=True)
+class RewriteWork:
+    """One task of an upkeep round, ready for an executor; it can be pickled."""
+
+    task: RewriteTask
+    rewriter: FileRewriter
+    round_id: str
+    nonce: str
+
+
+@dataclass(frozen=True)
+class RewriteOutcome:
+    """How one such task ended: with a rewrite, or with an error. Neither: the round's time was over before it began."""
+
+    rewrite: FileRewrite | None = None
+    error: LakewardError | None = None
+    size_bytes: int = 0
+    """Bytes of the task's files."""
+
+
 class TaskRunner(Protocol):
     """Runs the tasks of a round, on Spark or inline."""
 
@@ -203,6 +224,15 @@ class TaskRunner(Protocol):
 
         Raises only errors that no single task caused.
         """
+        ...
+
+
+@runtime_checkable
+class RewriteRunner(Protocol):
+    """A `TaskRunner` that runs the tasks of upkeep rounds, too."""
+
+    def rewrite(self, round_id: str, tasks: Sequence[RewriteWork], limits: WorkLimits, meter: RoundMeter) -> Sequence[RewriteOutcome]:
+        """As `TaskRunner.run`. A task that has begun is ended unless the round is cancelled; the first task is always begun."""
         ...
 
 

@@ -29,7 +29,7 @@ SendReport = Callable[[ProgressReport, Callable[[ReportAnswer], None]], None]
 
 
 class ProgressReports:
-    """Reports one run of a round over its splits. Any thread may call it."""
+    """Reports one run of a round over its splits; without `tasks` only how far the round is. Any thread may call it."""
 
     def __init__(self, send: SendReport, run: int, tasks: Sequence[SplitTask]) -> None:
         self._send = send
@@ -43,7 +43,7 @@ class ProgressReports:
         self._told: set[int] = set()
         self._in_flight: list[int] | None = None
         self._is_due = False
-        self._keeps_splits = True
+        self._keeps_splits = bool(tasks)
         self._is_refused = False
 
     def pass_on(self, reading: MeterReading) -> None:

@@ -41,6 +41,7 @@ from tiering.round.steps.round_state import table_of
 from tiering.round.tasks.doubtful_records import settled
 from tiering.round.tasks.split_work import as_lakeward_error
 from tiering.round.tasks.stopped_records import StoppedRecords
+from tiering.round.upkeep_work import UpkeepWork
 from tiering.round.watch import TiererWatch
 
 log = structlog.get_logger(__name__)
@@ -55,7 +56,13 @@ LOG_LOOKS = 3
 """How often a log is looked at again whose leader may have moved just now."""
 
 _CRASH_BEFORE = {act.BeginCommit: crash_points.BEFORE_FENCE, act.CommitLake: crash_points.AFTER_FENCE}
-_CRASH_AFTER = {act.SplitsRun: crash_points.AFTER_FILES, act.CommitSent: crash_points.AFTER_LAKE_COMMIT}
+_CRASH_AFTER = {
+    act.SplitsRun: crash_points.AFTER_FILES,
+    act.UpkeepPlanned: crash_points.UPKEEP_PLANNED,
+    act.FilesRewritten: crash_points.AFTER_REWRITES,
+    act.CommitSent: crash_points.AFTER_LAKE_COMMIT,
+}
+_WORK = act.RunSplits | act.MergeFiles | act.PlanUpkeep | act.RewriteFiles
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,7 @@ class RoundRunner:
         self._snapshots_read = False
         self._runs = 0
         self._meter: RoundMeter | None = None
+        self._upkeep = UpkeepWork(world, assignment)
         self._place: RoundPlace | None = None
         self._given_up = False
         self._timer = PhaseTimer()
@@ -104,21 +112,23 @@ class RoundRunner:
     def hangs(self, now_ms: int, after_ms: int) -> bool:
         """Whether the round has waited for a cluster, a lake or the coordinator for longer than `after_ms`: meanwhile it does no work."""
         since = self._step_since_ms
-        return since is not None and now_ms - since > after_ms and not isinstance(self._action, act.RunSplits | act.MergeFiles)
+        return since is not None and now_ms - since > after_ms and not isinstance(self._action, _WORK)
 
     def give_up(self, after_ms: int) -> act.RoundOutcome | None:
-        """Fails the round if its splits have made no progress for `after_ms`; None if they have, or its commit was granted.
+        """Fails the round if its tasks have made no progress for `after_ms`; None if they have, or its commit was granted.
 
         With an outcome the round is over, though its thread may never be: it begins no commit any more, however late a split ends. Its step
         is looked at after the order to end was left, and each step begins with a look at that order.
         """
-        meter = self._meter
+        meter = self._upkeep.meter if self._assignment.upkeep else self._meter
         lull = None if meter is None or not self._works else meter.lull
         if self._granted or lull is None or not lull.executors or lull.ms < after_ms:
             return None
         where = ", ".join(lull.executors)
+        tasks = "rewrites" if self._assignment.upkeep else "splits"
         error = RoundStalled(
-            f"the splits made no progress for {short_duration(lull.ms)}; last heard of at {where}", round_id=self._assignment.round_id
+            f"the {tasks} made no progress for {short_duration(lull.ms)}; last heard of at {where}",
+            round_id=self._assignment.round_id,
         )
         self._given_up, self._stopped_by = True, error
         if not self._works:
@@ -128,7 +138,7 @@ class RoundRunner:
 
     @property
     def _works(self) -> bool:
-        return isinstance(self._action, act.RunSplits)
+        return isinstance(self._action, act.RunSplits | act.RewriteFiles)
 
     @property
     def granted(self) -> bool:
@@ -186,7 +196,8 @@ class RoundRunner:
         return self._timed(self._action.outcome) if isinstance(self._action, act.End) else None
 
     def _timed(self, outcome: act.RoundOutcome) -> act.RoundOutcome:
-        return replace(outcome, stats=replace(outcome.stats, times=self._timer.times(), place=self._place))
+        stats, place = self._upkeep.with_upkeep(outcome), self._place or self._upkeep.place
+        return replace(outcome, stats=replace(stats, times=self._timer.times(), place=place))
 
     def _carry_out(self, action: act.Action) -> act.Event:
         try:
@@ -226,12 +237,20 @@ class RoundRunner:
                 return act.SplitsRun(self._run_splits(action))
             case act.MergeFiles(table, base, buckets):
                 return act.FilesMerged(tuple(self._merged(table, base, buckets)))
+            case act.PlanUpkeep(table, base, order):
+                return act.UpkeepPlanned(self._upkeep.planned(table, base, order))
+            case act.RewriteFiles(table, tasks):
+                return self._upkeep.rewritten(table, tasks, lambda: self._stopped_by)
             case act.BeginCommit(proposed):
                 properties = world.transport.begin_lake_commit(assignment, proposed)
                 self._granted = True
                 return act.CommitGranted(properties)
             case act.CommitLake(table, committable, base, marker, properties):
-                self._committer(table).commit(committable, base, marker, properties)
+                committer = self._committer(table)
+                try:
+                    committer.commit(committable, base, marker, properties)
+                finally:
+                    self._upkeep.commit_sent(committer)
                 return act.CommitSent()
             case act.AbortFiles(table, committable):
                 self._committer(table).abort(committable)

@@ -6,7 +6,7 @@ storage, so executors never open the catalog. The catalog itself and its setting
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from pyiceberg.utils.properties import property_as_int
 from tiering.clock import Clock, SystemClock
 from tiering.errors import InvalidArgument, LakeTableReplaced
 from tiering.lake import serializers
-from tiering.lake.base import LakeWriter, WriteResult, WriterInitContext
+from tiering.lake.base import FileRewrite, LakeWriter, WriteResult, WriterInitContext
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO, io_of, locations_of
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations
 from tiering.lake.iceberg.commit.committer import IcebergCommitter
@@ -29,17 +29,22 @@ from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.writer import BucketPlace, PrimaryKeyWriter
 from tiering.lake.iceberg.schema.layout import bucket_keys, layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import PartitionValue, file_place, partition_path
+from tiering.lake.iceberg.upkeep.file_rewriter import RewriteTarget, decode_job, rewrite_files
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder
 from tiering.lake.iceberg.writing.row_places import row_places
 from tiering.lake.iceberg.writing.writer import FileTarget, IcebergWriter, RowFiles
+from tiering.lake.maintenance import RewriteTask
 from tiering.lake.rules.hints import replaced_hint
 from tiering.lake.writing.naming import file_prefix
 from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.lake_table_options import allowed_properties
-from tiering.model.tables import TableType
+from tiering.model.tables import TableInfo, TableType
 from tiering.redaction.redact import remember_secrets
+
+NO_LIMIT = 1 << 62
+"""Bytes of a file that does not end at its size."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +93,11 @@ class IcebergTieringFactory:
     sent: SentRounds = field(compare=False, repr=False)
     clock: Clock = field(default_factory=SystemClock, compare=False, repr=False)
     upkeep: UpkeepPolicy = field(default_factory=UpkeepPolicy, compare=False, repr=False)
+    table: TableInfo | None = field(default=None, compare=False, repr=False)
+    """The source table; only rewrites of files need it."""
 
-    def __reduce__(self) -> tuple[type[IcebergTieringFactory], tuple[TableState, None, None]]:
-        return IcebergTieringFactory, (self.state, None, None)
+    def __reduce__(self) -> tuple[object, tuple[TableState, TableInfo | None]]:
+        return _unpickled, (self.state, self.table)
 
     def create_writer(self, context: WriterInitContext) -> LakeWriter:
         """A writer of one split. Raises LakeTableReplaced, InvalidData (a partition's name), LakeUnavailable."""
@@ -109,8 +116,27 @@ class IcebergTieringFactory:
         places = row_places(state.schema, state.spec, place.partition, context.table.bucket_count, combined)
         return PrimaryKeyWriter(context, BucketPlace(state.schema, place, files.io, files.builder), files, ChangeGuard(context, places))
 
-    def row_files(self, context: WriterInitContext, values: PartitionValue) -> RowFiles:
-        """New data files of one bucket, in the partition `values`. Raises LakeUnavailable."""
+    def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
+        """See `FileRewriter.rewrite`."""
+        state, table, job = self.state, self.table, decode_job(task.payload)
+        if table is None:
+            raise InvalidArgument("files cannot be rewritten without a description of their table")
+        context = WriterInitContext(table, state.table_uuid, task.bucket, task.partition_name, round_id, nonce)
+        files = self.row_files(context, job.partition, size_bytes=NO_LIMIT)
+        has_keys = table.table_type is TableType.PRIMARY_KEY
+        target = RewriteTarget(table.path, table.table_id, state.table_uuid, task.bucket, state.schema, files, has_keys)
+        try:
+            with lake_errors(f"rewrite files of {table.path}", table_path=table.path):
+                return rewrite_files(job, target, is_stopped)
+        except BaseException:
+            files.abort()
+            raise
+
+    def row_files(self, context: WriterInitContext, values: PartitionValue, size_bytes: int | None = None) -> RowFiles:
+        """New data files of one bucket, in the partition `values`, which end at `size_bytes` or at the target size.
+
+        Raises LakeUnavailable.
+        """
         state = self.state
         target = FileTarget(
             lake_table_uuid=state.table_uuid,
@@ -118,7 +144,7 @@ class IcebergTieringFactory:
             spec_id=state.spec.spec_id,
             partition_path=partition_path(values, state.spec, state.schema),
             prefix=file_prefix(context),
-            size_bytes=self.target_bytes,
+            size_bytes=size_bytes or self.target_bytes,
         )
         with lake_errors(f"open the storage of {context.table.path}", table_path=context.table.path):
             io = self._open_io()
@@ -148,3 +174,8 @@ class IcebergTieringFactory:
     def _open_io(self) -> FileIO:
         remember_secrets(self.state.storage)
         return LakeFileIO(dict(self.state.storage), self.state.places)
+
+
+def _unpickled(state: TableState, table: TableInfo | None) -> IcebergTieringFactory:
+    """A factory in another process: it writes files, and commits nothing."""
+    return IcebergTieringFactory(state, None, SentRounds(), table=table)

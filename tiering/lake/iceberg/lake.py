@@ -49,18 +49,19 @@ from tiering.lake.iceberg.schema.drift import check_drift
 from tiering.lake.iceberg.schema.evolve import send_new_columns
 from tiering.lake.iceberg.schema.layout import GC_ENABLED, TableLayout, table_layout
 from tiering.lake.iceberg.schema.partition_values import file_place
+from tiering.lake.iceberg.upkeep.planning import plan_upkeep
 from tiering.lake.iceberg.upkeep.small_log_files import SmallLogFiles
 from tiering.lake.iceberg.user_settings import CATALOG_NAME as CATALOG_NAME
 from tiering.lake.iceberg.user_settings import own_settings
 from tiering.lake.log_begins import NO_BEGINS, LogBegins
-from tiering.lake.maintenance import ExpiryOutlook, ForeignOffsets, LakeSurvey, Removal, StoredFile
+from tiering.lake.maintenance import ExpiryOutlook, ForeignOffsets, LakeSurvey, Removal, StoredFile, UpkeepPlan
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import absent_hint, absent_table
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.library_guards.answer_deadlines import AnswerDeadlines
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
-from tiering.model.upkeep import ExpiryOrder
+from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 from tiering.redaction.redact import redact, remember_secrets
 
 FORMAT = "iceberg"
@@ -280,6 +281,11 @@ class IcebergLake:
         """See `FileMerging.merge_small_files`."""
         return SmallLogFiles(self.tiering_factory(table), table, view, round_id).merged(buckets, new_nonce, budget_bytes)
 
+    def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:
+        """See `TableUpkeep.plan_upkeep`."""
+        with self._errors(f"read the manifests of {view.path}", view.path):
+            return plan_upkeep(table, view, order, partitions, self.tiering_factory(table).target_bytes)
+
     def tiering_factory(self, table: TableInfo) -> IcebergTieringFactory:
         """For the lake table as `ensure_table` found it last; raises LakeTableReplaced if there is none."""
         state = self._states.get(table.path)
@@ -290,7 +296,7 @@ class IcebergLake:
             state = TableState.of(loaded)
         with self._errors("open the lake's catalog"):
             upkeep = UpkeepPolicy.of(table, self._pauses)
-            return IcebergTieringFactory(state, self._open(), self._sent, self._clock, upkeep)
+            return IcebergTieringFactory(state, self._open(), self._sent, self._clock, upkeep, table)
 
     def _load(self, path: TablePath) -> Table | None:
         with self._errors(f"read the lake table {path}", path):

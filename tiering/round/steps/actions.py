@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 
 from tiering.errors import LakewardError
 from tiering.lake.base import Committable, FileRewrite, LakeView
+from tiering.lake.maintenance import RewriteTask, UpkeepPlan
 from tiering.lake.marker import Marker
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState, RoundStats
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, SkippedRecords, TableBucket, TableInfo
+from tiering.model.upkeep import UpkeepOrder
 from tiering.planning.check_log import Traces
 from tiering.planning.plan_splits import Plan
 from tiering.round.ports import ProposedCommit, WorkDone
@@ -114,6 +116,23 @@ class MergeFiles:
 
 
 @dataclass(frozen=True)
+class PlanUpkeep:
+    """Asks the lake what is to be rewritten of the table that stands at `base` -> UpkeepPlanned."""
+
+    table: TableInfo
+    base: LakeView
+    order: UpkeepOrder
+
+
+@dataclass(frozen=True)
+class RewriteFiles:
+    """Writes the files that take the place of those that `tasks` name -> FilesRewritten."""
+
+    table: TableInfo
+    tasks: tuple[RewriteTask, ...]
+
+
+@dataclass(frozen=True)
 class BeginCommit:
     """Asks the coordinator to grant the commit -> CommitGranted; ActionFailed with Fenced if it is not granted."""
 
@@ -160,6 +179,8 @@ Action = (
     | RecordPlan
     | RunSplits
     | MergeFiles
+    | PlanUpkeep
+    | RewriteFiles
     | BeginCommit
     | CommitLake
     | AbortFiles
@@ -227,6 +248,21 @@ class FilesMerged:
 
 
 @dataclass(frozen=True)
+class UpkeepPlanned:
+    plan: UpkeepPlan
+
+
+@dataclass(frozen=True)
+class FilesRewritten:
+    """The answer to RewriteFiles. `error` = the first failure; the files of `rewrites` are there nevertheless."""
+
+    rewrites: tuple[FileRewrite, ...] = ()
+    bytes_left: int = 0
+    """Bytes of the tasks that were not begun, because the round's time was over."""
+    error: LakewardError | None = None
+
+
+@dataclass(frozen=True)
 class CommitGranted:
     """`properties`: what the lake snapshot has to carry for the cluster."""
 
@@ -260,6 +296,8 @@ Event = (
     | PlanRecorded
     | SplitsRun
     | FilesMerged
+    | UpkeepPlanned
+    | FilesRewritten
     | CommitGranted
     | CommitSent
     | FilesAborted

@@ -11,6 +11,11 @@
            -> neither: base check again, the very same marker -> commit once more, on the new head
       -> not sent, because rows to delete have moved: run splits again, to the same offsets -> commit
 
+An upkeep round adds no row. It goes another way between base check and fence (`steps_of_upkeep`):
+
+    [base check] -> ensure lake table -> record plan -> plan upkeep -> nothing to do: EMPTY
+      -> rewrite files -> fence -> commit of the same offsets -> as above
+
 Until a commit request was sent, a failure deletes the round's own files; from then on nothing is deleted and every
 error means only that the lake has to be read again. `tiering.round.runner` carries the actions out.
 """
@@ -23,7 +28,7 @@ from tiering.errors import Cancelled, CommitOutcomeUnknown, LakewardError
 from tiering.model.rounds import Assignment
 from tiering.model.service_mode import ServiceMode
 from tiering.round.steps import actions as act
-from tiering.round.steps import steps_to_commit, steps_to_write
+from tiering.round.steps import steps_of_upkeep, steps_to_commit, steps_to_write
 from tiering.round.steps.round_state import Round, Step, base_of, end_failed, end_well, failed, table_of
 
 __all__ = ["Round", "start", "step"]
@@ -59,11 +64,15 @@ def _dispatch(state: Round, event: act.Event) -> Step:
         case act.LakeEnsured(view):
             return steps_to_write.lake_ensured(state, view)
         case act.PlanRecorded():
-            return steps_to_write.plan_recorded(state)
+            return steps_of_upkeep.plan_recorded(state) if state.assignment.upkeep else steps_to_write.plan_recorded(state)
         case act.SplitsRun():
             return steps_to_commit.splits_run(state, event)
         case act.FilesMerged(rewrites):
             return steps_to_commit.files_merged(state, rewrites)
+        case act.UpkeepPlanned(plan):
+            return steps_of_upkeep.upkeep_planned(state, plan)
+        case act.FilesRewritten():
+            return steps_of_upkeep.files_rewritten(state, event)
         case act.CommitGranted(properties):
             return steps_to_commit.send_commit(replace(state, snapshot_properties=properties), base_of(state))
         case act.CommitSent():

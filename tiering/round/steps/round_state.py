@@ -59,8 +59,9 @@ Step = tuple[Round, act.Action]
 
 def failed(state: Round, error: LakewardError) -> Step:
     """Ends the round with an error. Its files are deleted only if no commit request ever went out."""
-    if not state.sent and state.failure is None and state.committable is not None and state.committable.results:
-        return replace(state, failure=error), act.AbortFiles(table_of(state), state.committable)
+    written = state.committable
+    if not state.sent and state.failure is None and written is not None and (written.results or written.rewrites):
+        return replace(state, failure=error), act.AbortFiles(table_of(state), written)
     return end_failed(state, error)
 
 

@@ -12,7 +12,7 @@ from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundS
 from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TableBucket, TableInfo
 from tiering.planning.check_log import begins_late, check_same_log
-from tiering.planning.plan_splits import plan_round
+from tiering.planning.plan_splits import Plan, plan_round
 from tiering.round.steps import actions as act
 from tiering.round.steps.round_state import Round, Step, base_of, outcome, plan_of, table_of
 
@@ -58,13 +58,25 @@ def base_read(state: Round, event: act.LakeRead) -> Step:
     if (base.ahead or untold) and base.marker is not None and base.newest is not None:
         return replace(state, phase=Phase.ACK), act.Ack(replace(base.marker, buckets=base.ranges), base.newest)
     _check_not_committed(state)
-    return state, _read_log(state)
+    return _planning(state)
 
 
 def adopted(state: Round) -> Step:
     """Goes on from what the lake has, which the coordinator knows by now."""
     _check_not_committed(state)
-    return replace(state, phase=Phase.PLAN), _read_log(state)
+    return _planning(replace(state, phase=Phase.PLAN))
+
+
+def _planning(state: Round) -> Step:
+    """The step behind the base check. An upkeep round reads no log: its offsets are those of the lake."""
+    if state.assignment.upkeep is None:
+        return state, _read_log(state)
+    base = base_of(state)
+    if base.view is None or base.view.head is None or base.marker is None or base.moved_back or base.needs_commit:
+        return state, act.End(outcome(state, RoundState.EMPTY))
+    starts = {bucket: reached.start for bucket, reached in base.ranges.items()}
+    ends = {bucket: reached.tiered for bucket, reached in base.ranges.items()}
+    return replace(state, plan=Plan((), starts, ends, 0)), act.EnsureLakeTable(table_of(state), may_create=False)
 
 
 def _check_not_committed(state: Round) -> None:

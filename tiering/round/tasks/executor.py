@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from tiering.clock import SystemClock
+from tiering.lake.base import FileRewrite
 from tiering.round.ports import SplitTask, TaskOutcome
 from tiering.round.tasks.progress_datagrams import ProgressAddress, send_report
+from tiering.round.tasks.rewrite_work import run_rewrite
 from tiering.round.tasks.split_work import deadline, run_split
 from tiering.round.tasks.task_reports import TaskReports, executor_name, outcome_state
 from tiering.wire.errors import error_to_pb
@@ -40,6 +42,15 @@ class EncodedOutcome:
     has_control: bool = False
 
 
+@dataclass(frozen=True)
+class EncodedRewrite:
+    """How a rewrite ended, as it travels back. Neither rewrite nor error: the round's time was over before it began."""
+
+    index: int
+    rewrite: FileRewrite | None = None
+    error: bytes | None = None
+
+
 Work = Callable[[Iterable[Sequence[EncodedTask]]], Iterable[EncodedOutcome]]
 
 
@@ -65,6 +76,31 @@ def executor_work(budget_ms: int, max_failures: int, address: ProgressAddress | 
                 raise outcome.error  # Spark runs the task again, on another executor if it can
             yield _encoded(encoded.index, task, outcome)
         reports.close()
+
+    return run
+
+
+def executor_rewrites(
+    budget_ms: int, max_failures: int, address: ProgressAddress | None = None
+) -> Callable[[Iterable[Sequence[EncodedTask]]], Iterable[EncodedRewrite]]:
+    """The same for tasks with a `RewriteWork`. Spark ends the process of a cancelled task, so that nothing is asked between batches.
+
+    The budget is the round's: a task that would begin after it is left out, but for the first one.
+    """
+    end = time.time() + budget_ms / 1_000
+
+    def run(groups: Iterable[Sequence[EncodedTask]]) -> Iterable[EncodedRewrite]:
+        attempt = _attempt()
+        for encoded in (encoded for group in groups for encoded in group):
+            if encoded.index and time.time() >= end:
+                yield EncodedRewrite(encoded.index)
+                continue
+            reports = TaskReports(partial(send_report, address), attempt, executor_name(), SystemClock().monotonic_ms)
+            outcome = run_rewrite(pickle.loads(encoded.content), encoded.index, reports, lambda: False)
+            if outcome.error is not None and outcome.error.retryable and attempt + 1 < max_failures:
+                raise outcome.error  # as a split
+            error = None if outcome.error is None else error_to_pb(outcome.error).SerializeToString()
+            yield EncodedRewrite(encoded.index, outcome.rewrite, error)
 
     return run
 

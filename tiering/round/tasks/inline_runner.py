@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from tiering.log_context import carried
-from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_order
+from tiering.round.ports import RewriteOutcome, RewriteWork, SplitTask, TaskOutcome, WorkLimits, working_order
 from tiering.round.progress import ProgressPulse, RoundMeter
+from tiering.round.tasks.rewrite_work import run_rewrite
 from tiering.round.tasks.split_work import deadline, run_split
 from tiering.round.tasks.task_reports import DRIVER, TaskReport, TaskReports, outcome_state
 
@@ -54,6 +55,19 @@ class InlineTaskRunner:
                 for ended in [pool.submit(carried(work.run)) for _ in range(threads)]:
                     ended.result()
             return work.outcomes
+
+    def rewrite(self, round_id: str, tasks: Sequence[RewriteWork], limits: WorkLimits, meter: RoundMeter) -> Sequence[RewriteOutcome]:
+        """One task after the other: upkeep leaves the other cores to rounds with rows."""
+        over, outcomes = deadline(limits.budget_ms), list[RewriteOutcome]()
+        with nullcontext() if self.pulse is None else self.pulse.during(meter):
+            for index, work in enumerate(tasks):
+                if limits.cancelled() or (index and over()):
+                    break
+                reports = TaskReports(lambda report: meter.move(report.position, report.place), 0, inline_executor(), meter.now_ms)
+                outcomes.append(run_rewrite(work, index, reports, limits.cancelled))
+                if outcomes[-1].error is not None:
+                    break
+        return outcomes
 
 
 class _InlineWork:

@@ -9,24 +9,26 @@ import itertools
 import pickle
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tiering.errors import BucketStopped, Cancelled, LakewardError, RoundFailed
 from tiering.model.rounds import Phase, RanOn, RoundPlace
-from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_order
+from tiering.round.ports import RewriteOutcome, RewriteWork, SplitTask, TaskOutcome, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
-from tiering.round.tasks.executor import EncodedOutcome, EncodedTask, executor_work
-from tiering.round.tasks.progress_datagrams import TOKEN_BYTES, ProgressReceiver
+from tiering.round.tasks.executor import EncodedOutcome, EncodedTask, executor_rewrites, executor_work
+from tiering.round.tasks.progress_datagrams import TOKEN_BYTES, ProgressAddress, ProgressReceiver
 from tiering.round.tasks.task_reports import outcome_state
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.wire.errors import error_from_pb
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+T = TypeVar("T")
 
 CANCEL_POLL_SECONDS = 0.2
 ENDED_TASKS_TURNS = 5
@@ -47,11 +49,39 @@ class SparkTaskRunner:
 
     def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
         """Raises RoundFailed for what Spark itself could not do, Cancelled if it was cancelled."""
-        context = self._spark.sparkContext
         order = working_order(tasks)  # Spark starts tasks in order
         encoded = [EncodedTask(place, pickle.dumps(tasks[index])) for place, index in enumerate(order)]
-        groups = group_splits([tasks[index].records for index in order], context.defaultParallelism)
+        groups = group_splits([tasks[index].records for index in order], self._spark.sparkContext.defaultParallelism)
         parts = [[encoded[place] for place in group] for group in groups]
+        outcomes = self._collected(round_id, parts, order, limits, meter, executor_work)
+        ended = [(order[outcome.index], _decoded(tasks[order[outcome.index]], outcome)) for outcome in outcomes]
+        for index, outcome in ended:
+            state, offset = outcome_state(tasks[index].split, outcome)
+            meter.move(replace(meter.position(index), state=state, current_offset=offset), index)
+        return [outcome for _, outcome in ended]
+
+    def rewrite(self, round_id: str, tasks: Sequence[RewriteWork], limits: WorkLimits, meter: RoundMeter) -> Sequence[RewriteOutcome]:
+        """As `run`, with a Spark task for each rewrite."""
+        parts = [[EncodedTask(place, pickle.dumps(work))] for place, work in enumerate(tasks)]
+        outcomes = self._collected(round_id, parts, range(len(tasks)), limits, meter, executor_rewrites)
+        meter.end_at_least(sum(outcome.rewrite is not None for outcome in outcomes))
+        return [
+            RewriteOutcome(outcome.rewrite, _decoded_error(outcome.error), tasks[outcome.index].task.size_bytes)
+            for outcome in outcomes
+            if outcome.rewrite is not None or outcome.error is not None
+        ]
+
+    def _collected(
+        self,
+        round_id: str,
+        parts: Sequence[Sequence[EncodedTask]],
+        order: Sequence[int],
+        limits: WorkLimits,
+        meter: RoundMeter,
+        work_of: Callable[[int, int, ProgressAddress | None], Callable[[Iterable[Sequence[EncodedTask]]], Iterable[T]]],
+    ) -> list[T]:
+        """Runs one Spark job with a task for each of `parts`."""
+        context = self._spark.sparkContext
         context.setJobGroup(round_id, f"tiering round {round_id}", interruptOnCancel=True)
         pool = self._take_pool()
         context.setLocalProperty("spark.scheduler.pool", f"slot-{pool}")
@@ -60,21 +90,16 @@ class SparkTaskRunner:
         threading.Thread(target=self._watch, args=(round_id, limits, meter, done), daemon=True).start()
         try:
             with self._progress_receiver().during(meter, order) as address:
-                work = executor_work(limits.budget_ms, _max_failures(self._spark), address)
-                outcomes = context.parallelize(parts, len(parts)).mapPartitions(work).collect()
+                work = work_of(limits.budget_ms, _max_failures(self._spark), address)
+                return context.parallelize(parts, len(parts)).mapPartitions(work).collect()
         except Exception as error:
             if limits.cancelled():
-                raise Cancelled("the round was cancelled while its splits were read") from error
+                raise Cancelled("the round was cancelled while its tasks ran") from error
             raise RoundFailed(_first_lines(error), cause_class=type(error).__name__) from error
         finally:
             done.set()
             self._give_pool_back(pool)
             meter.place = replace(meter.place, spark_job_id=_newest_job(self._spark, round_id))
-        ended = [(order[outcome.index], _decoded(tasks[order[outcome.index]], outcome)) for outcome in outcomes]
-        for index, outcome in ended:
-            state, offset = outcome_state(tasks[index].split, outcome)
-            meter.move(replace(meter.position(index), state=state, current_offset=offset), index)
-        return [outcome for _, outcome in ended]
 
     def _progress_receiver(self) -> ProgressReceiver:
         """Returns the receiver of all rounds, at the address under which Spark's executors reach this driver."""

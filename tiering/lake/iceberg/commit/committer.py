@@ -28,16 +28,18 @@ from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
 from tiering.lake.iceberg.commit.marker_files import marker_path, write_marker_file
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager, StagedSnapshot
 from tiering.lake.iceberg.commit.upkeep import Upkeep, UpkeepPolicy, upkeep_of
+from tiering.lake.iceberg.commit.upkeep_stats import upkeep_stats
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import replaced_partitions
 from tiering.lake.iceberg.schema.drift import check_written, drift
-from tiering.lake.iceberg.upkeep.fitting_rewrites import fitting_rewrites
+from tiering.lake.iceberg.upkeep.fitting_rewrites import FittingRewrites, fitting_rewrites
 from tiering.lake.iceberg.writing.data_files import FilesPayload, decode_files
 from tiering.lake.marker import PATH_KEY, Marker, encode
 from tiering.lake.outside_errors import describe
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.hints import replaced_hint, tier_call
 from tiering.lake.writing.sent_rounds import SentRounds
+from tiering.model.upkeep import UpkeepStats
 
 _log = structlog.get_logger(__name__)
 
@@ -53,6 +55,8 @@ class IcebergCommitter:
         self._io = io
         self._sent = sent
         self._upkeep = upkeep
+        self.last_upkeep: UpkeepStats | None = None
+        """See `CommitUpkeep`."""
 
     def commit(self, committable: Committable, base: LakeView, marker: Marker, properties: Mapping[str, str] = NO_PROPERTIES) -> int:
         """Sends one compare-and-set on uuid, head and tag of `base`, once; returns the new snapshot's id.
@@ -67,9 +71,11 @@ class IcebergCommitter:
         changes = [payload.change for payload in payloads if payload.change is not None]
         replaced = replaced_partitions(changes, base, table)
         obsolete = frozenset(location for change in changes for location in change.obsolete)
-        merged = self._merged_files(committable, base, table)
-        staged = self._stage(table, base, marker, FileChanges(files, spec_id, replaced, obsolete), merged, properties)
+        merging = self._merging(committable, base, table)
+        order = FileChanges(files, spec_id, replaced, obsolete), merging.changes(table)
+        staged = self._stage(table, base, marker, *order, properties, all_manifests=_merges_manifests(committable))
         upkeep = self._upkeep_beside(committable, base, table)
+        self.last_upkeep = upkeep_stats(committable.rewrites, merging.kept, staged, len(upkeep.removed))
         self._sent.add(committable.round_id)
         try:
             self._catalog.commit_table(table, (*staged.requirements, *upkeep.requirements), (*staged.updates, *upkeep.updates))
@@ -94,16 +100,12 @@ class IcebergCommitter:
             return
         self._delete(file.file_path for file in _files([*_payloads(committable), *_rewrites(committable)]))
 
-    def _merged_files(self, committable: Committable, base: LakeView, table: Table) -> FileChanges | None:
-        """What of the committable's rewrites fits `base`; None = nothing. A rewrite never holds up the rows of a round."""
-        rewrites = [payload for payload in _rewrites(committable) if payload.lake_table_uuid == base.table_uuid]
+    def _merging(self, committable: Committable, base: LakeView, table: Table) -> FittingRewrites:
+        """What of the committable's rewrites fits `base`. A rewrite never holds up the rows of a round."""
+        rewrites = {number: payload for number, payload in enumerate(_rewrites(committable)) if payload.lake_table_uuid == base.table_uuid}
         with lake_errors(f"read the manifests of {base.path}", table_path=base.path):
-            rewrites = fitting_rewrites(table, base.head, rewrites)
-        rewrites = [payload for payload in rewrites if not self._missing(base, payload.files)]
-        if not rewrites:
-            return None
-        obsolete = frozenset(location for payload in rewrites if payload.change is not None for location in payload.change.obsolete)
-        return FileChanges(list(_files(rewrites)), table.metadata.default_spec_id, (), obsolete)
+            there = {number: payload for number, payload in rewrites.items() if not self._missing(base, payload.files)}
+            return fitting_rewrites(table, base.head, there)
 
     def _stage(
         self,
@@ -113,8 +115,10 @@ class IcebergCommitter:
         changes: FileChanges,
         merged: FileChanges | None,
         properties: Mapping[str, str],
+        *,
+        all_manifests: bool,
     ) -> StagedSnapshot:
-        stager = SnapshotStager(table, base, marker.round_id, self._clock)
+        stager = SnapshotStager(table, base, marker.round_id, self._clock, all_manifests=all_manifests)
         try:
             with lake_errors(f"prepare the commit of {base.path}", table_path=base.path, round_id=marker.round_id):
                 return stager.stage(changes, {**properties, **self._marker_properties(table, marker, stager)}, merged)
@@ -205,6 +209,10 @@ class IcebergCommitter:
         for location in locations:
             with suppress(Exception):  # the sweep comes later
                 self._io.delete(location)
+
+
+def _merges_manifests(committable: Committable) -> bool:
+    return committable.order is not None and committable.order.manifests
 
 
 def _payloads(committable: Committable) -> list[FilesPayload]:

@@ -54,6 +54,10 @@ class Rewrite(Protocol):
     def __call__(self, manifests: Sequence[ManifestFile]) -> ManifestFile: ...
 
 
+Merge = Callable[[Sequence[ManifestFile], Rewrite], list[ManifestFile]]
+"""Which of a snapshot's manifests are merged."""
+
+
 def merge_small(manifests: Sequence[ManifestFile], rewrite: Rewrite) -> list[ManifestFile]:
     """`manifests`, with small ones of a spec and content (data or deletes) merged where there are more than SMALL_MANIFESTS of them.
 
@@ -65,6 +69,20 @@ def merge_small(manifests: Sequence[ManifestFile], rewrite: Rewrite) -> list[Man
         sizes = [manifest.manifest_length for manifest in ordered]
         first = first_to_merge(sizes, TARGET_BYTES, TARGET_BYTES, SMALL_MANIFESTS)
         kept.extend(group if first is None else [*ordered[:first], rewrite(ordered[first:])])
+    return kept
+
+
+def merge_all(manifests: Sequence[ManifestFile], rewrite: Rewrite) -> list[ManifestFile]:
+    """`manifests`, with all of a spec and content merged to such of TARGET_BYTES at most."""
+    kept: list[ManifestFile] = []
+    for group in alike(manifests):
+        bin_: list[ManifestFile] = []
+        for manifest in group:
+            if bin_ and sum(other.manifest_length for other in bin_) + manifest.manifest_length > TARGET_BYTES:
+                kept.append(rewrite(bin_) if len(bin_) > 1 else bin_[0])
+                bin_ = []
+            bin_.append(manifest)
+        kept.append(rewrite(bin_) if len(bin_) > 1 else bin_[0])
     return kept
 
 

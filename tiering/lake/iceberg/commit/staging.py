@@ -27,7 +27,7 @@ from pyiceberg.table.update import (
 from tiering.clock import Clock
 from tiering.instants import to_milliseconds
 from tiering.lake.base import LakeView
-from tiering.lake.iceberg.commit.manifests import AVRO_COMPRESSION, ManifestMaker, merge_small
+from tiering.lake.iceberg.commit.manifests import AVRO_COMPRESSION, ManifestMaker, Merge, Rewrite, merge_all, merge_small
 from tiering.lake.iceberg.primary_key.bucket_files import partition_of
 from tiering.lake.iceberg.reading.view import TAG, summary_of
 from tiering.lake.iceberg.schema.partition_values import PartitionValue
@@ -37,13 +37,37 @@ FOR_EVER_MS = 2**63 - 1
 
 
 @dataclass(frozen=True)
+class FilesInPlace:
+    """How many files of a table gave way to how many others, and their bytes."""
+
+    files_before: int = 0
+    files_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+
+    @staticmethod
+    def of(removed: Sequence[DataFile], added: Sequence[DataFile]) -> FilesInPlace:
+        """Nothing where no file is removed."""
+        if not removed:
+            return FilesInPlace()
+        before, after = (sum(file.file_size_in_bytes for file in files) for files in (removed, added))
+        return FilesInPlace(len(removed), len(added), before, after)
+
+
+@dataclass(frozen=True)
 class StagedSnapshot:
-    """A snapshot that is not published yet. `files`: the metadata files that were written for it."""
+    """A snapshot that is not published yet. `files`: the metadata files that were written for it.
+
+    `rewritten`: what its own changes removed, beside files that were merged. The manifests are those of the head before and after it.
+    """
 
     snapshot_id: int
     requirements: tuple[TableRequirement, ...]
     updates: tuple[TableUpdate, ...]
     files: tuple[str, ...]
+    rewritten: FilesInPlace = FilesInPlace()
+    manifests_before: int = 0
+    manifests_after: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,12 +85,22 @@ class FileChanges:
         return partition_of(file) in self.replaced or file.file_path in self.obsolete
 
 
+@dataclass(frozen=True)
+class _Written:
+    """A snapshot whose manifest list is written: the files that it removes, and how many manifests it has."""
+
+    snapshot: Snapshot
+    removed: Sequence[DataFile]
+    manifests: int
+
+
 class SnapshotStager:
     """Stages one snapshot on `base`, committed at the time of `clock`. `files` grows as metadata files are written, also when staging
-    fails half-way."""
+    fails half-way. `all_manifests`: all live manifests are merged, and not only small ones where they are many."""
 
-    def __init__(self, table: Table, base: LakeView, round_id: str, clock: Clock) -> None:
+    def __init__(self, table: Table, base: LakeView, round_id: str, clock: Clock, *, all_manifests: bool = False) -> None:
         self._clock = clock
+        self._merge = merge_all if all_manifests else merge_small
         self._table = table
         self._base = base
         self._metadata = table.metadata
@@ -82,11 +116,15 @@ class SnapshotStager:
         the operation `replace`: readers that follow the table read each row once (Iceberg spec, "Snapshots"). One request publishes both.
         """
         head = None if self._base.head is None else self._metadata.snapshot_by_id(self._base.head)
+        manifests_before = 0 if head is None else len(_live_manifests(head, self._table))
         before: list[Snapshot] = []
         if merged is not None:
-            before.append(self._snapshot(self._metadata.new_snapshot_id(), head, merged, {}, Operation.REPLACE))
-        snapshot = self._snapshot(self._snapshot_id, before[0] if before else head, changes, properties)
-        return StagedSnapshot(self._snapshot_id, self._requirements(), self._updates([*before, snapshot]), tuple(self.files))
+            before.append(self._snapshot(self._metadata.new_snapshot_id(), head, merged, {}, Operation.REPLACE).snapshot)
+        last = self._snapshot(self._snapshot_id, before[0] if before else head, changes, properties)
+        updates = self._updates([*before, last.snapshot])
+        rewritten = FilesInPlace.of(last.removed, changes.added)
+        files = tuple(self.files)
+        return StagedSnapshot(self._snapshot_id, self._requirements(), updates, files, rewritten, manifests_before, last.manifests)
 
     def _snapshot(
         self,
@@ -95,14 +133,15 @@ class SnapshotStager:
         changes: FileChanges,
         properties: Mapping[str, str],
         operation: Operation | None = None,
-    ) -> Snapshot:
+    ) -> _Written:
         """A snapshot on `parent` with its manifests. `operation` None = append, or overwrite where files are removed or rows deleted."""
         maker = ManifestMaker(self._table, snapshot_id, self._new_manifest)
-        carried, removed = self._carried_over(changes, parent, maker)
+        # Another snapshot follows a replacing one, and merges the manifests of both.
+        carried, removed = self._carried_over(changes, parent, maker, _as_they_are if operation is Operation.REPLACE else self._merge)
         manifests = [*maker.added(changes.added, changes.spec_id), *carried]
         is_on_head = parent is None or parent.snapshot_id == self._base.head
         sequence_number = self._metadata.next_sequence_number() + (0 if is_on_head else 1)
-        return Snapshot.model_validate(
+        snapshot = Snapshot.model_validate(
             {
                 "snapshot-id": snapshot_id,
                 "parent-snapshot-id": None if parent is None else parent.snapshot_id,
@@ -114,18 +153,19 @@ class SnapshotStager:
                 "schema-id": self._metadata.current_schema_id,
             }
         )
+        return _Written(snapshot, removed, len(manifests))
 
     def _carried_over(
-        self, changes: FileChanges, parent: Snapshot | None, maker: ManifestMaker
+        self, changes: FileChanges, parent: Snapshot | None, maker: ManifestMaker, merge: Merge
     ) -> tuple[list[ManifestFile], list[DataFile]]:
         """The manifests of `parent`, and the files that they lose."""
         if parent is None:
             return [], []
-        live = [manifest for manifest in parent.manifests(self._table.io) if manifest.has_added_files() or manifest.has_existing_files()]
+        live = _live_manifests(parent, self._table)
         if not (changes.replaced or changes.obsolete):
-            return merge_small(live, maker), []
+            return merge(live, maker), []
         whole, reduced, gone = maker.without(live, changes.removes)
-        return [*merge_small(whole, maker), *reduced], gone  # a merge would drop the entries that say what this snapshot removes
+        return [*merge(whole, maker), *reduced], gone  # a merge would drop the entries that say what this snapshot removes
 
     def _write_list(self, snapshot_id: int, parent: Snapshot | None, sequence_number: int, manifests: list[ManifestFile]) -> str:
         location = self._new_location(f"snap-{snapshot_id}-0-{self.commit_id}.avro")
@@ -190,6 +230,14 @@ class SnapshotStager:
         location = self._table.location_provider().new_metadata_location(name)
         self.files.append(location)
         return location
+
+
+def _live_manifests(snapshot: Snapshot, table: Table) -> list[ManifestFile]:
+    return [manifest for manifest in snapshot.manifests(table.io) if manifest.has_added_files() or manifest.has_existing_files()]
+
+
+def _as_they_are(manifests: Sequence[ManifestFile], rewrite: Rewrite) -> list[ManifestFile]:
+    return list(manifests)
 
 
 def _assert_ref(name: str, snapshot_id: int | None) -> AssertRefSnapshotId:

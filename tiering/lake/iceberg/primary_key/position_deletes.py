@@ -67,13 +67,18 @@ def dead_rows(io: FileIO, data: Iterable[LiveFile], deletes: Iterable[LiveFile])
     dead: dict[str, Mask] = {}
     named = 0
     for delete in deletes:
-        with open_lake_file(io, delete.location) as stream:
-            for path, positions in _positions(LakeParquet(stream, delete.location, read_dictionary=["file_path"])):
-                named += len(positions)
-                if path in records:
-                    mask = dead.setdefault(path, np.zeros(records[path], dtype=bool))
-                    mask[positions] = True
+        for path, positions in deleted_positions(io, delete):
+            named += len(positions)
+            if path in records:
+                mask = dead.setdefault(path, np.zeros(records[path], dtype=bool))
+                mask[positions] = True
     return dead, named > sum(int(mask.sum()) for mask in dead.values())
+
+
+def deleted_positions(io: FileIO, delete: LiveFile) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+    """By data file the positions that a delete file names; a data file may come several times."""
+    with open_lake_file(io, delete.location) as stream:
+        yield from _positions(LakeParquet(stream, delete.location, read_dictionary=["file_path"]))
 
 
 def _positions(parquet: pq.ParquetFile) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:

@@ -1,37 +1,97 @@
-"""Which rewrites of files still fit the snapshot that a commit builds on: other tools may have changed the table since they were made."""
+"""Which rewrites of files still fit the snapshot that a commit builds on: other tools may have changed the table since."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
-from pyiceberg.manifest import ManifestContent
+from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 
-from tiering.lake.iceberg.primary_key.file_check import is_live
+from tiering.lake.iceberg.commit.staging import FileChanges
+from tiering.lake.iceberg.primary_key.bucket_files import partition_of
+from tiering.lake.iceberg.schema.partition_values import PartitionValue
+from tiering.lake.iceberg.upkeep.standing_files import live_entries
 from tiering.lake.iceberg.writing.data_files import FilesPayload
 
 
-def fitting_rewrites(table: Table, head: int | None, rewrites: Sequence[FilesPayload]) -> list[FilesPayload]:
-    """Those of `rewrites` whose old files are all live in the snapshot `head`, while no row of the table is deleted.
+@dataclass
+class _Live:
+    """What is live in a snapshot. `deletes`: by partition value of the present spec.
 
-    A row of an old file that was deleted would come back with the new file. The new files have the table's present columns and spec.
+    `has_global`: deletes of a former spec that count for all files stand.
     """
+
+    data: set[str] = field(default_factory=set)
+    deletes: dict[PartitionValue, set[str]] = field(default_factory=lambda: defaultdict(set))
+    has_global: bool = False
+
+
+@dataclass(frozen=True)
+class FittingRewrites:
+    """The rewrites to commit, by their numbers, and the locations of all files that go with them: the old data files, and delete files that
+    name no others."""
+
+    rewrites: Mapping[int, FilesPayload] = field(default_factory=dict)
+    obsolete: frozenset[str] = frozenset()
+
+    @property
+    def kept(self) -> Collection[int]:
+        """The numbers of the rewrites that are committed."""
+        return self.rewrites.keys()
+
+    def changes(self, table: Table) -> FileChanges | None:
+        """The change of the table's files; None = none."""
+        if not self.rewrites:
+            return None
+        files = [file for payload in self.rewrites.values() for file in payload.files]
+        return FileChanges(files, table.metadata.default_spec_id, (), self.obsolete)
+
+
+def fitting_rewrites(table: Table, head: int | None, rewrites: Mapping[int, FilesPayload]) -> FittingRewrites:
+    """Those of `rewrites` whose old files are all live in the snapshot `head`, and whose partition has the delete files that they applied.
+
+    Otherwise a row that was deleted since would come back. The new files have the table's present columns and spec.
+    """
+    if not rewrites or head is None or table.metadata.snapshot_by_id(head) is None:
+        return FittingRewrites()
+    written_here = {payload.change.base_snapshot_id for payload in rewrites.values() if payload.change is not None} == {head}
+    if written_here and not any(payload.deletes for payload in rewrites.values()):
+        return _with_obsolete(rewrites, None)
+    live = _live(table, head)
     metadata = table.metadata
-    snapshot = None if head is None else metadata.snapshot_by_id(head)
-    if snapshot is None or not rewrites:
-        return []
-    if {payload.change.base_snapshot_id for payload in rewrites if payload.change is not None} == {head}:
-        return list(rewrites)  # they were made from this very snapshot
-    live: set[str] = set()
-    for manifest in snapshot.manifests(table.io):
-        if not is_live(manifest):
-            continue
-        if manifest.content is ManifestContent.DELETES:
-            return []
-        live.update(entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io))
     present = (metadata.current_schema_id, metadata.default_spec_id)
-    return [
-        payload
-        for payload in rewrites
-        if payload.change is not None and live.issuperset(payload.change.obsolete) and (payload.schema_id, payload.spec_id) == present
-    ]
+    fitting = {
+        number: payload for number, payload in rewrites.items() if _fits(payload, live) and (payload.schema_id, payload.spec_id) == present
+    }
+    return _with_obsolete(fitting, live)
+
+
+def _live(table: Table, head: int) -> _Live:
+    live = _Live()
+    for spec_id, entry in live_entries(table, head):
+        file = entry.data_file
+        if file.content is DataFileContent.DATA:
+            live.data.add(file.file_path)
+        elif spec_id == table.metadata.default_spec_id:
+            live.deletes[partition_of(file)].add(file.file_path)
+        elif file.content is DataFileContent.EQUALITY_DELETES and not table.specs()[spec_id].fields:
+            live.has_global = True
+    return live
+
+
+def _fits(payload: FilesPayload, live: _Live) -> bool:
+    change = payload.change
+    if change is None or live.has_global or not live.data.issuperset(change.obsolete):
+        return False
+    return live.deletes.get(change.partition, set()) == set(payload.deletes)
+
+
+def _with_obsolete(rewrites: Mapping[int, FilesPayload], live: _Live | None) -> FittingRewrites:
+    """`live` None: no delete file is applied by any of them."""
+    gone = {location for payload in rewrites.values() if payload.change is not None for location in payload.change.obsolete}
+    deletes = {location: names for payload in rewrites.values() for location, names in payload.deletes.items()}
+    standing = set[str]() if live is None else live.data - gone
+    applied = {location for location, names in deletes.items() if standing.isdisjoint(names)}
+    return FittingRewrites(rewrites, frozenset(gone | applied))

@@ -2,15 +2,15 @@
 
 The only module that uses helpers of pyiceberg outside of its documented API: statistics from Parquet metadata.
 
-Between processes a split's files travel as zstd-compressed JSON, version 4: some 600 bytes a file.
+Between processes a split's files travel as zstd-compressed JSON, version 5: some 600 bytes a file.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -33,7 +33,7 @@ from pyiceberg.types import LongType
 
 from tiering.lake.iceberg.schema.partition_values import FilePlace, PartitionValue
 
-PAYLOAD_VERSION = 4
+PAYLOAD_VERSION = 5
 UNSORTED = 0
 """Sort order id of the files: Fluss's writers say so too, though rows lie in the order of their offsets."""
 
@@ -79,6 +79,8 @@ class FilesPayload:
     """Data files, and position-delete files of a primary-key table."""
     change: BucketChange | None = None
     """Of a primary-key table's split that changes any key."""
+    deletes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of rewritten files: the delete files of their partition whose deletes were applied, and the data files that each of them names."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,7 @@ def encode_files(payload: FilesPayload) -> bytes:
         "spec_id": payload.spec_id,
         "files": [_to_json(file) for file in payload.files],
         "change": None if payload.change is None else asdict(payload.change),
+        "deletes": dict(payload.deletes),
     }
     return zstandard.ZstdCompressor().compress(json.dumps(document, separators=(",", ":")).encode("ascii"))
 
@@ -154,7 +157,8 @@ def decode_files(data: bytes) -> FilesPayload:
     change = document["change"]
     if change is not None:
         change = BucketChange(**{**change, "partition": tuple(change["partition"]), "obsolete": tuple(change["obsolete"])})
-    return FilesPayload(document["lake_table_uuid"], document["schema_id"], spec_id, files, change)
+    deletes = {location: tuple(paths) for location, paths in document["deletes"].items()}
+    return FilesPayload(document["lake_table_uuid"], document["schema_id"], spec_id, files, change, deletes)
 
 
 def _unbounded(metadata: pq.FileMetaData, paths: dict[str, int]) -> dict[int, MetricModeTypes]:

@@ -7,6 +7,7 @@ visible in the lake before a commit names the files.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
@@ -134,11 +135,19 @@ class RowFiles:
             if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
                 self._write_row_group()
 
-    def close(self) -> tuple[DataFile, ...]:
-        """Ends all files. Raises InvalidData, LakeUnavailable."""
+    def end_file(self) -> None:
+        """Ends the open file: the next row begins another. Raises InvalidData, LakeUnavailable."""
         self._write_row_group()
         self._close_file()
+
+    def close(self) -> tuple[DataFile, ...]:
+        """Ends all files. Raises InvalidData, LakeUnavailable."""
+        self.end_file()
         return tuple(self._done)
+
+    def expect_nan(self, columns: Collection[str]) -> None:
+        """Says that rows of these columns hold NaN, so that no file has to end before the first of them (`writing.statistics`)."""
+        self._with_nan.names |= frozenset(columns) & frozenset(self.schema.names)
 
     def payload(self, files: tuple[DataFile, ...]) -> FilesPayload:
         """`files` with what they were written for."""

@@ -1,0 +1,239 @@
+"""Writes the living rows of several files of one bucket anew, in their order, as fewer files; nothing of the table is changed by it.
+
+In a clean table the footer of a new file names the offsets of exactly its rows. The rows that are read must have the checksums of the old
+footers: a damaged file is never taken over into a file that looks sound.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import zstandard
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
+
+from tiering.errors import Cancelled, DataCorrupt
+from tiering.lake.base import FileRewrite
+from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
+from tiering.lake.iceberg.primary_key.parquet_files import open_parquet, whole_rows
+from tiering.lake.iceberg.primary_key.position_deletes import deleted_positions
+from tiering.lake.iceberg.reading.file_footers import footer_of
+from tiering.lake.iceberg.schema.partition_values import PartitionValue
+from tiering.lake.iceberg.writing.data_files import BucketChange, encode_files
+from tiering.lake.iceberg.writing.writer import RowFiles
+from tiering.lake.outside_errors import DAMAGED_HINT
+from tiering.lake.proof.file_footer import FileFooter, sum_of
+from tiering.lake.proof.row_checksum import row_checksum
+from tiering.lake.writing.fitting import fit
+from tiering.lake.writing.keys import Mask
+from tiering.model.tables import BucketKey, TablePath
+
+VERSION = 1
+FLOATS = ("FLOAT", "DOUBLE")
+
+
+@dataclass(frozen=True)
+class RewriteJob:
+    """What a rewrite reads, and the base that it was planned for. `outputs`: how many files it writes.
+
+    `deletes`: all position-delete files of the partition. `shared_bucket`: of `FilePlace`.
+    """
+
+    base_snapshot_id: int | None
+    partition: PartitionValue
+    shared_bucket: int | None
+    files: tuple[LiveFile, ...]
+    deletes: tuple[LiveFile, ...] = ()
+    outputs: int = 1
+
+
+def encode_job(job: RewriteJob) -> bytes:
+    """`job` as bytes, deterministic."""
+    return zstandard.ZstdCompressor().compress(json.dumps({"version": VERSION, **asdict(job)}, separators=(",", ":")).encode())
+
+
+def decode_job(data: bytes) -> RewriteJob:
+    """The inverse; raises ValueError naming a version it does not know."""
+    document = json.loads(zstandard.ZstdDecompressor().decompress(data))
+    if document["version"] != VERSION:
+        raise ValueError(f"a rewrite has version {document['version']!r}; this Lakeward reads version {VERSION}")
+    files, deletes = (tuple(LiveFile(**file) for file in document[name]) for name in ("files", "deletes"))
+    place = tuple(document["partition"]), document["shared_bucket"]
+    return RewriteJob(document["base_snapshot_id"], *place, files, deletes, document["outputs"])
+
+
+@dataclass(frozen=True)
+class RewriteTarget:
+    """Where the rows go. `table_id` and `lake_table_uuid` are those that footers of the old files must name."""
+
+    path: TablePath
+    table_id: int
+    lake_table_uuid: str
+    bucket: BucketKey
+    schema: Schema
+    files: RowFiles
+    has_keys: bool
+
+
+@dataclass
+class _Deletes:
+    """The deleted rows of the files, and which data files each delete file names."""
+
+    rows: dict[str, Mask] = field(default_factory=dict)
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def rewrite_files(job: RewriteJob, target: RewriteTarget, is_stopped: Callable[[int], bool]) -> FileRewrite:
+    """See `FileRewriter.rewrite`; after an error the caller aborts `target.files`."""
+    deletes = _read_deletes(target.files.io, job)
+    copying = _Copying(job, target, deletes, is_stopped)
+    for file in job.files:
+        copying.copy(file)
+    written = target.files.close()
+    copying.check(written)
+    change = BucketChange(job.partition, job.base_snapshot_id, "", True, tuple(file.location for file in job.files), job.shared_bucket)
+    payload = replace(target.files.payload(written), change=change, deletes=deletes.names)
+    return FileRewrite(
+        bucket=target.bucket,
+        payload=encode_files(payload),
+        files_before=len(job.files),
+        files_after=len(written),
+        bytes_before=sum(file.size_bytes for file in job.files),
+        bytes_after=sum(file.file_size_in_bytes for file in written),
+        rows_dropped=sum(int(mask.sum()) for mask in deletes.rows.values()),
+    )
+
+
+def _read_deletes(io: FileIO, job: RewriteJob) -> _Deletes:
+    records = {file.location: file.records for file in job.files}
+    read = _Deletes()
+    for delete in job.deletes:
+        names = set[str]()
+        for path, positions in deleted_positions(io, delete):
+            names.add(path)
+            if path in records:
+                read.rows.setdefault(path, np.zeros(records[path], dtype=bool))[positions] = True
+        read.names[delete.location] = tuple(sorted(names))
+    return read
+
+
+class _Copying:
+    """Copies the living rows of the files of one job."""
+
+    def __init__(self, job: RewriteJob, target: RewriteTarget, deletes: _Deletes, is_stopped: Callable[[int], bool]) -> None:
+        self._job = job
+        self._target = target
+        self._deletes = deletes
+        self._is_stopped = is_stopped
+        self._read = 0
+        self._written = 0
+        self._expected_checksum = 0
+        self._is_proved = True
+        """Whether all files read so far have a footer."""
+        self._living = sum(file.records for file in job.files) - sum(int(mask.sum()) for mask in deletes.rows.values())
+        self._rows_a_file = max(1, -(-self._living // job.outputs))
+
+    def copy(self, file: LiveFile) -> None:
+        """Adds the living rows of a file. Raises Cancelled, DataCorrupt, LakeUnavailable."""
+        target, dead = self._target, self._deletes.rows.get(file.location)
+        living = None if dead is None else ~dead
+        with open_parquet(target.files.io, file) as parquet:
+            footer = self._footer(parquet, file)
+            self._note_offsets(footer, living)
+            target.files.expect_nan(_without_statistics(parquet.metadata))
+            checksums, kept_checksums, first = list[int](), list[int](), 0
+            for batch in whole_rows(parquet, target.schema):
+                rows = fit(batch, target.files.schema)
+                part = None if living is None else living[first : first + rows.num_rows]
+                kept = (
+                    rows
+                    if part is None
+                    else pa.RecordBatch.from_arrays([pc.filter(column, pa.array(part)) for column in rows.columns], schema=rows.schema)
+                )
+                if footer is not None and part is not None:
+                    checksums.append(row_checksum(rows))
+                    kept_checksums.append(row_checksum(kept))
+                self._add(kept)
+                first += rows.num_rows
+                self._read += rows.num_rows
+                if self._is_stopped(self._read):
+                    raise Cancelled("the rewrite of files was cancelled")
+        if footer is not None and living is not None and sum_of(checksums) != footer.checksum:
+            raise self._damaged(file.location)
+        self._is_proved = self._is_proved and footer is not None
+        if footer is not None:
+            self._expected_checksum = sum_of((self._expected_checksum, footer.checksum if living is None else sum_of(kept_checksums)))
+
+    def _footer(self, parquet: Any, file: LiveFile) -> FileFooter | None:
+        """The footer of a file of a clean table. Raises DataCorrupt for that of another table or bucket."""
+        target = self._target
+        if target.files.provenance is None:
+            return None
+        footer = footer_of(parquet, file.location)
+        if footer is None:
+            return None
+        is_ours = (footer.table_id, footer.lake_table_uuid, footer.bucket) == (target.table_id, target.lake_table_uuid, target.bucket)
+        if not is_ours or footer.rows != file.records:
+            raise self._damaged(file.location)
+        return footer
+
+    def _note_offsets(self, footer: FileFooter | None, living: npt.NDArray[Any] | None) -> None:
+        provenance = self._target.files.provenance
+        if provenance is None:
+            return
+        if self._target.has_keys:
+            changes = (0, 0) if footer is None or footer.changes is None else footer.changes
+            before = provenance.changes or changes
+            provenance.changes = (min(before[0], changes[0]), max(before[1], changes[1]))
+        elif footer is not None and footer.runs:
+            offsets = np.concatenate([np.arange(start, stop) for start, stop in footer.runs])
+            provenance.take_offsets(offsets if living is None else offsets[living])
+
+    def _add(self, rows: pa.RecordBatch) -> None:
+        """Adds rows, and ends a file once it has its share of them."""
+        while rows.num_rows:
+            room = self._rows_a_file - self._written % self._rows_a_file
+            part = rows.slice(0, room)
+            self._target.files.add(part)
+            self._written += part.num_rows
+            rows = rows.slice(part.num_rows)
+            if self._written % self._rows_a_file == 0 and self._written < self._living:
+                self._target.files.end_file()
+
+    def check(self, written: Collection[DataFile]) -> None:
+        """Raises DataCorrupt if the new files do not have the rows that the old ones are said to have."""
+        provenance = self._target.files.provenance
+        rows = sum(file.record_count for file in written)
+        if rows != self._living or (self._is_proved and provenance is not None and provenance.checksum != self._expected_checksum):
+            raise self._damaged(self._job.files[0].location)
+
+    def _damaged(self, location: str) -> DataCorrupt:
+        target = self._target
+        return DataCorrupt(
+            f"{len(self._job.files)} files of {target.path} were read to rewrite them, and their rows do not have the checksum of their "
+            f"footers; look at the file {location}",
+            hint=DAMAGED_HINT,
+            table_path=target.path,
+            lake_file=location,
+        )
+
+
+def _without_statistics(metadata: pq.FileMetaData) -> set[str]:
+    """The columns of a file with floats that have no statistics: our writers leave them out where there is a NaN."""
+    names = set[str]()
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for position in range(group.num_columns):
+            column = group.column(position)
+            if column.physical_type in FLOATS and column.statistics is None:
+                names.add(column.path_in_schema.partition(".")[0])
+    return names

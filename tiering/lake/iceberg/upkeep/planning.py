@@ -1,0 +1,181 @@
+"""What an upkeep round rewrites of an Iceberg table: `rules.upkeep.rewrite_runs` over the live files of the table's head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import cast
+
+from pyiceberg.conversions import from_bytes
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+from pyiceberg.types import LongType
+
+from tiering.lake.base import LakeView
+from tiering.lake.iceberg.primary_key.position_deletes import deleted_positions
+from tiering.lake.iceberg.primary_key.rewrite_rule import DEAD_SHARE, MANY_DELETE_FILES
+from tiering.lake.iceberg.reading.file_footers import THREADS, read_footer
+from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
+from tiering.lake.iceberg.upkeep.file_rewriter import RewriteJob, encode_job
+from tiering.lake.iceberg.upkeep.standing_files import PartitionFiles, StandingData, live_file, partition_name, standing_files
+from tiering.lake.maintenance import RewriteTask, UpkeepPlan
+from tiering.lake.proof.file_footer import Run
+from tiering.lake.rules.upkeep.rewrite_runs import BucketWork, RewriteRun, StandingFile, runs_to_rewrite, worst_first
+from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo, TableType
+from tiering.model.upkeep import UpkeepOrder
+
+
+@dataclass(frozen=True)
+class OrderedFile:
+    """A file and the offsets of its rows, in order; only first and last ones where the table has a column for them. None = unknown."""
+
+    file: DataFile
+    runs: tuple[Run, ...] | None
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    """The files of one bucket in one partition. `dirty`: locations of files whose deleted rows are to go."""
+
+    key: BucketKey
+    partition: PartitionFiles
+    entries: Sequence[StandingData]
+    dirty: frozenset[str]
+
+
+def plan_upkeep(table: TableInfo, view: LakeView, order: UpkeepOrder, living: Mapping[str, int], target_bytes: int) -> UpkeepPlan:
+    """See `TableUpkeep.plan_upkeep`. Raises what catalog and storage raise."""
+    return _Planning(table, view, order, target_bytes).plan(living) if order.rewrite else UpkeepPlan()
+
+
+class _Planning:
+    def __init__(self, table: TableInfo, view: LakeView, order: UpkeepOrder, target_bytes: int) -> None:
+        self._table = table
+        self._view = view
+        self._loaded = cast(Table, view.handle)
+        self._order = order
+        self._target_bytes = target_bytes
+        self._layout = layout_of_schema(self._loaded.schema())
+        self._left_alone = 0
+
+    def plan(self, living: Mapping[str, int]) -> UpkeepPlan:
+        standing = standing_files(self._table, self._loaded, self._view.head, living)
+        self._left_alone = standing.of_former_specs
+        works: list[tuple[_Bucket, BucketWork]] = []
+        for partition in standing.partitions.values():
+            if self._is_asked_for(partition):
+                if standing.has_global_deletes or not partition.can_be_rewritten:
+                    self._left_alone += partition.data_files
+                    continue
+                self._left_alone += len(partition.unknown)
+                works.extend((bucket, self._work(bucket, [entry.file for entry in bucket.entries])) for bucket in self._buckets(partition))
+        tasks, bytes_left = self._tasks(worst_first(works))
+        return UpkeepPlan(tuple(tasks), bytes_left, self._left_alone)
+
+    def _is_asked_for(self, partition: PartitionFiles) -> bool:
+        names = self._order.partitions
+        return names is None or partition_name(self._table, partition.partition) in names
+
+    def _buckets(self, partition: PartitionFiles) -> Iterator[_Bucket]:
+        dirty = self._dirty_files(partition)
+        for key, entries in partition.buckets.items():
+            yield _Bucket(key, partition, sorted(entries, key=_age), dirty)
+
+    def _dirty_files(self, partition: PartitionFiles) -> frozenset[str]:
+        """The data files with deleted rows, where these are so many that they are to go, or stand in too many delete files."""
+        is_heavy = partition.deleted_rows > DEAD_SHARE * partition.rows
+        has_many = len(partition.deletes) > MANY_DELETE_FILES * max(1, len(partition.buckets))
+        if not partition.deletes or not (is_heavy or has_many or self._order.full):
+            return frozenset()
+        io = self._loaded.io
+        return frozenset(path for delete in partition.deletes for path, _ in deleted_positions(io, live_file(delete)))
+
+    def _work(self, bucket: _Bucket, files: Sequence[DataFile], fixed: frozenset[str] = frozenset()) -> BucketWork:
+        standing = [StandingFile(file.file_size_in_bytes, file.file_path in bucket.dirty, file.file_path in fixed) for file in files]
+        runs = runs_to_rewrite(standing, self._target_bytes, max(1, self._order.budget_bytes), full=self._order.full)
+        return BucketWork(runs, sum(file.is_dirty for file in standing))
+
+    def _tasks(self, works: Sequence[tuple[_Bucket, BucketWork]]) -> tuple[list[RewriteTask], int]:
+        """Tasks within the budget, and the bytes that are left for later rounds. At least one task is taken."""
+        tasks: list[RewriteTask] = []
+        budget, left = self._order.budget_bytes, 0
+        for bucket, rough in works:
+            if tasks and budget <= 0:
+                left += sum(run.size_bytes for run in rough.runs)
+                continue
+            files, work = self._in_order(bucket, rough)
+            for run in work.runs:
+                if tasks and run.size_bytes > budget:
+                    left += run.size_bytes
+                    continue
+                budget -= run.size_bytes
+                tasks.append(self._task(bucket, files[run.first : run.stop], run))
+        return tasks, left
+
+    def _in_order(self, bucket: _Bucket, rough: BucketWork) -> tuple[list[DataFile], BucketWork]:
+        """The files of the bucket in the order of their rows, and the work by that order."""
+        files = [entry.file for entry in bucket.entries]
+        if self._table.table_type is not TableType.LOG:
+            return files, rough
+        ordered, unknown = in_offset_order(self._ordered_files(bucket, files))
+        self._left_alone += len(files) - len(ordered) + len(unknown)
+        return ordered, self._work(bucket, ordered, unknown)
+
+    def _ordered_files(self, bucket: _Bucket, files: Sequence[DataFile]) -> list[OrderedFile]:
+        offsets_of = offsets_reader(self._table, self._view, bucket.key)
+        with ThreadPoolExecutor(min(THREADS, len(files) or 1)) as pool:
+            return list(pool.map(offsets_of, files))
+
+    def _task(self, bucket: _Bucket, files: Sequence[DataFile], run: RewriteRun) -> RewriteTask:
+        partition = bucket.partition
+        shared = None if has_bucket_in_partition(self._table, self._layout) else bucket.key.bucket_id
+        deletes = tuple(live_file(file) for file in partition.deletes)
+        job = RewriteJob(self._view.head, partition.partition, shared, tuple(map(live_file, files)), deletes, run.outputs)
+        name = partition_name(self._table, partition.partition)
+        return RewriteTask(bucket.key, name, encode_job(job), len(files), run.size_bytes, sum(file.record_count for file in files))
+
+
+def offsets_reader(table: TableInfo, view: LakeView, key: BucketKey) -> Callable[[DataFile], OrderedFile]:
+    """What tells the offsets of a file of a log table: the bounds of the offset column, or the footer of a file that a round wrote for this
+    table and bucket."""
+    loaded = cast(Table, view.handle)
+    if layout_of_schema(loaded.schema()).has_row_offsets:
+        offset_id = loaded.schema().find_field(OFFSET_COLUMN).field_id
+
+        def by_column(file: DataFile) -> OrderedFile:
+            low, high = (file.lower_bounds or {}).get(offset_id), (file.upper_bounds or {}).get(offset_id)
+            return OrderedFile(file, None if low is None or high is None else ((_offset(low), _offset(high) + 1),))
+
+        return by_column
+
+    def by_footer(file: DataFile) -> OrderedFile:
+        footer = read_footer(loaded.io, file)
+        if footer is None or (footer.table_id, footer.lake_table_uuid, footer.bucket) != (table.table_id, view.table_uuid, key):
+            return OrderedFile(file, None)
+        return OrderedFile(file, footer.runs or None)
+
+    return by_footer
+
+
+def in_offset_order(files: Sequence[OrderedFile]) -> tuple[list[DataFile], frozenset[str]]:
+    """The files whose offsets are known, in order, and the locations of those among them whose offsets overlap."""
+    known = sorted((file for file in files if file.runs), key=lambda file: file.runs or ())
+    overlapping = set[str]()
+    reached, last = -1, ""
+    for entry in known:
+        runs = entry.runs or ()
+        if runs[0][0] < reached:
+            overlapping |= {last, entry.file.file_path}
+        if runs[-1][1] > reached:
+            reached, last = runs[-1][1], entry.file.file_path
+    return [entry.file for entry in known], frozenset(overlapping)
+
+
+def _offset(bound: bytes) -> int:
+    return cast(int, from_bytes(LongType(), bound))
+
+
+def _age(entry: StandingData) -> tuple[int, int]:
+    """Oldest first. Of one commit the larger file comes first: the one that took the place of older files."""
+    return entry.sequence_number, -entry.file.file_size_in_bytes

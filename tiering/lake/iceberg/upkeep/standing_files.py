@@ -1,0 +1,144 @@
+"""The live files of a table's head by the bucket that they are of, for upkeep."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry
+from pyiceberg.table import Table
+
+from tiering.lake.iceberg.primary_key.bucket_files import LiveFile, partition_of
+from tiering.lake.iceberg.primary_key.file_check import is_live
+from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
+from tiering.lake.iceberg.schema.partition_values import EPOCH, VALUE_SEPARATOR, PartitionValue
+from tiering.lake.writing.naming import bucket_of_name
+from tiering.model.tables import BucketKey, TableInfo, TableType
+
+
+@dataclass(frozen=True)
+class StandingData:
+    """A live data file, and the sequence number of the commit that added its rows."""
+
+    file: DataFile
+    sequence_number: int
+
+
+@dataclass
+class PartitionFiles:
+    """The live files of one partition value. Delete files count for all of its buckets."""
+
+    partition: PartitionValue
+    buckets: dict[BucketKey, list[StandingData]] = field(default_factory=lambda: defaultdict(list))
+    deletes: list[DataFile] = field(default_factory=list)
+    equality_deletes: list[DataFile] = field(default_factory=list)
+    unknown: list[DataFile] = field(default_factory=list)
+    """Data files of which nobody tells the bucket."""
+
+    @property
+    def deleted_rows(self) -> int:
+        return sum(file.record_count for file in self.deletes)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all data files, deleted ones included."""
+        known = sum(entry.file.record_count for entries in self.buckets.values() for entry in entries)
+        return known + sum(file.record_count for file in self.unknown)
+
+    @property
+    def can_be_rewritten(self) -> bool:
+        """Whether all deletes are known by position. Position deletes in other formats than Parquet are those of Iceberg 3."""
+        return not self.equality_deletes and all(file.file_format is FileFormat.PARQUET for file in self.deletes)
+
+    @property
+    def data_files(self) -> int:
+        return len(self.unknown) + sum(map(len, self.buckets.values()))
+
+
+@dataclass
+class StandingFiles:
+    """The live files of a table's present partition spec by partition, and how many data files of former specs there are."""
+
+    partitions: dict[PartitionValue, PartitionFiles] = field(default_factory=dict)
+    of_former_specs: int = 0
+    has_global_deletes: bool = False
+    """Whether equality deletes of a former spec without partitions stand, which count for all files (spec, "Scan Planning")."""
+
+
+def standing_files(table: TableInfo, loaded: Table, snapshot_id: int | None, living: Mapping[str, int]) -> StandingFiles:
+    """The live files of a snapshot. `living`: ids of living partitions by name. Reads manifests only."""
+    standing = StandingFiles()
+    names = _BucketNames(table, loaded, living)
+    for spec_id, entry in live_entries(loaded, snapshot_id):
+        file = entry.data_file
+        if spec_id != loaded.metadata.default_spec_id:
+            standing.of_former_specs += file.content is DataFileContent.DATA
+            is_global = file.content is DataFileContent.EQUALITY_DELETES and not loaded.specs()[spec_id].fields
+            standing.has_global_deletes = standing.has_global_deletes or is_global
+            continue
+        partition = partition_of(file)
+        files = standing.partitions.setdefault(partition, PartitionFiles(partition))
+        if file.content is DataFileContent.POSITION_DELETES:
+            files.deletes.append(file)
+        elif file.content is DataFileContent.EQUALITY_DELETES:
+            files.equality_deletes.append(file)
+        elif (key := names.bucket_of(file)) is None:
+            files.unknown.append(file)
+        else:
+            files.buckets[key].append(StandingData(file, entry.sequence_number or 0))
+    return standing
+
+
+def live_entries(loaded: Table, snapshot_id: int | None) -> Iterator[tuple[int, ManifestEntry]]:
+    """The entries of live files with the ids of their partition specs."""
+    snapshot = None if snapshot_id is None else loaded.metadata.snapshot_by_id(snapshot_id)
+    for manifest in () if snapshot is None else snapshot.manifests(loaded.io):
+        if is_live(manifest):
+            for entry in manifest.fetch_manifest_entry(loaded.io, discard_deleted=True):
+                yield manifest.partition_spec_id, entry
+
+
+def live_file(file: DataFile) -> LiveFile:
+    return LiveFile(file.file_path, file.record_count, file.file_size_in_bytes)
+
+
+class _BucketNames:
+    """Tells the bucket of a data file: by its name, where a round wrote it, else by its partition value."""
+
+    def __init__(self, table: TableInfo, loaded: Table, living: Mapping[str, int]) -> None:
+        layout = layout_of_schema(loaded.schema())
+        self._table = table
+        self._living = living
+        self._has_bucket = has_bucket_in_partition(table, layout)
+        # The rows of a foreign file in a clean table tell no offsets, nor whether they came from a former partition of the same name.
+        is_log, is_clean = table.table_type is TableType.LOG, not layout.has_row_offsets
+        self._takes_foreign = self._has_bucket and not (is_clean and (is_log or table.partition_keys))
+
+    def bucket_of(self, file: DataFile) -> BucketKey | None:
+        if file.file_format is not FileFormat.PARQUET:
+            return None
+        key = bucket_of_name(file.file_path.rpartition("/")[2], is_partitioned=bool(self._table.partition_keys))
+        if key is not None:
+            return key
+        if not self._takes_foreign:
+            return None
+        partition = partition_of(file)
+        partition_id = self._living.get(partition_name(self._table, partition) or "")
+        if self._table.partition_keys and partition_id is None:
+            return None
+        return BucketKey(partition_id, int(partition[-1]))
+
+
+def partition_name(table: TableInfo, partition: PartitionValue) -> str | None:
+    """The name of the source's partition with this value; None in a table without partitions."""
+    if not table.partition_keys:
+        return None
+    values = zip(table.partition_keys, partition, strict=False)
+    return VALUE_SEPARATOR.join(_text(table, key, value) for key, value in values)
+
+
+def _text(table: TableInfo, key: str, value: int | str | date) -> str:
+    is_date = str(table.schema.field(key).type).startswith("date") and isinstance(value, int)
+    return (EPOCH + timedelta(days=value)).isoformat() if is_date and isinstance(value, int) else str(value)

@@ -1,0 +1,111 @@
+"""Which files of a bucket an upkeep round rewrites together. Pure.
+
+Files are given in the order in which their rows are to lie: of a log table by offset, of a primary-key table by age. Neighbours are
+rewritten together, so the order stays. One piece of work makes about one file of the target size, so it ends soon, and little is lost
+where a commit cannot use it.
+
+A file is rewritten
+- if it is small (`small_files.is_small`) and so is a neighbour;
+- if its deleted rows are to go (`is_dirty`);
+- with `full`, whatever its size is, where a bucket has more files than it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tiering.lake.rules.upkeep.small_files import SMALL_SHARE, is_small
+
+T = TypeVar("T")
+
+FULL_SHARE = 1.25
+"""A piece of work is not filled beyond this share of the target size, unless it would be small without the next file."""
+OVERSIZE_SHARE = 1.8
+"""With `full` a file beyond this share of the target size is cut (Iceberg's `rewrite_data_files`, `max-file-size-bytes`)."""
+
+
+@dataclass(frozen=True)
+class StandingFile:
+    """A live data file of one bucket. `is_fixed`: it stays, for nobody may replace it."""
+
+    size_bytes: int
+    is_dirty: bool = False
+    is_fixed: bool = False
+
+
+@dataclass(frozen=True)
+class RewriteRun:
+    """Neighbouring files, from position `first` up to and without `stop`, which `outputs` files replace."""
+
+    first: int
+    stop: int
+    size_bytes: int
+    outputs: int
+
+    @property
+    def files(self) -> int:
+        """How many files are rewritten."""
+        return self.stop - self.first
+
+
+def runs_to_rewrite(files: Sequence[StandingFile], target_bytes: int, limit_bytes: int, *, full: bool) -> list[RewriteRun]:
+    """The pieces of work of one bucket. `limit_bytes`: what one piece reads at most, unless one file has more."""
+    movable = [file for file in files if not file.is_fixed]
+    ideal = outputs_of(sum(file.size_bytes for file in movable), target_bytes)
+    takes_all = full and (len(movable) > ideal or any(file.size_bytes > OVERSIZE_SHARE * target_bytes for file in movable))
+    wanted = [not file.is_fixed and (takes_all or file.is_dirty or is_small(file.size_bytes, target_bytes)) for file in files]
+    limit_bytes = min(int(FULL_SHARE * target_bytes), limit_bytes)
+    runs: list[RewriteRun] = []
+    for first, stop in _stretches(wanted):
+        runs.extend(run for run in _pieces(files, first, stop, target_bytes, limit_bytes) if _helps(files, run))
+    return runs
+
+
+def outputs_of(size_bytes: int, target_bytes: int) -> int:
+    """How many files of about the target size hold so many bytes."""
+    return max(1, round(size_bytes / target_bytes))
+
+
+def _helps(files: Sequence[StandingFile], run: RewriteRun) -> bool:
+    """Whether fewer files are left, or deleted rows go, or a file is cut that is too large."""
+    is_cut = run.files == 1 and run.outputs > 1
+    return run.outputs < run.files or is_cut or any(file.is_dirty for file in files[run.first : run.stop])
+
+
+def _stretches(wanted: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    first = 0
+    for position, is_wanted in enumerate([*wanted, False]):
+        if not is_wanted:
+            if position > first:
+                yield first, position
+            first = position + 1
+
+
+def _pieces(files: Sequence[StandingFile], first: int, stop: int, target_bytes: int, limit_bytes: int) -> Iterator[RewriteRun]:
+    begin, size = first, 0
+    for position in range(first, stop):
+        added = files[position].size_bytes
+        if position > begin and size + added > limit_bytes and size >= SMALL_SHARE * min(target_bytes, limit_bytes):
+            yield RewriteRun(begin, position, size, outputs_of(size, target_bytes))
+            begin, size = position, 0
+        size += added
+    yield RewriteRun(begin, stop, size, outputs_of(size, target_bytes))
+
+
+@dataclass(frozen=True)
+class BucketWork:
+    """The pieces of work of one bucket. `gain`: the files that readers no longer open."""
+
+    runs: Sequence[RewriteRun]
+    dirty_files: int = 0
+
+    @property
+    def gain(self) -> int:
+        return sum(run.files - run.outputs for run in self.runs) + self.dirty_files
+
+
+def worst_first(buckets: Sequence[tuple[T, BucketWork]]) -> list[tuple[T, BucketWork]]:
+    """Buckets with work, those from which readers win most coming first."""
+    return sorted((entry for entry in buckets if entry[1].runs), key=lambda entry: -entry[1].gain)
