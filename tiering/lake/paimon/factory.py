@@ -68,7 +68,7 @@ class PaimonTieringFactory:
         files = SortedFiles(place, state.columns, state.primary_key, provenance)
         return PaimonPrimaryKeyWriter(context, target, files, ChangeGuard(context, places), state.is_followed)
 
-    def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[], bool]) -> FileRewrite:
+    def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
         """See `FileRewriter.rewrite`."""
         return rewrite_log_files(self.state, task, round_id, nonce, is_stopped)
 

@@ -61,7 +61,7 @@ class LogRewrite:
     files: tuple[LogFile, ...]
 
 
-def rewrite_log_files(state: TableState, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[], bool]) -> FileRewrite:
+def rewrite_log_files(state: TableState, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
     """See `FileRewriter.rewrite`."""
     work: LogRewrite = pickle.loads(task.payload)
     context = WriterInitContext(work.table, work.table_uuid, task.bucket, task.partition_name, round_id, nonce)
@@ -107,7 +107,9 @@ def in_all_columns(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
     return paimon_rows(rows, columns)
 
 
-def _copy(state: TableState, key: BucketKey, work: LogRewrite, file: LogFile, files: ParquetFiles, is_stopped: Callable[[], bool]) -> int:
+def _copy(
+    state: TableState, key: BucketKey, work: LogRewrite, file: LogFile, files: ParquetFiles, is_stopped: Callable[[int], bool]
+) -> int:
     """Adds the rows of a file; returns the checksum that its footer names, 0 without one."""
     checksum = 0
     if files.provenance is not None:
@@ -118,7 +120,7 @@ def _copy(state: TableState, key: BucketKey, work: LogRewrite, file: LogFile, fi
         checksum = footer.checksum
     with open_data_file(state.storage, state.root / file.path) as parquet:
         for batch in parquet.iter_batches(_BATCH_ROWS, use_threads=False):
-            if is_stopped():
+            if is_stopped(files.rows + batch.num_rows):
                 raise Cancelled("the rewriting of files was stopped")
             files.add(in_all_columns(batch, state.columns))
     return checksum

@@ -28,7 +28,7 @@ def merge_small_files(
     rewrites: list[FileRewrite] = []
     try:
         tasks = _tasks(state, table, view, buckets, budget_bytes)
-        rewrites.extend(rewrite_log_files(state, task, round_id, new_nonce(), lambda: False) for task in tasks)
+        rewrites.extend(rewrite_log_files(state, task, round_id, new_nonce(), lambda rows: False) for task in tasks)
     except BaseException:
         delete_rewritten(state, rewrites)
         raise

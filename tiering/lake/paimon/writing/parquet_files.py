@@ -75,6 +75,8 @@ class ParquetFiles:
         self.schema = schema
         self.provenance = provenance
         """Of a table with a clean layout: what the footers of its files say, and which offsets their rows have."""
+        self.rows = 0
+        """Rows that were added so far."""
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
@@ -86,6 +88,7 @@ class ParquetFiles:
     def add(self, rows: pa.RecordBatch) -> None:
         """Takes rows of `schema`. Raises InvalidData, LakeUnavailable."""
         rest = rows
+        self.rows += rows.num_rows
         while rest.num_rows:
             part = rest.slice(0, ROW_GROUP_ROWS - self._rows)
             rest = rest.slice(part.num_rows)
