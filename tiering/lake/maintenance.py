@@ -131,6 +131,18 @@ class OldMetadata(Protocol):
 
 
 @runtime_checkable
+class ExpiredAncestors(Protocol):
+    """A lake whose stored files tell from which expired snapshots its table's snapshots descend."""
+
+    def expired_ancestors(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[str]:
+        """Names of those of `files` that are the manifest lists of such expired snapshots, as far as an unbroken chain of them is stored.
+
+        Reads each of these files. Raises LakeUnavailable.
+        """
+        ...
+
+
+@runtime_checkable
 class DriftCheck(Protocol):
     """A lake that tells whether its table's columns and files still fit, and changes nothing."""
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiering.lake.rules.upkeep.small_files import SMALL_FILES, first_to_merge, is_small
+from tiering.lake.rules.upkeep.small_files import MERGED_FILES, SMALL_FILES, first_to_merge, is_small
 
 TARGET = 128 << 20
 UNBOUNDED = 1 << 60
@@ -43,12 +43,6 @@ def test_files_behind_a_large_one_are_merged_without_it() -> None:
     assert first_to_merge([10, 10, TARGET, *[10] * (SMALL_FILES + 1)], TARGET, UNBOUNDED) == 3
 
 
-def test_thousands_of_small_files_are_merged_as_far_as_the_budget_goes() -> None:
-    files = [10] * 5_000
-    assert first_to_merge(files, TARGET, UNBOUNDED) == 0
-    assert first_to_merge(files, TARGET, 20_000) == 3_000
-
-
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(
     ("draw", "at_most"),
@@ -73,3 +67,20 @@ def test_a_day_of_rounds_rewrites_each_byte_a_few_times(seed: int, draw: Callabl
         most = max(most, len(files))
     assert most <= SMALL_FILES
     assert rewritten <= at_most * written
+
+
+def test_a_merge_takes_a_bounded_number_of_files_from_a_pile_that_an_earlier_version_left() -> None:
+    assert first_to_merge([2_000] * 50_000, TARGET, UNBOUNDED) == 50_000 - MERGED_FILES
+    assert first_to_merge([2_000] * 50_000, TARGET, 20_000) == 50_000 - 10
+
+
+def test_a_pile_does_not_grow_and_no_round_rewrites_its_former_merge_with_a_few_files_of_the_pile() -> None:
+    files, rounds, rewritten = [2_000] * 50_000, 2_000, 0
+    for _ in range(rounds):
+        files.append(2_000)
+        first = first_to_merge(files, TARGET, UNBOUNDED)
+        if first is not None:
+            rewritten += sum(files[first:])
+            files[first:] = [sum(files[first:])]
+    assert len(files) < 50_000
+    assert rewritten <= 12 * 2_000 * rounds

@@ -21,6 +21,7 @@ from tiering.coordinator.decisions.records import (
 from tiering.coordinator.memory.history import HistoryBounds, HistoryKind, HistoryRange, TablePathOrNone
 from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
 from tiering.errors import Fenced
+from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.model.rounds import RoundState
 from tiering.pace import Rest, no_rest
 from tiering.validate.results import CheckResult
@@ -47,6 +48,7 @@ class MemoryStore:
         self._events: list[EventRecord] = []
         self._next_event_id = 1
         self._validations: list[CheckResult] = []
+        self._former_rounds: dict[int, FormerRounds] = {}
 
     def take_over(self) -> int:
         with self._lock:
@@ -74,6 +76,8 @@ class MemoryStore:
             self._commits.update({row.round_id: row for row in writes.commits})
             self._operations.update({row.idempotency_key: row for row in writes.operations})
             self._validations += writes.validations
+            self._former_rounds.update(writes.former_rounds)
+            self._former_rounds = {key: note for key, note in self._former_rounds.items() if key not in writes.forgotten_tables}
             self._errors.update({row.key: row for row in writes.errors})
             for event in writes.events:
                 self._events.append(replace(event, event_id=self._next_event_id))
@@ -132,6 +136,10 @@ class MemoryStore:
             rows = [row for row in self._commits.values() if table_id in (None, row.table_id)]
         by_epoch = table_id is not None
         return sorted(rows, key=lambda row: (by_epoch and row.tiering_epoch, row.prepared_at, row.tiering_epoch), reverse=True)[:limit]
+
+    def former_rounds(self, table_id: int) -> FormerRounds | None:
+        with self._lock:
+            return self._former_rounds.get(table_id)
 
     def events(self, limit: int = 1_000) -> Sequence[EventRecord]:
         with self._lock:

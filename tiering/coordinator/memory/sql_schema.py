@@ -109,6 +109,13 @@ operations = sa.Table(
     sa.Column("started_us", sa.BigInteger, nullable=False, index=True),
     sa.Column("body", sa.JSON, nullable=False),
 )
+former_rounds = sa.Table(
+    "lakeward_former_rounds",
+    _metadata,
+    sa.Column("table_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("body", sa.JSON, nullable=False),
+)
+"""By table the rounds that the ledger forgets while the lake stores files of theirs (`lake.rules.upkeep.former_rounds`)."""
 leader = sa.Table(
     "lakeward_leader",
     _metadata,

@@ -29,6 +29,7 @@ from tiering.coordinator.memory.database.row_writes import RowWrites
 from tiering.coordinator.memory.history import PAGE_ROWS, HistoryBounds, HistoryKind, HistoryRange, TablePathOrNone
 from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
 from tiering.errors import Fenced, SetupError, StoreError
+from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.pace import Rest, no_rest, pieces
 from tiering.validate.results import CheckResult
 
@@ -179,6 +180,12 @@ class SqlStore:
 
     def commits(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[LakeCommitRecord]:
         return self._newest(schema.commits, table_id, limit, row_writes.COMMIT)
+
+    def former_rounds(self, table_id: int) -> FormerRounds | None:
+        query = sa.select(schema.former_rounds.c.body).where(schema.former_rounds.c.table_id == table_id)
+        with _border("read"), self._engine.connect() as connection:
+            body = connection.execute(query).scalar_one_or_none()
+        return None if body is None else FormerRounds.from_plain(body)
 
     def events(self, limit: int = 1_000) -> Sequence[EventRecord]:
         columns = schema.events.c

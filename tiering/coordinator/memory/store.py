@@ -8,13 +8,14 @@ back to a backup, for each take-over has a random name beside its number. A writ
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
 from tiering.coordinator.memory.history import History, HistoryBounds
+from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.pace import Rest, no_rest
 from tiering.validate.results import CheckResult
 
@@ -34,8 +35,10 @@ class Writes:
     operations: tuple[OperationRecord, ...] = ()
     errors: tuple[ErrorRecord, ...] = ()
     validations: tuple[CheckResult, ...] = ()
+    former_rounds: Mapping[int, FormerRounds] = field(default_factory=dict)
+    """By table id what a sweep noted of its rounds; takes the place of an earlier note."""
     forgotten_tables: tuple[int, ...] = ()
-    """Ids of tables whose records are deleted; their rounds, grants and events stay."""
+    """Ids of tables whose records and notes are deleted; their rounds, grants and events stay."""
 
     @staticmethod
     def of(changes: Sequence[Change], operations: Sequence[OperationRecord] = (), events: Sequence[EventRecord] = ()) -> Writes:
@@ -97,6 +100,10 @@ class Store(History, Protocol):
 
     def commits(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[LakeCommitRecord]:
         """The ledger of grants, the newest first; of one table by epoch, which no clock can set back."""
+        ...
+
+    def former_rounds(self, table_id: int) -> FormerRounds | None:
+        """What the latest sweep of the table noted of its rounds; None = no sweep did."""
         ...
 
     def events(self, limit: int = 1_000) -> Sequence[EventRecord]:

@@ -34,6 +34,7 @@ from tiering.coordinator.memory.waiting.joint_work import Work
 from tiering.coordinator.memory.wake_ups import WakeUps
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import Fenced, StoreError
+from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.model.tables import TablePath
 from tiering.pace import Rest, no_rest
 from tiering.validate.results import CheckResult
@@ -330,6 +331,11 @@ class TableRecords:
             self._show({change.record.table_id: change.record for change in changes})
         if durable:
             self.wake_ups.notify()
+
+    def note_former_rounds(self, table_id: int, note: FormerRounds) -> None:
+        """Stores what a sweep noted of a table's rounds. Raises StoreError, Fenced."""
+        with self.changing():
+            self._apply(Writes(former_rounds={table_id: note}))
 
     def rise_above(self, named: int) -> None:
         """Goes on under a coordinator epoch above `named`, which is above this one: durably, when it returns. Call it inside `changing`."""

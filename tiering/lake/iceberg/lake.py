@@ -37,6 +37,7 @@ from tiering.lake.iceberg.primary_key.file_check import check_live_files
 from tiering.lake.iceberg.reading.added_rows import foreign_snapshot
 from tiering.lake.iceberg.reading.clean_rows import clean_rows, standing_rows
 from tiering.lake.iceberg.reading.column_values import values_of
+from tiering.lake.iceberg.reading.expired_ancestors import expired_ancestors
 from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots
 from tiering.lake.iceberg.reading.file_footers import FileBuckets
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
@@ -154,6 +155,10 @@ class IcebergLake:
     def unnamed_metadata(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[StoredFile]:
         """See `OldMetadata.unnamed_metadata`."""
         return unnamed_metadata(view, files)
+
+    def expired_ancestors(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[str]:
+        """See `ExpiredAncestors.expired_ancestors`."""
+        return expired_ancestors(view, files)
 
     def drop_table(self, path: TablePath) -> bool:
         """See `TableRemoval.drop_table`."""

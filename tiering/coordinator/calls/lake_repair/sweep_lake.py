@@ -15,6 +15,7 @@ import structlog
 
 from tiering import crash_points, errors
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
+from tiering.coordinator.calls.lake_repair.former_rounds import Ledger, SweptRounds
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import CommitState, TableRecord
 from tiering.coordinator.memory.table_records import TableRecords
@@ -26,6 +27,7 @@ from tiering.lake.maintenance import LakeMaintenance, OldMetadata, StoredFile
 from tiering.lake.rules.base_check import KnownLake, check_base
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, is_own, round_of, sweep_verdicts
 from tiering.lake.rules.upkeep.expired_files import FileSightings, FilesOfRounds, LandedRound, Lineage, lineage_of
+from tiering.lake.rules.upkeep.former_rounds import forgotten_round
 from tiering.model.call_results import SweepResult
 from tiering.model.tables import TablePath
 from tiering.pace import Rest, no_rest
@@ -47,14 +49,6 @@ class SweepLake(CallRequest[Sequence[SweepResult]]):
     path: TablePath | None
     older_than_ms: int
     dry_run: bool = False
-
-
-@dataclass(frozen=True)
-class Ledger:
-    """What the store knows of a table's rounds. `rounds`: all that were granted, by which a chain of landed rounds is followed."""
-
-    fates: Mapping[str, RoundFate]
-    rounds: Sequence[LandedRound]
 
 
 @effect(SweepLake, pool=Pool.REPAIR)
@@ -111,7 +105,7 @@ class Sweeper:
         lake = self._lakes.of(record.lake_format)
         if not isinstance(lake, LakeMaintenance):
             raise errors.InvalidArgument(f"the lake format {record.lake_format} cannot be swept by this version")
-        ledger = self._ledger(record)
+        swept = SweptRounds(self._table_records, record.table_id, self._ledger(record))
         first = lake.survey(record.path)
         if first is None or record.lake.table_uuid is None:  # the uuid is recorded before a round writes its first file
             return SweepResult(record.path, 0, 0, 0, {})
@@ -126,7 +120,7 @@ class Sweeper:
                 table_path=record.path,
             )
         limits.rest()
-        verdicts = self._verdicts(request, limits, record, lake, survey.view, files, ledger)
+        verdicts = self._verdicts(request, limits, record, lake, survey.view, files, swept)
         doomed = [file for file, verdict in verdicts if verdict is Verdict.REMOVE][: limits.max_files]
         kept = Counter(verdict.value for _, verdict in verdicts if verdict is not Verdict.REMOVE)
         if not request.dry_run:
@@ -141,17 +135,20 @@ class Sweeper:
         lake: LakeMaintenance,
         view: LakeView,
         files: Sequence[StoredFile],
-        ledger: Ledger,
+        swept: SweptRounds,
     ) -> list[tuple[StoredFile, Verdict]]:
         """The verdict on each file; files that may be deleted come in the order in which they are to be deleted."""
         now, live = self._table_records.now().wall, lake.live_files(view)
         rounds = {snapshot.round_id for snapshot in view.snapshots.values() if snapshot.round_id is not None}
-        lineage = self._lineage(record, lake, view, ledger)
-        fates = dict(ledger.fates)
+        lineage = self._lineage(record, lake, view, swept.ledger)
+        fates = swept.fates(view.table_uuid)
         dead_since: Mapping[str, datetime] = {}
         if lineage is not None:
+            lineage = swept.proved(lake, view, files, live, lineage)
             fates |= {round_id: replace(fates[round_id], landed=True) for round_id in lineage.rounds if round_id in fates}
-            dead_since = self._sightings.look(record.table_id, lineage, files_of_rounds(files, fates, live, rounds), now)
+            dead_since = self._sightings.look(record.table_id, lineage, files_of_rounds(files, fates, live, rounds, lineage.rounds), now)
+        if not request.dry_run:
+            swept.note(view, files, lineage, fates)
         oldest = min((snapshot.committed_at for snapshot in view.snapshots.values()), default=None)
         table = SweptTable(view.table_uuid, view.snapshots.keys(), view.tiered, live, rounds, begins_untiered(view), dead_since, oldest)
         older_than = timedelta(milliseconds=request.older_than_ms)
@@ -246,16 +243,27 @@ def begins_untiered(view: LakeView) -> bool:
 
 
 def files_of_rounds(
-    files: Sequence[StoredFile], fates: Mapping[str, RoundFate], live: Collection[str], shown_rounds: Collection[str]
+    files: Sequence[StoredFile],
+    fates: Mapping[str, RoundFate],
+    live: Collection[str],
+    shown_rounds: Collection[str],
+    proved: Collection[str] = (),
 ) -> FilesOfRounds:
-    """Lakeward's files, as `FileSightings` looks at them. `shown_rounds` are those whose snapshots are there."""
+    """Lakeward's files, as `FileSightings` looks at them. `shown_rounds` are those whose snapshots are there.
+
+    `proved`: rounds of the table's history, also such that the ledger forgot.
+    """
     dead, pruned_live, pruned_dead = dict[str, str](), list[str](), list[str]()
     for file in files:
         if not is_own(file.name):
             continue
         round_id = round_of(file.name, fates)
         if round_id is None:
-            (pruned_live if file.location in live else pruned_dead).append(file.location)
+            forgotten = forgotten_round(file.name, fates)
+            if forgotten in proved and forgotten not in shown_rounds and file.location not in live:
+                dead[file.location] = str(forgotten)
+            else:
+                (pruned_live if file.location in live else pruned_dead).append(file.location)
         elif file.location not in live and fates[round_id].landed and round_id not in shown_rounds:
             dead[file.location] = round_id
     return FilesOfRounds(dead, pruned_live, pruned_dead)

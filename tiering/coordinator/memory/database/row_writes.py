@@ -80,6 +80,7 @@ class RowWrites:
     commits: ReplacedRows
     operations: ReplacedRows
     errors: ReplacedRows
+    former_rounds: ReplacedRows
     events: Statement
 
     @staticmethod
@@ -96,6 +97,7 @@ class RowWrites:
             commits=ReplacedRows(dialect, schema.commits, "round_id"),
             operations=ReplacedRows(dialect, schema.operations, "idempotency_key"),
             errors=ReplacedRows(dialect, schema.errors, "error_key"),
+            former_rounds=ReplacedRows(dialect, schema.former_rounds, "table_id"),
             events=Statement(dialect, sa.insert(schema.events).inline(), event_columns),
         )
 
@@ -107,6 +109,9 @@ class RowWrites:
         self.commits.replace(connection, map(_commit_row, writes.commits))
         self.operations.replace(connection, map(_operation_row, writes.operations))
         self.errors.replace(connection, map(_error_row, writes.errors))
+        notes = writes.former_rounds.items()
+        self.former_rounds.replace(connection, [{"table_id": key, "body": note.to_json()} for key, note in notes])
+        self.former_rounds.delete(connection, writes.forgotten_tables)
         self.events.run(connection, list(map(_event_row, writes.events)))
 
 

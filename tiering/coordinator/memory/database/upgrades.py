@@ -11,7 +11,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 VERSION_TABLE = "lakeward_revision"
-NEWEST = "0003"
+NEWEST = "0004"
 """The revision that `sql_schema` declares."""
 
 _SCRIPTS = Path(__file__).parent / "migrations"

@@ -19,6 +19,14 @@ SMALL_SHARE = 0.75
 """A file below this share of the target size is small; a merged file of so many bytes is not merged again."""
 COST_FACTOR = 2.5
 """What each further file of a merge is worth. Chosen by simulation: 2 to 3.5 are within a tenth of each other."""
+MERGED_FILES = 100
+"""Files that one merge takes at most: opening a file takes milliseconds, on object storage more, and the rows of a round wait."""
+PILE_RATIO = 4
+"""Where more small files are than MERGED_FILES, a merge does not take a file this many times larger than all files behind it.
+
+Such a pile was left by an earlier version, and upkeep rounds merge it. Without this rule each round would rewrite its own former merge
+together with a few files of the pile. With it the pile does not grow, and a byte of new rows is rewritten some ten times.
+"""
 
 
 def is_small(size_bytes: int, target_bytes: int) -> bool:
@@ -29,16 +37,20 @@ def is_small(size_bytes: int, target_bytes: int) -> bool:
 def first_to_merge(sizes: Sequence[int], target_bytes: int, budget_bytes: int, small_files: int = SMALL_FILES) -> int | None:
     """The position of the first file of a bucket that is merged with all files behind it; None = nothing is merged.
 
-    `sizes`: bytes of the bucket's data files, oldest first. At most `budget_bytes` are rewritten. A bucket may have `small_files`.
+    `sizes`: bytes of the bucket's data files, oldest first. At most MERGED_FILES and `budget_bytes` are rewritten. A bucket may have
+    `small_files`.
     """
-    begin = len(sizes)
-    while begin and is_small(sizes[begin - 1], target_bytes):
+    begin, oldest = len(sizes), max(0, len(sizes) - MERGED_FILES)
+    while begin > oldest and is_small(sizes[begin - 1], target_bytes):
         begin -= 1
     if len(sizes) - begin <= small_files:
         return None
+    is_pile = begin > 0 and is_small(sizes[begin - 1], target_bytes)
     cheapest: tuple[float, int] | None = None
     total = sizes[-1]
     for position in range(len(sizes) - 2, begin - 1, -1):
+        if is_pile and sizes[position] > PILE_RATIO * total:
+            break
         total += sizes[position]
         if total > budget_bytes:
             break
