@@ -30,6 +30,9 @@ IN_UPKEEP = (UPKEEP_PLANNED, IN_REWRITE, AFTER_REWRITES, BEFORE_FENCE, AFTER_FEN
 """In the order of an upkeep round. IN_REWRITE is between two batches of rows, where the rewrite runs; AFTER_REWRITES is before any
 request for the fence, when all new files are written."""
 
+BEFORE_COMPACTION = "before_compaction"
+"""A round that committed to a Paimon table, before the second snapshot with the files that it merged."""
+
 STORE_BEFORE_COMMIT = "store_before_commit"
 STORE_AFTER_COMMIT = "store_after_commit"
 ACK_STORED = "ack_stored"

@@ -37,6 +37,7 @@ UNIT = (
     "tests/telemetry",
     "tests/wire",
     "tests/test_bench_figures.py",
+    "tests/test_bench_lag.py",
     "tests/test_client.py",
     "tests/test_docs.py",
     "tests/test_durations.py",

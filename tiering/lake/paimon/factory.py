@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from tiering.errors import InvalidArgument, LakeTableReplaced
 from tiering.lake import serializers
-from tiering.lake.base import LakeCommitter, LakeWriter, WriteResult, WriterInitContext
-from tiering.lake.layouts import Layout
+from tiering.lake.base import FileRewrite, LakeCommitter, LakeWriter, WriteResult, WriterInitContext
+from tiering.lake.maintenance import RewriteTask
 from tiering.lake.paimon.schema.layout import UNAWARE
 from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
-from tiering.lake.paimon.storage.base import Storage
-from tiering.lake.paimon.storage.local import LOCAL
+from tiering.lake.paimon.table_state import TableState
+from tiering.lake.paimon.upkeep.merged_log_files import rewrite_log_files
 from tiering.lake.paimon.writing.bucket_hash import bucket_ids_of
 from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles
 from tiering.lake.paimon.writing.primary_key_writer import PaimonPrimaryKeyWriter
@@ -28,25 +28,6 @@ from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces
 
 CommitterMaker = Callable[[PurePath], LakeCommitter]
-
-
-@dataclass(frozen=True)
-class TableState:
-    """What a writer must know of a lake table, as plain values."""
-
-    table_uuid: str
-    root: PurePath
-    schema_id: int
-    columns: pa.Schema
-    partition_keys: tuple[str, ...]
-    bucket_keys: tuple[str, ...]
-    total_buckets: int
-    primary_key: tuple[str, ...] = ()
-    """Without the partition columns, as Paimon sorts by it."""
-    layout: Layout = Layout.SYSTEM_COLUMNS
-    is_followed: bool = False
-    """Whether all changes are written beside the last one of each key."""
-    storage: Storage = LOCAL
 
 
 @dataclass(frozen=True)
@@ -81,9 +62,15 @@ class PaimonTieringFactory:
         places = RowPlaces(scalars, hashes)
         provenance = None if state.layout.has_row_offsets else Provenance(context)
         if not state.primary_key:
-            return PaimonLogWriter(context, target, ParquetFiles(place, state.columns, provenance), RowGuard(context, places))
+            return PaimonLogWriter(
+                context, target, ParquetFiles(place, state.columns, provenance, state.target_bytes), RowGuard(context, places)
+            )
         files = SortedFiles(place, state.columns, state.primary_key, provenance)
         return PaimonPrimaryKeyWriter(context, target, files, ChangeGuard(context, places), state.is_followed)
+
+    def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
+        """See `FileRewriter.rewrite`."""
+        return rewrite_log_files(self.state, task, round_id, nonce, is_stopped)
 
     def create_committer(self) -> LakeCommitter:
         """Only in the process that made the factory: InvalidArgument elsewhere."""

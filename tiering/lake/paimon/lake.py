@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tiering.clock import Clock, SystemClock
 from tiering.errors import LakeTableReplaced, LakeUnavailable
-from tiering.lake.base import LakeView, WriteResult
+from tiering.lake.base import FileRewrite, LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
 from tiering.lake.health.measure import LakeMeasure
@@ -21,14 +21,15 @@ from tiering.lake.log_begins import NO_BEGINS, LogBegins
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
 from tiering.lake.marker import Marker
 from tiering.lake.paimon.commit.committer import PaimonCommitter
+from tiering.lake.paimon.commit.expiry import ExpiryPolicy
 from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.commit.row_removal import remove_rows
 from tiering.lake.paimon.errors import lake_errors
-from tiering.lake.paimon.factory import PaimonTieringFactory, TableState
+from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.paimon.reading.added_rows import foreign_offsets, foreign_snapshot
 from tiering.lake.paimon.reading.clean_rows import clean_rows, standing_rows
 from tiering.lake.paimon.reading.file_lists import columns, file_lists, marker_at
-from tiering.lake.paimon.reading.health import measure
+from tiering.lake.paimon.reading.health import measure, target_file_bytes
 from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, load_table, opened_table, table_root
 from tiering.lake.paimon.reading.partition_rows import partition_rows
 from tiering.lake.paimon.reading.sizes import SizeReader
@@ -42,6 +43,8 @@ from tiering.lake.paimon.schema.stored_schema import first_schema, with_columns
 from tiering.lake.paimon.schema.types import written_type
 from tiering.lake.paimon.storage.base import MANIFEST, SCHEMA, SNAPSHOT, Storage
 from tiering.lake.paimon.storage.local import LOCAL
+from tiering.lake.paimon.table_state import TableState
+from tiering.lake.paimon.upkeep.small_files import merge_small_files
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import absent_hint, absent_table
 from tiering.lake.writing.sent_rounds import SentRounds
@@ -143,6 +146,18 @@ class PaimonLake:
         """See `LakeMaintenance.delete_file`."""
         delete_file(view, location)
 
+    def delete_old_metadata(self, base: LakeView, confirmed: LakeView) -> Sequence[str]:
+        """See `OldMetadata.delete_old_metadata`. Nothing: files of expired snapshots are deleted by the sweep alone."""
+        return ()
+
+    def may_delete_expired(self, view: LakeView) -> bool:
+        """See `OldMetadata.may_delete_expired`. Paimon has no option that keeps such files."""
+        return True
+
+    def unnamed_metadata(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[StoredFile]:
+        """See `OldMetadata.unnamed_metadata`. None: manifests are judged by the rounds in their names."""
+        return ()
+
     def columns(self, view: LakeView) -> pa.Schema:
         """See `ReadableLake.columns`."""
         return columns(view)
@@ -199,6 +214,19 @@ class PaimonLake:
             standing = Manifests(loaded).buckets(places.keys())
         return {places[place]: str(state.sequence).encode() for place, state in standing.items()}
 
+    def merge_small_files(
+        self,
+        table: TableInfo,
+        view: LakeView,
+        buckets: Mapping[BucketKey, str | None],
+        round_id: str,
+        new_nonce: Callable[[], str],
+        budget_bytes: int,
+    ) -> Sequence[FileRewrite]:
+        """See `FileMerging.merge_small_files`."""
+        with lake_errors(f"merge small files of {view.path}", table_path=view.path):
+            return merge_small_files(_state(cast(LoadedTable, view.handle)), table, view, buckets, round_id, new_nonce, budget_bytes)
+
     def tiering_factory(self, table: TableInfo) -> PaimonTieringFactory:
         """For the lake table as `ensure_table` found it last; raises LakeTableReplaced if there is none."""
         state = self._states.get(table.path)
@@ -207,7 +235,8 @@ class PaimonLake:
             if loaded is None:
                 raise absent_table(table.path)
             state = _state(loaded)
-        return PaimonTieringFactory(state, partial(PaimonCommitter, sent=self._sent, storage=self._storage, clock=self._clock))
+        committer = partial(PaimonCommitter, sent=self._sent, storage=self._storage, clock=self._clock, expiry=ExpiryPolicy.of(table))
+        return PaimonTieringFactory(state, committer)
 
     def _load(self, path: TablePath) -> LoadedTable | None:
         with lake_errors(f"read the lake table {path} in {self._place}", table_path=path):
@@ -273,6 +302,7 @@ def _state(loaded: LoadedTable) -> TableState:
         primary_key=tuple(name for name in schema.table.primary_keys if name not in schema.table.partition_keys),
         layout=schema.layout,
         is_followed=options.get(CHANGELOG_PRODUCER, "none").lower() == INPUT,
+        target_bytes=target_file_bytes(loaded),
     )
 
 

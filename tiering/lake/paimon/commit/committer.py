@@ -7,43 +7,39 @@ deleted from then on.
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import PurePath
-from typing import Any, cast
+from typing import cast
+
+import structlog
 
 from tiering.clock import Clock, SystemClock
 from tiering.errors import BaseMoved, CommitOutcomeUnknown, LakeTableReplaced, RoundFailed
 from tiering.instants import to_milliseconds
-from tiering.lake.base import FLUSS_COMMIT_USER_KEY, NO_PROPERTIES, Committable, LakeView
+from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
 from tiering.lake.marker import PATH_KEY, Marker, encode
 from tiering.lake.outside_errors import describe
-from tiering.lake.paimon.commit.manifests import BucketState, ManifestLists, Manifests
+from tiering.lake.paimon.commit.compaction import Publisher, followed_by, publish_compaction
+from tiering.lake.paimon.commit.expiry import NO_EXPIRY, ExpiryPolicy, expire_snapshots
+from tiering.lake.paimon.commit.manifests import BucketState, Manifests
 from tiering.lake.paimon.commit.publishing import is_kept, keep_from_expiry, publish
+from tiering.lake.paimon.commit.snapshot_content import APPEND, COMPACT, OVERWRITE, next_id, snapshot_content
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.reading.marker_files import write_marker_file
-from tiering.lake.paimon.reading.snapshots import BASE_DIGEST_KEY
 from tiering.lake.paimon.schema.drift import check_written, drift
 from tiering.lake.paimon.schema.stored_schema import read_schema
 from tiering.lake.paimon.storage.base import MANIFEST, SNAPSHOT, Storage
 from tiering.lake.paimon.storage.local import LOCAL
+from tiering.lake.paimon.upkeep.fitting_rewrites import fitting_rewrites
 from tiering.lake.paimon.writing.payload import FilesPayload, decode_files
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.hints import replaced_hint
 from tiering.lake.writing.sent_rounds import SentRounds
 
-Publisher = Callable[[LoadedTable, int, bytes], None]
-
-COMMIT_USER = "lakeward"
-"""Where the cluster asks for no other one, as Fluss does."""
-COMMIT_IDENTIFIER = 2**63 - 1
-"""Paimon's `BATCH_COMMIT_IDENTIFIER`, which Fluss uses too."""
-_CARRIED = ("indexManifest", "watermark", "statistics", "nextRowId")
-"""What a snapshot takes over from the one before it."""
+_log = structlog.get_logger(__name__)
 
 
 class PaimonCommitter:
@@ -51,13 +47,20 @@ class PaimonCommitter:
     committed."""
 
     def __init__(
-        self, root: PurePath, sent: SentRounds, publisher: Publisher = publish, storage: Storage = LOCAL, clock: Clock | None = None
+        self,
+        root: PurePath,
+        sent: SentRounds,
+        publisher: Publisher = publish,
+        storage: Storage = LOCAL,
+        clock: Clock | None = None,
+        expiry: ExpiryPolicy = NO_EXPIRY,
     ) -> None:
         self._root = root
         self._clock = clock or SystemClock()
         self._storage = storage
         self._sent = sent
         self._publisher = publisher
+        self._expiry = expiry
 
     def commit(self, committable: Committable, base: LakeView, marker: Marker, properties: Mapping[str, str] = NO_PROPERTIES) -> int:
         """Sends one compare-and-set on the table and its head, once; returns the new snapshot's id.
@@ -71,9 +74,10 @@ class PaimonCommitter:
             loaded.storage.check_commits(loaded.warehouse)
         payloads = _payloads(committable)
         self._check_files(committable, payloads, base, loaded)
-        snapshot_id = 1 if base.head is None else base.head + 1
+        snapshot_id, rewrites = next_id(loaded), _rewrites(committable)
         self._keep(loaded, snapshot_id if base.tiered is None else base.tiered)
-        content = self._stage(loaded, snapshot_id, marker, payloads, properties)
+        is_upkeep = bool(rewrites) and not payloads
+        content = self._stage(loaded, marker, rewrites if is_upkeep else payloads, properties, is_upkeep=is_upkeep)
         self._sent.add(committable.round_id)
         try:
             self._publisher(loaded, snapshot_id, content)
@@ -87,13 +91,15 @@ class PaimonCommitter:
             ) from error
         with suppress(OSError):  # what was kept until now is older: it keeps this one, too
             keep_from_expiry(loaded, snapshot_id)
+        self._after_commit(followed_by(loaded, content), committable, () if is_upkeep else rewrites)
         return snapshot_id
 
     def abort(self, committable: Committable) -> None:
         """Deletes the files of a committable for which no request was ever sent. Never raises."""
         if self._sent.has(committable.round_id):
             return
-        _delete(self._storage, (self._root / file.path for payload in _payloads(committable) for file in payload.files))
+        payloads = [*_payloads(committable), *_rewrites(committable)]
+        _delete(self._storage, (self._root / file.path for payload in payloads for file in payload.files))
 
     def _keep(self, loaded: LoadedTable, snapshot_id: int) -> None:
         """Keeps the newest tiering commit, or what may be the first, from expiry; before the request, so that it always is."""
@@ -101,10 +107,24 @@ class PaimonCommitter:
             if not is_kept(loaded, snapshot_id):
                 keep_from_expiry(loaded, snapshot_id)
 
+    def _after_commit(self, loaded: LoadedTable, committable: Committable, rewrites: Sequence[FilesPayload]) -> None:
+        """Upkeep of the table as the round's commit left it. It is left to a later round where it fails: the round has landed."""
+        now_ms, order = to_milliseconds(self._clock.now()), committable.order
+        try:
+            if rewrites:
+                merged = publish_compaction(loaded, committable.round_id, rewrites, self._publisher, now_ms)
+                loaded = loaded if merged is None else merged
+            expire_snapshots(loaded, self._expiry, now_ms, None if order is None else order.expiry)
+        except Exception as error:
+            _log.warning("a lake table goes without upkeep after a commit", table=str(loaded.path), error=describe(error))
+
     def _stage(
-        self, loaded: LoadedTable, snapshot_id: int, marker: Marker, payloads: Sequence[FilesPayload], properties: Mapping[str, str]
+        self, loaded: LoadedTable, marker: Marker, payloads: Sequence[FilesPayload], properties: Mapping[str, str], *, is_upkeep: bool
     ) -> bytes:
-        """Writes all that the new snapshot names; its own content. Nothing of it is visible."""
+        """Writes all that the new snapshot names; its own content. Nothing of it is visible.
+
+        `is_upkeep`: `payloads` are rewrites, and those that do not fit the head are left out.
+        """
         prefix = f"lakeward-{marker.round_id}-{uuid.uuid4()}"
         path = loaded.path
         written: list[PurePath] = []
@@ -114,10 +134,13 @@ class PaimonCommitter:
                     for name in (SNAPSHOT, MANIFEST):
                         folder.make(name)
                 manifests = Manifests(loaded, written)
+                if is_upkeep:
+                    payloads = fitting_rewrites(manifests, payloads)
                 _check_buckets(manifests, payloads, marker)
                 lists = manifests.write(prefix, payloads)
                 all_properties = {**properties, **_marker_properties(loaded, marker, prefix, written)}
-                return _content(loaded, snapshot_id, lists, all_properties, to_milliseconds(self._clock.now()))
+                kind = COMPACT if is_upkeep and payloads else OVERWRITE if lists.removes_files else APPEND
+                return snapshot_content(loaded, lists, all_properties, to_milliseconds(self._clock.now()), kind)
         except BaseException:
             _delete(loaded.storage, written)  # of this attempt alone, and never sent
             raise
@@ -168,41 +191,6 @@ def _check_buckets(manifests: Manifests, payloads: Sequence[FilesPayload], marke
             )
 
 
-def _content(loaded: LoadedTable, snapshot_id: int, lists: ManifestLists, properties: Mapping[str, str], now_ms: int) -> bytes:
-    head = loaded.head
-    before: Mapping[str, Any] = {} if head is None else head.document
-    own = {name: value for name, value in properties.items() if name != FLUSS_COMMIT_USER_KEY}
-    document = {
-        "version": 3,
-        "id": snapshot_id,
-        "schemaId": loaded.schema.schema_id,
-        "baseManifestList": lists.base[0],
-        "baseManifestListSize": lists.base[1],
-        "deltaManifestList": lists.delta[0],
-        "deltaManifestListSize": lists.delta[1],
-        **_changelog(lists),
-        "commitUser": properties.get(FLUSS_COMMIT_USER_KEY, COMMIT_USER),
-        "commitIdentifier": COMMIT_IDENTIFIER,
-        "commitKind": "OVERWRITE" if lists.removes_files else "APPEND",
-        # A clock behind the last commit's: Paimon looks snapshots up by time.
-        "timeMillis": max(now_ms, int(before.get("timeMillis", 0))),
-        "totalRecordCount": int(before.get("totalRecordCount") or 0) + lists.added_records,
-        "deltaRecordCount": lists.added_records,
-        **{name: before[name] for name in _CARRIED if before.get(name) is not None},
-        "properties": own if head is None else {**own, BASE_DIGEST_KEY: head.digest},
-        "uuid": str(uuid.uuid4()),
-        "writerVersion": f"lakeward-{version('lakeward')}",
-    }
-    return json.dumps(document, indent=2).encode()
-
-
-def _changelog(lists: ManifestLists) -> dict[str, object]:
-    if lists.changelog is None:
-        return {}
-    name, size = lists.changelog
-    return {"changelogManifestList": name, "changelogManifestListSize": size, "changelogRecordCount": lists.changelog_records}
-
-
 def _marker_properties(loaded: LoadedTable, marker: Marker, prefix: str, written: list[PurePath]) -> dict[str, str]:
     encoded = encode(marker)
     if encoded.overflow is None:
@@ -215,6 +203,10 @@ def _marker_properties(loaded: LoadedTable, marker: Marker, prefix: str, written
 
 def _payloads(committable: Committable) -> list[FilesPayload]:
     return [decode_files(result.payload) for result in committable.results]
+
+
+def _rewrites(committable: Committable) -> list[FilesPayload]:
+    return [decode_files(rewrite.payload) for rewrite in committable.rewrites]
 
 
 def _delete(storage: Storage, paths: Iterable[PurePath]) -> None:

@@ -44,8 +44,8 @@ MERGE_COUNT = 30
 MERGE_BYTES = 8 << 20
 """So many manifests, each smaller than this, become one. Paimon's `manifest.merge-min-count` and `manifest.target-file-size`."""
 ADD, DELETE = 0, 1
-_APPENDED = 0
-"""`_FILE_SOURCE` of a file that a writer made, and no compaction."""
+_APPENDED, _COMPACTED = 0, 1
+"""`_FILE_SOURCE` of a file that a writer made, and of one that a compaction made."""
 
 
 @dataclass(frozen=True)
@@ -273,10 +273,10 @@ def _file_meta(file: WrittenFile, payload: FilesPayload, schema: StoredSchema, k
         min_sequence_number=file.min_sequence,
         max_sequence_number=file.max_sequence,
         schema_id=payload.schema_id,
-        level=0,
+        level=payload.level,
         extra_files=[],
         delete_row_count=file.deletes,
-        file_source=_APPENDED,
+        file_source=_COMPACTED if payload.is_compacted else _APPENDED,
         value_stats_cols=[entry.name for entry in fields],
     )
 

@@ -26,8 +26,7 @@ from tiering.lake.foreign import CleanRows
 from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.added_rows import APPEND, COMPACT, partition_ids
-from tiering.lake.paimon.reading.data_files import open_data_file
-from tiering.lake.paimon.reading.footers import known_footer
+from tiering.lake.paimon.reading.data_files import known_footer, open_data_file
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.layout import BUCKET, CHANGELOG_PRODUCER, INPUT, UNAWARE

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from tiering.lake.outside_errors import damaged_file, is_damage
 from tiering.lake.paimon.storage.base import Storage
+from tiering.lake.proof.file_footer import FileFooter, decode_footer
 
 
 @contextmanager
@@ -23,3 +24,19 @@ def open_data_file(storage: Storage, path: PurePath) -> Iterator[pq.ParquetFile]
         if is_damage(error):
             raise damaged_file(storage.location(path), error) from error
         raise
+
+
+def known_footer(storage: Storage, path: PurePath, records: int) -> FileFooter | None:
+    """The footer of a live file, of which the lake says that it has `records` rows; None for a file that somebody else wrote."""
+    footer = _footer(storage, path) if path.suffix == ".parquet" else None
+    fits = footer is not None and footer.rows == records and path.name.startswith(f"lakeward-{footer.round_id}-")
+    return footer if fits else None
+
+
+def _footer(storage: Storage, path: PurePath) -> FileFooter | None:
+    with open_data_file(storage, path) as file:
+        metadata = file.metadata.metadata or {}
+    try:
+        return decode_footer({key.decode(errors="replace"): value.decode(errors="replace") for key, value in metadata.items()})
+    except ValueError:
+        return None

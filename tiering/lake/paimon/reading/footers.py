@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tiering.errors import SchemaDrift
-from tiering.lake.paimon.reading.data_files import open_data_file
+from tiering.lake.paimon.reading.data_files import known_footer
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.storage.base import Storage
-from tiering.lake.proof.file_footer import FileFooter, decode_footer
+from tiering.lake.proof.file_footer import FileFooter
 from tiering.lake.rules.hints import accept_hint
 from tiering.model.tables import TablePath
 
@@ -27,13 +27,6 @@ def read_footer(storage: Storage, table: TablePath, path: PurePath, records: int
     return footer
 
 
-def known_footer(storage: Storage, path: PurePath, records: int) -> FileFooter | None:
-    """The same; None for a file that somebody else wrote."""
-    footer = _footer(storage, path) if path.suffix == ".parquet" else None
-    fits = footer is not None and footer.rows == records and path.name.startswith(f"lakeward-{footer.round_id}-")
-    return footer if fits else None
-
-
 def without_offsets(table: TablePath, path: PurePath) -> SchemaDrift:
     """The error for a file whose rows tell no offsets."""
     return drift(
@@ -47,12 +40,3 @@ def without_offsets(table: TablePath, path: PurePath) -> SchemaDrift:
 def offsets_of(footer: FileFooter) -> npt.NDArray[np.int64]:
     """The offset of each row of a log table's file."""
     return np.concatenate([np.zeros(0, np.int64), *(np.arange(start, stop) for start, stop in footer.runs)])
-
-
-def _footer(storage: Storage, path: PurePath) -> FileFooter | None:
-    with open_data_file(storage, path) as file:
-        metadata = file.metadata.metadata or {}
-    try:
-        return decode_footer({key.decode(errors="replace"): value.decode(errors="replace") for key, value in metadata.items()})
-    except ValueError:
-        return None

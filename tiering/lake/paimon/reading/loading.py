@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from tiering.lake.paimon.reading.marker_files import marker_folder, read_marker_file
+from tiering.lake.paimon.reading.references import tagged_snapshots
 from tiering.lake.paimon.reading.snapshots import SnapshotReader, StoredSnapshot
 from tiering.lake.paimon.schema.stored_schema import StoredSchema, read_schema
-from tiering.lake.paimon.storage.base import TAG, Storage, TableFolder, table_uuid
+from tiering.lake.paimon.storage.base import Storage, TableFolder, table_uuid
 from tiering.lake.paimon.storage.local import LOCAL
 from tiering.model.tables import TablePath
 
@@ -71,14 +71,7 @@ def load_table(storage: Storage, warehouse: PurePath, path: TablePath, reader: S
         uuid, schema = table_uuid(folder), read_schema(folder)
         if uuid is None or schema is None:
             return None
-        return LoadedTable(path, warehouse, root, uuid, schema, reader.chain(folder), _tagged(folder), storage)
-
-
-def _tagged(folder: TableFolder) -> tuple[StoredSnapshot, ...]:
-    """A tag's file is a copy of its snapshot's, and more (Paimon's `Tag`)."""
-    contents = [folder.read(f"{TAG}/{name}") for name in folder.names(TAG) if name.startswith("tag-")]
-    documents = [(content, json.loads(content)) for content in contents if content is not None]
-    return tuple(StoredSnapshot(int(document["id"]), content, document) for content, document in documents)
+        return LoadedTable(path, warehouse, root, uuid, schema, reader.chain(folder), tagged_snapshots(folder), storage)
 
 
 @contextmanager

@@ -21,7 +21,8 @@ from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.data_files import open_data_file
 from tiering.lake.paimon.reading.footers import offsets_of, read_footer
-from tiering.lake.paimon.reading.loading import LoadedTable
+from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
+from tiering.lake.paimon.reading.references import BRANCH, other_snapshots
 from tiering.lake.paimon.reading.view import marker_in, view_of
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
@@ -115,12 +116,14 @@ def stored_files(view: LakeView) -> list[StoredFile]:
 
 
 def live_files(view: LakeView) -> set[str]:
-    """See `LakeMaintenance.live_files`: what any snapshot or tag names, removed data files too."""
+    """See `LakeMaintenance.live_files`: what any snapshot, tag or branch names, removed data files too."""
     loaded = cast(LoadedTable, view.handle)
     named: set[str] = set()
     with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
+        with opened_table(loaded) as folder:
+            others = other_snapshots(folder, loaded.storage.folders_in(loaded.root / BRANCH))
         manifests, known = Manifests(loaded), set[str]()
-        for snapshot in (*loaded.chain, *loaded.tagged):
+        for snapshot in (*loaded.chain, *loaded.tagged, *others):
             named |= {loaded.storage.location(loaded.root / path) for path in manifests.named_files(snapshot, known)}
             if (marker := snapshot.properties.get(PATH_KEY)) is not None:
                 named.add(marker)

@@ -66,15 +66,18 @@ def _marker_if_readable(loaded: LoadedTable, tiered: StoredSnapshot, *, lenient:
 
 
 def _check_base(loaded: LoadedTable, tiered: StoredSnapshot) -> None:
-    """Raises MarkerCorrupt if the snapshot before the newest tiering commit is not the one that it was built on.
+    """Raises MarkerCorrupt if the snapshot before the newest tiering commit is not the one that it was built on; so for what follows it.
 
     After a roll-back ids come again; a commit that was on its way meanwhile lands on another snapshot than it names.
     """
-    expected, base = tiered.properties.get(BASE_DIGEST_KEY), loaded.snapshot(tiered.snapshot_id - 1)
-    if expected is not None and base is not None and base.digest != expected:
-        raise MarkerCorrupt(
-            f"snapshot {tiered.snapshot_id} of {loaded.path} was not built on snapshot {base.snapshot_id} as it is now",
-            hint=f"The table was rolled back while a round committed. Roll it back to snapshot {base.snapshot_id}.",
-            table_path=loaded.path,
-            lake_snapshot_id=tiered.snapshot_id,
-        )
+    for snapshot in loaded.chain:
+        if snapshot.snapshot_id < tiered.snapshot_id:
+            continue
+        expected, base = snapshot.properties.get(BASE_DIGEST_KEY), loaded.snapshot(snapshot.snapshot_id - 1)
+        if expected is not None and base is not None and base.digest != expected:
+            raise MarkerCorrupt(
+                f"snapshot {snapshot.snapshot_id} of {loaded.path} was not built on snapshot {base.snapshot_id} as it is now",
+                hint=f"The table was rolled back while a round committed. Roll it back to snapshot {base.snapshot_id}.",
+                table_path=loaded.path,
+                lake_snapshot_id=snapshot.snapshot_id,
+            )

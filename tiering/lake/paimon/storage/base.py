@@ -64,6 +64,10 @@ class TableFolder(Protocol):
         """Writes a hint: whoever reads it sees the former one or this one."""
         ...
 
+    def remove(self, folder: str, name: str) -> None:
+        """Deletes a file. One that is gone already is fine."""
+        ...
+
     def make(self, folder: str) -> None:
         """Makes a folder of the table's if it is missing: Paimon makes them when it needs them. Raises OSError in a dropped table."""
         ...

@@ -173,6 +173,10 @@ class LocalTableFolder:
             self._remove(temporary)
             raise
 
+    def remove(self, folder: str, name: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(f"{folder}/{name}", dir_fd=self._descriptor)
+
     def make(self, folder: str) -> None:
         try:
             os.mkdir(folder, dir_fd=self._descriptor)

@@ -170,6 +170,9 @@ class S3TableFolder:
         self._listed.pop(folder, None)
         self._objects.put(self._bucket, self._key(f"{folder}/{name}"), content)
 
+    def remove(self, folder: str, name: str) -> None:
+        self._objects.delete(self._bucket, self._key(f"{folder}/{name}"))
+
     def make(self, folder: str) -> None:
         """There are no folders."""
 

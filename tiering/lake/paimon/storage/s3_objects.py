@@ -100,6 +100,11 @@ class S3Objects:
         with store_errors("create", bucket, key):
             self._client_that_sends_once.put_object(Bucket=bucket, Key=key, Body=content, IfNoneMatch="*")
 
+    def delete(self, bucket: str, key: str) -> None:
+        """Deletes an object. The store answers the same if there is none."""
+        with store_errors("delete", bucket, key):
+            self._client.delete_object(Bucket=bucket, Key=key)
+
     @cached_property
     def _client(self) -> Any:
         return s3_client(self._properties, READ_ATTEMPTS)

@@ -67,11 +67,16 @@ class FilePlace:
 class ParquetFiles:
     """Rows become files in the order in which they come. Their offsets are their sequence numbers."""
 
-    def __init__(self, place: FilePlace, schema: pa.Schema, provenance: Provenance | None = None) -> None:
+    def __init__(
+        self, place: FilePlace, schema: pa.Schema, provenance: Provenance | None = None, target_bytes: int = TARGET_FILE_BYTES
+    ) -> None:
         self._place = place
+        self._target_bytes = target_bytes
         self.schema = schema
         self.provenance = provenance
         """Of a table with a clean layout: what the footers of its files say, and which offsets their rows have."""
+        self.rows = 0
+        """Rows that were added so far."""
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
@@ -83,6 +88,7 @@ class ParquetFiles:
     def add(self, rows: pa.RecordBatch) -> None:
         """Takes rows of `schema`. Raises InvalidData, LakeUnavailable."""
         rest = rows
+        self.rows += rows.num_rows
         while rest.num_rows:
             part = rest.slice(0, ROW_GROUP_ROWS - self._rows)
             rest = rest.slice(part.num_rows)
@@ -130,7 +136,7 @@ class ParquetFiles:
                 path = self._place.table
                 raise misfit(f"rows of {path} do not fit its lake table", error, table_path=path) from error
             self._open.look_at(table)
-            if self._open.stream.tell() >= TARGET_FILE_BYTES:
+            if self._open.stream.tell() >= self._target_bytes:
                 self._close_file()
 
     def _open_file(self, first_rows: pa.Table) -> OpenFile:

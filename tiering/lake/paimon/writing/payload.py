@@ -57,6 +57,10 @@ class FilesPayload:
     """Whether all that stands in the bucket goes."""
     removed: tuple[str, ...] = ()
     """Names of data files that go: what stays of their rows is in `files`."""
+    is_compacted: bool = False
+    """Whether `files` take the place of `removed` with the same rows, for a snapshot of the kind COMPACT."""
+    level: int = 0
+    """Of a primary-key table: the level of the merge tree that `files` belong to."""
 
 
 def encode_files(payload: FilesPayload) -> bytes:

@@ -1,0 +1,140 @@
+"""Expiry of snapshots after a round's commit (`rules.upkeep.consecutive_expiry`).
+
+The hint EARLIEST comes first. From then on the older snapshots are no part of the table to Lakeward's own readers, and commits that arrive
+late on them are refused (`publishing`). Then their files go, the oldest first, as Paimon's readers expect it: they take EARLIEST if its
+snapshot is there, else the lowest id. What an expiry that died left below EARLIEST goes with the next one. Data files and manifests stay
+for the sweep, which deletes by reachability.
+
+Ids come again after a roll-back. So every deletion is preceded by a look whether the head is still the one that was committed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tiering.durations import parse_duration_ms
+from tiering.errors import InvalidArgument
+from tiering.instants import to_milliseconds
+from tiering.lake.marker import ROUND_ID_KEY
+from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
+from tiering.lake.paimon.reading.snapshots import EARLIEST
+from tiering.lake.paimon.storage.base import CONSUMER, SNAPSHOT, TableFolder
+from tiering.lake.rules.upkeep.consecutive_expiry import ConsecutiveHistory, oldest_kept
+from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE
+from tiering.model.tables import SnapshotRetention, TableInfo
+from tiering.model.upkeep import ExpiryOrder
+
+TIME_RETAINED, NUM_RETAINED = "snapshot.time-retained", "snapshot.num-retained.min"
+"""Options of a Paimon table that keep more snapshots than the policy, never fewer."""
+
+CHANGELOG_RETAINED = ("changelog.time-retained", "changelog.num-retained.")
+"""With such an option changelogs live longer than their snapshots; only Paimon's own expiry keeps them (`ExpireChangelogImpl`)."""
+
+KEEPS_ALL = 1 << 60
+"""In the place of a setting or a consumer that cannot be read."""
+
+
+@dataclass(frozen=True)
+class ExpiryPolicy:
+    """How long the snapshots of one table are kept. `retention` None: they never expire. `is_bounded`: the user named no age."""
+
+    retention: SnapshotRetention | None = None
+    is_bounded: bool = True
+
+    @staticmethod
+    def of(table: TableInfo) -> ExpiryPolicy:
+        return ExpiryPolicy(table.snapshot_retention, SNAPSHOT_MAX_AGE not in table.properties)
+
+
+NO_EXPIRY = ExpiryPolicy()
+
+
+def expire_snapshots(loaded: LoadedTable, policy: ExpiryPolicy, now_ms: int, order: ExpiryOrder | None = None) -> int:
+    """Removes snapshots of `loaded`, whose head is a commit that has landed; returns how many. Raises OSError."""
+    retention = policy.retention if order is None else _ordered(policy.retention, order, now_ms)
+    with opened_table(loaded) as folder:
+        history = _history(loaded, folder, policy, order)
+        if history is None or retention is None:
+            return 0
+        kept = oldest_kept(history, retention, now_ms)
+        if kept == history.oldest and _has_earliest(folder, kept):
+            return 0
+        return _remove_below(folder, loaded, kept)
+
+
+def _ordered(retention: SnapshotRetention | None, order: ExpiryOrder, now_ms: int) -> SnapshotRetention | None:
+    """The retention that a user orders; what the order does not say is as the table's options say."""
+    if order.older_than is None and order.retain_last is None:
+        return retention
+    default = retention or SnapshotRetention(KEEPS_ALL, 1)
+    max_age_ms = default.max_age_ms if order.older_than is None else max(0, now_ms - to_milliseconds(order.older_than))
+    return SnapshotRetention(max_age_ms, default.min_count if order.retain_last is None else order.retain_last)
+
+
+def _history(loaded: LoadedTable, folder: TableFolder, policy: ExpiryPolicy, order: ExpiryOrder | None) -> ConsecutiveHistory | None:
+    """None: nothing may expire."""
+    options = loaded.schema.options
+    rounds = [snapshot.snapshot_id for snapshot in loaded.chain if ROUND_ID_KEY in snapshot.properties]
+    if not rounds or any(name.startswith(CHANGELOG_RETAINED) for name in options):
+        return None
+    has_order = order is not None and (order.older_than is not None or order.retain_last is not None)
+    return ConsecutiveHistory(
+        oldest=loaded.chain[0].snapshot_id,
+        committed_ms=[int(snapshot.document["timeMillis"]) for snapshot in loaded.chain],
+        tiered=rounds[-1],
+        reserved=_consumers(folder),
+        user_max_age_ms=0 if has_order else _duration_ms(options),
+        user_min_count=0 if has_order else _number(options.get(NUM_RETAINED)),
+        is_bounded=policy.is_bounded and not has_order and TIME_RETAINED not in options,
+    )
+
+
+def _consumers(folder: TableFolder) -> list[int]:
+    """The ids from which consumers read on, Lakeward's own included (Paimon's `ConsumerManager`); 0 for one that cannot be read."""
+    contents = [folder.read(f"{CONSUMER}/{name}") for name in folder.names(CONSUMER) if name.startswith("consumer-")]
+    return [_next_snapshot(content) for content in contents if content is not None]
+
+
+def _next_snapshot(content: bytes) -> int:
+    try:
+        return int(json.loads(content)["nextSnapshot"])
+    except (ValueError, KeyError, TypeError):
+        return 0
+
+
+def _duration_ms(options: Mapping[str, str]) -> int:
+    try:
+        return parse_duration_ms(options.get(TIME_RETAINED, "0"))
+    except InvalidArgument:
+        return KEEPS_ALL
+
+
+def _number(text: str | None) -> int:
+    if text is None:
+        return 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else KEEPS_ALL
+
+
+def _has_earliest(folder: TableFolder, snapshot_id: int) -> bool:
+    """Whether no snapshot file is older than `snapshot_id`, so that nothing is left to delete."""
+    return folder.numbers(SNAPSHOT)[:1] == [snapshot_id]
+
+
+def _remove_below(folder: TableFolder, loaded: LoadedTable, kept: int) -> int:
+    head = loaded.head
+    assert head is not None
+    path = f"{SNAPSHOT}/snapshot-{head.snapshot_id}"
+    removed = 0
+    if folder.read(path) != head.content:
+        return removed
+    if kept > loaded.chain[0].snapshot_id:
+        folder.replace(SNAPSHOT, EARLIEST, str(kept).encode())
+    stamp = folder.stamp(path)
+    for number in folder.numbers(SNAPSHOT):
+        if number >= kept or stamp is None or folder.stamp(path) != stamp:
+            break
+        folder.remove(SNAPSHOT, f"snapshot-{number}")
+        removed += 1
+    return removed

@@ -1,0 +1,37 @@
+"""Snapshots that a Paimon table keeps outside of its main branch's line: of tags, of branches, and of changelogs that outlive snapshots.
+
+A branch is a folder `branch/branch-<name>` with snapshots and tags of its own; its files lie among the table's (Paimon's `BranchManager`).
+A file of a tag, of a branch's snapshot or of a changelog (`changelog/changelog-N`) is a copy of a snapshot's file, and more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from tiering.lake.paimon.reading.snapshots import StoredSnapshot
+from tiering.lake.paimon.storage.base import SNAPSHOT, TAG, TableFolder
+
+BRANCH, CHANGELOG = "branch", "changelog"
+
+
+def tagged_snapshots(folder: TableFolder, below: str = "") -> tuple[StoredSnapshot, ...]:
+    """The snapshots that tags name. `below` is the folder of a branch with a slash behind it, or empty."""
+    return _snapshots(folder, f"{below}{TAG}", "tag-")
+
+
+def other_snapshots(folder: TableFolder, branches: Sequence[str]) -> tuple[StoredSnapshot, ...]:
+    """The snapshots of the branches in these folders, with their tags, and those of changelogs that outlive snapshots."""
+    others = list(_snapshots(folder, CHANGELOG, "changelog-"))
+    for name in branches:
+        below = f"{BRANCH}/{name}/"
+        others += _snapshots(folder, f"{below}{SNAPSHOT}", "snapshot-")
+        others += _snapshots(folder, f"{below}{CHANGELOG}", "changelog-")
+        others += tagged_snapshots(folder, below)
+    return tuple(others)
+
+
+def _snapshots(folder: TableFolder, place: str, prefix: str) -> tuple[StoredSnapshot, ...]:
+    contents = [folder.read(f"{place}/{name}") for name in folder.names(place) if name.startswith(prefix)]
+    documents = [(content, json.loads(content)) for content in contents if content is not None]
+    return tuple(StoredSnapshot(int(document["id"]), content, document) for content, document in documents)

@@ -1,0 +1,35 @@
+"""Which rewrites of files still fit the snapshot that a commit builds on: other writers may have changed the table since they were made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tiering.lake.paimon.commit.manifests import BucketState, Manifests
+from tiering.lake.paimon.writing.payload import FilesPayload
+
+
+def fitting_rewrites(manifests: Manifests, rewrites: Sequence[FilesPayload]) -> list[FilesPayload]:
+    """The `rewrites` whose old files are all live in the head, and whose new files are there and have the table's present columns."""
+    loaded = manifests.loaded
+    own = [work for work in rewrites if (work.lake_table_uuid, work.schema_id) == (loaded.uuid, loaded.schema.schema_id)]
+    standing = manifests.buckets({manifests.place(work) for work in own})
+    fitting = [work for work in own if fits_bucket(work, standing.get(manifests.place(work), BucketState()))]
+    files = [(work, file) for work in fitting for file in work.files]
+    sizes = loaded.storage.sizes([loaded.root / file.path for _, file in files])
+    lost = {id(work) for (work, file), size in zip(files, sizes, strict=True) if size != file.size_bytes}
+    return [work for work in fitting if id(work) not in lost]
+
+
+def fits_bucket(work: FilesPayload, state: BucketState) -> bool:
+    """Whether the old files are all in the bucket, and the new ones have a place among the others.
+
+    Above level 0 the new files are the bucket's only sorted run of their level, and rows that deleted others are left out of them. So
+    every other file has to be one of level 0 whose rows are all newer.
+    """
+    removed = set(work.removed)
+    old = [entry.file for entry in state.entries if entry.file.file_name in removed]
+    if len(old) < len(removed):
+        return False
+    newest = max((int(file.max_sequence_number) for file in old), default=-1)
+    others = [entry.file for entry in state.entries if entry.file.file_name not in removed]
+    return work.level == 0 or all(file.level == 0 and int(file.min_sequence_number) > newest for file in others)

@@ -1,0 +1,64 @@
+"""Which snapshots of a lake table expire whose ids have to stay consecutive, such as a Paimon table. Pure.
+
+Readers of such a table look for a time by bisection over the ids, and a gap is an error to them (Paimon's `SnapshotManager`). So snapshots
+expire from the oldest one on, and none is thinned out in between. These always stay:
+
+    the newest tiering commit, and every snapshot since it
+    the snapshot from which a consumer reads on, and every snapshot since it
+    the newest `min_count` snapshots
+    every snapshot up to the age, or the count, that the lake table's own settings keep
+    every snapshot that was the newest one within the last hour    Paimon's default of `snapshot.time-retained`
+
+A snapshot expires once the next one is older than `max_age_ms`: as of any time within the maximum age, the table can be read as it was.
+With a commit every 10 s a day has thousands of snapshots, some 8 kB each. So only the newest MAX_SNAPSHOTS stay of those that are older
+than an hour, unless the user said how long they are kept.
+
+Tags and branches have copies of their snapshots, so they keep none here; they keep files (`live_files`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from tiering.lake.rules.upkeep.snapshot_expiry import REMOVED_AT_ONCE
+from tiering.model.tables import SnapshotRetention
+
+MAX_SNAPSHOTS = 500
+"""Upper bound of the snapshots that stay by default, beside those of the last hour."""
+
+UNBOUNDED_MS = 3_600_000
+"""Snapshots that were the newest one within this time are not counted: readers that follow the table may not have come to them yet."""
+
+
+@dataclass(frozen=True)
+class ConsecutiveHistory:
+    """The snapshots of a table, and what keeps them.
+
+    `committed_ms`: commit times by age, the oldest first; the oldest snapshot has the id `oldest`. `reserved`: ids from which consumers
+    read on. `user_max_age_ms` and `user_min_count` are settings of the lake table. `is_bounded`: nobody said how long snapshots are kept.
+    """
+
+    oldest: int
+    committed_ms: Sequence[int]
+    tiered: int
+    reserved: Collection[int] = ()
+    user_max_age_ms: int = 0
+    user_min_count: int = 0
+    is_bounded: bool = True
+
+
+def oldest_kept(history: ConsecutiveHistory, retention: SnapshotRetention, now_ms: int, *, limit: int = REMOVED_AT_ONCE) -> int:
+    """The id of the oldest snapshot that stays; at most `limit` expire."""
+    newest = history.oldest + len(history.committed_ms) - 1
+    min_count = max(retention.min_count, history.user_min_count, 1)
+    oldest_ms = now_ms - max(retention.max_age_ms, history.user_max_age_ms)
+    stop = min((history.tiered, newest - min_count + 1, history.oldest + limit, *history.reserved))
+    kept = history.oldest
+    while kept < stop:
+        replaced_ms = history.committed_ms[kept + 1 - history.oldest]
+        is_surplus = history.is_bounded and kept <= newest - MAX_SNAPSHOTS and replaced_ms < now_ms - UNBOUNDED_MS
+        if replaced_ms > oldest_ms and not is_surplus:
+            break
+        kept += 1
+    return kept
