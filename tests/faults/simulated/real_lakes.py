@@ -14,7 +14,10 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
@@ -28,9 +31,11 @@ from support.lake_kinds.simulated_paimon import SimulatedPaimonLake
 from support.worlds.simulation import FRESHNESS_MS, TABLE, SimulatedTierer, Simulation
 from tiering.errors import LakeUnavailable
 from tiering.lake.layouts import Layout
+from tiering.model.tables import SnapshotRetention
 
 STEPS = 120
 PROCESSES = 2
+DISTURBED_SHARE = 0.3
 LAKES: dict[str, type[SimulatedLake]] = {"iceberg": SimulatedIcebergLake, "paimon": SimulatedPaimonLake}
 
 
@@ -38,6 +43,8 @@ class RealLakeSimulation(Simulation):
     """Over real files. `proofs`: how many proofs of buckets were compared with the log."""
 
     outages = (LakeUnavailable,)
+    table = replace(TABLE, auto_compaction=True, snapshot_retention=SnapshotRetention(max_age_ms=1, min_count=3))
+    inline_round_bytes = 1 << 26
 
     def __init__(self, folder: Path, seed: int, kind: LakeKind) -> None:
         lake = LAKES[kind.format](folder, f"{kind.name} {seed}")
@@ -55,7 +62,17 @@ class RealLakeSimulation(Simulation):
             self._pass_time(self.random.choice((1, 5)) * FRESHNESS_MS)
             self._beat(tierer)
         for _ in range(self.random.choice((1, 2, 4, 12))):
+            self._disturb_upkeep(tierer)
             super()._advance(tierer)
+
+    def _disturb_upkeep(self, tierer: SimulatedTierer) -> None:
+        """At times another program replaces the files that a round has merged, between the merge and the commit of the round."""
+        committable = None if tierer.running is None else tierer.running[1]._state.committable
+        if committable is not None and committable.rewrites:
+            self.outcomes["merged"] += 1
+            if self.faulty and self.random.random() < DISTURBED_SHARE:
+                self.outcomes["merged files changed"] += 1
+                self.lake.foreign_commit(TABLE.path)
 
     def prove(self) -> None:
         """What markers say of the rows is what the log says of them. Raises AssertionError."""
@@ -63,9 +80,16 @@ class RealLakeSimulation(Simulation):
         assert bool(self.proofs) is self._is_clean
 
 
+@contextmanager
+def upkeep_often() -> Iterator[None]:
+    """Rounds merge any two files of a bucket, and snapshots expire with every commit, also after one that did not land."""
+    with patch("tiering.lake.rules.upkeep.small_files.SMALL_FILES", 1), patch("tiering.lake.iceberg.commit.upkeep.PAUSE_MS", 0):
+        yield
+
+
 def run_seed(folder: Path, seed: int, kind: LakeKind, steps: int = STEPS) -> RealLakeSimulation:
     """A whole story, healed at its end. Raises AssertionError if safety or liveness is lost."""
-    with patch("tiering.planning.plan_splits.SPLIT_BYTES", 24), warnings.catch_warnings():
+    with patch("tiering.planning.plan_splits.SPLIT_BYTES", 24), upkeep_often(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # pyiceberg's, of somebody's compaction
         simulation = RealLakeSimulation(folder, seed, kind)
         with simulation.file_system.patched():

@@ -41,8 +41,9 @@ class LateRequest:
     updates: tuple[TableUpdate, ...]
 
     @property
-    def snapshot(self) -> Snapshot:
-        return next(update.snapshot for update in self.updates if isinstance(update, AddSnapshotUpdate))
+    def snapshots(self) -> list[Snapshot]:
+        """What it adds: below the commit of the round perhaps one that replaces files."""
+        return [update.snapshot for update in self.updates if isinstance(update, AddSnapshotUpdate)]
 
 
 class SimulatedIcebergLake(SimulatedLake, IcebergLake):
@@ -106,7 +107,11 @@ class SimulatedIcebergLake(SimulatedLake, IcebergLake):
 
     def files_of(self, committable: Committable) -> set[str]:
         """What a commit of it will name."""
-        return {Path(file.file_path).name for result in committable.results for file in decode_files(result.payload).files}
+        return {
+            Path(file.file_path).name
+            for result in (*committable.results, *committable.rewrites)
+            for file in decode_files(result.payload).files
+        }
 
     def missing(self, path: TablePath) -> set[str]:
         """Files that a snapshot of the table, or a delayed request that its compare-and-set would still take, names and nobody has."""
@@ -114,7 +119,7 @@ class SimulatedIcebergLake(SimulatedLake, IcebergLake):
             stored = self._stored().get(path)
             if stored is None:
                 return set()
-            coming = [request.snapshot for request in self.late if _would_land(request, stored)]
+            coming = [snapshot for request in self.late if _would_land(request, stored) for snapshot in request.snapshots]
             needed = frozenset[str]().union(*(self._files_named(stored, snapshot) for snapshot in (*stored.metadata.snapshots, *coming)))
         return needed - self.files.keys()
 
@@ -133,7 +138,8 @@ class SimulatedIcebergLake(SimulatedLake, IcebergLake):
             request = LateRequest(table, requirements, updates)
             self.late.append(request)
             with self.file_system.calm():
-                self._files_named(table, request.snapshot)
+                for snapshot in request.snapshots:
+                    self._files_named(table, snapshot)
         answer = self._send(table, requirements, updates) if fault in ("ok", "answer lost") else None
         if fault != "ok":
             raise ConnectionError(fault)

@@ -92,13 +92,17 @@ class Simulation:
 
     outages: tuple[type[LakewardError], ...] = ()
     """Errors that files may bring about at any time, and that pass by themselves."""
+    table = TABLE
+    """What the cluster begins with."""
+    inline_round_bytes = 0
+    """Also the bytes that a round merges at most."""
 
     def __init__(
         self, seed: int, tierers: int = 2, lake: SweptMemoryLake | SimulatedLake | None = None, options: Mapping[str, str] | None = None
     ) -> None:
         self.random = random.Random(seed)
         self.clock, self.ids = SimulatedClock(), SeededIds()
-        self.cluster = MemoryCluster(replace(TABLE, properties=options or {}))
+        self.cluster = MemoryCluster(replace(self.table, properties=options or {}))
         self.lake, self.store = lake or SweptMemoryLake(), MemoryStore()
         self.lake.faults, self.lake.now = self._lake_fault, self.clock.now
         self.cluster.before_rewind = self._dies
@@ -124,7 +128,8 @@ class Simulation:
 
     def sweep(self) -> None:
         """Without a guard, for no clock may be what protects a file; others go on meanwhile."""
-        sweeper = Sweeper(self.coordinator.table_records, Lakes(self.cluster, lambda _: self.lake))
+        records, cluster_id = self.coordinator.table_records, self.cluster.cluster_id
+        sweeper = Sweeper(records, Lakes(self.cluster, lambda _: self.lake), self.coordinator.call_parts.sightings, cluster_id)
         self.lake.meanwhile = self._meanwhile
         try:
             results = sweeper.sweep(SweepLake(None, 0, False, caller="alice"))
@@ -462,7 +467,8 @@ class Simulation:
         name = (tierer.tierer_id, tierer.incarnation)
         transport = SimulatedTransport(*name, lambda: self.coordinator, self._lost, self._note_grant, self.random)
         inline = HurriedTaskRunner(self.random)
-        return RoundWorld(transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, 0, keeper(transport))
+        limit = self.inline_round_bytes
+        return RoundWorld(transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, limit, keeper(transport))
 
     def _lost(self) -> bool:
         """Whether the next message gets lost."""
