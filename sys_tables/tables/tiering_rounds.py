@@ -24,7 +24,7 @@ class TieringRoundRow:
     table_id: int = column("Id of the table, never reused.")
     tiering_epoch: int = column("Number of the table's entry to Pending with which the round was made.")
     coordinator_epoch: int = column("Epoch of the coordinator that queued it or, once it runs, assigned it.")
-    trigger: str = column("Why it was made: schedule, call, retry, or force after a round that stopped early.")
+    trigger: str = column("Why it was made: schedule, call, retry, force after a round that stopped early, or upkeep for an upkeep round.")
     triggered_by: str | None = column("Who called for it; NULL if nobody did.")
     tierer_id: str | None = column("The tierer that got it; NULL before.")
     state: str = column("QUEUED, RUNNING, SUCCEEDED, EMPTY, FORCE_FINISHED, FAILED, CANCELLED or FENCED.")
@@ -51,7 +51,9 @@ class TieringRoundRow:
         "lacked had waited for the freshness. Time in which no row had to wait is in no wait from queued_late_ms to paused_ms."
     )
     missed_by_ms: int | None = column("Milliseconds from deadline to when the lake had caught up, 0 if in time; NULL if it did not.")
-    mode: str | None = column("BACKLOG while rows wait that were there when reading began, else LIVE; NULL before its plan.")
+    mode: str | None = column(
+        "UPKEEP for an upkeep round, BACKLOG while rows wait that were there when reading began, else LIVE; NULL before its plan."
+    )
     queued_late_ms: int | None = column(
         "Milliseconds that nobody queued the table although it was due: no coordinator ran, or the cluster had not assigned it. "
         "Like all waits from here to paused_ms, since a round last brought the table up to date."

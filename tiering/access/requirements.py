@@ -199,7 +199,7 @@ SYSTEM_TABLES: Mapping[str, RowsFor] = {
     "lake_table_health": _of_tables("""
         database_name table_name table_id lake_format score reason data_files small_files average_file_bytes target_file_bytes
         delete_files dead_row_share snapshots oldest_snapshot_time manifests metadata_files metadata_bytes rewrite_bytes
-        observed_time
+        last_upkeep_time last_upkeep_outcome next_upkeep_time upkeep_waits_for upkeep_paused_by observed_time
         """),
     "lake_tiering_status": _of_tables(
         """
@@ -212,6 +212,12 @@ SYSTEM_TABLES: Mapping[str, RowsFor] = {
         """,
         _NEXT_ACTION_NOTE,
     ),
+    "lake_upkeep": _of_tables("""
+        round_id database_name table_name table_id trigger triggered_by actions reason outcome files_before files_after
+        bytes_read bytes_written rows_dropped dropped_buckets bytes_left budget_bytes manifests_before manifests_after
+        snapshots_expired pending_time started_time finished_time duration_ms lake_snapshot_id tierer_id ran_on error_class
+        error_message
+        """),
     "open_calls": RowsFor(
         _KNOWN,
         """

@@ -191,10 +191,10 @@ def _retried(parts: CallParts, request: SkipRecord, record: TableRecord | None) 
 def _fenced(parts: CallParts, request: SkipRecord, record: TableRecord, bucket: BucketKey) -> list[Change]:
     """A running round whose plan passes the record does not know that the record is left out: it is fenced, and another round follows.
 
-    A granted round goes no further than its grant, which `_check_not_passed` compared with the record.
+    A granted round goes no further than its grant, which `_check_not_passed` compared with the record. An upkeep round reads no record.
     """
     running = record.running
-    if running is None or record.granted:
+    if running is None or record.granted or record.upkeep_runs:
         return []
     if running.planned_stops is not None and running.planned_stops.get(str(bucket), 0) <= request.offset:
         return []

@@ -176,10 +176,7 @@ def mended(ctx: Context, record: TableRecord) -> Change:
 
 def fence_and_retry(ctx: Context, record: TableRecord, why: str) -> Change:
     """Fences the running round, which has no grant, and queues the next one; a paused table's next round waits for the end of the pause."""
-    change = give_way(ctx, Change(record), why)
-    if change.record.running is None:
-        return go_on(ctx, change, why)
-    fenced = _fenced(ctx, change, why)
+    fenced = _fenced(ctx, Change(record), why)
     return retry(ctx, fenced.record).after(fenced)
 
 

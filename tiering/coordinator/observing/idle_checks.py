@@ -88,6 +88,10 @@ class IdleChecks:
                 return False
         return True
 
+    def may_finish_upkeep(self, record: TableRecord) -> bool:
+        """Whether the upkeep round of a due table goes on: nothing waits in the log, as far as was observed. Cheap."""
+        return self._is_started and record.upkeep_runs and record.call is None and not self._may_have_news(record)
+
     def run(self, rest: Rest = no_rest) -> None:
         """Checks the tables that wait for it now."""
         with self._lock:

@@ -15,8 +15,8 @@ from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.decisions.upkeep.need import needed_work
 from tiering.coordinator.decisions.upkeep.rounds import UpkeepWork
+from tiering.coordinator.decisions.upkeep.schedule import earliest_time, within_budget
 from tiering.coordinator.decisions.upkeep.schedule import waits_for as waits_in_record
-from tiering.coordinator.decisions.upkeep.schedule import within_budget
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.lake_health import HealthSource
@@ -35,7 +35,8 @@ Waits = str | None
 class UpkeepExplanation:
     """What the next upkeep round of a table does. `order` None = there is nothing to do now.
 
-    `reason`: why it is to be done, or why there is nothing to do. `waits_for` None = the round begins with the next free slot.
+    `reason`: why it is to be done, or why there is nothing to do. `waits_for`: what the round waits for, in words; with nothing to do, what
+    an upkeep round would wait for, or None. `next_time`: when the round may begin at the earliest; None = there is nothing to do.
     """
 
     order: UpkeepOrder | None
@@ -109,15 +110,14 @@ class UpkeepNeeds:
 
     def explain(self, record: TableRecord, *, tierer_connected: bool) -> UpkeepExplanation:
         """What upkeep would do for the table now, and why it waits."""
-        now, work, upkeep = self._table_records.now(), self.work_of(record), record.upkeep
+        now, work = self._table_records.now(), self.work_of(record)
         waits = self._in_record(now, record)
         if work is None:
             return UpkeepExplanation(None, self._nothing_to_do(record), waits, None)
         if waits is None:
             waits = self._for_slot(tierer_connected=tierer_connected)
         order = within_budget(now, record, work.order)
-        next_time = None if work.request is not None else now.to_wall(upkeep.next_deadline)
-        return UpkeepExplanation(order, work.reason, waits, next_time)
+        return UpkeepExplanation(order, work.reason, waits, earliest_time(now, record))
 
     def _nothing_to_do(self, record: TableRecord) -> str:
         info = self._discovery.infos.get(record.table_id)

@@ -95,7 +95,8 @@ def running_text(record: TableRecord, now: Moment) -> str:
     queued = "; the next round is queued by a CALL" if record.call is not None else ""
     silent = milliseconds(now.wall - record.heartbeat_time) if record.heartbeat_time else None
     heard = f"; last heard of {span_text(silent)} ago" if silent is not None and silent >= 30_000 else ""
-    return f"runs on the tierer {current.tierer_id}{queued}{heard}"
+    runs = "its upkeep runs" if record.upkeep_runs else "runs"
+    return f"{runs} on the tierer {current.tierer_id}{queued}{heard}"
 
 
 def failed_text(record: TableRecord, now: Moment) -> str:

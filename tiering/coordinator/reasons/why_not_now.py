@@ -6,7 +6,7 @@ What only lake and cluster know is not here: `calls.freshness.explain_tiering` l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiering.coordinator.decisions.assignments import why_not_written
 from tiering.coordinator.decisions.error_kinds import is_bucket_stopped
@@ -53,6 +53,13 @@ def why_not_now(
 
     `with_numbers`: False for a caller who may not know of all tables, and must not count them.
     """
+    if record.upkeep_runs and not record.granted:
+        upkeep = Explanation(
+            Decision.NOTE, f"{running_text(record, now)}, and ends when a round of the table or of another one needs its slot"
+        )
+        resting = replace(record, state=TableState.SCHEDULED)
+        room = replace(room, running=room.running - 1)
+        return [upkeep, *why_not_now(resting, now, room, options, queued_before=queued_before, with_numbers=with_numbers)]
     if record.running is not None:
         return [_running(record, now), *_notes(record)]
     return [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from tiering.access.audit import AuditTrail
 from tiering.access.grants import Grants
@@ -138,6 +139,7 @@ class Coordinator:
             access=self.grants.current(),
             policies=self.grants.state,
             audit=self.audit,
+            explain_upkeep=partial(self.upkeep.explain, tierer_connected=connected),
         )
 
     def advance(self) -> None:
@@ -176,6 +178,6 @@ class Coordinator:
 
     def _overdue(self, ctx: Context, record: TableRecord) -> Change | None:
         expired = round_lifecycle.expire(ctx, record)
-        if expired is not None or self.idle_checks.takes(record):
+        if expired is not None or self.idle_checks.takes(record) or self.idle_checks.may_finish_upkeep(record):
             return expired
         return table_lifecycle.due(ctx, record)

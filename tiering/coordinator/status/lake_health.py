@@ -3,10 +3,31 @@
 from __future__ import annotations
 
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.lake.health.table_health import HealthObservation, TableHealth, table_health
+from tiering.coordinator.observing.upkeep_needs import UpkeepExplanation
+from tiering.lake.health.table_health import HealthObservation, TableHealth, UpkeepState, table_health
 
 
-def health_of(record: TableRecord, observation: HealthObservation | None) -> TableHealth:
-    """The row of the table. Before its first commit a lake table is not looked at."""
+def health_of(record: TableRecord, observation: HealthObservation | None, explanation: UpkeepExplanation | None) -> TableHealth:
+    """The row of the table. Before its first commit a lake table is not looked at. `explanation` None: no coordinator runs."""
     reason = "Lakeward has not committed to the lake table yet" if record.lake.snapshot_id is None else None
-    return table_health(record.database_name, record.table_name, record.table_id, record.lake_format, observation, reason)
+    return table_health(
+        record.database_name,
+        record.table_name,
+        record.table_id,
+        record.lake_format,
+        observation,
+        reason,
+        _upkeep_state(record, explanation),
+    )
+
+
+def _upkeep_state(record: TableRecord, explanation: UpkeepExplanation | None) -> UpkeepState:
+    upkeep = record.upkeep
+    is_needed = explanation is not None and explanation.order is not None
+    return UpkeepState(
+        last_upkeep_time=upkeep.last_time,
+        last_upkeep_outcome=None if upkeep.last_outcome is None else upkeep.last_outcome.value,
+        next_upkeep_time=explanation.next_time if explanation is not None and is_needed else None,
+        upkeep_waits_for=explanation.waits_for if explanation is not None and is_needed else None,
+        upkeep_paused_by=None if upkeep.pause is None else upkeep.pause.by,
+    )

@@ -21,6 +21,7 @@ from tiering.coordinator.memory.history import History
 from tiering.coordinator.memory.open_calls import OpenCall
 from tiering.coordinator.observing.lag import LagSource
 from tiering.coordinator.observing.lake_health import HealthSource
+from tiering.coordinator.observing.upkeep_needs import UpkeepExplanation
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.status.allowed_actions import allowed_action
 from tiering.coordinator.status.bucket_statuses import bucket_statuses
@@ -74,11 +75,11 @@ class View:
         access: Access = EVERYTHING,
         policies: Callable[[], PolicyState] = lambda: NO_POLICIES,
         audit: AuditTrail | None = None,
+        explain_upkeep: Callable[[TableRecord], UpkeepExplanation] | None = None,
     ) -> None:
         self._moment = moment
         self._access = access
-        self._policies = policies
-        self._audit = audit
+        self._policies, self._audit = policies, audit
         self._records = records
         self._cluster = cluster
         self._observer = observer
@@ -92,6 +93,7 @@ class View:
         self._options = options
         self._validations = validations
         self._assigned_format = assigned_format
+        self._explain_upkeep = explain_upkeep
 
     @property
     def now(self) -> datetime:
@@ -145,7 +147,8 @@ class View:
 
     def lake_health(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[TableHealth]:
         for record in self._chosen(database_name, table_name):
-            yield health_of(record, self._health.observation(record))
+            explanation = None if self._explain_upkeep is None else self._explain_upkeep(record)
+            yield health_of(record, self._health.observation(record), explanation)
 
     def _reads(self, path: TablePath) -> bool:
         """Whether the caller may see values of the table's rows."""

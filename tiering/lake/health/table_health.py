@@ -53,18 +53,44 @@ class TableHealth:
     metadata_files: int | None = column("Files in the folders of the metadata, also those that nothing names any more.")
     metadata_bytes: int | None = column("Their size.")
     rewrite_bytes: int | None = column("Bytes of the data files that a compaction would rewrite now.")
+    last_upkeep_time: datetime | None = column(
+        "When upkeep of the table last ended, also inside a tiering round; NULL if none is recorded."
+    )
+    last_upkeep_outcome: str | None = column("How that ended: SUCCEEDED, EMPTY, DROPPED, CANCELLED or FAILED, as in lake_upkeep.")
+    next_upkeep_time: datetime | None = column(
+        "Earliest time of the next upkeep round; NULL if nothing is to be done, or if it is not known."
+    )
+    upkeep_waits_for: str | None = column("What that round waits for, in words; NULL if nothing is to be done, or if it is not known.")
+    upkeep_paused_by: str | None = column("Who paused the upkeep of the table; NULL if nobody did.")
     observed_time: datetime | None = column("When the lake table was looked at; NULL before the first look.")
 
 
+@dataclass(frozen=True)
+class UpkeepState:
+    """What is known of a table's upkeep: the fields of `TableHealth` with upkeep in their names."""
+
+    last_upkeep_time: datetime | None = None
+    last_upkeep_outcome: str | None = None
+    next_upkeep_time: datetime | None = None
+    upkeep_waits_for: str | None = None
+    upkeep_paused_by: str | None = None
+
+
 def table_health(
-    database_name: str, table_name: str, table_id: int, lake_format: str, observation: HealthObservation | None, unknown_reason: str | None
+    database_name: str,
+    table_name: str,
+    table_id: int,
+    lake_format: str,
+    observation: HealthObservation | None,
+    unknown_reason: str | None,
+    upkeep: UpkeepState = UpkeepState(),
 ) -> TableHealth:
     """The health of a table as observed last. `unknown_reason` says why nothing was observed; None = nobody looked yet."""
     if observation is None or observation.measure is None or observation.health is None:
         reason = unknown_reason if observation is None else "there is no lake table of this name"
         values: dict[str, Any] = dict.fromkeys(TableHealth.__dataclass_fields__)
         values |= {"database_name": database_name, "table_name": table_name, "table_id": table_id, "lake_format": lake_format}
-        values |= {"reason": reason, "observed_time": None if observation is None else observation.observed_time}
+        values |= {"reason": reason, "observed_time": None if observation is None else observation.observed_time, **vars(upkeep)}
         return TableHealth(**values)
     measure, health = observation.measure, observation.health
     files = measure.files
@@ -88,4 +114,5 @@ def table_health(
         metadata_bytes=measure.metadata_bytes,
         rewrite_bytes=files.rewrite_bytes,
         observed_time=observation.observed_time,
+        **vars(upkeep),
     )

@@ -50,8 +50,27 @@ def begin(ctx: Context, record: TableRecord, work: UpkeepWork, tierer_id: str, i
 
     No upkeep round is ever seen in a queue: it is made for a slot that is free. That it may begin was checked before (`schedule`).
     """
+    upkeep_round = _new_round(ctx, record, work, tierer_id, incarnation)
+    before = BeforeUpkeep(record.round, record.commit, record.checked_since, record.checked_wall, record.last_round_duration_ms)
+    change = Change(record).update(
+        tiering_epoch=upkeep_round.tiering_epoch,
+        round=upkeep_round,
+        commit=None,
+        checked_since=ctx.now.steady,
+        checked_wall=ctx.now.wall,
+        heartbeat_time=ctx.now.wall,
+        heartbeat_deadline=ctx.now.after(ctx.options.service_timeout_ms),
+        upkeep=replace(record.upkeep, before=before),
+    )
+    change = replace(change, rounds={**change.rounds, upkeep_round.round_id: upkeep_round})
+    queued = change.move(ctx, TableState.PENDING, f"upkeep: {work.reason}")
+    return queued.move(ctx, TableState.TIERING, f"assigned to the tierer {tierer_id} for upkeep")
+
+
+def _new_round(ctx: Context, record: TableRecord, work: UpkeepWork, tierer_id: str, incarnation: str | None) -> RoundRecord:
+    """The running round. The first one of a request has the request's id."""
     request = work.request
-    upkeep_round = RoundRecord(
+    return RoundRecord(
         round_id=request.request_id if request is not None and not request.rounds else ctx.new_round_id,
         table_id=record.table_id,
         database_name=record.database_name,
@@ -73,20 +92,6 @@ def begin(ctx: Context, record: TableRecord, work: UpkeepWork, tierer_id: str, i
         upkeep_reason=work.reason,
         upkeep_request=None if request is None else request.request_id,
     )
-    before = BeforeUpkeep(record.round, record.commit, record.checked_since, record.checked_wall, record.last_round_duration_ms)
-    change = Change(record).update(
-        tiering_epoch=upkeep_round.tiering_epoch,
-        round=upkeep_round,
-        commit=None,
-        checked_since=ctx.now.steady,
-        checked_wall=ctx.now.wall,
-        heartbeat_time=ctx.now.wall,
-        heartbeat_deadline=ctx.now.after(ctx.options.service_timeout_ms),
-        upkeep=replace(record.upkeep, before=before),
-    )
-    change = replace(change, rounds={**change.rounds, upkeep_round.round_id: upkeep_round})
-    queued = change.move(ctx, TableState.PENDING, f"upkeep: {work.reason}")
-    return queued.move(ctx, TableState.TIERING, f"assigned to the tierer {tierer_id} for upkeep")
 
 
 def finish(ctx: Context, record: TableRecord, stats: RoundStats | None) -> Change:

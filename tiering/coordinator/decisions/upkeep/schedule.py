@@ -14,6 +14,7 @@ from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import RoundRecord, TableRecord, UpkeepOutcome, UpkeepRecord
 from tiering.coordinator.decisions.waits import begin_deadline
 from tiering.coordinator.options import CoordinatorOptions
+from tiering.counts import counted
 from tiering.durations import short_duration
 from tiering.errors import Cancelled
 from tiering.model.states import TableState
@@ -114,6 +115,14 @@ def _doubled(first_ms: int, times: int) -> int:
     return int(min(LONGEST_REST_MS, first_ms * 2 ** min(max(times, 1) - 1, 30)))
 
 
+def earliest_time(now: Moment, record: TableRecord) -> datetime:
+    """When the next upkeep round of the table may begin: now, or later. What a caller asked for does not wait for the interval."""
+    upkeep = record.upkeep
+    deadlines = (upkeep.rest_deadline, None if upkeep.requests else upkeep.next_deadline)
+    times = [time for deadline in deadlines if (time := now.to_wall(deadline)) is not None]
+    return max([now.wall, *times])
+
+
 def is_parked(record: TableRecord) -> bool:
     """Whether the table failed, and only a person or a change of the table helps."""
     return record.state is TableState.FAILED and record.retry_deadline is None
@@ -165,12 +174,15 @@ def _tiering(now: Moment, record: TableRecord, *, needs_turn: bool) -> str | Non
 def _times(now: Moment, record: TableRecord, *, requested: bool) -> str | None:
     upkeep = record.upkeep
     if upkeep.rest_deadline is not None and not now.passed(upkeep.rest_deadline):
-        return f"it rests for {_left(now, upkeep.rest_deadline)} after a round that gave way to tiering or to another commit"
+        return (
+            f"it rests for {_left(now, upkeep.rest_deadline)} after a round that gave way to tiering, or that lost against another commit"
+        )
     if requested or upkeep.next_deadline is None or now.passed(upkeep.next_deadline):
         return None
     left = _left(now, upkeep.next_deadline)
     if upkeep.failures:
-        return f"{upkeep.failures} upkeep rounds in a row failed or were overtaken by other commits: the next one begins in {left}"
+        rounds = counted(upkeep.failures, "upkeep round")
+        return f"{rounds} in a row failed or lost against another commit: the next one begins in {left}"
     if upkeep.idle_rounds:
         return f"its latest upkeep round could change nothing: the next one begins in {left}"
     return f"its latest upkeep is not long ago: the next one begins in {left}"
