@@ -68,8 +68,7 @@ class Coordinator:
         assignments = assignments_of(cluster)
         self.options = replace(options or CoordinatorOptions(), assigned_by_cluster=assignments is not None)
         self.cluster = cluster
-        self.grants = grants or Grants()
-        self.audit = audit
+        self.grants, self.audit = grants or Grants(), audit
         self.table_records = TableRecords(store, clock or SystemClock(), ids or RandomIds(), self.options, jitter)
         lakes = Lakes(cluster, open_lake)
         self.discovery = Discovery(self.table_records, cluster)
