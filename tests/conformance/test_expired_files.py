@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
+from structlog.testing import capture_logs
 
 from support.object_store.rest_server import WAREHOUSE, RestCatalog
 from support.object_store.s3_server import S3Server
 from support.worlds.lake_world import LakeWorld
+from tiering.coordinator.calls.lake_repair.background_sweeps import EXPIRED_MS, BackgroundSweeps
 from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
+from tiering.errors import LakeUnavailable
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO
 from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.lake.iceberg.commit import old_metadata
-from tiering.lake.iceberg.reading import stored_files
 from tiering.lake.iceberg.schema.layout import PREVIOUS_VERSIONS
 from tiering.lake.registry import local_lake_properties
 from tiering.lake.rules.upkeep import snapshot_options
@@ -138,12 +140,31 @@ def test_only_what_nobody_names_goes(world: AnyCatalogWorld) -> None:
 class Refusing:
     """A store that lets nobody delete, and counts who tried."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.tries = 0
-        monkeypatch.setattr(LakeFileIO, "delete", self._refuse)
-        monkeypatch.setattr(stored_files, "delete_file", self._refuse)
-        monkeypatch.setattr("tiering.lake.iceberg.lake.delete_file", self._refuse)
+        patch.setattr(LakeFileIO, "delete", self._refuse)
+        patch.setattr("tiering.lake.iceberg.lake.delete_file", self._refuse)
 
     def _refuse(self, *_: Any) -> None:
         self.tries += 1
-        raise PermissionError("AccessDenied: s3:DeleteObject")
+        raise LakeUnavailable("AccessDenied: s3:DeleteObject")
+
+
+def test_a_store_that_refuses_deletions_is_named_once_and_rounds_go_on(world: AnyCatalogWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, sweeps = expiring_table(world), BackgroundSweeps(world.coordinator.call_parts)
+    with capture_logs() as lines, monkeypatch.context() as patch:
+        refusing = Refusing(patch)
+        for number in range(0, 8, 2):
+            tier(world, table, 2, first=number)
+            sweeps.run()
+            world.clock.advance(EXPIRED_MS / 1_000 + 1)
+    told = [line["event"] for line in lines if line["log_level"] == "warning"]
+    assert sorted(told) == [
+        "a lake table was not swept to the end; it is tried again",
+        "old metadata files are not deleted; the sweep tries again",
+    ]
+    assert refusing.tries > len(told)
+    assert_whole(world, table, {})
+    assert sweep(world, table) > 0
+    assert_whole(world, table, {})
+    world.assert_exact(table)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyiceberg.table.update import RemoveSnapshotsUpdate
+from structlog.testing import capture_logs
 
 from support.worlds.coordinator_world import HandClock
 from tiering.errors import CommitOutcomeUnknown
@@ -20,7 +21,7 @@ from tiering.lake.iceberg.schema.layout import DELETE_AFTER_COMMIT, PREVIOUS_VER
 from tiering.lake.maintenance import ExpiryOutlook
 from tiering.lake.rules.base_check import CommitOutcome, check_base, check_same_base, resolve_commit
 from tiering.lake.rules.upkeep.snapshot_expiry import SLOTS
-from tiering.model.tables import BucketKey, SnapshotRetention, TableInfo
+from tiering.model.tables import BucketKey, SnapshotRetention, TableInfo, TablePath
 from tiering.model.upkeep import ExpiryOrder
 
 B0 = BucketKey(None, 0)
@@ -144,12 +145,22 @@ def test_a_catalog_that_refuses_removals_gets_the_next_request_without_one(kit: 
                 raise PermissionError("no removals")
             return super().commit_table(loaded_table, requirements, updates)
 
-    prepared = kit.prepare(table, "r9", {B0: 10}).with_catalog(Refusing)
-    with pytest.raises(CommitOutcomeUnknown):
-        prepared.commit()
-    prepared.commit(kit.view(table))
-    kit.prepare(table, "r10", {B0: 11}).with_catalog(Refusing).commit()  # the table rests from removals
+    clock = HandClock()
+    kit.lake = IcebergLake(kit.properties, clock)
+    clock.wall = datetime.now(UTC)
+    with capture_logs() as lines:
+        prepared = kit.prepare(table, "r9", {B0: 10}).with_catalog(Refusing)
+        with pytest.raises(CommitOutcomeUnknown):
+            prepared.commit()
+        prepared.commit(kit.view(table))
+        kit.prepare(table, "r10", {B0: 11}).with_catalog(Refusing).commit()  # the table rests from removals
+        clock.advance(PAUSE_MS / 1_000)
+        with pytest.raises(CommitOutcomeUnknown):
+            kit.prepare(table, "r11", {B0: 12}).with_catalog(Refusing).commit()
     assert len(ids(kit, table)) == 11
+    [told] = [line for line in lines if line["log_level"] == "warning"]
+    assert "no removals" in told["error"]
+    assert kit.offsets_in_lake(table) == [(0, offset) for offset in range(11)]
 
 
 def test_a_server_is_asked_to_keep_what_each_reference_names_and_is_not_thinned(kit: Any, observed: Any) -> None:
@@ -212,7 +223,7 @@ def test_what_a_user_set_of_the_metadata_log_stays(kit: Any) -> None:
 def test_a_table_rests_from_removals_for_a_while() -> None:
     clock = HandClock()
     pauses = UpkeepPauses(clock)
-    pauses.begin("uuid")
+    pauses.begin(LakeView(TablePath("sales", "orders"), "uuid", None, None, None, {}), TimeoutError())
     assert pauses.has("uuid")
     assert not pauses.has("another")
     clock.advance(PAUSE_MS / 1_000)

@@ -51,11 +51,14 @@ class BackgroundSweeps:
         self._parts = parts
         self._sweeper = Sweeper(parts.table_records, parts.lakes, parts.sightings, parts.cluster.cluster_id)
         self._last: dict[int, _LastSweep] = {}
+        self._failed: dict[int, str] = {}
+        """By table the class of the error of its last sweep, which the log has told."""
 
     def run(self, rest: Rest = no_rest) -> None:
         """One pass over all tables; ends early if `rest` says so."""
         records = sorted(self._parts.table_records.live(), key=lambda record: record.path)
         self._last = {record.table_id: last for record in records if (last := self._last.get(record.table_id)) is not None}
+        self._failed = {record.table_id: error for record in records if (error := self._failed.get(record.table_id)) is not None}
         for record in records:
             if self._is_due(record):
                 self._sweep(record, rest)
@@ -70,9 +73,12 @@ class BackgroundSweeps:
         request = SweepLake(record.path, DEAD_ROUNDS_MS, caller=CALLER)
         try:
             result = self._sweeper.sweep_table(request, record, SweepLimits(EXPIRED_MS, MAX_FILES, rest))
-        except errors.LakewardError as error:  # its status tells, or the next pass finds it mended
-            _log.debug("a lake table was not swept", table=str(record.path), error=error.message)
+        except errors.LakewardError as error:  # the next pass tries again
+            if self._failed.get(record.table_id) != error.error_class:
+                _log.warning("a lake table was not swept to the end; it is tried again", table=str(record.path), error=error.message)
+            self._failed[record.table_id] = error.error_class
             return
+        self._failed.pop(record.table_id, None)
         self._last[record.table_id] = _LastSweep(record.lake.snapshot_id, is_over=_is_over(result))
 
 

@@ -81,7 +81,7 @@ class IcebergCommitter:
             self._catalog.commit_table(table, (*staged.requirements, *upkeep.requirements), (*staged.updates, *upkeep.updates))
         except BaseException as error:  # whatever it is: the request may have landed
             if upkeep.updates:
-                self._upkeep.pauses.begin(base.table_uuid)
+                self._upkeep.pauses.begin(base, error)
             raise CommitOutcomeUnknown(
                 f"the commit of round {marker.round_id} to {base.path} was sent, its outcome is not known: {describe(error)}",
                 hint="The lake is read again to learn it.",
@@ -89,6 +89,8 @@ class IcebergCommitter:
                 round_id=marker.round_id,
                 lake_snapshot_id=staged.snapshot_id,
             ) from error
+        if upkeep.removed:
+            self._upkeep.pauses.removed(base)
         return staged.snapshot_id
 
     def abort(self, committable: Committable) -> None:

@@ -15,10 +15,10 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from threading import Lock
 from typing import cast
 
+import structlog
 from pyiceberg.table import Table
 
 from tiering.clock import Clock
@@ -27,6 +27,9 @@ from tiering.lake.base import LakeView
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO, io_of
 from tiering.lake.iceberg.schema.layout import DELETE_AFTER_COMMIT, GC_ENABLED
 from tiering.lake.maintenance import StoredFile
+from tiering.lake.outside_errors import describe
+
+_log = structlog.get_logger(__name__)
 
 GUARD_MS = 180_000
 """A reader that loaded a table has this long to read the metadata file that it was told of."""
@@ -89,19 +92,36 @@ class OldMetadataFiles:
         self._clock = clock
         self._lock = Lock()
         self._waiting: OrderedDict[str, dict[str, int]] = OrderedDict()
+        self._refused: set[str] = set()
+        """Tables of which it was said that their store refuses deletions."""
 
     def delete_after(self, before: LakeView, after: LakeView) -> list[str]:
-        """Deletes those that are older than the guard, and remembers the younger ones for a later round. Raises nothing."""
+        """Deletes those that are older than the guard, and remembers the younger ones for a later round. Raises nothing.
+
+        A file that cannot be deleted is left to the sweep. The log says so once, until a deletion succeeds.
+        """
         earlier, later = cast(Table, before.handle), cast(Table, after.handle)
         due = self._due(after.table_uuid, pushed_out(earlier, later))
         named = {later.metadata_location, *(entry.metadata_file for entry in later.metadata.metadata_log)}
         deleted = []
         for location in due:
             if location not in named:
-                with suppress(Exception):  # it is gone already, or the sweep deletes it
+                try:
                     later.io.delete(location)
                     deleted.append(location)
+                except FileNotFoundError:
+                    continue
+                except Exception as error:
+                    self._note_refusal(after, error)
+                    break
+        if deleted:
+            self._refused.discard(after.table_uuid)
         return deleted
+
+    def _note_refusal(self, view: LakeView, error: Exception) -> None:
+        if view.table_uuid not in self._refused and len(self._refused) < REMEMBERED_TABLES:
+            self._refused.add(view.table_uuid)
+            _log.warning("old metadata files are not deleted; the sweep tries again", table=str(view.path), error=describe(error))
 
     def _due(self, table_uuid: str, pushed: Iterable[tuple[str, int]]) -> list[str]:
         """Takes the files that are due now from those that wait."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Literal, cast
 
+import structlog
 from pydantic import Field
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.exceptions import CommitFailedException
@@ -41,11 +42,14 @@ from tiering.lake.iceberg.reading.view import TAG, summary_of
 from tiering.lake.iceberg.schema.layout import DELETE_AFTER_COMMIT, GC_ENABLED, PREVIOUS_VERSIONS, PREVIOUS_VERSIONS_MAX
 from tiering.lake.maintenance import ExpiryOutlook
 from tiering.lake.marker import ROUND_ID_KEY
+from tiering.lake.outside_errors import describe
 from tiering.lake.rules.upkeep.snapshot_expiry import TableHistory, TableReference, TableSnapshot, expired_snapshots, kept_snapshots
 from tiering.lake.rules.upkeep.snapshot_options import expiry_rule
 from tiering.lake_table_options import PREFIX
 from tiering.model.tables import SnapshotRetention, TableInfo
 from tiering.model.upkeep import ExpiryOrder
+
+_log = structlog.get_logger(__name__)
 
 PAUSE_MS = 600_000
 """After a commit with a removal did not land, commits to the table remove nothing for this long."""
@@ -69,12 +73,31 @@ class UpkeepPauses:
         self._clock = clock or SystemClock()
         self._lock = Lock()
         self._until: dict[str, int] = {}
+        self._told: set[str] = set()
+        """Tables of which the log has told that their catalog refuses removals."""
 
-    def begin(self, table_uuid: str) -> None:
-        """Starts the pause of a table."""
+    def begin(self, base: LakeView, error: BaseException) -> None:
+        """Starts the pause of a table after a commit with a removal failed with `error`.
+
+        The log tells it once, until a removal lands. A commit that only lost a race is not told.
+        """
         with self._lock:
             now = self._clock.monotonic_ms()
-            self._until = {uuid: until for uuid, until in self._until.items() if until > now} | {table_uuid: now + PAUSE_MS}
+            self._until = {uuid: until for uuid, until in self._until.items() if until > now} | {base.table_uuid: now + PAUSE_MS}
+            is_told = isinstance(error, CommitFailedException) or base.table_uuid in self._told
+            self._told.add(base.table_uuid)
+        if not is_told:
+            _log.warning(
+                "a commit that also removes snapshots failed; commits remove none for a while, and then it is tried again",
+                table=str(base.path),
+                error=describe(error),
+                pause_ms=PAUSE_MS,
+            )
+
+    def removed(self, base: LakeView) -> None:
+        """A commit with a removal landed."""
+        with self._lock:
+            self._told.discard(base.table_uuid)
 
     def has(self, table_uuid: str) -> bool:
         """Whether the table rests."""
