@@ -25,6 +25,9 @@ from tiering.lake.rules.upkeep.rewrite_runs import BucketWork, RewriteRun, Stand
 from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo, TableType
 from tiering.model.upkeep import UpkeepOrder
 
+ROUND_FILES = 5_000
+"""Files that one upkeep round rewrites at most: as many as are opened in some seconds, by tasks that run at the same time."""
+
 
 @dataclass(frozen=True)
 class OrderedFile:
@@ -99,25 +102,29 @@ class _Planning:
     def _tasks(self, works: Sequence[tuple[_Bucket, BucketWork]]) -> tuple[list[RewriteTask], int]:
         """Tasks within the budget, and the bytes that are left for later rounds. At least one task is taken."""
         tasks: list[RewriteTask] = []
-        budget, left = self._order.budget_bytes, 0
+        budget, file_budget, left = self._order.budget_bytes, ROUND_FILES, 0
         for bucket, rough in works:
-            if tasks and budget <= 0:
+            if tasks and (budget <= 0 or file_budget <= 0):
                 left += sum(run.size_bytes for run in rough.runs)
                 continue
             files, work = self._in_order(bucket, rough)
+            left += max(0, sum(run.size_bytes for run in rough.runs) - sum(run.size_bytes for run in work.runs))
             for run in work.runs:
-                if tasks and run.size_bytes > budget:
+                if tasks and (run.size_bytes > budget or run.files > file_budget):
                     left += run.size_bytes
                     continue
                 budget -= run.size_bytes
+                file_budget -= run.files
                 tasks.append(self._task(bucket, files[run.first : run.stop], run))
         return tasks, left
 
     def _in_order(self, bucket: _Bucket, rough: BucketWork) -> tuple[list[DataFile], BucketWork]:
-        """The files of the bucket in the order of their rows, and the work by that order."""
+        """The files of the bucket in the order of their rows, and the work by that order: of very many files the oldest ones with work."""
         files = [entry.file for entry in bucket.entries]
         if self._table.table_type is not TableType.LOG:
             return files, rough
+        if not self._layout.has_row_offsets and len(files) > ROUND_FILES:  # each file's footer is read for the order
+            files = files[rough.runs[0].first :][:ROUND_FILES]
         ordered, unknown = in_offset_order(self._ordered_files(bucket, files))
         self._left_alone += len(files) - len(ordered) + len(unknown)
         return ordered, self._work(bucket, ordered, unknown)

@@ -25,6 +25,9 @@ FULL_SHARE = 1.25
 OVERSIZE_SHARE = 1.8
 """With `full` a file beyond this share of the target size is cut (Iceberg's `rewrite_data_files`, `max-file-size-bytes`)."""
 
+RUN_FILES = 1_000
+"""Files that one piece of work reads at most: opening a file takes milliseconds, on object storage more, and a piece has to end soon."""
+
 
 @dataclass(frozen=True)
 class StandingFile:
@@ -87,7 +90,8 @@ def _pieces(files: Sequence[StandingFile], first: int, stop: int, target_bytes: 
     begin, size = first, 0
     for position in range(first, stop):
         added = files[position].size_bytes
-        if position > begin and size + added > limit_bytes and size >= SMALL_SHARE * min(target_bytes, limit_bytes):
+        is_filled = position > begin and size + added > limit_bytes and size >= SMALL_SHARE * min(target_bytes, limit_bytes)
+        if is_filled or position - begin == RUN_FILES:
             yield RewriteRun(begin, position, size, outputs_of(size, target_bytes))
             begin, size = position, 0
         size += added

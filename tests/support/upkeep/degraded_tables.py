@@ -104,9 +104,20 @@ class _Degrading:
             output = self._loaded.io.new_output(self._location(name))
             spec = metadata.specs()[metadata.default_spec_id]
             with ManifestWriterV2(spec, metadata.schema(), output, self._head.snapshot_id, "deflate") as writer:
-                for file in files[start : start + FILES_OF_A_MANIFEST]:
-                    writer.add(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, data_file=file))
+                for number, file in enumerate(files[start : start + FILES_OF_A_MANIFEST], start):
+                    writer.existing(self._entry(file, number * len(self._rounds) // len(files)))
             yield writer.to_manifest_file()
+
+    @staticmethod
+    def _entry(file: DataFile, number: int) -> ManifestEntry:
+        """The entry of a file that the former round `number` added."""
+        return ManifestEntry.from_args(
+            status=ManifestEntryStatus.EXISTING,
+            snapshot_id=FIRST_ID + number,
+            sequence_number=number + 1,
+            file_sequence_number=number + 1,
+            data_file=file,
+        )
 
     def _write_list(self, manifests: Sequence[ManifestFile], snapshot_id: int, name: str, parent_id: int) -> str:
         location = self._location(name)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.background import tick
-from support.lakes.degraded_tables import Degradation, degraded_table
+from support.upkeep.degraded_tables import Degradation, degraded_table
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
