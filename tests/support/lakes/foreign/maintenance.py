@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from unittest.mock import patch
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
@@ -69,8 +68,7 @@ def rewrite_position_delete_files(world: LakeWorld, table: TableInfo) -> None:
 
 def rewrite_manifests(world: LakeWorld, table: TableInfo) -> None:
     """All manifests of data files become one, and so do those of delete files."""
-    with patch("tiering.lake.iceberg.commit.manifests.MERGE_COUNT", 2):
-        _replace(world, table, [], [])
+    _replace(world, table, [], [], all_manifests=True)
 
 
 def expire_snapshots(world: LakeWorld, table: TableInfo) -> None:
@@ -111,15 +109,17 @@ def _by_partition(loaded: Table) -> list[list[FileScanTask]]:
     return [tasks[partition] for partition in sorted(tasks)]
 
 
-def _replace(world: LakeWorld, table: TableInfo, added: Sequence[DataFile], removed: Sequence[DataFile]) -> None:
+def _replace(
+    world: LakeWorld, table: TableInfo, added: Sequence[DataFile], removed: Sequence[DataFile], *, all_manifests: bool = False
+) -> None:
     """One snapshot of the kind that compactions leave: no marker, and no tag moves."""
     loaded, view = world.iceberg(table), world.view(table)
     head = loaded.metadata.current_snapshot()
     if head is None:
         return
-    stager = SnapshotStager(loaded, view, "foreign", SystemClock())
+    stager = SnapshotStager(loaded, view, "foreign", SystemClock(), all_manifests=all_manifests)
     changes = FileChanges(added, loaded.metadata.default_spec_id, (), {file.file_path for file in removed})
-    snapshot = stager._snapshot(loaded.metadata.new_snapshot_id(), head, changes, {}, Operation.REPLACE)
+    snapshot = stager._snapshot(loaded.metadata.new_snapshot_id(), head, changes, {}, Operation.REPLACE).snapshot
     to_it = {"ref-name": MAIN_BRANCH, "type": "branch", "snapshot-id": snapshot.snapshot_id}
     updates = (AddSnapshotUpdate(snapshot=snapshot), SetSnapshotRefUpdate.model_validate(to_it))
     loaded.catalog.commit_table(loaded, (), updates)

@@ -133,7 +133,8 @@ class IcebergCommitter:
         if self._sent.has(committable.round_id):
             return Upkeep()
         try:
-            return upkeep_of(self._catalog, table, base, self._upkeep, to_milliseconds(self._clock.now()))
+            order = None if committable.order is None else committable.order.expiry
+            return upkeep_of(self._catalog, table, base, self._upkeep, to_milliseconds(self._clock.now()), order)
         except Exception as error:
             _log.warning("a commit goes without upkeep of its table", table=str(base.path), error=describe(error))
             return Upkeep()

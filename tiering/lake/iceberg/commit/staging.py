@@ -119,7 +119,9 @@ class SnapshotStager:
         manifests_before = 0 if head is None else len(_live_manifests(head, self._table))
         before: list[Snapshot] = []
         if merged is not None:
-            before.append(self._snapshot(self._metadata.new_snapshot_id(), head, merged, {}, Operation.REPLACE).snapshot)
+            # The snapshot that follows merges the manifests of both.
+            replacing = self._snapshot(self._metadata.new_snapshot_id(), head, merged, {}, Operation.REPLACE, _as_they_are)
+            before.append(replacing.snapshot)
         last = self._snapshot(self._snapshot_id, before[0] if before else head, changes, properties)
         updates = self._updates([*before, last.snapshot])
         rewritten = FilesInPlace.of(last.removed, changes.added)
@@ -133,11 +135,11 @@ class SnapshotStager:
         changes: FileChanges,
         properties: Mapping[str, str],
         operation: Operation | None = None,
+        merge: Merge | None = None,
     ) -> _Written:
         """A snapshot on `parent` with its manifests. `operation` None = append, or overwrite where files are removed or rows deleted."""
         maker = ManifestMaker(self._table, snapshot_id, self._new_manifest)
-        # Another snapshot follows a replacing one, and merges the manifests of both.
-        carried, removed = self._carried_over(changes, parent, maker, _as_they_are if operation is Operation.REPLACE else self._merge)
+        carried, removed = self._carried_over(changes, parent, maker, merge or self._merge)
         manifests = [*maker.added(changes.added, changes.spec_id), *carried]
         is_on_head = parent is None or parent.snapshot_id == self._base.head
         sequence_number = self._metadata.next_sequence_number() + (0 if is_on_head else 1)

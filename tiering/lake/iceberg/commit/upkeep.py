@@ -43,8 +43,16 @@ from tiering.lake.iceberg.schema.layout import DELETE_AFTER_COMMIT, GC_ENABLED, 
 from tiering.lake.maintenance import ExpiryOutlook
 from tiering.lake.marker import ROUND_ID_KEY
 from tiering.lake.outside_errors import describe
-from tiering.lake.rules.upkeep.snapshot_expiry import TableHistory, TableReference, TableSnapshot, expired_snapshots, kept_snapshots
-from tiering.lake.rules.upkeep.snapshot_options import expiry_rule
+from tiering.lake.rules.upkeep.snapshot_expiry import (
+    ORDERED_AT_ONCE,
+    REMOVED_AT_ONCE,
+    TableHistory,
+    TableReference,
+    TableSnapshot,
+    expired_snapshots,
+    kept_snapshots,
+)
+from tiering.lake.rules.upkeep.snapshot_options import ExpiryRule, expiry_rule
 from tiering.lake_table_options import PREFIX
 from tiering.model.tables import SnapshotRetention, TableInfo
 from tiering.model.upkeep import ExpiryOrder
@@ -112,10 +120,17 @@ class UpkeepPolicy:
     retention: SnapshotRetention | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     pauses: UpkeepPauses = field(default_factory=UpkeepPauses, compare=False, repr=False)
+    table: TableInfo | None = None
 
     @staticmethod
     def of(table: TableInfo, pauses: UpkeepPauses) -> UpkeepPolicy:
-        return UpkeepPolicy(table.snapshot_retention, table.properties, pauses)
+        return UpkeepPolicy(table.snapshot_retention, table.properties, pauses, table)
+
+    def rule(self, order: ExpiryOrder | None, now_ms: int) -> ExpiryRule | None:
+        """Which snapshots a commit removes; None = none. Raises InvalidArgument for a wrong option of the table."""
+        if order is not None and self.table is not None:
+            return expiry_rule(self.table, order, now_ms)
+        return None if self.retention is None else ExpiryRule(self.retention)
 
 
 class AssertReferences(ValidatableTableRequirement):
@@ -166,23 +181,42 @@ def _log_without(removed: Collection[int], log: Sequence[SnapshotLogEntry], thin
     return [entry for entry in log[expired[-1] + 1 if expired else 0 :] if entry.snapshot_id not in removed]
 
 
-def upkeep_of(catalog: Catalog, table: Table, base: LakeView, policy: UpkeepPolicy, now_ms: int) -> Upkeep:
-    """What the commit that builds on `base` does beside adding rows; nothing while the table rests."""
-    if policy.pauses.has(base.table_uuid):
+def upkeep_of(
+    catalog: Catalog, table: Table, base: LakeView, policy: UpkeepPolicy, now_ms: int, order: ExpiryOrder | None = None
+) -> Upkeep:
+    """What the commit that builds on `base` does beside adding rows; nothing while the table rests, unless a user gave an `order`."""
+    if policy.pauses.has(base.table_uuid) and order is None:
         return Upkeep()
-    settings = _settings(table.metadata, policy.options)
-    removed = tuple(removable_snapshots(table.metadata, base, policy.retention, now_ms, thins=isinstance(catalog, MetastoreCatalog)))
-    if not removed:
+    settings, rule = _settings(table.metadata, policy.options), policy.rule(order, now_ms)
+    removed = tuple(_removed_by(rule, table.metadata, base, now_ms, isinstance(catalog, MetastoreCatalog), is_ordered=order is not None))
+    if rule is None or not removed:
         return Upkeep(updates=settings)
     if isinstance(catalog, MetastoreCatalog):
         same_references = cast(TableRequirement, AssertReferences(references=table.metadata.refs))
-        removal = {"snapshot-ids": removed, "thinned_from_ms": _oldest_query_ms(table.metadata, policy.retention, now_ms)}
+        removal = {"snapshot-ids": removed, "thinned_from_ms": _oldest_query_ms(table.metadata, rule.retention, now_ms)}
         return Upkeep((same_references,), (*settings, RemovedSnapshots.model_validate(removal)), removed)
     return _for_server(catalog, table, settings, removed)
 
 
+def _removed_by(
+    rule: ExpiryRule | None, metadata: TableMetadata, base: LakeView, now_ms: int, may_thin: bool, *, is_ordered: bool
+) -> list[int]:
+    if rule is None:
+        return []
+    limit = ORDERED_AT_ONCE if is_ordered else REMOVED_AT_ONCE
+    thins, literal = rule.thins and may_thin, not rule.thins
+    return removable_snapshots(metadata, base, rule.retention, now_ms, thins=thins, literal=literal, limit=limit)
+
+
 def removable_snapshots(
-    metadata: TableMetadata, base: LakeView, retention: SnapshotRetention | None, now_ms: int, *, thins: bool = True
+    metadata: TableMetadata,
+    base: LakeView,
+    retention: SnapshotRetention | None,
+    now_ms: int,
+    *,
+    thins: bool = True,
+    literal: bool = False,
+    limit: int = REMOVED_AT_ONCE,
 ) -> list[int]:
     """Ids of the snapshots that the commit on `base` may remove.
 
@@ -191,7 +225,7 @@ def removable_snapshots(
     """
     if retention is None or base.head is None or base.tiered is None or metadata.properties.get(GC_ENABLED, "").lower() == "false":
         return []
-    return expired_snapshots(_history(metadata, base.head, base.tiered), retention, now_ms, thins=thins)
+    return expired_snapshots(_history(metadata, base.head, base.tiered), retention, now_ms, thins=thins, literal=literal, limit=limit)
 
 
 def expiry_outlook(catalog: Catalog, table: TableInfo, handle: Table, base: LakeView, order: ExpiryOrder, now_ms: int) -> ExpiryOutlook:

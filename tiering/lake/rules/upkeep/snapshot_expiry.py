@@ -34,6 +34,9 @@ So a table with very many snapshots is healed in pieces, and the first pieces ar
 all snapshots that are left. 50,000 snapshots are gone after 7 commits.
 """
 
+ORDERED_AT_ONCE = 10_000
+"""The same bound where a user ordered the removal and waits for it."""
+
 UNREFERENCED_MAX_AGE_MS = 5 * 86_400_000
 """Iceberg's default of `history.expire.max-snapshot-age-ms`."""
 
