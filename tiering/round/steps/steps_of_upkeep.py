@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tiering.errors import DataCorrupt
 from tiering.lake.base import Committable
 from tiering.lake.maintenance import UpkeepPlan
 from tiering.lake.marker import Marker
@@ -41,7 +42,8 @@ def upkeep_planned(state: Round, plan: UpkeepPlan) -> Step:
 def files_rewritten(state: Round, event: act.FilesRewritten) -> Step:
     """Requests the grant for the rewrites that are done."""
     state = replace(state, committable=Committable(state.assignment.round_id, (), event.rewrites, order_of(state)))
-    if event.error is not None:
+    is_damage = isinstance(event.error, DataCorrupt) and bool(event.rewrites)  # a damaged file holds up its own bucket alone
+    if event.error is not None and not is_damage:
         return failed(state, event.error)
     return _commit(state, event)
 

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 
+from tiering.errors import DataCorrupt
 from tiering.log_context import carried
 from tiering.round.ports import RewriteOutcome, RewriteWork, SplitTask, TaskOutcome, WorkLimits, working_order
 from tiering.round.progress import ProgressPulse, RoundMeter
@@ -65,7 +66,7 @@ class InlineTaskRunner:
                     break
                 reports = TaskReports(lambda report: meter.move(report.position, report.place), 0, inline_executor(), meter.now_ms)
                 outcomes.append(run_rewrite(work, index, reports, limits.cancelled))
-                if outcomes[-1].error is not None:
+                if outcomes[-1].error is not None and not isinstance(outcomes[-1].error, DataCorrupt):
                     break
         return outcomes
 
