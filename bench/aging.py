@@ -4,7 +4,8 @@
 
 Each kind of table (format, layout, log or primary key) has its own embedded cluster, coordinator and lake, all in this process. Rounds are
 those of a tierer and run inline. The clock skips the time between them, so 8,640 rounds are a day of snapshots; rows are written and the
-coordinator's background work is done outside of the time of a round. A round of a log table adds --rows rows; one of a primary-key table
+coordinator's background work is done outside of the time of a round: it looks at the table's health after each round, gives out upkeep
+rounds when it wants any, and sweeps every 10 minutes. A round of a log table adds --rows rows; one of a primary-key table
 updates so many of its --keys keys and deletes 5 % of these instead.
 
 Printed at rounds 50, 100, 200, 500, ...
@@ -14,6 +15,7 @@ Printed at rounds 50, 100, 200, 500, ...
   size is small; metadata files (metadata.json, snapshots), and the bytes of all metadata on disk
 - bytes of data and delete files that were written, by rounds with rows and in all, and `upkeep`: those beyond the bytes of the rows
   themselves, in units of the latter, which are plain Parquet files, one a round and bucket
+- `share`: of the CPU time of all rounds so far, that of upkeep rounds, and what rounds that also rewrite files take beyond the others
 
 At the end: full scans beside a compacted copy, which the format's library writes. The lake must hold exactly the rows that were written.
 The last line is one JSON object.
@@ -51,7 +53,7 @@ LOG, PRIMARY_KEY = "log", "primary-key"
 CORES = os.cpu_count() or 1
 TIME_COLUMNS = ("rounds", "ms", "ratio", "CPU ms", "CPU ratio", "log ms", "sys ms")
 FILE_COLUMNS = ("data files", "small", "deletes", "manifests", "snapshots", "meta files", "meta MB")
-WRITTEN_COLUMNS = ("round MB", "all MB", "upkeep")
+WRITTEN_COLUMNS = ("round MB", "all MB", "upkeep", "share")
 
 
 def main() -> None:
@@ -140,7 +142,7 @@ def as_json(table: AgedTable) -> dict[str, object]:
 
 def show(tables: Sequence[AgedTable], arguments: argparse.Namespace) -> None:
     """Prints a table, its scans and its targets for each kind."""
-    console = Console(width=170)
+    console = Console(width=180)
     for aged in tables:
         title = f"{aged.kind}: {arguments.rows} rows a round, {aged.buckets} buckets, a round every {FRESHNESS_S} s, {CORES} cores"
         table = Table(*TIME_COLUMNS, *FILE_COLUMNS, *WRITTEN_COLUMNS, title=title)
@@ -150,7 +152,8 @@ def show(tables: Sequence[AgedTable], arguments: argparse.Namespace) -> None:
         for reader, seconds in aged.scans.items():
             figures = f"{seconds['aged']:.3f} s, of the compacted copy {seconds['compacted']:.3f} s, ratio {seconds['ratio']:.2f}"
             console.print(f"scan of {aged.rows:,} rows by {reader}: {figures}", highlight=False)
-        console.print(f"{aged.upkeep_rounds} upkeep rounds", highlight=False)
+        share = aged.checkpoints[-1].upkeep_share
+        console.print(f"{aged.upkeep_rounds} upkeep rounds; upkeep takes {share:.0%} of the CPU time of all rounds", highlight=False)
         for target in targets_of(aged):
             console.print(target.line, highlight=False)
 
@@ -170,6 +173,7 @@ def cells(point: Checkpoint) -> Iterator[str]:
     for size in (point.metadata_bytes, point.written_by_rounds, point.written):
         yield f"{size / MB:.2f}"
     yield f"{point.upkeep_ratio:.2f}"
+    yield f"{point.upkeep_share:.2f}"
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from upkeep.disk import METADATA, FileKind, WrittenBytes, sizes_by_kind
@@ -32,7 +32,10 @@ SYS_PAUSE_S = 1.1
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A table after `round` rounds. `upkeep_ratio`: bytes of data files beyond those of the rows alone, by the latter."""
+    """A table after `round` rounds. `upkeep_ratio`: bytes of data files beyond those of the rows alone, by the latter.
+
+    `upkeep_share`: of the CPU time of all rounds, see `upkeep_share`.
+    """
 
     round: int
     round_ms: float
@@ -50,6 +53,8 @@ class Checkpoint:
     changelog_written: int
     metadata_written: int
     upkeep_ratio: float
+    upkeep_share: float
+    upkeep_rounds: int
 
     def as_json(self) -> dict[str, object]:
         """Rounded; with the health among the other figures."""
@@ -79,6 +84,8 @@ class Aging:
     workload: Workload
     moving: list[RoundFigures] = field(default_factory=list)
     """Rounds that moved rows, in order."""
+    rounds: list[RoundFigures] = field(default_factory=list)
+    """All rounds, in order."""
     upkeep_rounds: int = 0
     late_rounds: int = 0
     """Rows that were in the lake later than the freshness after their round was due."""
@@ -105,6 +112,7 @@ class Aging:
         for figures in self.world.due_rounds(self.table):
             written = self._files.look(self.world.clock.now())
             self._by_all += written
+            self.rounds.append(figures)
             if figures.is_upkeep:
                 self.upkeep_rounds += 1
             else:
@@ -138,6 +146,8 @@ class Aging:
             changelog_written=self._by_all[FileKind.CHANGELOG],
             metadata_written=sum(self._by_all[kind] for kind in METADATA),
             upkeep_ratio=max(0, data - plain) / plain,
+            upkeep_share=upkeep_share(self.rounds),
+            upkeep_rounds=self.upkeep_rounds,
         )
 
     def _sys_ms(self) -> float:
@@ -155,6 +165,19 @@ class Aging:
             return taken
 
         return statistics.median(asyncio.run(read()))
+
+
+def upkeep_share(rounds: Sequence[RoundFigures]) -> float:
+    """The share of upkeep in the CPU time of rounds: that of upkeep rounds, and what rounds with rows take on average beyond others if they
+    rewrite files, too. What each round does for the table is not in it: manifests, expiry of snapshots, deletion of metadata files.
+    """
+    plain = [figures.cpu_ms for figures in rounds if figures.moved_rows and not figures.has_rewritten]
+    merging = [figures.cpu_ms for figures in rounds if figures.moved_rows and figures.has_rewritten]
+    upkeep = sum(figures.cpu_ms for figures in rounds if figures.is_upkeep)
+    if plain and merging:
+        upkeep += len(merging) * max(0.0, statistics.mean(merging) - statistics.mean(plain))
+    total = sum(figures.cpu_ms for figures in rounds)
+    return upkeep / total if total else 0.0
 
 
 def say_progress(kind: str) -> Callable[[Checkpoint], None]:

@@ -25,6 +25,8 @@ UPKEEP = "upkeep"
 """Trigger, and mode, of rounds that move no rows of the log but rewrite files."""
 MOST_UPKEEP_ROUNDS = 100
 """In one step. More is a loop: a table is never healthy."""
+SWEEP_S = 600.0
+"""Between two sweeps of the lake's files in the background, as the coordinator's default."""
 PATIENCE_S = 600
 """Simulated time after which a table is taken for one that is never tiered."""
 LOOK_AGAIN_S = 0.5
@@ -62,7 +64,8 @@ class SkippingClock:
 class RoundFigures:
     """One round as its tierer sees it, from the request for a table to the report. `log_ms`: of that, reading the log.
 
-    `cpu_ms`: the CPU time of this whole process meanwhile; other work on the machine changes it little.
+    `cpu_ms`: the CPU time of this whole process meanwhile; other work on the machine changes it little. `has_rewritten`: files of earlier
+    rounds were rewritten.
     """
 
     is_upkeep: bool
@@ -70,6 +73,7 @@ class RoundFigures:
     cpu_ms: float
     log_ms: float
     moved_rows: bool
+    has_rewritten: bool
 
 
 class AgingWorld(FolderWorld):
@@ -79,6 +83,7 @@ class AgingWorld(FolderWorld):
 
     def __init__(self, root: Path, kind: LakeKind) -> None:
         self.kind = kind
+        self._next_sweep_s = SWEEP_S
         super().__init__(root, kind)
 
     def make_clock(self) -> SkippingClock:
@@ -97,7 +102,7 @@ class AgingWorld(FolderWorld):
     def due_rounds(self, table: TableInfo) -> Iterator[RoundFigures]:
         """The round of the rows that wait in the log of the only table, and the upkeep rounds before and after it."""
         patience = self.clock.elapsed + PATIENCE_S
-        tick(self.coordinator)
+        self._background()
         figures = None
         while figures is None or not figures.moved_rows:
             figures = self._next_round()
@@ -108,7 +113,19 @@ class AgingWorld(FolderWorld):
                 raise SystemExit(f"no round moved the rows of {table.path} within {PATIENCE_S} s: {self.record(table).state}")
             self.clock.advance(LOOK_AGAIN_S)
             tick(self.coordinator)
+        self._look_at_health()
         yield from self._upkeep_rounds()
+
+    def _background(self) -> None:
+        """What the coordinator does beside rounds."""
+        tick(self.coordinator)
+        if self.clock.elapsed >= self._next_sweep_s:
+            self._next_sweep_s = self.clock.elapsed + SWEEP_S
+            self.coordinator.sweeps.run()
+
+    def _look_at_health(self) -> None:
+        self.coordinator.lake_health.observe()
+        self.coordinator.upkeep.look()
 
     def _upkeep_rounds(self) -> Iterator[RoundFigures]:
         for _ in range(MOST_UPKEEP_ROUNDS):
@@ -116,6 +133,7 @@ class AgingWorld(FolderWorld):
             if figures is None:
                 return
             yield figures
+            self._look_at_health()
         raise SystemExit(f"{MOST_UPKEEP_ROUNDS} rounds in one step did not make the table healthy")
 
     def _next_round(self) -> RoundFigures | None:
@@ -132,7 +150,9 @@ class AgingWorld(FolderWorld):
         record = self.store.round(stepped.assignment.round_id)
         is_upkeep = record is not None and _is_upkeep(record)
         moved = not is_upkeep and outcome.state is RoundState.SUCCEEDED
-        return RoundFigures(is_upkeep, taken, cpu, float(outcome.stats.times.read_ms or 0), moved)
+        upkeep = outcome.stats.upkeep
+        has_rewritten = upkeep is not None and upkeep.files_before > 0
+        return RoundFigures(is_upkeep, taken, cpu, float(outcome.stats.times.read_ms or 0), moved, has_rewritten)
 
 
 def _is_upkeep(record: RoundRecord) -> bool:
