@@ -17,7 +17,8 @@ SMALL_FILE_SHARE = 0.75
 """A data file is small below this part of the target file size, as for Iceberg's `rewrite_data_files` (`min-file-size-bytes`)."""
 
 HEALTHY_SMALL_FILES = 8
-"""Small files that a bucket may have: rounds add them, and a compaction for fewer files writes more bytes than it saves."""
+"""Small files that a bucket may have beside the one that a compaction leaves: rounds add them, and a compaction for fewer files writes
+more bytes than it saves."""
 
 REWRITTEN_DEAD_SHARE = 0.3
 """Part of deleted rows from which on a compaction rewrites all files of a bucket."""
@@ -57,13 +58,17 @@ class FilePlace:
 
     @property
     def ideal_files(self) -> int:
-        """Number of files after a compaction: the bytes divided by the target size, at least one."""
-        return max(1, -(-self.size_bytes // self.target_bytes)) if self.files else 0
+        """Number of files after a compaction: the bytes divided by the target size, at least one for each bucket that has files."""
+        return max(min(self.files, self.buckets), -(-self.size_bytes // self.target_bytes))
 
     @property
     def surplus_files(self) -> int:
-        """Small files beyond those that the buckets may have."""
-        return max(0, self.small_files - HEALTHY_SMALL_FILES * self.buckets)
+        """Small files beyond those that the buckets may have. One more in each bucket is small after a compaction, too: the last one.
+
+        Rounds that merge small files leave as many. Without that file an upkeep round would rewrite the whole of a small table every few
+        minutes, because rounds had added a file.
+        """
+        return max(0, self.small_files - (HEALTHY_SMALL_FILES + 1) * self.buckets)
 
     @property
     def rewrite_bytes(self) -> int:

@@ -38,7 +38,7 @@ class TableHealth:
     data_files: int | None = column("Data files that a scan of the newest snapshot opens.")
     small_files: int | None = column(
         f"Data files below {SMALL_FILE_SHARE:.0%} of target_file_bytes; in a Paimon primary-key table all files of level 0, too. "
-        f"{HEALTHY_SMALL_FILES} in each bucket are healthy."
+        f"{HEALTHY_SMALL_FILES} in each bucket are healthy beside the one that a compaction leaves."
     )
     average_file_bytes: int | None = column("Average size of the data files; NULL without data files.")
     target_file_bytes: int | None = column("Size at which a writer of the lake table ends a data file.")
