@@ -198,12 +198,11 @@ def working_order(tasks: Sequence[SplitTask]) -> list[int]:
 
 @dataclass(frozen=True)
 class RewriteWork:
-    """One task of an upkeep round, ready for an executor; it can be pickled."""
+    """One task of an upkeep round, ready for an executor; it can be pickled. Each attempt at it writes files of its own."""
 
     task: RewriteTask
     rewriter: FileRewriter
     round_id: str
-    nonce: str
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class UpkeepWork:
         factory = world.lake(table.lake_format).tiering_factory(table)
         if not isinstance(factory, FileRewriter):
             raise InvalidArgument(f"the lake format {table.lake_format} cannot rewrite files", table_path=table.path)
-        works = [RewriteWork(task, factory, assignment.round_id, world.ids.new_id()) for task in tasks]
+        works = [RewriteWork(task, factory, assignment.round_id) for task in tasks]
         reports = ProgressReports(partial(world.transport.report_progress, assignment, Phase.MAINTENANCE), 1, ())
         meter = self.meter = RoundMeter([task.records for task in tasks], world.clock.monotonic_ms, reports.pass_on)
         runner = world.inline if sum(task.size_bytes for task in tasks) <= world.inline_round_bytes else world.spark

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tiering import crash_points
+from tiering.clock import RandomIds
 from tiering.model.splits import SplitState
 from tiering.round.ports import RewriteOutcome, RewriteWork
 from tiering.round.tasks.split_work import as_lakeward_error
@@ -21,7 +22,7 @@ def run_rewrite(work: RewriteWork, place: int, reports: TaskReports, is_cancelle
 
     reports.begin(place)
     try:
-        rewrite = work.rewriter.rewrite(work.task, work.round_id, work.nonce, is_stopped)
+        rewrite = work.rewriter.rewrite(work.task, work.round_id, RandomIds().new_id(), is_stopped)
         reports.end(SplitState.DONE, None)
         return RewriteOutcome(rewrite, size_bytes=work.task.size_bytes)
     except BaseException as error:  # an executor's failure has to reach the driver as data, a library's panic too
