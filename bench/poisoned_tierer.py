@@ -32,9 +32,11 @@ from tiering.errors import (
 from tiering.instants import to_milliseconds
 from tiering.lake.base import NO_PROPERTIES, Committable, LakeView, WriteResult, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.maintenance import UpkeepPlan
 from tiering.lake.marker import Marker
 from tiering.model.splits import TieringSplit
 from tiering.model.tables import BucketKey, TableInfo, TablePath
+from tiering.model.upkeep import UpkeepOrder
 from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.runner import RoundWorld
 from tiering.round.tasks.inline_runner import InlineTaskRunner
@@ -77,7 +79,9 @@ class PoisonedLake:
 
     format = "iceberg"
 
-    def __init__(self, uri: str, cluster: PoisonedCluster, silent_port: int, dripping_port: int) -> None:
+    def __init__(self, uri: str, cluster: PoisonedCluster, silent_port: int, dripping_port: int, real: IcebergLake | None = None) -> None:
+        """`real`: the lake of the large tables."""
+        self._real = real
         self._channel = Connection(uri).channel
         self.cluster = cluster
         ports = {SILENT: silent_port, DRIPPING: dripping_port}
@@ -91,8 +95,13 @@ class PoisonedLake:
         """A method of `bench.Lake`."""
         return service.ask_lake(self._channel, name, *arguments)
 
+    def _real_of(self, table: TableInfo) -> IcebergLake | None:
+        return self._real if table.table_id in self.cluster.large_ids else None
+
     def view(self, path: TablePath) -> LakeView | None:
         table_id = self.cluster.by_path[path].table_id
+        if (real := self._real_of(self.cluster.by_path[path])) is not None:
+            return real.view(path)
         kind = self.cluster.poisons.get(table_id)
         if table_id in self._hanging:
             return self._hanging[table_id].view(path)
@@ -105,6 +114,8 @@ class PoisonedLake:
 
     def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
         kind = self.cluster.poisons.get(table.table_id)
+        if (real := self._real_of(table)) is not None:
+            return real.ensure_table(table, may_create=may_create)
         if kind == DRIFT:
             raise SchemaDrift(f"the lake table {table.path} has another column")
         if kind == UNKNOWN_TYPE:
@@ -123,8 +134,14 @@ class PoisonedLake:
     def databases(self) -> Sequence[str]:
         return []
 
-    def tiering_factory(self, table: TableInfo) -> PoisonedFactory:
-        return PoisonedFactory(self, table)
+    def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:
+        """Only large tables have files."""
+        real = self._real_of(table)
+        return UpkeepPlan() if real is None else real.plan_upkeep(table, view, order, partitions)
+
+    def tiering_factory(self, table: TableInfo) -> Any:
+        real = self._real_of(table)
+        return PoisonedFactory(self, table) if real is None else real.tiering_factory(table)
 
 
 class PoisonedFactory:
@@ -180,11 +197,16 @@ def main() -> None:
         parser.add_argument(name, type=int, required=True)
     for name in ("--freshness", "--row-seconds", "--start"):
         parser.add_argument(name, type=float, required=True)
+    service.add_large_tables(parser)
     arguments = parser.parse_args()
     start = datetime.fromtimestamp(arguments.start, UTC)
-    cluster = PoisonedCluster(service.infos(arguments.tables, arguments.freshness, start), start, arguments.row_seconds)
+    large = service.large_tables(arguments)
+    infos = service.infos(arguments.tables, arguments.freshness, start, large)
+    cluster = PoisonedCluster(infos, start, arguments.row_seconds, arguments.large_rows)
     cluster.poisons = poisons(arguments.tables, arguments.poisoned)
-    lake: Any = PoisonedLake(arguments.uri, cluster, arguments.silent_port, arguments.dripping_port)
+    lake: Any = PoisonedLake(
+        arguments.uri, cluster, arguments.silent_port, arguments.dripping_port, None if large is None else large.lake()
+    )
     clock, ids = SystemClock(), RandomIds()
     transport = GrpcTransport(arguments.uri, arguments.name, arguments.name)
     config, inline = transport.service_config(), InlineTaskRunner()

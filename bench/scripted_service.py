@@ -27,6 +27,7 @@ from typing import Any, cast
 import grpc.aio
 import running.tests_path  # noqa: F401
 from running.processes import python_process
+from upkeep.large_tables import LargeTables
 
 from support.clusters.memory_cluster import MemoryCluster, log_table
 from support.lakes.memory_lake import MemoryLake, Request
@@ -40,6 +41,8 @@ from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.serving import serve
 from tiering.errors import LakeUnavailable
 from tiering.lake.base import LakeView
+from tiering.lake.health.measure import FileTotals, LakeMeasure
+from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TablePath
 
@@ -47,23 +50,28 @@ ONLY = BucketKey(None, 0)
 ROW_BYTES = 100.0
 LAKE_SERVICE = "bench.Lake"
 HANGING_SECONDS = 30.0
+HEALTHY = LakeMeasure(FileTotals(target_bytes=1), snapshots=1, oldest_snapshot_time=None, manifests=1, metadata_files=1, metadata_bytes=1)
 
 
-def infos(tables: int, freshness_seconds: float, first_due: datetime) -> list[TableInfo]:
-    """Log tables whose first due times spread over one freshness."""
+def infos(tables: int, freshness_seconds: float, first_due: datetime, large: LargeTables | None = None) -> list[TableInfo]:
+    """Log tables whose first due times spread over one freshness; behind them the large ones."""
     tables_due = []
     for number in range(1, tables + 1):
         since = first_due - timedelta(seconds=freshness_seconds * number / tables)
         info = log_table(number, TablePath("many", f"t{number:05d}"), buckets=1)
         tables_due.append(replace(info, freshness_ms=int(freshness_seconds * 1_000), created_at=since, lake_enabled_at=since))
+    if large is not None:
+        tables_due += large.infos(tables, freshness_seconds, first_due)
     return tables_due
 
 
 class TickingCluster(MemoryCluster):
-    """Its logs grow with the time."""
+    """Its logs grow with the time, but for those of large tables, whose `large_rows` are in the lake."""
 
-    def __init__(self, tables: Sequence[TableInfo], start: datetime, row_seconds: float) -> None:
+    def __init__(self, tables: Sequence[TableInfo], start: datetime, row_seconds: float, large_rows: int = 0) -> None:
         super().__init__(*tables)
+        self.large_ids = {table.table_id for table in tables if table.auto_compaction}
+        self._large_rows = large_rows
         self.by_id = {table.table_id: table for table in tables}
         self._listed, self._start, self._row_seconds = list(tables), start, row_seconds
 
@@ -72,6 +80,8 @@ class TickingCluster(MemoryCluster):
 
     def end(self, table_id: int, at: datetime | None = None) -> int:
         """Rows written until then, or now."""
+        if table_id in self.large_ids:
+            return self._large_rows
         seconds = ((at or datetime.now(UTC)) - self._written(table_id, 0)).total_seconds()
         return max(int(seconds // self._row_seconds) + 1, 0)
 
@@ -103,10 +113,11 @@ class Base:
 
 class ServedLake:
     """The lake in memory, for the coordinator in this process and for rounds in others. `hanging`: tables for which it does not answer
-    the coordinator.
+    the coordinator. `real`: the lake of the large tables.
     """
 
-    def __init__(self, cluster: TickingCluster, hanging: frozenset[int]) -> None:
+    def __init__(self, cluster: TickingCluster, hanging: frozenset[int], real: IcebergLake | None = None) -> None:
+        self._real, self._large = real, {cluster.by_id[table_id].path for table_id in cluster.large_ids}
         self.lake, self._cluster, self._lock = MemoryLake(), cluster, threading.Lock()
         self._hanging = frozenset(cluster.by_id[table_id].path for table_id in hanging)
         self.peaks: list[tuple[int, float]] = []
@@ -119,8 +130,16 @@ class ServedLake:
         if path in self._hanging:
             time.sleep(HANGING_SECONDS)
             raise LakeUnavailable("the lake's catalog has not answered")
+        if self._real is not None and path in self._large:
+            return self._real.view(path)
         with self._lock:
             return self.lake.view(path)
+
+    def measure(self, table: TableInfo, view: LakeView) -> LakeMeasure:
+        """Tables in memory are healthy."""
+        if self._real is not None and table.path in self._large:
+            return self._real.measure(table, view)
+        return HEALTHY
 
     def view_for_rounds(self, path: TablePath) -> LakeView | None:
         """As rounds read it."""
@@ -223,6 +242,18 @@ def ask_lake(channel: grpc.Channel, name: str, *arguments: Any) -> Any:
     return pickle.loads(channel.unary_unary(path, request_serializer=pickle.dumps)(arguments, timeout=30))  # gRPC takes None for an error
 
 
+def add_large_tables(parser: argparse.ArgumentParser) -> None:
+    """Options for tables with real files."""
+    parser.add_argument("--large-lake", type=Path, help="folder of the lake of the large tables; default: there are none")
+    parser.add_argument("--large-tables", type=int, default=0)
+    parser.add_argument("--large-rows", type=int, default=0, help="of each large table")
+
+
+def large_tables(arguments: argparse.Namespace) -> LargeTables | None:
+    """The large tables that the command line names."""
+    return None if arguments.large_lake is None else LargeTables(arguments.large_lake, arguments.large_tables, arguments.large_rows)
+
+
 def process(arguments: Sequence[str], log: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """This service as a process; ended at the end."""
     return python_process(__file__, *arguments, log=log)
@@ -231,8 +262,10 @@ def process(arguments: Sequence[str], log: Path) -> AbstractContextManager[subpr
 async def run(arguments: argparse.Namespace) -> None:
     start = datetime.fromtimestamp(arguments.start, UTC)
     first_due = start + timedelta(seconds=arguments.first_due)
-    cluster = TickingCluster(infos(arguments.tables, arguments.freshness, first_due), start, arguments.row_seconds)
-    lake = ServedLake(cluster, frozenset(arguments.hanging))
+    large = large_tables(arguments)
+    tables = infos(arguments.tables, arguments.freshness, first_due, large)
+    cluster = TickingCluster(tables, start, arguments.row_seconds, arguments.large_rows)
+    lake = ServedLake(cluster, frozenset(arguments.hanging), None if large is None else large.lake())
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     store = SqlStore(sqlite_url(arguments.store / "coordinator.db"))
@@ -260,6 +293,7 @@ def main() -> None:
     parser.add_argument("--first-due", type=float, default=0.0, help="seconds from then until the first table is due")
     parser.add_argument("--hanging", type=int, nargs="*", default=[], help="tables whose lake does not answer the coordinator")
     parser.add_argument("--core", type=int, help="run on this core alone")
+    add_large_tables(parser)
     arguments = parser.parse_args()
     if arguments.core is not None:
         os.sched_setaffinity(0, {arguments.core})
