@@ -17,13 +17,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from support.background import tick
 from support.lakes.memory_lake import Request
 from support.operators import cancel, pause, resume
-from support.worlds.coordinator_world import START, World
+from support.upkeep.upkeep_world import UpkeepWorld, upkeep_stats, upkept_table
+from support.worlds.coordinator_world import START
 from tiering import errors
 from tiering.coordinator.decisions.records import CommitState
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.model.rounds import RoundState
 from tiering.model.states import LASTING, TRANSITIONS, TableState
 from tiering.model.tables import BucketKey, TablePath
+from tiering.model.upkeep import UpkeepOrder
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 TIERERS = st.sampled_from(["one", "two"])
@@ -34,7 +36,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.world = World()
+        self.world = UpkeepWorld(tables=(upkept_table(),))
         self.tierers = {name: self.world.process(f"{name}-0", name) for name in ("one", "two")}
         self.processes = 0
         self.requests: list[Request] = []
@@ -88,7 +90,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def fence(self, name: str) -> None:
         tierer = self.tierers[name]
         for info in tierer.running.values():
-            request = tierer.prepare(info)
+            request = tierer.prepare(info, () if info.HasField("upkeep") else None)
             if info.round_id not in self.granted and tierer.begin(info, request).granted:
                 self.granted.add(info.round_id)
                 self.requests.append(request)
@@ -147,9 +149,31 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @rule(name=TIERERS, empty=st.booleans(), forced=st.booleans())
     def finish(self, name: str, empty: bool, forced: bool) -> None:
         tierer = self.tierers[name]
-        reports = tuple(tierer.about(info, empty=empty) for info in tierer.running.values())
+        reports = tuple(tierer.about(info, empty=empty, stats=upkeep_stats(5)) for info in tierer.running.values())
         tierer.running.clear()
         tierer.beat(finished=reports, forced=(self.world.table.table_id,) if forced else ())
+
+    @rule()
+    def its_files_get_small(self) -> None:
+        self.world.degrade()
+
+    @rule(rewrites=st.booleans())
+    def a_caller_wants_upkeep(self, rewrites: bool) -> None:
+        order = UpkeepOrder(rewrite=rewrites, manifests=not rewrites)
+        self._quietly(lambda: self.world.ask_for_upkeep(order))
+
+    @rule(pauses=st.booleans())
+    def pause_or_resume_upkeep(self, pauses: bool) -> None:
+        self._quietly(lambda: self.world.pause_upkeep(pauses=pauses))
+
+    @rule(name=TIERERS)
+    def get_as_far_as_the_grant_of_an_upkeep_round(self, name: str) -> None:
+        self.a_whole_round(name)
+        self.pause_or_resume_upkeep(pauses=False)
+        self.its_files_get_small()
+        self.tierers[name].beat(request=True)
+        self.plan(name)
+        self.fence(name)
 
     @rule(name=TIERERS, retryable=st.booleans(), fenced=st.booleans(), stopped=st.booleans())
     def fail(self, name: str, retryable: bool, fenced: bool, stopped: bool) -> None:
@@ -221,6 +245,15 @@ class CoordinatorMachine(RuleBasedStateMachine):
                 assert record.state is (TableState.TIERING if record.round.state is RoundState.RUNNING else TableState.PENDING)
         prepared = [row for row in self.world.store.commits(limit=10_000) if row.state is CommitState.PREPARED]
         assert {row.round_id for row in prepared} <= {row.round_id for row in open_rounds}
+
+    @invariant()
+    def an_upkeep_round_keeps_what_is_on_record_of_the_tiering_as_long_as_it_runs(self) -> None:
+        for record in self.world.coordinator.table_records.live():
+            assert (record.upkeep.before is not None) == record.upkeep_runs
+            assert record.round is None or record.upkeep_runs or record.round.upkeep is None
+            if record.upkeep_runs:
+                assert record.pause is None or record.granted
+                assert record.consecutive_failures == 0
 
     @invariant()
     def every_offset_is_once_in_the_lake(self) -> None:

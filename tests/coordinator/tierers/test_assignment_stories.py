@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
+from functools import partial
 
 import pytest
 
 from support.assigned_world import assigner, pause, resume, tables
 from support.clusters.assigner import OURS, Assigner
+from support.upkeep.upkeep_world import UpkeepWorld, run_upkeep, upkept_table
 from support.worlds.coordinator_world import HandTierer, World
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import LakewardError
@@ -17,9 +20,18 @@ from tiering.rpc.v1 import coordinator_pb2 as pb
 @pytest.mark.parametrize("seed", range(60))
 def test_no_round_begins_in_another_services_turn(seed: int) -> None:
     """Whatever fails and restarts: a round begins only in a turn of ours, and the turn of a commit that may still land is not ended."""
-    chance = random.Random(seed)
-    world = World(tables(3), CoordinatorOptions(held_tables=1), assigner=Assigner())
-    story = Story(world, chance)
+    tell(World(tables(3), CoordinatorOptions(held_tables=1), assigner=Assigner()), seed)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_upkeep_round_begins_in_another_services_turn(seed: int) -> None:
+    """The same while the tables need upkeep all the time."""
+    options = CoordinatorOptions(held_tables=1, upkeep_interval_ms=1_000)
+    tell(UpkeepWorld(tuple(map(upkept_table, (1, 2, 3))), options, assigner=Assigner()), seed)
+
+
+def tell(world: World, seed: int) -> None:
+    story = Story(world, random.Random(seed))
     for _ in range(80):
         story.step()
     world.coordinator.close()
@@ -37,8 +49,27 @@ class Story:
 
     def step(self) -> None:
         steps = [self._due, self._ask, self._ask, self._end, self._end, self._time, self._time, self._pause, self._fault, self._other]
+        if isinstance(self.world, UpkeepWorld):
+            steps += [self._tier_well, self._tier_well]
         self.chance.choice(steps)()
         self._check()
+
+    def _tier_well(self) -> None:
+        """A turn whose tiering round goes well, so that upkeep may follow."""
+        if not self.assigner.is_up:
+            self.assigner.start()
+        for table in self.world.tables:
+            resume(self.world, table)
+        self._due()
+        self._time()
+        self._ask()
+        self._time()
+        for tierer in self.tierers:
+            for info in list(tierer.running.values()):
+                with suppress(LakewardError, AssertionError):  # fenced
+                    (partial(run_upkeep, tierer) if info.HasField("upkeep") else tierer.run)(info)
+                tierer.running.pop(info.round_id, None)
+        self._ask()
 
     def _due(self) -> None:
         table = self.chance.choice(self.world.tables)
@@ -62,14 +93,15 @@ class Story:
         tierer = self.chance.choice(self.tierers)
         for info in list(tierer.running.values()):
             try:
-                self.chance.choice([tierer.run, tierer.fail, self._commit_and_die(tierer)])(info)
+                runs = partial(run_upkeep, tierer) if info.HasField("upkeep") else tierer.run
+                self.chance.choice([runs, tierer.fail, self._commit_and_die(tierer)])(info)
             except (LakewardError, AssertionError):  # fenced
                 tierer.running.pop(info.round_id, None)
 
     def _commit_and_die(self, tierer: HandTierer):  # type: ignore[no-untyped-def]
         def die(info: pb.PbLakeTieringTableInfo) -> None:
             tierer.plan(info)
-            tierer.begin(info, tierer.prepare(info))
+            tierer.begin(info, tierer.prepare(info, () if info.HasField("upkeep") else None))
             self.tierers.remove(tierer)
             self.tierers.append(self.world.tierer(f"t{next(self.names)}"))
 
@@ -77,6 +109,8 @@ class Story:
 
     def _time(self) -> None:
         self.world.append(table=self.chance.choice(self.world.tables))
+        if isinstance(self.world, UpkeepWorld):
+            self.world.degrade(table=self.chance.choice(self.world.tables), seconds=0)
         self.world.later(self.chance.choice([0.5, 1, 5, 40]))
 
     def _pause(self) -> None:
@@ -105,6 +139,8 @@ class Story:
 
     def _check(self) -> None:
         records = self.world.coordinator.table_records
+        for record in records.live():
+            assert (record.upkeep.before is not None) == record.upkeep_runs
         for record in records.assigned():
             assert not (record.unresolved_commit and record.assignment is not None and record.assignment.end is not None)
         held = [record for record in records.assigned() if record.has_turn and record.pause is not None and record.running is None]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -9,10 +11,14 @@ from typing import Any
 from support.clusters.memory_cluster import log_table
 from support.lakes.memory_lake import MemoryLake
 from support.worlds.coordinator_world import START, HandTierer, World
-from tiering.coordinator.decisions.records import RoundRecord
+from tiering.coordinator.decisions.change import Context
+from tiering.coordinator.decisions.records import RoundRecord, TableRecord
+from tiering.coordinator.decisions.upkeep import requests
+from tiering.errors import UnknownTable
 from tiering.lake.base import LakeView
 from tiering.lake.health.measure import FileTotals, LakeMeasure
 from tiering.model.tables import TableInfo, TablePath
+from tiering.model.upkeep import UpkeepOrder
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 MB = 1_000_000
@@ -54,16 +60,38 @@ class UpkeepWorld(World):
             tierer.run(tierer.get())
         return tierer
 
-    def degrade(self, rewrite_bytes: int = 100 * MB, table: TableInfo | None = None) -> None:
+    def degrade(self, rewrite_bytes: int = 100 * MB, table: TableInfo | None = None, seconds: float = 11) -> None:
         """So many bytes are to be rewritten, and the coordinator sees it."""
         self.lake.rewrite_bytes[(table or self.table).path] = rewrite_bytes
-        self.look()
+        self.look(seconds)
 
-    def look(self) -> None:
+    def look(self, seconds: float = 11) -> None:
         """The coordinator looks at the health of all tables, once it may, and at what they need."""
-        self.clock.advance(11)
+        self.clock.advance(seconds)
         self.coordinator.lake_health.observe()
         self.coordinator.upkeep.look()
+
+    def ask_for_upkeep(self, order: UpkeepOrder, procedure: str = "rewrite_data_files") -> str:
+        """A caller wants upkeep; the id of the request. Raises TablePaused, UnknownTable."""
+        with self._changing() as (ctx, record):
+            called = requests.request(ctx, record, order, procedure)
+            self.coordinator.table_records.put(called.change)
+        return called.round_id
+
+    def pause_upkeep(self, *, pauses: bool, reason: str | None = None) -> None:
+        """Somebody pauses the upkeep of the table, or resumes it. Raises UnknownTable."""
+        with self._changing() as (ctx, record):
+            change = requests.pause_upkeep(ctx, record, reason) if pauses else requests.resume_upkeep(ctx, record)
+            self.coordinator.table_records.put(change)
+
+    @contextmanager
+    def _changing(self) -> Iterator[tuple[Context, TableRecord]]:
+        records = self.coordinator.table_records
+        with records.changing():
+            record = records.get(self.table.table_id)
+            if record is None:
+                raise UnknownTable("it is gone")
+            yield records.context("alice"), record
 
     def later_with(self, tierer: HandTierer, seconds: float) -> None:
         """Time passes while the tierer sends its heartbeats; the last one is before the end."""

@@ -13,7 +13,6 @@ from support.upkeep.upkeep_world import MB, UpkeepWorld, end_upkeep, run_upkeep,
 from support.worlds.coordinator_world import HandTierer
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.registry import default_registry
-from tiering.coordinator.decisions.upkeep import requests
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -44,15 +43,6 @@ def shown(world: UpkeepWorld, table: str = "lake_upkeep") -> list[dict[str, Any]
 def health(world: UpkeepWorld) -> tuple[object, ...]:
     (row,) = shown(world, "lake_table_health")
     return tuple(row[name] for name in row if "upkeep" in name)
-
-
-def ask(world: UpkeepWorld, order: UpkeepOrder, procedure: str = "rewrite_data_files") -> str:
-    """A caller wants upkeep; the id of the request."""
-    table_records = world.coordinator.table_records
-    with table_records.changing():
-        called = requests.request(table_records.context("alice"), world.record(), order, procedure)
-        table_records.put(called.change)
-    return called.round_id
 
 
 def test_without_upkeep_there_are_no_rows(world: UpkeepWorld, tierer: HandTierer) -> None:
@@ -90,9 +80,9 @@ def test_upkeep_inside_a_tiering_round_is_a_row(world: UpkeepWorld, tierer: Hand
 def test_outcomes_say_how_upkeep_ended(world: UpkeepWorld, tierer: HandTierer) -> None:
     world.degrade()
     tierer.fail(tierer.get())
-    ask(world, UpkeepOrder(rewrite=False, manifests=True, expiry=ExpiryOrder(retain_last=3)), "expire_snapshots")
+    world.ask_for_upkeep(UpkeepOrder(rewrite=False, manifests=True, expiry=ExpiryOrder(retain_last=3)), "expire_snapshots")
     end_upkeep(tierer, tierer.get(), pb.PbRoundStats(), empty=True)
-    ask(world, UpkeepOrder(full=True))
+    world.ask_for_upkeep(UpkeepOrder(full=True))
     end_upkeep(tierer, tierer.get(), upkeep_stats(None, files_after=0, dropped=2), empty=True)
     dropped, empty, failed = shown(world)
     assert (failed["outcome"], failed["error_class"], failed["error_message"]) == ("FAILED", "OSError", "no disk left")
@@ -110,7 +100,5 @@ def test_health_says_what_the_next_upkeep_waits_for(world: UpkeepWorld, tierer: 
     interval = timedelta(milliseconds=CoordinatorOptions().upkeep_interval_ms)
     waits = "1 upkeep round in a row failed or lost against another commit: the next one begins in 5 min"
     assert health(world) == (world.clock.now(), "FAILED", world.clock.now() + interval, waits, None)
-    table_records = world.coordinator.table_records
-    with table_records.changing():
-        table_records.put(requests.pause_upkeep(table_records.context("bob"), world.record(), "a migration"))
-    assert health(world)[3:] == ("its upkeep is paused by bob: a migration", "bob")
+    world.pause_upkeep(pauses=True, reason="a migration")
+    assert health(world)[3:] == ("its upkeep is paused by alice: a migration", "alice")

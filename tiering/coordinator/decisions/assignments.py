@@ -47,7 +47,7 @@ def assign(ctx: Context, record: TableRecord, ref: AssignmentRef, session: str) 
     One that this deployment cannot write is to go back.
     """
     assignment = AssignmentRecord(ref.coordinator_epoch, ref.tiering_epoch, session, ctx.now.steady)
-    change = Change(record).update(assignment=assignment, elsewhere=None)
+    change = Change(record).update(assignment=assignment, elsewhere=None, upkeep=replace(record.upkeep, turn_deadline=None))
     keeps = record.unresolved_commit or why_not_written(record, ctx.options.lake_format) is None
     return change if keeps else hand_back(change.record)
 

@@ -34,6 +34,7 @@ from tiering.coordinator.decisions.records import (
     Trigger,
 )
 from tiering.coordinator.decisions.upkeep import rounds as upkeep
+from tiering.coordinator.decisions.upkeep.turns import keep_turn
 from tiering.model.rounds import RoundMode, RoundProgress, RoundState, RoundStats
 from tiering.model.states import TableState
 
@@ -281,9 +282,8 @@ def finish(ctx: Context, record: TableRecord, report: Finished) -> Change:
     unproved = record.granted and not current.acked
     if unproved:
         change = change.note(ctx, "COMMIT_UNRESOLVED", "finished without an ack of its granted commit", Level.WARN)
-    state = RoundState.SUCCEEDED if record.granted or current.acked else RoundState.EMPTY
-    if report.forced:
-        state = RoundState.FORCE_FINISHED
+    ended_as = RoundState.SUCCEEDED if record.granted or current.acked else RoundState.EMPTY
+    state = RoundState.FORCE_FINISHED if report.forced else ended_as
     change = end_round(change, ctx, state, stats=report.stats)
     if not unproved:
         change = settle_errors(change, ctx, report.stopped)
@@ -299,7 +299,7 @@ def finish(ctx: Context, record: TableRecord, report: Finished) -> Change:
     change = rest(change, ctx, f"round {state}", checked=not unproved, at_once=unproved or is_skipped)
     if report.stopped is not None:  # the lake lacks what the bucket has behind the record
         change = change.update(last_checked_time=checked_before)
-    return _answer_call(change, ctx)
+    return keep_turn(ctx, record, _answer_call(change, ctx))
 
 
 def _answer_call(change: Change, ctx: Context) -> Change:

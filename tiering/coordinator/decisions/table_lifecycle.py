@@ -14,7 +14,8 @@ from tiering.coordinator.decisions.lake_acks import record_passed_head
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import Pause, TableRecord, Trigger, UpkeepRecord
 from tiering.coordinator.decisions.upkeep.rounds import give_way
-from tiering.coordinator.decisions.upkeep.schedule import LONGEST_REST_MS
+from tiering.coordinator.decisions.upkeep.schedule import LONGEST_REST_MS, is_over
+from tiering.coordinator.decisions.upkeep.turns import end_kept_turn
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.model.rounds import RoundState
 from tiering.model.splits import BacklogCause
@@ -95,6 +96,7 @@ def within_reach(ctx: Context, record: TableRecord) -> TableRecord:
             record.upkeep,
             next_deadline=at_most(record.upkeep.next_deadline, max(LONGEST_REST_MS, ctx.options.upkeep_interval_ms)),
             rest_deadline=at_most(record.upkeep.rest_deadline, LONGEST_REST_MS),
+            turn_deadline=at_most(record.upkeep.turn_deadline, record.freshness_ms),
         ),
     )
 
@@ -209,12 +211,14 @@ def _due(ctx: Context, change: Change) -> Change | None:
     record = change.record
     if record.pause is not None:
         return None
-    if record.upkeep_runs and not record.granted and upkeep_is_over(ctx.now, record, needs_turn=ctx.options.assigned_by_cluster):
+    if record.upkeep_runs and not record.granted and is_over(ctx.now, record, needs_turn=ctx.options.assigned_by_cluster):
         resting = give_way(ctx, change, "its table is due")
         return _due(ctx, resting) or resting
     if record.state is TableState.SCHEDULED:
         if record.call is not None:
             return enter_pending(change, ctx, Trigger.CALL, f"CALL by {record.call.caller}")
+        if ctx.options.assigned_by_cluster and record.upkeep.turn_deadline is not None:
+            return end_kept_turn(ctx, change)
         if ctx.options.assigned_by_cluster:
             return enter_pending(change, ctx, Trigger.SCHEDULE, "the cluster assigned it") if record.has_turn else None
         if ctx.now.passed(waits.begin_deadline(record)):
@@ -226,11 +230,6 @@ def _due(ctx: Context, change: Change) -> Change | None:
         if may_begin and ctx.now.passed(record.retry_deadline):
             return enter_pending(change, ctx, Trigger.RETRY, "its back-off is over")
     return None
-
-
-def upkeep_is_over(now: Moment, record: TableRecord, *, needs_turn: bool) -> bool:
-    """Whether the running upkeep round has to give way to a round of its own table. `needs_turn`: the cluster assigns tables."""
-    return record.call is not None or (not needs_turn and now.passed(waits.begin_deadline(record)))
 
 
 def may_be_idle(record: TableRecord, now: Moment, options: CoordinatorOptions) -> bool:

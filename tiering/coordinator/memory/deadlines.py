@@ -41,7 +41,7 @@ def _upkeep_deadline(record: TableRecord, needs_turn: bool) -> datetime | None:
         return None
     if record.call is not None:
         return AT_ONCE
-    return None if needs_turn else begin_deadline(record)
+    return record.upkeep.turn_deadline if needs_turn else begin_deadline(record)
 
 
 def _rest_deadline(record: TableRecord, needs_turn: bool) -> datetime | None:
@@ -54,7 +54,7 @@ def _rest_deadline(record: TableRecord, needs_turn: bool) -> datetime | None:
     if needs_turn and not record.has_turn:
         return None
     if needs_turn and record.state is TableState.SCHEDULED:
-        return AT_ONCE
+        return record.upkeep.turn_deadline or AT_ONCE
     return begin_deadline(record) if record.state is TableState.SCHEDULED else record.retry_deadline
 
 

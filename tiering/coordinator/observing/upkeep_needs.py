@@ -7,10 +7,11 @@ up in the background, and the few that need upkeep are looked at with each tick.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
+from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.decisions.upkeep.need import needed_work
@@ -71,12 +72,23 @@ class UpkeepNeeds:
         """Looks up the tables that need upkeep: one pass of the background."""
         needy = []
         for record in self._table_records.live():
-            if self.work_of(record) is not None:
+            is_needy = self.work_of(record) is not None
+            if is_needy:
                 needy.append(record)
+            if self._table_records.options.assigned_by_cluster and is_needy != record.upkeep.is_needed:
+                self._note_need(record.table_id, is_needed=is_needy)
             if not rest():
                 return
         self._needy = tuple(record.table_id for record in sorted(needy, key=_order))
         self.tick()
+
+    def _note_need(self, table_id: int, *, is_needed: bool) -> None:
+        """Notes on record whether the table's next turn is to be kept for upkeep."""
+        with self._table_records.changing():
+            record = self._table_records.get(table_id)
+            if record is not None:
+                change = Change(record).update(upkeep=replace(record.upkeep, is_needed=is_needed))
+                self._table_records.put(replace(change, durable=False))
 
     def tick(self) -> None:
         """Notes whether any of these tables could begin a round now."""

@@ -96,6 +96,10 @@ class UpkeepRecord:
     """Bytes that the next upkeep round rewrites at most, after rounds that were too large; None = as its order says."""
     bytes_left: int | None = None
     """Bytes that the latest upkeep round left to be rewritten; None = not known."""
+    is_needed: bool = False
+    """Only where the cluster assigns tables: whether the table's health says that upkeep is to be done, as last observed."""
+    turn_deadline: datetime | None = None
+    """Only where the cluster assigns tables: until when the table's turn is kept after a tiering round, for upkeep (steady time)."""
     pause: UpkeepPause | None = None
     requests: tuple[UpkeepRequest, ...] = ()
     """What callers want, the first one next."""

@@ -25,6 +25,7 @@ def after_round(
     upkeep = replace(
         upkeep,
         before=None,
+        turn_deadline=None,
         last_time=ctx.now.wall,
         commit_time=ctx.now.wall if may_have_committed else upkeep.commit_time,
         last_round_id=ended.round_id,

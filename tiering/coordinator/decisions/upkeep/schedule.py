@@ -39,10 +39,26 @@ LONGEST_REST_MS = 6 * 3_600_000
 """Longest pause after upkeep rounds that failed, or that had nothing to do."""
 
 
+TURN_SHARE, LONGEST_TURN_MS = 0.1, 30_000
+"""Where the cluster assigns tables, upkeep keeps a table's turn for at most this part of its freshness: the cluster counts the freshness
+from the end of the turn."""
+
+
 def room_ms(now: Moment, record: TableRecord) -> int | None:
-    """Time until the next round of the table becomes due, in milliseconds; None = the cluster decides when that is."""
-    deadline = begin_deadline(record)
+    """Time until the next round of the table becomes due, or its turn for upkeep ends, in milliseconds; None = not known."""
+    deadline = record.upkeep.turn_deadline or begin_deadline(record)
     return None if deadline is None else milliseconds(deadline - now.steady)
+
+
+def turn_ms(record: TableRecord) -> int:
+    """How long a table's turn is kept for upkeep, in milliseconds."""
+    return int(min(LONGEST_TURN_MS, record.freshness_ms * TURN_SHARE))
+
+
+def is_over(now: Moment, record: TableRecord, *, needs_turn: bool) -> bool:
+    """Whether the running upkeep round has to give way to a round of its own table. `needs_turn`: the cluster assigns tables."""
+    deadline = record.upkeep.turn_deadline if needs_turn else begin_deadline(record)
+    return record.call is not None or now.passed(deadline)
 
 
 def least_room_ms(record: TableRecord) -> int:
@@ -166,7 +182,7 @@ def _tiering(now: Moment, record: TableRecord, *, needs_turn: bool) -> str | Non
     if needs_turn and not record.has_turn:
         return "the cluster has not assigned the table to this service"
     room = room_ms(now, record)
-    if not needs_turn and room is not None and room < least_room_ms(record):
+    if room is not None and room < least_room_ms(record) and not needs_turn:
         return f"its next round begins in {short_duration(room)}"
     return None
 
