@@ -258,7 +258,7 @@ class ColumnCheck(Protocol):
 
 @runtime_checkable
 class FileMerging(Protocol):
-    """A lake that merges small files of log tables. Every call may raise LakeUnavailable."""
+    """A lake that merges small files in the rounds that add some. Every call may raise LakeUnavailable."""
 
     def merge_small_files(
         self,

@@ -283,7 +283,9 @@ class IcebergLake:
         new_nonce: Callable[[], str],
         budget_bytes: int,
     ) -> Sequence[FileRewrite]:
-        """See `FileMerging.merge_small_files`."""
+        """See `FileMerging.merge_small_files`. Rounds of primary-key tables merge files as they write (`primary_key.rewrite_rule`)."""
+        if table.table_type is not TableType.LOG:
+            return ()
         return SmallLogFiles(self.tiering_factory(table), table, view, round_id).merged(buckets, new_nonce, budget_bytes)
 
     def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:

@@ -16,7 +16,7 @@ from tiering.lake.maintenance import RewriteTask
 from tiering.lake.paimon.schema.layout import UNAWARE
 from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
 from tiering.lake.paimon.table_state import TableState
-from tiering.lake.paimon.upkeep.merged_log_files import rewrite_log_files
+from tiering.lake.paimon.upkeep.merged_sorted_runs import rewrite_files
 from tiering.lake.paimon.writing.bucket_hash import bucket_ids_of
 from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles
 from tiering.lake.paimon.writing.primary_key_writer import PaimonPrimaryKeyWriter
@@ -70,7 +70,7 @@ class PaimonTieringFactory:
 
     def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
         """See `FileRewriter.rewrite`."""
-        return rewrite_log_files(self.state, task, round_id, nonce, is_stopped)
+        return rewrite_files(self.state, task, round_id, nonce, is_stopped)
 
     def create_committer(self) -> LakeCommitter:
         """Only in the process that made the factory: InvalidArgument elsewhere."""

@@ -18,7 +18,7 @@ from tiering.lake.file_lists import FileLists
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
 from tiering.lake.health.measure import LakeMeasure
 from tiering.lake.log_begins import NO_BEGINS, LogBegins
-from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
+from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile, UpkeepPlan
 from tiering.lake.marker import Marker
 from tiering.lake.paimon.commit.committer import PaimonCommitter
 from tiering.lake.paimon.commit.expiry import ExpiryPolicy
@@ -44,11 +44,13 @@ from tiering.lake.paimon.schema.types import written_type
 from tiering.lake.paimon.storage.base import MANIFEST, SCHEMA, SNAPSHOT, Storage
 from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.paimon.table_state import TableState
+from tiering.lake.paimon.upkeep.planning import plan_upkeep
 from tiering.lake.paimon.upkeep.small_files import merge_small_files
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import absent_hint, absent_table
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import BUCKET_COLUMN, BucketKey, TableInfo, TablePath
+from tiering.model.upkeep import UpkeepOrder
 
 FORMAT = "paimon"
 EVOLVE_ATTEMPTS = 5
@@ -226,6 +228,11 @@ class PaimonLake:
         """See `FileMerging.merge_small_files`."""
         with lake_errors(f"merge small files of {view.path}", table_path=view.path):
             return merge_small_files(_state(cast(LoadedTable, view.handle)), table, view, buckets, round_id, new_nonce, budget_bytes)
+
+    def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:
+        """See `TableUpkeep.plan_upkeep`."""
+        with lake_errors(f"plan the upkeep of {view.path}", table_path=view.path):
+            return plan_upkeep(_state(cast(LoadedTable, view.handle)), table, view, order, partitions)
 
     def tiering_factory(self, table: TableInfo) -> PaimonTieringFactory:
         """For the lake table as `ensure_table` found it last; raises LakeTableReplaced if there is none."""

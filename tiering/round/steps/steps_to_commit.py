@@ -25,7 +25,7 @@ from tiering.lake.rules.archived_rows import next_archives
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit, tiered_offsets
 from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Phase, RoundStats
-from tiering.model.tables import BucketKey, TableType
+from tiering.model.tables import BucketKey
 from tiering.planning.check_log import Traces, confirmed_traces, kept_traces, witnesses_of
 from tiering.planning.contiguous_prefix import Prefix, contiguous_prefix
 from tiering.planning.plan_splits import Plan, next_buckets, plan_again
@@ -103,7 +103,7 @@ def traces_read(state: Round, now: Traces) -> Step:
 
 
 def merge_files(state: Round) -> Step:
-    """Merges small files of the log-table buckets to which the round adds rows, where the table's options allow it.
+    """Merges small files of the buckets to which the round adds rows, where the table's options allow it.
 
     It comes before the fence: what is merged is as free to be dropped as the rest of the round's work.
     """
@@ -111,7 +111,7 @@ def merge_files(state: Round) -> Step:
     assert committable is not None
     names = {split.bucket: split.partition_name for split in plan_of(state).splits}
     buckets = {result.bucket: names.get(result.bucket) for result in committable.results if result.files}
-    if not table.auto_compaction or table.table_type is not TableType.LOG or view is None or view.head is None or not buckets:
+    if not table.auto_compaction or view is None or view.head is None or not buckets:
         return begin_commit(state)
     return state, act.MergeFiles(table, view, buckets)
 

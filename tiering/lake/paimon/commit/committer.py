@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import cast
 
@@ -21,11 +22,12 @@ from tiering.instants import to_milliseconds
 from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
 from tiering.lake.marker import PATH_KEY, Marker, encode
 from tiering.lake.outside_errors import describe
-from tiering.lake.paimon.commit.compaction import Publisher, followed_by, publish_compaction
+from tiering.lake.paimon.commit.compaction import Compacted, Publisher, followed_by, publish_compaction
 from tiering.lake.paimon.commit.expiry import NO_EXPIRY, ExpiryPolicy, expire_snapshots
-from tiering.lake.paimon.commit.manifests import BucketState, Manifests
+from tiering.lake.paimon.commit.manifests import BucketState, ManifestLists, Manifests
 from tiering.lake.paimon.commit.publishing import is_kept, keep_from_expiry, publish
 from tiering.lake.paimon.commit.snapshot_content import APPEND, COMPACT, OVERWRITE, next_id, snapshot_content
+from tiering.lake.paimon.commit.upkeep_stats import upkeep_stats
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.reading.marker_files import write_marker_file
@@ -38,8 +40,18 @@ from tiering.lake.paimon.writing.payload import FilesPayload, decode_files
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.hints import replaced_hint
 from tiering.lake.writing.sent_rounds import SentRounds
+from tiering.model.upkeep import UpkeepOrder, UpkeepStats
 
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class _Staged:
+    """A snapshot that was not published yet. `kept`: the numbers of the rewrites that are in it."""
+
+    content: bytes
+    lists: ManifestLists
+    kept: Sequence[int]
 
 
 class PaimonCommitter:
@@ -61,6 +73,8 @@ class PaimonCommitter:
         self._sent = sent
         self._publisher = publisher
         self._expiry = expiry
+        self.last_upkeep: UpkeepStats | None = None
+        """See `CommitUpkeep`."""
 
     def commit(self, committable: Committable, base: LakeView, marker: Marker, properties: Mapping[str, str] = NO_PROPERTIES) -> int:
         """Sends one compare-and-set on the table and its head, once; returns the new snapshot's id.
@@ -76,11 +90,11 @@ class PaimonCommitter:
         self._check_files(committable, payloads, base, loaded)
         snapshot_id, rewrites = next_id(loaded), _rewrites(committable)
         self._keep(loaded, snapshot_id if base.tiered is None else base.tiered)
-        is_upkeep = bool(rewrites) and not payloads
-        content = self._stage(loaded, marker, rewrites if is_upkeep else payloads, properties, is_upkeep=is_upkeep)
+        staged = self._stage(loaded, marker, payloads, () if payloads else rewrites, properties, committable.order)
+        self.last_upkeep = upkeep_stats(committable.rewrites, staged.kept, staged.lists, 0)
         self._sent.add(committable.round_id)
         try:
-            self._publisher(loaded, snapshot_id, content)
+            self._publisher(loaded, snapshot_id, staged.content)
         except BaseException as error:  # whatever it is: the request may have landed
             raise CommitOutcomeUnknown(
                 f"the commit of round {marker.round_id} to {base.path} was sent, its outcome is not known: {describe(error)}",
@@ -91,7 +105,7 @@ class PaimonCommitter:
             ) from error
         with suppress(OSError):  # what was kept until now is older: it keeps this one, too
             keep_from_expiry(loaded, snapshot_id)
-        self._after_commit(followed_by(loaded, content), committable, () if is_upkeep else rewrites)
+        self._after_commit(loaded, staged, committable, rewrites if payloads else ())
         return snapshot_id
 
     def abort(self, committable: Committable) -> None:
@@ -107,24 +121,30 @@ class PaimonCommitter:
             if not is_kept(loaded, snapshot_id):
                 keep_from_expiry(loaded, snapshot_id)
 
-    def _after_commit(self, loaded: LoadedTable, committable: Committable, rewrites: Sequence[FilesPayload]) -> None:
+    def _after_commit(self, base: LoadedTable, staged: _Staged, committable: Committable, rewrites: Sequence[FilesPayload]) -> None:
         """Upkeep of the table as the round's commit left it. It is left to a later round where it fails: the round has landed."""
         now_ms, order = to_milliseconds(self._clock.now()), committable.order
+        kept, expired = staged.kept, 0
         try:
+            compacted = Compacted(followed_by(base, staged.content))
             if rewrites:
-                merged = publish_compaction(loaded, committable.round_id, rewrites, self._publisher, now_ms)
-                loaded = loaded if merged is None else merged
-            expire_snapshots(loaded, self._expiry, now_ms, None if order is None else order.expiry)
+                compacted = publish_compaction(compacted.loaded, committable.round_id, rewrites, self._publisher, now_ms)
+                kept = compacted.kept
+            expired = expire_snapshots(compacted.loaded, self._expiry, now_ms, None if order is None else order.expiry)
         except Exception as error:
-            _log.warning("a lake table goes without upkeep after a commit", table=str(loaded.path), error=describe(error))
+            _log.warning("a lake table goes without upkeep after a commit", table=str(base.path), error=describe(error))
+        self.last_upkeep = upkeep_stats(committable.rewrites, kept, staged.lists, expired)
 
     def _stage(
-        self, loaded: LoadedTable, marker: Marker, payloads: Sequence[FilesPayload], properties: Mapping[str, str], *, is_upkeep: bool
-    ) -> bytes:
-        """Writes all that the new snapshot names; its own content. Nothing of it is visible.
-
-        `is_upkeep`: `payloads` are rewrites, and those that do not fit the head are left out.
-        """
+        self,
+        loaded: LoadedTable,
+        marker: Marker,
+        payloads: Sequence[FilesPayload],
+        rewrites: Sequence[FilesPayload],
+        properties: Mapping[str, str],
+        order: UpkeepOrder | None,
+    ) -> _Staged:
+        """Writes all that the new snapshot names. Nothing of it is visible. Those of `rewrites` that do not fit the head are left out."""
         prefix = f"lakeward-{marker.round_id}-{uuid.uuid4()}"
         path = loaded.path
         written: list[PurePath] = []
@@ -134,13 +154,13 @@ class PaimonCommitter:
                     for name in (SNAPSHOT, MANIFEST):
                         folder.make(name)
                 manifests = Manifests(loaded, written)
-                if is_upkeep:
-                    payloads = fitting_rewrites(manifests, payloads)
                 _check_buckets(manifests, payloads, marker)
-                lists = manifests.write(prefix, payloads)
+                kept = fitting_rewrites(manifests, rewrites) if rewrites else []
+                changes = [*payloads, *(rewrites[number] for number in kept)]
+                lists = manifests.write(prefix, changes, merges_all=order is not None and order.manifests)
                 all_properties = {**properties, **_marker_properties(loaded, marker, prefix, written)}
-                kind = COMPACT if is_upkeep and payloads else OVERWRITE if lists.removes_files else APPEND
-                return snapshot_content(loaded, lists, all_properties, to_milliseconds(self._clock.now()), kind)
+                kind = COMPACT if kept else OVERWRITE if lists.removes_files else APPEND
+                return _Staged(snapshot_content(loaded, lists, all_properties, to_milliseconds(self._clock.now()), kind), lists, kept)
         except BaseException:
             _delete(loaded.storage, written)  # of this attempt alone, and never sent
             raise

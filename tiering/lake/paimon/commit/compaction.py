@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from tiering import crash_points
@@ -30,20 +30,28 @@ def followed_by(loaded: LoadedTable, content: bytes) -> LoadedTable:
     return replace(loaded, chain=(*loaded.chain, parse_snapshot(next_id(loaded), content)))
 
 
+@dataclass(frozen=True)
+class Compacted:
+    """The table with the snapshot of a compaction, and the numbers of the rewrites that are in it."""
+
+    loaded: LoadedTable
+    kept: Sequence[int] = ()
+
+
 def publish_compaction(
     loaded: LoadedTable, round_id: str, rewrites: Sequence[FilesPayload], publisher: Publisher, now_ms: int
-) -> LoadedTable | None:
-    """Publishes those of `rewrites` that fit the head of `loaded`; None if none does. Returns the table with the new snapshot.
+) -> Compacted:
+    """Publishes those of `rewrites` that fit the head of `loaded`; nothing if none does.
 
     Raises what pypaimon and the storage raise. Unless the request was sent, the manifests that were written are deleted.
     """
     written: list[PurePath] = []
     try:
         manifests = Manifests(loaded, written)
-        fitting = fitting_rewrites(manifests, rewrites)
-        if not fitting:
-            return None
-        lists = manifests.write(f"lakeward-{round_id}-{uuid.uuid4()}", fitting)
+        kept = fitting_rewrites(manifests, rewrites)
+        if not kept:
+            return Compacted(loaded)
+        lists = manifests.write(f"lakeward-{round_id}-{uuid.uuid4()}", [rewrites[number] for number in kept])
         content = snapshot_content(loaded, lists, {}, now_ms, COMPACT)
     except BaseException:
         for path in written:
@@ -52,4 +60,4 @@ def publish_compaction(
         raise
     crash_points.reach(crash_points.BEFORE_COMPACTION)
     publisher(loaded, next_id(loaded), content)
-    return followed_by(loaded, content)
+    return Compacted(followed_by(loaded, content), kept)

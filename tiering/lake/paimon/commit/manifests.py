@@ -58,6 +58,9 @@ class ManifestLists:
     added_records: int
     changelog_records: int
     removes_files: bool
+    manifests_before: int = 0
+    """How many manifests a scan of the base reads; `manifests_after` is the number of the new snapshot."""
+    manifests_after: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,19 +95,32 @@ class Manifests:
         self._files = ManifestFileManager(self._table)
         self._lists = ManifestListManager(self._table)
 
-    def write(self, prefix: str, payloads: Sequence[FilesPayload]) -> ManifestLists:
-        """Writes manifests and lists of a snapshot on the head of `loaded` that adds the files of `payloads`; all durable then."""
+    def write(self, prefix: str, payloads: Sequence[FilesPayload], *, merges_all: bool = False) -> ManifestLists:
+        """Writes manifests and lists of a snapshot on the head of `loaded` that adds the files of `payloads`; all durable then.
+
+        `merges_all`: all manifests of the head are merged, and not only small ones where they are many.
+        """
         added = [entry for payload in payloads for entry in self._entries(payload, is_changelog=False)]
         followed = [entry for payload in payloads for entry in self._entries(payload, is_changelog=True)]
         removed = self._replaced(payloads)
         head = self.loaded.head
         carried = [] if head is None else self._lists.read_all(as_pypaimon(head))
-        base = self._list(f"{prefix}-l0.avro", self._merged(f"{prefix}-k", carried))
-        delta = self._list(f"{prefix}-l1.avro", self._manifests(f"{prefix}-m", [*removed, *added]))
+        kept = self._merged_from(f"{prefix}-k", carried, 0) if merges_all and len(carried) > 1 else self._merged(f"{prefix}-k", carried)
+        changed = self._manifests(f"{prefix}-m", [*removed, *added])
+        base, delta = self._list(f"{prefix}-l0.avro", kept), self._list(f"{prefix}-l1.avro", changed)
         changelog = self._list(f"{prefix}-l2.avro", self._manifests(f"{prefix}-c", followed)) if followed else None
         self.loaded.storage.sync_folder(self._folder)
         records = sum(entry.file.row_count for entry in added) - sum(entry.file.row_count for entry in removed)
-        return ManifestLists(base, delta, changelog, records, sum(entry.file.row_count for entry in followed), bool(removed))
+        return ManifestLists(
+            base,
+            delta,
+            changelog,
+            records,
+            sum(entry.file.row_count for entry in followed),
+            bool(removed),
+            manifests_before=len(carried),
+            manifests_after=len(kept) + len(changed),
+        )
 
     def buckets(self, places: Collection[Place]) -> dict[Place, BucketState]:
         """What stands in those of `places`, each a partition's values and a bucket, in which anything stands."""
@@ -139,17 +155,19 @@ class Manifests:
         small = len(manifests)
         while small and manifests[small - 1].file_size < MERGE_BYTES:
             small -= 1
-        if len(manifests) - small < MERGE_COUNT:
-            return manifests
+        return manifests if len(manifests) - small < MERGE_COUNT else self._merged_from(prefix, manifests, small)
+
+    def _merged_from(self, prefix: str, manifests: list[ManifestFileMeta], first: int) -> list[ManifestFileMeta]:
+        """`manifests`, those from the position `first` on merged."""
         entries: dict[tuple[Any, ...], ManifestEntry] = {}
-        for meta in manifests[small:]:
+        for meta in manifests[first:]:
             for entry in self._files.read(meta.file_name, drop_stats=False):
                 key = (tuple(entry.partition.values), entry.bucket, entry.file.level, entry.file.file_name, entry.file.external_path)
                 if entry.kind == DELETE and key in entries:
                     del entries[key]
                 else:
                     entries[key] = entry
-        return [*manifests[:small], *self._manifests(prefix, list(entries.values()))]
+        return [*manifests[:first], *self._manifests(prefix, list(entries.values()))]
 
     def _manifests(self, prefix: str, entries: list[ManifestEntry]) -> list[ManifestFileMeta]:
         parts = range(0, len(entries), ENTRIES_A_MANIFEST)

@@ -8,16 +8,23 @@ from tiering.lake.paimon.commit.manifests import BucketState, Manifests
 from tiering.lake.paimon.writing.payload import FilesPayload
 
 
-def fitting_rewrites(manifests: Manifests, rewrites: Sequence[FilesPayload]) -> list[FilesPayload]:
-    """The `rewrites` whose old files are all live in the head, and whose new files are there and have the table's present columns."""
+def fitting_rewrites(manifests: Manifests, rewrites: Sequence[FilesPayload]) -> list[int]:
+    """The numbers of the `rewrites` whose old files are all live in the head, and whose new files are there.
+
+    The new files have the table's present columns.
+    """
     loaded = manifests.loaded
-    own = [work for work in rewrites if (work.lake_table_uuid, work.schema_id) == (loaded.uuid, loaded.schema.schema_id)]
-    standing = manifests.buckets({manifests.place(work) for work in own})
-    fitting = [work for work in own if fits_bucket(work, standing.get(manifests.place(work), BucketState()))]
-    files = [(work, file) for work in fitting for file in work.files]
+    own = {
+        number: work
+        for number, work in enumerate(rewrites)
+        if (work.lake_table_uuid, work.schema_id) == (loaded.uuid, loaded.schema.schema_id)
+    }
+    standing = manifests.buckets({manifests.place(work) for work in own.values()})
+    fitting = [number for number, work in own.items() if fits_bucket(work, standing.get(manifests.place(work), BucketState()))]
+    files = [(number, file) for number in fitting for file in own[number].files]
     sizes = loaded.storage.sizes([loaded.root / file.path for _, file in files])
-    lost = {id(work) for (work, file), size in zip(files, sizes, strict=True) if size != file.size_bytes}
-    return [work for work in fitting if id(work) not in lost]
+    lost = {number for (number, file), size in zip(files, sizes, strict=True) if size != file.size_bytes}
+    return [number for number in fitting if number not in lost]
 
 
 def fits_bucket(work: FilesPayload, state: BucketState) -> bool:

@@ -35,8 +35,9 @@ _BATCH_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
-class LogFile:
-    """A live data file of one bucket of the source. `first` and `last` are the offsets of its first and its last row."""
+class DataFile:
+    """A live data file of one bucket of the source. `first` and `last` are the lowest and the highest sequence number of its rows; in a
+    log table these are the offsets of its first and its last row."""
 
     path: str
     """Below the table's folder."""
@@ -58,7 +59,7 @@ class LogRewrite:
     table_uuid: str
     partition: tuple[str, ...]
     paimon_bucket: int
-    files: tuple[LogFile, ...]
+    files: tuple[DataFile, ...]
 
 
 def rewrite_log_files(state: TableState, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
@@ -91,7 +92,7 @@ def rewrite_log_files(state: TableState, task: RewriteTask, round_id: str, nonce
     return FileRewrite(task.bucket, encode_files(payload), task.files, len(written), task.size_bytes, size_bytes)
 
 
-def footer_of(state: TableState, table: TableInfo, key: BucketKey, table_uuid: str, file: LogFile) -> FileFooter | None:
+def footer_of(state: TableState, table: TableInfo, key: BucketKey, table_uuid: str, file: DataFile) -> FileFooter | None:
     """The footer of a file of a clean table; None for a file that is not as a round of this table wrote it for this bucket."""
     footer = known_footer(state.storage, state.root / file.path, file.rows)
     if footer is None or not footer.runs or (footer.table_id, footer.bucket) != (table.table_id, key):
@@ -108,7 +109,7 @@ def in_all_columns(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
 
 
 def _copy(
-    state: TableState, key: BucketKey, work: LogRewrite, file: LogFile, files: ParquetFiles, is_stopped: Callable[[int], bool]
+    state: TableState, key: BucketKey, work: LogRewrite, file: DataFile, files: ParquetFiles, is_stopped: Callable[[int], bool]
 ) -> int:
     """Adds the rows of a file; returns the checksum that its footer names, 0 without one."""
     checksum = 0

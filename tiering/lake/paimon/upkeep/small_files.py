@@ -1,15 +1,23 @@
-"""Merges small files of log tables in the rounds that add rows to their buckets (`FileMerging`)."""
+"""Merges small files in the rounds that add rows to their buckets (`FileMerging`).
+
+In a primary-key table the files are sorted runs. A merge of the newest ones makes a run of level 0, in which rows that delete others stay.
+A merge of all makes a run of the highest level.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 
 from tiering.lake.base import FileRewrite, LakeView
 from tiering.lake.maintenance import RewriteTask
 from tiering.lake.paimon.table_state import TableState
 from tiering.lake.paimon.upkeep.log_files import LogFiles
-from tiering.lake.paimon.upkeep.merged_log_files import rewrite_log_files
+from tiering.lake.paimon.upkeep.merged_log_files import DataFile
+from tiering.lake.paimon.upkeep.merged_sorted_runs import rewrite_files
+from tiering.lake.paimon.upkeep.sorted_runs import SortedRun, SortedRuns
 from tiering.lake.paimon.writing.payload import decode_files
 from tiering.lake.rules.upkeep.small_files import first_to_merge
 from tiering.model.tables import BucketKey, TableInfo
@@ -28,7 +36,7 @@ def merge_small_files(
     rewrites: list[FileRewrite] = []
     try:
         tasks = _tasks(state, table, view, buckets, budget_bytes)
-        rewrites.extend(rewrite_log_files(state, task, round_id, new_nonce(), lambda rows: False) for task in tasks)
+        rewrites.extend(rewrite_files(state, task, round_id, new_nonce(), lambda rows: False) for task in tasks)
     except BaseException:
         delete_rewritten(state, rewrites)
         raise
@@ -39,15 +47,45 @@ def _tasks(
     state: TableState, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None], budget_bytes: int
 ) -> list[RewriteTask]:
     """The newest small files of each bucket that has too many."""
-    log_files = LogFiles(state, table, view)
     tasks: list[RewriteTask] = []
-    for key, files in log_files.by_bucket(buckets).items():
-        first = first_to_merge([file.size_bytes for file in files], state.target_bytes, budget_bytes)
-        task = None if first is None else log_files.task(key, buckets[key], files[first:])
+    for candidates in _candidates(state, table, view, buckets):
+        first = first_to_merge(candidates.sizes, state.target_bytes, budget_bytes)
+        task = None if first is None else candidates.task(first)
         if task is not None:
             budget_bytes -= task.size_bytes
             tasks.append(task)
     return tasks
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """What may be merged in a bucket, the oldest first. `task` makes the task that merges all from a position on."""
+
+    sizes: Sequence[int]
+    task: Callable[[int], RewriteTask | None]
+
+
+def _candidates(state: TableState, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Iterator[_Candidates]:
+    if state.primary_key:
+        sorted_runs = SortedRuns(state, table, view)
+        for key, runs in sorted_runs.by_bucket(buckets).items():
+            yield _Candidates([run.size_bytes for run in runs], partial(_task_of_runs, sorted_runs, key, buckets[key], runs))
+        return
+    log_files = LogFiles(state, table, view)
+    for key, files in log_files.by_bucket(buckets).items():
+        yield _Candidates([file.size_bytes for file in files], partial(_task_of_files, log_files, key, buckets[key], files))
+
+
+def _task_of_runs(
+    sorted_runs: SortedRuns, key: BucketKey, partition_name: str | None, runs: Sequence[SortedRun], first: int
+) -> RewriteTask | None:
+    return sorted_runs.task(key, partition_name, runs[first:], is_all=first == 0)
+
+
+def _task_of_files(
+    log_files: LogFiles, key: BucketKey, partition_name: str | None, files: Sequence[DataFile], first: int
+) -> RewriteTask | None:
+    return log_files.task(key, partition_name, files[first:])
 
 
 def delete_rewritten(state: TableState, rewrites: Sequence[FileRewrite]) -> None:
