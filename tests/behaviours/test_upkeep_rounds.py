@@ -7,6 +7,7 @@ import pytest
 from support.background import tick
 from support.behaviours.backends import EMBEDDED
 from support.behaviours.deployment import MAX_BACKOFF_S, Deployment, StoryTable
+from support.lake_kinds.kinds import PAIMON
 from support.lakes.lake_proof import assert_chain
 from support.worlds.lake_world import SteppedRound
 from tiering.lake.base import LakeView
@@ -16,7 +17,7 @@ from tiering.model.tables import BucketKey
 from tiering.model.upkeep import UpkeepOrder, UpkeepStats
 from tiering.round.steps import actions as act
 
-ONLY_EMBEDDED = pytest.mark.parametrize("backend", [EMBEDDED], indirect=True, scope="session")
+BOTH_FORMATS = pytest.mark.parametrize("backend", [EMBEDDED, f"{EMBEDDED}, {PAIMON.name}"], indirect=True, scope="session")
 LAYOUTS = pytest.mark.parametrize("layout", ["clean", "system-columns"])
 KINDS = pytest.mark.parametrize("key", [(), ("id",)], ids=["log", "primary-key"])
 OFF = {"table.datalake.auto-compaction": "false"}
@@ -63,7 +64,7 @@ def files_of(table: StoryTable) -> int:
     return len(table.deployment.by_hand.data_files(table.path))
 
 
-@ONLY_EMBEDDED
+@BOTH_FORMATS
 @LAYOUTS
 @KINDS
 def test_small_files_become_one_a_bucket(deployment: Deployment, layout: str, key: tuple[str, ...]) -> None:
@@ -79,7 +80,7 @@ def test_small_files_become_one_a_bucket(deployment: Deployment, layout: str, ke
     table.tiered()
 
 
-@ONLY_EMBEDDED
+@BOTH_FORMATS
 @LAYOUTS
 def test_without_anything_to_rewrite_a_round_is_empty(deployment: Deployment, layout: str) -> None:
     table = new_table(deployment, layout, rounds=1)
