@@ -100,6 +100,7 @@ TABLE_OPTIONS = frozenset(
         "table.datalake.round.bytes",
         "table.datalake.snapshot.max-age",
         "table.datalake.snapshot.min-count",
+        "table.datalake.target-file-size",
         "table.kv.snapshot.interval",
         "table.log.ttl",
     }

@@ -22,14 +22,19 @@ def parse_round_bytes(text: str) -> int | None:
     word = text.strip().lower()
     if word == NO_LIMIT:
         return None
-    match = _SIZE.fullmatch(word)
-    size = None if match is None else Decimal(match[1]) * _UNITS[match[2] + "b"]
+    size = parse_size(word)
     if size is None or not 1 <= size <= 1 << 60:
         raise InvalidArgument(
             f"the option {ROUND_BYTES} is {text[:60]!r}, which is no size of a round",
             hint=f"Write a number and a unit: '64 mb', '1 gb', '500000'; or {NO_LIMIT!r}, if only the freshness is to begin rounds.",
         )
-    return int(size)
+    return size
+
+
+def parse_size(text: str) -> int | None:
+    """A size such as `64 mb` in bytes; None if the text is no size."""
+    match = _SIZE.fullmatch(text.strip().lower())
+    return None if match is None else int(Decimal(match[1]) * _UNITS[match[2] + "b"])
 
 
 def round_bytes_of(properties: Mapping[str, str]) -> int | None:

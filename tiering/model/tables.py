@@ -116,7 +116,7 @@ class TableInfo:
     `added_columns` came after the table was made: they are its last ones, nullable, and writers may not know them. `refusal` says why
     the table cannot be tiered, as far as its description alone tells; None = nothing does. `round_bytes`: so much waiting begins a round
     before the freshness is over; None = only the freshness does. `snapshot_retention` None: snapshots of its lake table never expire.
-    `auto_compaction`: rounds merge small files of its lake table.
+    `auto_compaction`: rounds merge small files of its lake table. `target_file_bytes`: size of its data files; None = the lake table's own.
     """
 
     table_id: int
@@ -138,6 +138,7 @@ class TableInfo:
     round_bytes: int | None = None
     snapshot_retention: SnapshotRetention | None = None
     auto_compaction: bool = False
+    target_file_bytes: int | None = None
 
     def lake_schema(self) -> pa.Schema:
         """The columns of its lake table: its own, then the system columns."""

@@ -17,6 +17,7 @@ from tiering.errors import InvalidArgument
         ("table.datalake.freshness", None),
         ("table.datalake.round.bytes", "64 mb"),
         ("table.datalake.round.bytes", None),
+        ("table.datalake.target-file-size", "256 mb"),
         ("table.datalake.snapshot.max-age", "12 h"),
         ("table.datalake.snapshot.min-count", "100"),
         ("iceberg.write.target-file-size-bytes", "1000000"),

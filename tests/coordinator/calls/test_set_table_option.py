@@ -28,6 +28,7 @@ DOCUMENTED = {
     "table.datalake.auto-expire-snapshot": "false",
     "table.datalake.snapshot.max-age": "2 d",
     "table.datalake.snapshot.min-count": "3",
+    "table.datalake.target-file-size": "128 mb",
     "table.log.ttl": "7 d",
     "table.kv.snapshot.interval": "1 min",
 }
@@ -106,6 +107,7 @@ def test_what_the_lake_table_took_over_is_refused_with_the_reason_once_it_exists
         ("table.datalake.auto-expire-snapshot", "yes", "it must be true or false", ""),
         ("table.datalake.snapshot.max-age", "1 s", "table.datalake.snapshot.max-age is '1 s'", "The shortest age is 1 min"),
         ("table.datalake.snapshot.min-count", "0", "table.datalake.snapshot.min-count is '0'", "1 to 100,000"),
+        ("table.datalake.target-file-size", "large", "table.datalake.target-file-size is 'large'", "256 mb"),
         ("iceberg.gc.enabled", "perhaps", "'perhaps'", "true, false"),
     ],
 )

@@ -20,7 +20,7 @@ from tiering.cluster.fluss.log.schemas import arrow_type
 from tiering.cluster.fluss.rows.encoding import unreadable_format
 from tiering.durations import LEAST_FRESHNESS_MS, parse_duration_ms
 from tiering.errors import InvalidArgument, UnsupportedType
-from tiering.lake.rules.upkeep.compaction_options import merges_small_files
+from tiering.lake.rules.upkeep.compaction_options import merges_small_files, target_file_bytes_of
 from tiering.lake.rules.upkeep.snapshot_options import snapshot_retention_of
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, SnapshotRetention, TableInfo, TablePath, TableType
 from tiering.round_bytes import round_bytes_of
@@ -100,6 +100,7 @@ def with_options(info: TableInfo, properties: Mapping[str, str]) -> TableInfo:
         round_bytes=_round_bytes(info.path, properties),
         snapshot_retention=_snapshot_retention(info.path, properties),
         auto_compaction=merges_small_files(properties, default=False),
+        target_file_bytes=_target_file_bytes(info.path, properties),
     )
 
 
@@ -158,6 +159,14 @@ def _snapshot_retention(path: TablePath, properties: Mapping[str, str]) -> Snaps
         return snapshot_retention_of(properties, expires_by_default=False)
     except InvalidArgument as error:
         _log.warning("the options of a table's snapshots cannot be read; none expires", table=str(path), error=error.message)
+        return None
+
+
+def _target_file_bytes(path: TablePath, properties: Mapping[str, str]) -> int | None:
+    try:
+        return target_file_bytes_of(properties)
+    except InvalidArgument as error:
+        _log.warning("the size of a table's data files cannot be read; the lake table's own counts", table=str(path), error=error.message)
         return None
 
 

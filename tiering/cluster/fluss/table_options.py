@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from tiering.cluster.fluss.table_json import LAKE_ENABLED, LAKE_FRESHNESS
 from tiering.durations import check_freshness, parse_duration_ms
 from tiering.errors import InvalidArgument
+from tiering.lake.rules.upkeep.compaction_options import TARGET_FILE_SIZE, target_file_bytes_of
 from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, snapshot_retention_of
 from tiering.lake_table_options import check_table_options, check_text
 from tiering.name_matching import nearest_names
@@ -18,7 +19,7 @@ from tiering.round_bytes import ROUND_BYTES, round_bytes_of
 LOCAL_SEGMENTS = "table.log.tiered.local-segments"
 ALTERABLE = (LAKE_ENABLED, LAKE_FRESHNESS, LOCAL_SEGMENTS)
 """Those that Fluss 0.9.1 alters. Any other `table.` option it refuses, so it is refused here, with that reason."""
-OWN = frozenset({ROUND_BYTES, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT})
+OWN = frozenset({ROUND_BYTES, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, TARGET_FILE_SIZE})
 """Ours among those that begin with `table.`."""
 FLUSS_PREFIX = "table."
 KNOWN_OF_FLUSS = (
@@ -90,6 +91,7 @@ def _check_own(option: dict[str, str]) -> None:
     """Raises InvalidArgument for an option of Lakeward's with a value that it cannot have."""
     round_bytes_of(option)
     snapshot_retention_of(option, expires_by_default=False)
+    target_file_bytes_of(option)
     if not OWN & option.keys():
         check_table_options(option)
 

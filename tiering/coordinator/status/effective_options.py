@@ -10,7 +10,7 @@ from tiering.attribute_docs import attribute_docs
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.durations import format_duration
 from tiering.lake.catalog_timeouts import TIMEOUTS
-from tiering.lake.rules.upkeep.compaction_options import AUTO_COMPACTION
+from tiering.lake.rules.upkeep.compaction_options import AUTO_COMPACTION, LAKES_OWN, TARGET_FILE_SIZE
 from tiering.lake.rules.upkeep.snapshot_options import DEFAULT_MAX_AGE, DEFAULT_MIN_COUNT, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
 from tiering.model.effective_options import EffectiveOption
@@ -30,6 +30,7 @@ _TABLE_OPTIONS = (
     (SNAPSHOT_MAX_AGE, DEFAULT_MAX_AGE, "A snapshot of its lake table expires at this age; some of those before stay for time travel."),
     (SNAPSHOT_MIN_COUNT, str(DEFAULT_MIN_COUNT), "So many of the newest snapshots of its lake table always stay."),
     (AUTO_COMPACTION, "true", "Whether rounds merge small files of its lake table. On Fluss the default is false."),
+    (TARGET_FILE_SIZE, LAKES_OWN, "Size of the data files of its lake table. none: the lake table's own property or its format's default."),
 )
 """Those that every cluster has; what else one may have is its own."""
 

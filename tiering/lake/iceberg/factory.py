@@ -14,8 +14,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.io import FileIO
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table, TableProperties
-from pyiceberg.utils.properties import property_as_int
+from pyiceberg.table import Table
 
 from tiering.clock import Clock, SystemClock
 from tiering.errors import InvalidArgument, LakeTableReplaced
@@ -27,7 +26,7 @@ from tiering.lake.iceberg.commit.committer import IcebergCommitter
 from tiering.lake.iceberg.commit.upkeep import UpkeepPolicy
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.writer import BucketPlace, PrimaryKeyWriter
-from tiering.lake.iceberg.schema.layout import bucket_keys, layout_of_schema
+from tiering.lake.iceberg.schema.layout import bucket_keys, layout_of_schema, target_file_bytes
 from tiering.lake.iceberg.schema.partition_values import PartitionValue, file_place, partition_path
 from tiering.lake.iceberg.upkeep.file_rewriter import RewriteTarget, decode_job, rewrite_files
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder
@@ -156,8 +155,7 @@ class IcebergTieringFactory:
     @property
     def target_bytes(self) -> int:
         """The size at which a data file ends."""
-        key, default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
-        return property_as_int(dict(self.state.properties), key, default) or default
+        return target_file_bytes(self.table, self.state.properties)
 
     def create_committer(self) -> IcebergCommitter:
         """Only in the process that made the factory: InvalidArgument elsewhere."""

@@ -13,7 +13,7 @@ from tiering.durations import LEAST_FRESHNESS_MS, check_freshness, format_durati
 from tiering.errors import InvalidArgument
 from tiering.lake.layouts import LAYOUT_OPTION, Layout, wanted_layout
 from tiering.lake.registry import format_names, has_format
-from tiering.lake.rules.upkeep.compaction_options import AUTO_COMPACTION
+from tiering.lake.rules.upkeep.compaction_options import AUTO_COMPACTION, LAKES_OWN, TARGET_FILE_SIZE, target_file_bytes_of
 from tiering.lake.rules.upkeep.snapshot_options import (
     AUTO_EXPIRE,
     DEFAULT_MAX_AGE,
@@ -45,6 +45,9 @@ LAKE_SNAPSHOT_MIN_COUNT = SNAPSHOT_MIN_COUNT
 """So many of the newest snapshots always stay."""
 LAKE_AUTO_COMPACTION = AUTO_COMPACTION
 """Whether rounds merge small files of its lake table."""
+LAKE_TARGET_FILE_SIZE = TARGET_FILE_SIZE
+"""Size of the lake table's data files, such as `256 mb`: writers end a file at it, and small files are merged to it. `none`: the lake
+table's own property, or its format's default."""
 LOG_TTL = "table.log.ttl"
 """How long records stay in the log at least, such as `7 d`; those that the lake still needs stay longer. Fluss: 7 days."""
 KV_SNAPSHOT_INTERVAL = "table.kv.snapshot.interval"
@@ -61,6 +64,7 @@ DEFAULTS = {
     LAKE_SNAPSHOT_MAX_AGE: DEFAULT_MAX_AGE,
     LAKE_SNAPSHOT_MIN_COUNT: str(DEFAULT_MIN_COUNT),
     LAKE_AUTO_COMPACTION: "true",
+    LAKE_TARGET_FILE_SIZE: LAKES_OWN,
     LOG_TTL: FOR_EVER,
     KV_SNAPSHOT_INTERVAL: format_duration(DEFAULT_KV_SNAPSHOT_INTERVAL_MS),
 }
@@ -81,6 +85,7 @@ class LakeOptions:
     round_bytes: int | None = None
     snapshot_retention: SnapshotRetention | None = None
     auto_compaction: bool = True
+    target_file_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,7 @@ def parse_lake_options(properties: Mapping[str, str]) -> LakeOptions:
         round_bytes=round_bytes_of(properties),
         snapshot_retention=snapshot_retention_of(properties, expires_by_default=True),
         auto_compaction=_boolean(LAKE_AUTO_COMPACTION, properties.get(LAKE_AUTO_COMPACTION, DEFAULTS[LAKE_AUTO_COMPACTION])),
+        target_file_bytes=target_file_bytes_of(properties),
     )
 
 

@@ -252,6 +252,7 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
         round_bytes=options.round_bytes,
         snapshot_retention=options.snapshot_retention,
         auto_compaction=options.auto_compaction,
+        target_file_bytes=options.target_file_bytes,
         added_columns=tuple(schema.names[row["created_columns"] :]),
     )
     return StoredTable(info, Bucketing(row["bucketing"]))

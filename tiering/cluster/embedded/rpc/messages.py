@@ -56,6 +56,7 @@ def table_from_pb(pb: embedded_pb2.PbTable) -> TableInfo:
         round_bytes=options.round_bytes,
         snapshot_retention=options.snapshot_retention,
         auto_compaction=options.auto_compaction,
+        target_file_bytes=options.target_file_bytes,
         added_columns=tuple(pb.added_columns),
     )
 

@@ -28,6 +28,7 @@ from tiering.cluster.fluss.writing.native_client import NativeClient
 from tiering.cluster.fluss.writing.type_json import type_json
 from tiering.cluster.writable import AppendedRange, Rows, TableSpec
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError
+from tiering.lake.rules.upkeep.compaction_options import target_file_bytes_of
 from tiering.lake.rules.upkeep.snapshot_options import snapshot_retention_of
 from tiering.lake_table_options import check_table_options
 from tiering.model.names import check_database, table_path
@@ -102,6 +103,7 @@ class FlussWriter:
         check_table_options(properties)
         round_bytes_of(properties)
         snapshot_retention_of(properties, expires_by_default=False)
+        target_file_bytes_of(properties)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """As `WritableCluster.create_database`; names that differ in case alone are different ones to Fluss."""
@@ -116,6 +118,7 @@ class FlussWriter:
         path = table_path(path.database_name, path.table_name)
         round_bytes_of(spec.properties)  # ours: Fluss keeps it as it is, whatever it is
         snapshot_retention_of(spec.properties, expires_by_default=False)
+        target_file_bytes_of(spec.properties)
         keys = {*spec.primary_key, *spec.bucket_keys, *spec.partition_keys}
         schema = pa.schema([field.with_nullable(field.nullable and field.name not in keys) for field in storable_schema(spec.schema)])
         own = {name: in_fluss_words(name, value) for name, value in spec.properties.items() if is_of_fluss(name)}

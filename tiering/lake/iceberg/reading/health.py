@@ -6,19 +6,19 @@ from datetime import UTC, datetime
 
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.table import Table, TableProperties
+from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform
-from pyiceberg.utils.properties import property_as_int
 
 from tiering.lake.health.measure import FilePlace, LakeMeasure, file_totals
 from tiering.lake.iceberg.reading.stored_files import metadata_files
+from tiering.lake.iceberg.schema.layout import target_file_bytes
 from tiering.lake_table_options import allowed_properties
 from tiering.model.tables import BUCKET_COLUMN, TableInfo
 
 
 def measure(table: TableInfo, loaded: Table, head: int | None) -> LakeMeasure:
     """See `MeasuredLake.measure`. Raises what catalog and storage raise."""
-    target = target_file_bytes(loaded)
+    target = target_file_bytes(table, allowed_properties(loaded.metadata.properties))
     snapshot = None if head is None else loaded.snapshot_by_id(head)
     manifests = [] if snapshot is None else snapshot.manifests(loaded.io)
     buckets = {spec_id: _buckets(table, loaded, spec) for spec_id, spec in loaded.specs().items()}
@@ -40,13 +40,6 @@ def measure(table: TableInfo, loaded: Table, head: int | None) -> LakeMeasure:
         metadata_files=len(sizes),
         metadata_bytes=sum(sizes),
     )
-
-
-def target_file_bytes(loaded: Table) -> int:
-    """The size at which a writer of the table ends a data file."""
-    default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
-    properties = allowed_properties(loaded.metadata.properties)
-    return property_as_int(properties, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, default) or default
 
 
 def _buckets(table: TableInfo, loaded: Table, spec: PartitionSpec) -> int:

@@ -15,10 +15,12 @@ from typing import Any
 
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
 from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.types import BooleanType, DateType, DoubleType, FloatType, IntegerType, NestedField, PrimitiveType, StringType
+from pyiceberg.utils.properties import property_as_int
 
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
 from tiering.lake.column_names import check_column_names, folded_name
@@ -187,3 +189,11 @@ def _properties(table: TableInfo) -> dict[str, str]:
     public = public_options(table.properties)
     others = {FLUSS_PROPERTY_PREFIX + name: value for name, value in public.items() if not name.startswith(PREFIX)}
     return {**properties, **lake_table_properties(table.properties), **others, "format-version": str(FORMAT_VERSION)}
+
+
+def target_file_bytes(table: TableInfo | None, properties: Mapping[str, str]) -> int:
+    """The size at which a data file ends: by the source table's option, or these properties of the lake table, or Iceberg's default."""
+    if table is not None and table.target_file_bytes is not None:
+        return table.target_file_bytes
+    key, default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
+    return property_as_int(dict(properties), key, default) or default

@@ -83,7 +83,7 @@ class _Planning:
     def _buckets(self, partition: PartitionFiles) -> Iterator[_Bucket]:
         dirty = self._dirty_files(partition)
         for key, entries in partition.buckets.items():
-            yield _Bucket(key, partition, sorted(entries, key=_age), dirty)
+            yield _Bucket(key, partition, sorted(entries, key=oldest_first), dirty)
 
     def _dirty_files(self, partition: PartitionFiles) -> frozenset[str]:
         """The data files with deleted rows, where these are so many that they are to go, or stand in too many delete files."""
@@ -107,8 +107,8 @@ class _Planning:
             if tasks and (budget <= 0 or file_budget <= 0):
                 left += sum(run.size_bytes for run in rough.runs)
                 continue
-            files, work = self._in_order(bucket, rough)
-            left += max(0, sum(run.size_bytes for run in rough.runs) - sum(run.size_bytes for run in work.runs))
+            files, work, rest = self._in_order(bucket, rough)
+            left += rest
             for run in work.runs:
                 if tasks and (run.size_bytes > budget or run.files > file_budget):
                     left += run.size_bytes
@@ -118,29 +118,41 @@ class _Planning:
                 tasks.append(self._task(bucket, files[run.first : run.stop], run))
         return tasks, left
 
-    def _in_order(self, bucket: _Bucket, rough: BucketWork) -> tuple[list[DataFile], BucketWork]:
-        """The files of the bucket in the order of their rows, and the work by that order: of very many files the oldest ones with work."""
+    def _in_order(self, bucket: _Bucket, rough: BucketWork) -> tuple[list[DataFile], BucketWork, int]:
+        """The files of the bucket in the order of their rows, the work by that order, and the bytes of work in files that were not ordered:
+        of very many files the oldest ones with work are."""
         files = [entry.file for entry in bucket.entries]
         if self._table.table_type is not TableType.LOG:
-            return files, rough
+            return files, rough, 0
+        rest = 0
         if not self._layout.has_row_offsets and len(files) > ROUND_FILES:  # each file's footer is read for the order
-            files = files[rough.runs[0].first :][:ROUND_FILES]
-        ordered, unknown = in_offset_order(self._ordered_files(bucket, files))
+            first = rough.runs[0].first
+            rest = sum(run.size_bytes for run in rough.runs if run.first >= first + ROUND_FILES)
+            files = files[first : first + ROUND_FILES]
+        ordered, unknown = in_offset_order(ordered_files(self._table, self._view, bucket.key, files))
         self._left_alone += len(files) - len(ordered) + len(unknown)
-        return ordered, self._work(bucket, ordered, unknown)
-
-    def _ordered_files(self, bucket: _Bucket, files: Sequence[DataFile]) -> list[OrderedFile]:
-        offsets_of = offsets_reader(self._table, self._view, bucket.key)
-        with ThreadPoolExecutor(min(THREADS, len(files) or 1)) as pool:
-            return list(pool.map(offsets_of, files))
+        return ordered, self._work(bucket, ordered, unknown), rest
 
     def _task(self, bucket: _Bucket, files: Sequence[DataFile], run: RewriteRun) -> RewriteTask:
-        partition = bucket.partition
-        shared = None if has_bucket_in_partition(self._table, self._layout) else bucket.key.bucket_id
-        deletes = tuple(live_file(file) for file in partition.deletes)
-        job = RewriteJob(self._view.head, partition.partition, shared, tuple(map(live_file, files)), deletes, run.outputs)
-        name = partition_name(self._table, partition.partition)
-        return RewriteTask(bucket.key, name, encode_job(job), len(files), run.size_bytes, sum(file.record_count for file in files))
+        return rewrite_task(self._table, self._view, bucket.key, bucket.partition, files, run.outputs)
+
+
+def rewrite_task(
+    table: TableInfo, view: LakeView, key: BucketKey, partition: PartitionFiles, files: Sequence[DataFile], outputs: int = 1
+) -> RewriteTask:
+    """The task that writes the living rows of `files`, in that order, as so many files."""
+    is_shared = not has_bucket_in_partition(table, layout_of_schema(cast(Table, view.handle).schema()))
+    deletes = tuple(map(live_file, partition.deletes))
+    shared_bucket = key.bucket_id if is_shared else None
+    job = RewriteJob(view.head, partition.partition, shared_bucket, tuple(map(live_file, files)), deletes, outputs)
+    size, rows = sum(file.file_size_in_bytes for file in files), sum(file.record_count for file in files)
+    return RewriteTask(key, partition_name(table, partition.partition), encode_job(job), len(files), size, rows)
+
+
+def ordered_files(table: TableInfo, view: LakeView, key: BucketKey, files: Sequence[DataFile]) -> list[OrderedFile]:
+    """The files of a bucket of a log table with their offsets."""
+    with ThreadPoolExecutor(min(THREADS, len(files) or 1)) as pool:
+        return list(pool.map(offsets_reader(table, view, key), files))
 
 
 def offsets_reader(table: TableInfo, view: LakeView, key: BucketKey) -> Callable[[DataFile], OrderedFile]:
@@ -183,6 +195,6 @@ def _offset(bound: bytes) -> int:
     return cast(int, from_bytes(LongType(), bound))
 
 
-def _age(entry: StandingData) -> tuple[int, int]:
+def oldest_first(entry: StandingData) -> tuple[int, int]:
     """Oldest first. Of one commit the larger file comes first: the one that took the place of older files."""
     return entry.sequence_number, -entry.file.file_size_in_bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 
@@ -67,8 +67,14 @@ class StandingFiles:
     """Whether equality deletes of a former spec without partitions stand, which count for all files (spec, "Scan Planning")."""
 
 
-def standing_files(table: TableInfo, loaded: Table, snapshot_id: int | None, living: Mapping[str, int]) -> StandingFiles:
-    """The live files of a snapshot. `living`: ids of living partitions by name. Reads manifests only."""
+def standing_files(
+    table: TableInfo,
+    loaded: Table,
+    snapshot_id: int | None,
+    living: Mapping[str, int],
+    partitions: Collection[PartitionValue] | None = None,
+) -> StandingFiles:
+    """The live files of a snapshot, or of some `partitions` alone. `living`: ids of living partitions by name. Reads manifests only."""
     standing = StandingFiles()
     names = _BucketNames(table, loaded, living)
     for spec_id, entry in live_entries(loaded, snapshot_id):
@@ -79,6 +85,8 @@ def standing_files(table: TableInfo, loaded: Table, snapshot_id: int | None, liv
             standing.has_global_deletes = standing.has_global_deletes or is_global
             continue
         partition = partition_of(file)
+        if partitions is not None and partition not in partitions:
+            continue
         files = standing.partitions.setdefault(partition, PartitionFiles(partition))
         if file.content is DataFileContent.POSITION_DELETES:
             files.deletes.append(file)

@@ -36,6 +36,8 @@ from tiering.model.tables import OFFSET_COLUMN
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 64 << 20
 """Of Arrow data: the most that is held in memory before it is written."""
+LEAST_ROW_GROUP_BYTES = 1 << 20
+"""Of Arrow data, of a table with a smaller target size of files: a file ends with a row group."""
 PAGE_BYTES = 1 << 20
 DICTIONARY_BYTES = 2 << 20
 """Of one column in one row group; beyond it the writer falls back to the plain encoding. Iceberg's default."""
@@ -110,6 +112,7 @@ class RowFiles:
         self.schema = pa.schema([arrow_field(field) for field in schema.fields])
         """The lake's columns as they are written."""
         self._target = target
+        self._row_group_bytes = min(ROW_GROUP_BYTES, max(LEAST_ROW_GROUP_BYTES, target.size_bytes))
         self.io = io
         self._locations = locations
         self.builder = builder
@@ -132,7 +135,7 @@ class RowFiles:
             self._batches.append(part)
             self._rows += part.num_rows
             self._bytes += part.nbytes
-            if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
+            if self._rows >= ROW_GROUP_ROWS or self._bytes >= self._row_group_bytes:
                 self._write_row_group()
 
     def end_file(self) -> None:

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tiering.errors import InvalidArgument
+from tiering.round_bytes import parse_size
+
 AUTO_COMPACTION = "table.datalake.auto-compaction"
 """Whether rounds merge small files of the lake table. Fluss has it, with the default false; the embedded cluster's default is true."""
+
+TARGET_FILE_SIZE = "table.datalake.target-file-size"
+"""Size at which writers end a data file, and to which rounds and upkeep rounds merge smaller ones. The option is Lakeward's own."""
+
+LAKES_OWN = "none"
+"""The default of TARGET_FILE_SIZE: what the lake table's own property says, or else its format's default."""
+
+LEAST_TARGET_BYTES, MOST_TARGET_BYTES = 1 << 10, 64 << 30
 
 MERGED_BYTES_PER_FRESHNESS_MS = 2_000
 """Bytes that a round may merge for each millisecond of its table's freshness: 20 MB at 10 s. A core merges some 50 MB a second, so that
@@ -19,6 +30,20 @@ MERGED_BYTES = 64 << 20
 def merge_budget(freshness_ms: int, at_most_bytes: int) -> int:
     """Bytes of small files that one round of a table merges at most."""
     return min(freshness_ms * MERGED_BYTES_PER_FRESHNESS_MS, at_most_bytes)
+
+
+def target_file_bytes_of(properties: Mapping[str, str]) -> int | None:
+    """What a table's options say; None = the lake table's own size counts. Raises InvalidArgument naming the option."""
+    text = properties.get(TARGET_FILE_SIZE, LAKES_OWN)
+    if text.strip().lower() == LAKES_OWN:
+        return None
+    size = parse_size(text)
+    if size is None or not LEAST_TARGET_BYTES <= size <= MOST_TARGET_BYTES:
+        raise InvalidArgument(
+            f"the option {TARGET_FILE_SIZE} is {text[:60]!r}",
+            hint=f"Write a size from '1 kb' to '64 gb', such as '256 mb'; or {LAKES_OWN!r} for the lake table's own.",
+        )
+    return size
 
 
 def merges_small_files(properties: Mapping[str, str], default: bool) -> bool:
