@@ -34,16 +34,16 @@ def is_small(size_bytes: int, target_bytes: int) -> bool:
     return size_bytes < SMALL_SHARE * target_bytes
 
 
-def first_to_merge(sizes: Sequence[int], target_bytes: int, budget_bytes: int, small_files: int = SMALL_FILES) -> int | None:
+def first_to_merge(sizes: Sequence[int], target_bytes: int, budget_bytes: int, small_files: int | None = None) -> int | None:
     """The position of the first file of a bucket that is merged with all files behind it; None = nothing is merged.
 
     `sizes`: bytes of the bucket's data files, oldest first. At most MERGED_FILES and `budget_bytes` are rewritten. A bucket may have
-    `small_files`.
+    `small_files`; None = SMALL_FILES.
     """
     begin, oldest = len(sizes), max(0, len(sizes) - MERGED_FILES)
     while begin > oldest and is_small(sizes[begin - 1], target_bytes):
         begin -= 1
-    if len(sizes) - begin <= small_files:
+    if len(sizes) - begin <= (SMALL_FILES if small_files is None else small_files):
         return None
     is_pile = begin > 0 and is_small(sizes[begin - 1], target_bytes)
     cheapest: tuple[float, int] | None = None
