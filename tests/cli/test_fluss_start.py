@@ -221,6 +221,8 @@ def test_a_server_yaml_that_names_no_lake_of_ours_is_refused_before_anything_is_
     [
         (("--fluss-cluster-id", "x"), "of use only with --fluss"),
         (("--fluss-mode", "exclusive"), "of use only with --fluss"),
+        (("--fluss-auto-compaction",), "of use only with --fluss"),
+        (("--fluss-auto-expire-snapshot",), "of use only with --fluss"),
         (("--fluss", "127.0.0.1:1"), "none was given"),
         (("--fluss", "127.0.0.1", "--fluss-cluster-id", "x"), "is not the address of a server"),
         (("--fluss", "127.0.0.1:1", "--fluss-cluster-id", "x" * 201), "is too long or holds a control character"),

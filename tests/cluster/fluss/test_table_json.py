@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tiering.cluster.fluss.settings import UpkeepDefaults, read_settings
 from tiering.cluster.fluss.table_json import TableDescription, lake_type, table_info
 from tiering.errors import UnsupportedType
 from tiering.lake.iceberg.lake import IcebergLake
@@ -44,6 +45,24 @@ def described(document: object) -> TableDescription:
 def with_type(kind: dict[str, Any]) -> dict[str, Any]:
     schema = {**DOCUMENT["schema"], "columns": [*COLUMNS, {"name": "odd", "data_type": kind, "id": 3}]}
     return {**DOCUMENT, "schema": schema}
+
+
+@pytest.mark.parametrize("defaults", [UpkeepDefaults(), UpkeepDefaults(auto_compaction=True), UpkeepDefaults(auto_expire_snapshot=True)])
+def test_tierers_get_the_defaults_of_upkeep_with_the_settings(defaults: UpkeepDefaults) -> None:
+    settings = read_settings({"bootstrap.servers": "host:9123", "cluster-id": "x", **defaults.as_text()})
+    assert settings.upkeep == defaults
+    assert read_settings(settings.as_text()) == settings
+
+
+def test_options_of_upkeep_are_off_as_in_fluss_unless_the_deployment_or_the_table_says_otherwise() -> None:
+    on = UpkeepDefaults(auto_compaction=True, auto_expire_snapshot=True)
+    plain = described(DOCUMENT)
+    options = ("table.datalake.auto-compaction", "table.datalake.auto-expire-snapshot")
+    refuses = described({**DOCUMENT, "properties": {**DOCUMENT["properties"], **dict.fromkeys(options, "false")}})
+    shown = [(info.auto_compaction, info.snapshot_retention is not None) for info in (table_info(plain), table_info(plain, None, on))]
+    assert shown == [(False, False), (True, True)]
+    info = table_info(refuses, None, on)
+    assert (info.auto_compaction, info.snapshot_retention) == (False, None)
 
 
 def test_a_table_has_its_columns_keys_buckets_and_lake_options() -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tiering.cluster.fluss.remote.storage import remote_storage
-from tiering.cluster.fluss.settings import BOOTSTRAP_SERVERS, CLUSTER_ID, MODE
+from tiering.cluster.fluss.settings import BOOTSTRAP_SERVERS, CLUSTER_ID, FLUSS_DEFAULTS, MODE, UpkeepDefaults
 from tiering.cluster.registry import EMBEDDED, FLUSS
 from tiering.errors import InvalidArgument
 from tiering.lake.fluss.server_yaml import read_server_yaml
@@ -48,6 +48,22 @@ FlussModeOption = Annotated[
     ),
 ]
 
+FlussAutoCompactionOption = Annotated[
+    bool,
+    typer.Option(
+        "--fluss-auto-compaction",
+        help="Rewrite small lake files of Fluss tables that do not set table.datalake.auto-compaction. Fluss's default is no.",
+        show_default=False,
+    ),
+]
+FlussAutoExpireOption = Annotated[
+    bool,
+    typer.Option(
+        "--fluss-auto-expire-snapshot",
+        help="Let lake snapshots of Fluss tables expire that do not set table.datalake.auto-expire-snapshot. Fluss's default is no.",
+        show_default=False,
+    ),
+]
 FlussHeldTablesOption = Annotated[
     int,
     typer.Option(
@@ -59,15 +75,22 @@ FlussHeldTablesOption = Annotated[
 ]
 
 
-def read_cluster(fluss: str | None, cluster_id: str | None, mode: ServiceMode | None) -> tuple[str, dict[str, str]]:
+def read_cluster(
+    fluss: str | None, cluster_id: str | None, mode: ServiceMode | None, upkeep: UpkeepDefaults = FLUSS_DEFAULTS
+) -> tuple[str, dict[str, str]]:
     """Returns the kind of cluster that the options name, and its settings. Raises InvalidArgument for the others without `--fluss`."""
     if fluss is None:
         if cluster_id is not None or mode is not None:
             raise InvalidArgument(
                 "--fluss-cluster-id and --fluss-mode are of use only with --fluss", hint="Name the cluster's servers, too."
             )
+        if upkeep != FLUSS_DEFAULTS:
+            raise InvalidArgument(
+                "--fluss-auto-compaction and --fluss-auto-expire-snapshot are of use only with --fluss",
+                hint="Tables of the embedded cluster have these options on.",
+            )
         return EMBEDDED, {}
-    settings = {BOOTSTRAP_SERVERS: fluss, CLUSTER_ID: cluster_id or ""}
+    settings = {BOOTSTRAP_SERVERS: fluss, CLUSTER_ID: cluster_id or "", **upkeep.as_text()}
     return FLUSS, settings if mode is None else {**settings, MODE: mode.value}
 
 

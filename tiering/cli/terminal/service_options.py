@@ -26,6 +26,8 @@ from tiering.cli.terminal.access_options import (
     TokensOption,
 )
 from tiering.cli.terminal.cluster_options import (
+    FlussAutoCompactionOption,
+    FlussAutoExpireOption,
     FlussClusterIdOption,
     FlussHeldTablesOption,
     FlussModeOption,
@@ -58,6 +60,7 @@ from tiering.cli.terminal.options import (
     StateOption,
     TimeoutOption,
 )
+from tiering.cluster.fluss.settings import UpkeepDefaults
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import InvalidArgument
 from tiering.files.private_files import keep_files_private
@@ -94,6 +97,8 @@ class ServiceOptions:
     fluss_cluster_id: FlussClusterIdOption = None
     fluss_mode: FlussModeOption = None
     fluss_held_tables: FlussHeldTablesOption = _DEFAULTS.held_tables
+    fluss_auto_compaction: FlussAutoCompactionOption = False
+    fluss_auto_expire_snapshot: FlussAutoExpireOption = False
     fluss_conf: FlussConfOption = None
     create_lake_tables: CreateLakeTablesOption = False
     auth: AuthOption = None
@@ -131,7 +136,8 @@ class ServiceOptions:
 
         configure_logging(self.log_level, self.log_format)
         keep_files_private()
-        cluster_kind, cluster_settings = read_cluster(self.fluss, self.fluss_cluster_id, self.fluss_mode)
+        upkeep = UpkeepDefaults(self.fluss_auto_compaction, self.fluss_auto_expire_snapshot)
+        cluster_kind, cluster_settings = read_cluster(self.fluss, self.fluss_cluster_id, self.fluss_mode, upkeep)
         if self.fluss is not None:
             cluster_settings |= read_storage(self.fluss_conf)
         lake = read_lake(context, self.lake_property, self.fluss_conf)

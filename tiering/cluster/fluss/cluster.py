@@ -42,7 +42,8 @@ class FlussCluster(FlussSource):
     """
 
     def __init__(self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, memory: FlussMemory) -> None:
-        super().__init__(connection, client, settings, FlussTables(client, self._check_identity, lambda: self._own_options))
+        tables = FlussTables(client, self._check_identity, lambda: self._own_options, settings.upkeep)
+        super().__init__(connection, client, settings, tables)
         self._memory = memory
         self._offsets_files = OffsetsFileLedger(memory.engine)
         self._lake_record = LakeRecord(client, self._offsets_files)
@@ -110,7 +111,8 @@ class FlussCluster(FlussSource):
         table_options.check_option(name, value)
         table = self.table(path)
         if dry_run:
-            return with_options(table, {**{key: kept for key, kept in table.properties.items() if key != name}, **_as_option(name, value)})
+            options = {**{key: kept for key, kept in table.properties.items() if key != name}, **_as_option(name, value)}
+            return with_options(table, options, self._settings.upkeep)
         if not table_options.is_of_fluss(name):
             self._memory.set_table_option(table.table_id, name, value)
             self._own_options = self._memory.table_options()

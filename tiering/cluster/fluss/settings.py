@@ -13,10 +13,30 @@ from tiering.model.service_mode import ServiceMode
 BOOTSTRAP_SERVERS = "bootstrap.servers"
 CLUSTER_ID = "cluster-id"
 MODE = "mode"
+AUTO_COMPACTION = "auto-compaction"
+AUTO_EXPIRE_SNAPSHOT = "auto-expire-snapshot"
 DEFAULT_MODE = ServiceMode.SHARED
 USERNAME_VARIABLE = "FLUSS_USERNAME"
 """Of each process its own, as is `FLUSS_PASSWORD`: user and password never travel."""
 CLUSTER_ID_LIMIT = 200
+
+
+@dataclass(frozen=True)
+class UpkeepDefaults:
+    """What counts for tables that do not say it: whether rounds merge small files, and whether lake snapshots expire. As in Fluss: no."""
+
+    auto_compaction: bool = False
+    """Of `table.datalake.auto-compaction`."""
+    auto_expire_snapshot: bool = False
+    """Of `table.datalake.auto-expire-snapshot`."""
+
+    def as_text(self) -> dict[str, str]:
+        """The settings that differ from Fluss's own defaults."""
+        chosen = {AUTO_COMPACTION: self.auto_compaction, AUTO_EXPIRE_SNAPSHOT: self.auto_expire_snapshot}
+        return {name: "true" for name, is_on in chosen.items() if is_on}
+
+
+FLUSS_DEFAULTS = UpkeepDefaults()
 
 
 @dataclass(frozen=True)
@@ -28,11 +48,12 @@ class FlussSettings:
     mode: ServiceMode = DEFAULT_MODE
     storage: Mapping[str, str] = field(default_factory=dict)
     """Where its remote files are, as `open_remote` takes it; no secrets."""
+    upkeep: UpkeepDefaults = FLUSS_DEFAULTS
 
     def as_text(self) -> dict[str, str]:
         """The inverse of `read_settings`."""
         servers = ",".join(self.bootstrap_servers)
-        return {BOOTSTRAP_SERVERS: servers, CLUSTER_ID: self.cluster_id, MODE: self.mode.value, **self.storage}
+        return {BOOTSTRAP_SERVERS: servers, CLUSTER_ID: self.cluster_id, MODE: self.mode.value, **self.storage, **self.upkeep.as_text()}
 
 
 def read_settings(settings: Mapping[str, str]) -> FlussSettings:
@@ -52,4 +73,5 @@ def read_settings(settings: Mapping[str, str]) -> FlussSettings:
     servers = FlussConnection.parse(settings.get(BOOTSTRAP_SERVERS, "")).bootstrap_servers
     storage = {name: settings[name] for name in REMOTE_FILE_PROPERTIES if settings.get(name)}
     check_storage(storage)
-    return FlussSettings(servers, cluster_id, ServiceMode(mode), storage)
+    upkeep = UpkeepDefaults(*(settings.get(name) == "true" for name in (AUTO_COMPACTION, AUTO_EXPIRE_SNAPSHOT)))
+    return FlussSettings(servers, cluster_id, ServiceMode(mode), storage, upkeep)

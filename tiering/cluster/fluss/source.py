@@ -42,7 +42,7 @@ class FlussSource:
         self._connection = connection
         self._client = client
         self._settings = settings
-        self._tables = tables or FlussTables(client)
+        self._tables = tables or FlussTables(client, defaults=settings.upkeep)
         self._offsets = FlussLogOffsets(client)
         self._sizes = RecordSizes(client)
         self._schemas = SchemaHistory(client)

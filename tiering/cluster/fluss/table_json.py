@@ -18,6 +18,7 @@ import structlog
 
 from tiering.cluster.fluss.log.schemas import arrow_type
 from tiering.cluster.fluss.rows.encoding import unreadable_format
+from tiering.cluster.fluss.settings import FLUSS_DEFAULTS, UpkeepDefaults
 from tiering.durations import LEAST_FRESHNESS_MS, parse_duration_ms
 from tiering.errors import InvalidArgument, UnsupportedType
 from tiering.lake.rules.upkeep.compaction_options import merges_small_files, target_file_bytes_of
@@ -48,8 +49,10 @@ class TableDescription:
     modified_ms: int
 
 
-def table_info(description: TableDescription, own_options: Mapping[str, str] | None = None) -> TableInfo:
-    """The table as it is described; `own_options` are those that Fluss does not keep.
+def table_info(
+    description: TableDescription, own_options: Mapping[str, str] | None = None, defaults: UpkeepDefaults = FLUSS_DEFAULTS
+) -> TableInfo:
+    """The table as it is described; `own_options` are those that Fluss does not keep. `defaults`: of this deployment.
 
     Never raises: what cannot be read, or is of an unknown type, is the table's `refusal`.
     """
@@ -71,7 +74,7 @@ def table_info(description: TableDescription, own_options: Mapping[str, str] | N
             partition_keys=tuple(document.get("partition_key") or ()),
             refusal=refusal or unreadable_format(properties, document["schema"]),
         )
-        return with_options(info, properties)
+        return with_options(info, properties, defaults)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return TableInfo(
             table_id=description.table_id,
@@ -89,7 +92,7 @@ def _without_catalog(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in properties.items() if not _CATALOG_PROPERTY.match(name)}
 
 
-def with_options(info: TableInfo, properties: Mapping[str, str]) -> TableInfo:
+def with_options(info: TableInfo, properties: Mapping[str, str], defaults: UpkeepDefaults = FLUSS_DEFAULTS) -> TableInfo:
     """The table with these options, and what follows from them."""
     return replace(
         info,
@@ -98,8 +101,8 @@ def with_options(info: TableInfo, properties: Mapping[str, str]) -> TableInfo:
         lake_format=properties.get(LAKE_FORMAT, DEFAULT_LAKE_FORMAT).lower(),
         freshness_ms=_freshness_ms(info.path, properties),
         round_bytes=_round_bytes(info.path, properties),
-        snapshot_retention=_snapshot_retention(info.path, properties),
-        auto_compaction=merges_small_files(properties, default=False),
+        snapshot_retention=_snapshot_retention(info.path, properties, defaults),
+        auto_compaction=merges_small_files(properties, default=defaults.auto_compaction),
         target_file_bytes=_target_file_bytes(info.path, properties),
     )
 
@@ -154,9 +157,9 @@ def _round_bytes(path: TablePath, properties: Mapping[str, str]) -> int | None:
         return None
 
 
-def _snapshot_retention(path: TablePath, properties: Mapping[str, str]) -> SnapshotRetention | None:
+def _snapshot_retention(path: TablePath, properties: Mapping[str, str], defaults: UpkeepDefaults) -> SnapshotRetention | None:
     try:
-        return snapshot_retention_of(properties, expires_by_default=False)
+        return snapshot_retention_of(properties, expires_by_default=defaults.auto_expire_snapshot)
     except InvalidArgument as error:
         _log.warning("the options of a table's snapshots cannot be read; none expires", table=str(path), error=error.message)
         return None

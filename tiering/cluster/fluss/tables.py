@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tiering.cluster.fluss.lake_record import path_to_pb
+from tiering.cluster.fluss.settings import FLUSS_DEFAULTS, UpkeepDefaults
 from tiering.cluster.fluss.table_json import TableDescription, table_info
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import error_code
@@ -23,7 +24,7 @@ class FlussTables:
     """Lists what there is. Descriptions that did not change are not read again. Safe to use from several threads.
 
     `check` is called with what was listed, and raises if it cannot be of this cluster; `own_options` answers table options that Fluss
-    does not keep, by table id.
+    does not keep, by table id; `defaults` count for tables that do not say it.
     """
 
     def __init__(
@@ -31,10 +32,12 @@ class FlussTables:
         client: FlussClient,
         check: Callable[[Sequence[TableDescription]], None] = lambda descriptions: None,
         own_options: Callable[[], Mapping[int, Mapping[str, str]]] = dict,
+        defaults: UpkeepDefaults = FLUSS_DEFAULTS,
     ) -> None:
         self._client = client
         self._check = check
         self._own_options = own_options
+        self._defaults = defaults
         self._lock = threading.Lock()
         self._infos: dict[int, tuple[TableDescription, Mapping[str, str], TableInfo]] = {}
         self._listed: Sequence[TableInfo] = ()
@@ -125,7 +128,7 @@ class FlussTables:
             known = self._infos.get(description.table_id)
             if known is not None and known[:2] == (description, own):
                 return known[2]
-            info = table_info(description, own)
+            info = table_info(description, own, self._defaults)
             self._infos[description.table_id] = (description, own, info)
             return info
 
