@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from support.clusters.memory_cluster import log_table
 from support.operators import pause
 from support.worlds.coordinator_world import FRESHNESS, World
 from support.worlds.lake_world import LakeWorld
+from tiering.coordinator.decisions.change import Change
+from tiering.coordinator.decisions.records import UpkeepPause
+from tiering.lake.health.score import ILL_SCORE
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.tables import BucketKey, TableBucket, TablePath
 from tiering.telemetry.coordinator_metrics import CoordinatorCollector
@@ -173,6 +177,28 @@ def test_the_health_of_a_lake_table_is_scraped_once_it_was_looked_at(tmp_path: P
     metadata = [file.stat().st_size for file in tmp_path.glob("lake/**/metadata/*")]
     assert (metrics["lakeward_table_health_score"], metrics["lakeward_table_small_files"]) == (100, 2)
     assert (metrics["lakeward_table_dead_row_share"], metrics["lakeward_table_metadata_bytes"]) == (0, sum(metadata))
+    world.close()
+
+
+def test_tables_whose_upkeep_needs_somebody_are_counted(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    table = world.table("orders")
+    for number in range(3):
+        world.append(table, number * 20, 20)
+        assert world.tier(table).error is None
+    record = world.record(table)
+    upkeep = replace(record.upkeep, failures=2, pause=UpkeepPause("ann", "a backfill", world.clock.wall))
+    with world.coordinator.table_records.changing():
+        world.coordinator.table_records.put(Change(replace(record, upkeep=upkeep)))
+    world.coordinator.lake_health.observe()
+    samples = scrape(world)
+    observation = world.coordinator.lake_health.observation(world.record(table))
+    assert observation is not None
+    assert observation.health is not None
+    assert observation.measure is not None
+    assert samples["lakeward_tables_unhealthy", ()] == (observation.health.score < ILL_SCORE)
+    assert samples["lakeward_rewrite_bytes", ()] == observation.measure.files.rewrite_bytes
+    assert (samples["lakeward_tables_upkeep_failing", ()], samples["lakeward_tables_upkeep_paused", ()]) == (1, 1)
     world.close()
 
 

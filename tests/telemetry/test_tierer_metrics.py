@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prometheus_client import CollectorRegistry, generate_latest
 
 from support.round_scene import new_scene
 from support.worlds.coordinator_world import HandClock
 from tiering.errors import RoundFailed
-from tiering.model.rounds import RoundState
+from tiering.model.rounds import RoundState, RoundStats
+from tiering.model.upkeep import UpkeepOrder, UpkeepStats
 from tiering.round.steps.actions import RoundOutcome
 from tiering.telemetry.metrics import METRICS, Process
 from tiering.telemetry.tierer_metrics import TiererMetrics
@@ -32,6 +35,21 @@ def test_rounds_are_counted_with_what_they_did_and_how_long_their_parts_took() -
     assert value("lakeward_tierer_phase_seconds_count", {"phase": "commit"}) == 1
     assert value("lakeward_tierer_phase_seconds_count", {"phase": "lease"}) == 0
     assert value("lakeward_tierer_slots") == 4
+
+
+def test_upkeep_rounds_are_counted_apart_and_what_upkeep_did_in_any_round() -> None:
+    registry, scene = CollectorRegistry(), new_scene()
+    metrics, assignment = TiererMetrics(registry, HandClock(), slots=4, ready_ms=60_000), scene.assignment()
+    rewritten = RoundStats(upkeep=UpkeepStats(bytes_read=300, bytes_written=200, snapshots_expired=2))
+    for upkeep in (None, UpkeepOrder()):
+        metrics.round_started(assignment)
+        metrics.round_ended(replace(assignment, upkeep=upkeep), RoundOutcome(RoundState.SUCCEEDED, stats=rewritten), 2_000)
+    value = registry.get_sample_value
+    assert value("lakeward_tierer_rounds_total", {"state": "SUCCEEDED"}) == 1
+    assert value("lakeward_tierer_upkeep_rounds_total", {"state": "SUCCEEDED"}) == 1
+    assert (value("lakeward_tierer_round_seconds_count"), value("lakeward_tierer_upkeep_seconds_count")) == (1, 1)
+    assert (value("lakeward_tierer_upkeep_bytes_read_total"), value("lakeward_tierer_upkeep_bytes_written_total")) == (600, 400)
+    assert value("lakeward_tierer_snapshots_expired_total") == 4
 
 
 def test_a_tierer_is_ready_while_the_coordinator_answers() -> None:

@@ -135,8 +135,10 @@ class CoordinatorView(NamesView, Protocol):
         """How far the lake is with each bucket of the lake tables, by path, partition and bucket; exact names narrow it."""
         ...
 
-    def lake_health(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[TableHealth]:
-        """How good the lake tables are to read, as observed last, by path; exact names narrow it. Asks no lake."""
+    def lake_health(
+        self, database_name: str | None = None, table_name: str | None = None, names: CatalogNames | None = None
+    ) -> Iterator[TableHealth]:
+        """How good the lake tables are to read, as observed last, by path; exact names narrow it. Asks no lake. `names`: the reader's."""
         ...
 
     def splits(self, database_name: str | None = None, table_name: str | None = None, round_id: str | None = None) -> Iterator[SplitStatus]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from tiering.lake.health.score import ILL_SCORE, METADATA_BYTES_BOUND
 from tiering.telemetry import metrics as m
 
 _ONE_TABLE = "WHERE database_name = '{{ $labels.database }}' AND table_name = '{{ $labels.table }}'"
@@ -72,6 +73,42 @@ ALERTS = (
         "{{ $value }} tables failed in a way that no retry helps.",
         "SELECT database_name, table_name, last_error, error_hint, next_action FROM fluss.sys.lake_tiering_status "
         "WHERE error_retryable = false",
+    ),
+    Alert(
+        "LakewardTableUnhealthy",
+        f"{m.HEALTH_SCORE.name} < {ILL_SCORE}",
+        "6h",
+        "warning",
+        "The lake table {{ $labels.database }}.{{ $labels.table }} has been ill for six hours: its health is {{ $value }} of 100.",
+        f"SELECT score, reason, last_upkeep_outcome, upkeep_waits_for, upkeep_paused_by, next_action FROM fluss.sys.lake_table_health "
+        f"{_ONE_TABLE}",
+    ),
+    Alert(
+        "LakewardMetadataGrows",
+        f"{m.METADATA_BYTES.name} > {10 * METADATA_BYTES_BOUND}",
+        "6h",
+        "warning",
+        "The metadata of the lake table {{ $labels.database }}.{{ $labels.table }} has {{ $value | humanize }}B: commits get slower.",
+        f"SELECT snapshots, oldest_snapshot_time, manifests, metadata_files, metadata_bytes, next_action FROM fluss.sys.lake_table_health "
+        f"{_ONE_TABLE}",
+    ),
+    Alert(
+        "LakewardUpkeepFailing",
+        f"{m.TABLES_UPKEEP_FAILING.name} > 0",
+        "6h",
+        "warning",
+        "The upkeep of {{ $value }} lake tables has failed for six hours.",
+        "SELECT database_name, table_name, actions, error_class, error_message, finished_time FROM fluss.sys.lake_upkeep "
+        "WHERE outcome = 'FAILED' ORDER BY pending_time DESC LIMIT 100",
+    ),
+    Alert(
+        "LakewardUpkeepPaused",
+        f"{m.TABLES_UPKEEP_PAUSED.name} > 0",
+        "1d",
+        "warning",
+        "The upkeep of {{ $value }} lake tables has been paused for a day.",
+        "SELECT database_name, table_name, upkeep_paused_by, score, reason, next_action FROM fluss.sys.lake_table_health "
+        "WHERE upkeep_paused_by IS NOT NULL",
     ),
     Alert(
         "LakewardNoTierer",

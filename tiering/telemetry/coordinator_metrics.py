@@ -28,7 +28,8 @@ from tiering.coordinator.status.tierer_statuses import tierer_statuses
 from tiering.errors import LakewardError
 from tiering.instants import to_milliseconds
 from tiering.lake.health.measure import LakeMeasure
-from tiering.lake.health.score import HealthScore
+from tiering.lake.health.score import ILL_SCORE, HealthScore
+from tiering.lake.health.table_health import HealthObservation
 from tiering.model.states import LASTING, TableState
 from tiering.model.tierers import TiererState, TiererStatus
 from tiering.telemetry import metrics
@@ -80,6 +81,18 @@ class _Totals:
     max_lag: float = 0.0
     pending_records: int = 0
     failures: int = 0
+    unhealthy: int = 0
+    upkeep_failing: int = 0
+    upkeep_paused: int = 0
+    rewrite_bytes: int = 0
+
+    def add_health(self, record: TableRecord, observation: HealthObservation | None) -> None:
+        """Adds the health of a lake table and the state of its upkeep."""
+        self.upkeep_failing += record.upkeep.failures > 0
+        self.upkeep_paused += record.upkeep.pause is not None
+        if observation is not None and observation.measure is not None and observation.health is not None:
+            self.unhealthy += observation.health.score < ILL_SCORE
+            self.rewrite_bytes += observation.measure.files.rewrite_bytes
 
     def add(self, table: TableFigures) -> None:
         record = table.record
@@ -137,6 +150,7 @@ class CoordinatorCollector(Collector):
                 table = figures(record, observer.lag(record), now)
                 tables.append(table)
                 totals.add(table)
+                totals.add_health(record, self._coordinator.lake_health.observation(record))
             if number % YIELD_TABLES == 0:
                 time.sleep(0)
         return tables, totals
@@ -204,6 +218,10 @@ def _totals(totals: _Totals, left_out: _Totals) -> Iterator[GaugeMetricFamily]:
     yield _by_label(metrics.TABLES_FAILING, {"yes": totals.failing[True], "no": totals.failing[False]})
     yield _single(metrics.TABLES_PAUSED, totals.paused)
     yield _single(metrics.TABLES_IN_BACKLOG, totals.in_backlog)
+    yield _single(metrics.TABLES_UNHEALTHY, totals.unhealthy)
+    yield _single(metrics.TABLES_UPKEEP_FAILING, totals.upkeep_failing)
+    yield _single(metrics.TABLES_UPKEEP_PAUSED, totals.upkeep_paused)
+    yield _single(metrics.REWRITE_BYTES, totals.rewrite_bytes)
     yield _single(metrics.MAX_LAG, totals.max_lag)
     yield _single(metrics.ALL_PENDING_RECORDS, totals.pending_records)
     yield _single(metrics.ALL_FAILURES, totals.failures)

@@ -53,6 +53,14 @@ def _chosen(metric: m.Metric) -> str:
     return metric.name + ('{database=~"$database", table=~"$table"}' if metric.labels == m.TABLE else "")
 
 
+def _quantiles(metric: m.Metric) -> tuple[Query, ...]:
+    """The median of a histogram, and what 19 of 20 are below."""
+    return tuple(
+        Query(f"histogram_quantile({share}, sum by (le) (rate({metric.name}_bucket[$__rate_interval])))", name)
+        for share, name in ((0.5, "half"), (0.95, "19 of 20"))
+    )
+
+
 _ABOUT_TABLES = (
     "Pictures of single tables are empty while Prometheus shows no token to a service that asks who calls, as a plain `lakeward up` does: "
     "`lakeward token create prometheus --out lakeward.token`, and this file as `credentials_file` in its scrape job. The page "
@@ -90,10 +98,7 @@ PANELS = (
     Panel(
         "Length of rounds",
         m.ROUND_SECONDS.comment,
-        tuple(
-            Query(f"histogram_quantile({share}, sum by (le) (rate({m.ROUND_SECONDS.name}_bucket[$__rate_interval])))", name)
-            for share, name in ((0.5, "half"), (0.95, "19 of 20"))
-        ),
+        _quantiles(m.ROUND_SECONDS),
         "s",
     ),
     Panel("Records written", m.RECORDS_WRITTEN.comment, (Query(_rate(m.RECORDS_WRITTEN), "records"),), "rowsps"),
@@ -112,6 +117,25 @@ PANELS = (
         (Query(f"bottomk(10, {_chosen(m.HEALTH_SCORE)})", _BY_TABLE),),
     ),
     Panel("Metadata of the lake", m.METADATA_BYTES.comment, (Query(_worst(m.METADATA_BYTES), _BY_TABLE),), "bytes"),
+    Panel("Bytes that upkeep has before it", m.REWRITE_BYTES.comment, (Query(m.REWRITE_BYTES.name, "to rewrite"),), "bytes"),
+    Panel("Upkeep rounds", m.UPKEEP_ROUNDS.comment, (Query(_rate(m.UPKEEP_ROUNDS, "by (state) "), "{{state}}"),), "ops"),
+    Panel(
+        "Bytes rewritten by upkeep",
+        "Bytes of the files that upkeep replaced, and of those that took their place, in upkeep rounds and inside of other rounds.",
+        (Query(_rate(m.UPKEEP_BYTES_READ), "read"), Query(_rate(m.UPKEEP_BYTES_WRITTEN), "written")),
+        "Bps",
+    ),
+    Panel("Length of upkeep rounds", m.UPKEEP_SECONDS.comment, _quantiles(m.UPKEEP_SECONDS), "s"),
+    Panel(
+        "Tables whose upkeep needs somebody",
+        "Lake tables that are ill, whose latest upkeep failed, or whose upkeep is paused.",
+        (
+            Query(m.TABLES_UNHEALTHY.name, "ill"),
+            Query(m.TABLES_UPKEEP_FAILING.name, "upkeep failed"),
+            Query(m.TABLES_UPKEEP_PAUSED.name, "upkeep paused"),
+        ),
+    ),
+    Panel("Snapshots that expire", m.SNAPSHOTS_EXPIRED.comment, (Query(_rate(m.SNAPSHOTS_EXPIRED), "snapshots"),), "ops"),
     Panel("Silence of tierers", m.SILENCE.comment, (Query(_worst(m.SILENCE), "{{tierer}}"),), "s"),
     Panel("Leases on KV snapshots", m.LEASE_STATES.comment, (Query(m.LEASE_STATES.name, "{{state}}"),)),
     Panel("Until a lease expires", m.LEASE_REMAINING.comment, (Query(m.LEASE_REMAINING.name, "first"),), "s"),

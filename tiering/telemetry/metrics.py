@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 
+from tiering.lake.health.score import ILL_SCORE
+
 
 class Kind(StrEnum):
     """Prometheus' type of a metric."""
@@ -87,6 +89,12 @@ TABLES_FAILING = Metric(
 )
 TABLES_PAUSED = Metric("lakeward_tables_paused", "Paused tables.")
 TABLES_IN_BACKLOG = Metric("lakeward_tables_in_backlog", "Tables that still work through what was there before tiering began.")
+TABLES_UNHEALTHY = Metric("lakeward_tables_unhealthy", f"Lake tables with a health score below {ILL_SCORE}.")
+TABLES_UPKEEP_FAILING = Metric(
+    "lakeward_tables_upkeep_failing", "Lake tables whose latest upkeep round failed, or was overtaken by another commit."
+)
+TABLES_UPKEEP_PAUSED = Metric("lakeward_tables_upkeep_paused", "Lake tables whose upkeep is paused.")
+REWRITE_BYTES = Metric("lakeward_rewrite_bytes", "Bytes of data files that upkeep would rewrite now, of all lake tables.")
 MAX_LAG = Metric("lakeward_lag_seconds_max", "The largest lag of all tables.")
 ALL_PENDING_RECORDS = Metric("lakeward_pending_records", "Records that are not in the lake, of all tables.")
 ALL_FAILURES = Metric("lakeward_failures", "Failed rounds, of all tables that there are now.")
@@ -106,8 +114,8 @@ COORDINATOR_EPOCH = Metric("lakeward_coordinator_epoch", "Grows each time a coor
 SCRAPE_SECONDS = Metric("lakeward_scrape_seconds", "How long this look at all tables took.")
 BUILD = Metric("lakeward_build_info", "1; the version is a label.", ("version",))
 
-ROUNDS = _of_tierer("rounds_total", "Ended rounds by state.", ("state",), Kind.COUNTER)
-ROUND_SECONDS = _of_tierer("round_seconds", "How long rounds took.", (), Kind.HISTOGRAM)
+ROUNDS = _of_tierer("rounds_total", "Ended rounds by state, without upkeep rounds.", ("state",), Kind.COUNTER)
+ROUND_SECONDS = _of_tierer("round_seconds", "How long rounds took, without upkeep rounds.", (), Kind.HISTOGRAM)
 PHASE_SECONDS = _of_tierer(
     "phase_seconds", "How long the parts of rounds took: plan, lease, read, write, commit, ack.", ("phase",), Kind.HISTOGRAM
 )
@@ -115,6 +123,11 @@ RECORDS_READ = _of_tierer("records_read_total", "Log records that were read.", (
 RECORDS_WRITTEN = _of_tierer("records_written_total", "Records written to the lake.", (), Kind.COUNTER)
 BYTES_WRITTEN = _of_tierer("bytes_written_total", "Bytes of data files written.", (), Kind.COUNTER)
 FILES_WRITTEN = _of_tierer("files_written_total", "Data files written.", (), Kind.COUNTER)
+UPKEEP_ROUNDS = _of_tierer("upkeep_rounds_total", "Ended upkeep rounds by state.", ("state",), Kind.COUNTER)
+UPKEEP_SECONDS = _of_tierer("upkeep_seconds", "How long upkeep rounds took.", (), Kind.HISTOGRAM)
+UPKEEP_BYTES_READ = _of_tierer("upkeep_bytes_read_total", "Bytes of files that upkeep rewrote, in all rounds.", (), Kind.COUNTER)
+UPKEEP_BYTES_WRITTEN = _of_tierer("upkeep_bytes_written_total", "Bytes of the files that took their place.", (), Kind.COUNTER)
+SNAPSHOTS_EXPIRED = _of_tierer("snapshots_expired_total", "Snapshots that rounds removed.", (), Kind.COUNTER)
 TIERER_SLOTS = _of_tierer("slots", "Tables that it moves at a time.")
 ROUNDS_RUNNING = _of_tierer("rounds_running", "Rounds that run now.")
 COORDINATOR_SILENCE = _of_tierer("coordinator_silent_seconds", "Since the coordinator last answered; NaN before its first answer.")

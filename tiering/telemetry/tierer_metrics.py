@@ -49,6 +49,15 @@ class TiererMetrics(TiererWatch):
         self._records_written = _registered(Counter, metrics.RECORDS_WRITTEN, registry)
         self._bytes_written = _registered(Counter, metrics.BYTES_WRITTEN, registry)
         self._files_written = _registered(Counter, metrics.FILES_WRITTEN, registry)
+        self._upkeep_rounds = _registered(Counter, metrics.UPKEEP_ROUNDS, registry)
+        for state in RoundState:
+            if state.is_final:
+                self._upkeep_rounds.labels(state.value)
+        seconds = metrics.UPKEEP_SECONDS
+        self._upkeep_seconds = Histogram(seconds.name, seconds.comment, registry=registry, buckets=SECONDS)
+        self._upkeep_bytes_read = _registered(Counter, metrics.UPKEEP_BYTES_READ, registry)
+        self._upkeep_bytes_written = _registered(Counter, metrics.UPKEEP_BYTES_WRITTEN, registry)
+        self._snapshots_expired = _registered(Counter, metrics.SNAPSHOTS_EXPIRED, registry)
         self._running = _registered(Gauge, metrics.ROUNDS_RUNNING, registry)
         self._failed_heartbeats = _registered(Counter, metrics.FAILED_HEARTBEATS, registry)
         _registered(Gauge, metrics.TIERER_SLOTS, registry).set(slots)
@@ -67,8 +76,9 @@ class TiererMetrics(TiererWatch):
 
     def round_ended(self, assignment: Assignment, outcome: RoundOutcome, duration_ms: int) -> None:
         self._running.dec()
-        self._rounds.labels(outcome.state.value).inc()
-        self._round_seconds.observe(duration_ms / 1_000)
+        is_upkeep = assignment.upkeep is not None
+        (self._upkeep_rounds if is_upkeep else self._rounds).labels(outcome.state.value).inc()
+        (self._upkeep_seconds if is_upkeep else self._round_seconds).observe(duration_ms / 1_000)
         for phase in PHASES:
             spent_ms = getattr(outcome.stats.times, f"{phase}_ms")
             if spent_ms is not None:
@@ -77,6 +87,11 @@ class TiererMetrics(TiererWatch):
         self._records_written.inc(outcome.stats.records_written)
         self._bytes_written.inc(outcome.stats.bytes_written)
         self._files_written.inc(outcome.stats.files_written)
+        upkeep = outcome.stats.upkeep
+        if upkeep is not None:
+            self._upkeep_bytes_read.inc(upkeep.bytes_read)
+            self._upkeep_bytes_written.inc(upkeep.bytes_written)
+            self._snapshots_expired.inc(upkeep.snapshots_expired)
 
     def not_ready(self) -> str | None:
         """Why this tierer could take no table now; None if it could."""

@@ -16,4 +16,4 @@ from tiering.lake.health.table_health import TableHealth
 
 @system_table("lake_table_health", TableHealth, comment="How good each lake table is to read: files, deletes, snapshots and metadata.")
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TableHealth]:
-    return view.lake_health(scan.equals("database_name"), scan.equals("table_name"))
+    return view.lake_health(scan.equals("database_name"), scan.equals("table_name"), scan.names)

@@ -10,6 +10,7 @@ from tiering.cli.system_catalog import SystemCatalog
 from tiering.cli.terminal.options import DEFAULT_URI, AnyTableArgument, FormatOption, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.errors import UnknownTable
+from tiering.lake.health.score import ILL_SCORE, POOR_SCORE
 from tiering.model.names import parse_table_path
 
 COLUMNS = (
@@ -26,9 +27,6 @@ COLUMNS = (
 )
 LEFT_OUT_FIRST = ("snapshots", "delete_files", "dead_row_share", "metadata_bytes", "rewrite_bytes", "small_files", "data_files")
 """Columns of COLUMNS that a terminal too narrow for them goes without."""
-
-POOR_SCORE, ILL_SCORE = 90, 60
-"""Scores below these are yellow and red."""
 
 
 def register(app: typer.Typer) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.decisions.upkeep.health_action import health_action
 from tiering.coordinator.observing.upkeep_needs import UpkeepExplanation
 from tiering.lake.health.table_health import HealthObservation, TableHealth, UpkeepState, table_health
 
 
-def health_of(record: TableRecord, observation: HealthObservation | None, explanation: UpkeepExplanation | None) -> TableHealth:
-    """The row of the table. Before its first commit a lake table is not looked at. `explanation` None: no coordinator runs."""
+def health_of(
+    record: TableRecord, observation: HealthObservation | None, explanation: UpkeepExplanation | None, names: CatalogNames
+) -> TableHealth:
+    """The row of the table. Before its first commit a lake table is not looked at. `explanation` None: no coordinator runs.
+
+    `names`: the reader's.
+    """
     reason = "Lakeward has not committed to the lake table yet" if record.lake.snapshot_id is None else None
     return table_health(
         record.database_name,
@@ -18,6 +25,7 @@ def health_of(record: TableRecord, observation: HealthObservation | None, explan
         observation,
         reason,
         _upkeep_state(record, explanation),
+        health_action(record, observation, names),
     )
 
 

@@ -145,10 +145,12 @@ class View:
             statuses = bucket_statuses(record, observation, self._moment.wall, partial(self._partition_names, record.path), standing)
             yield from statuses if self._reads(record.path) else (replace(status, stopped_at_record=None) for status in statuses)
 
-    def lake_health(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[TableHealth]:
+    def lake_health(
+        self, database_name: str | None = None, table_name: str | None = None, names: CatalogNames | None = None
+    ) -> Iterator[TableHealth]:
         for record in self._chosen(database_name, table_name):
             explanation = None if self._explain_upkeep is None else self._explain_upkeep(record)
-            yield health_of(record, self._health.observation(record), explanation)
+            yield health_of(record, self._health.observation(record), explanation, names or CatalogNames())
 
     def _reads(self, path: TablePath) -> bool:
         """Whether the caller may see values of the table's rows."""

@@ -7,12 +7,15 @@ maximum. So the score never rises while a measure grows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from math import floor
 
 from tiering.counts import counted
 from tiering.lake.health.measure import FileTotals, LakeMeasure
 
 BEST = 100
+POOR_SCORE, ILL_SCORE = 90, 60
+"""Below POOR_SCORE upkeep should do something. Below ILL_SCORE a scan takes a multiple of its time."""
 
 FILE_POINTS = 60
 """Points for small files, at most. Opening files costs a scan the most."""
@@ -38,18 +41,31 @@ SNAPSHOT_BOUND = 1_000
 """Expiry keeps some 100 snapshots a day, and a user may keep them for days."""
 
 
+class Cause(StrEnum):
+    """What lowers a score."""
+
+    SMALL_FILES = "small files"
+    DEAD_ROWS = "deleted rows"
+    DELETE_FILES = "delete files"
+    METADATA = "metadata files"
+    MANIFESTS = "manifests"
+    SNAPSHOTS = "snapshots"
+
+
 @dataclass(frozen=True)
 class HealthScore:
-    """`reason` names what lowers the score, the worst first; None at 100."""
+    """`reason` names what lowers the score, the worst first, and `cause` is the worst; None at 100."""
 
     score: int
     reason: str | None
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True)
 class Finding:
     """Something that lowers the score by `points`."""
 
+    cause: Cause
     points: float
     text: str
 
@@ -70,7 +86,7 @@ def score_of(measure: LakeMeasure) -> HealthScore:
         return HealthScore(BEST, None)
     points = sum(finding.points for finding in findings)
     # At least one point: 100 means that there is nothing to do.
-    return HealthScore(max(0, min(BEST - 1, floor(BEST - points))), "; ".join(finding.text for finding in findings))
+    return HealthScore(max(0, min(BEST - 1, floor(BEST - points))), "; ".join(finding.text for finding in findings), findings[0].cause)
 
 
 def _share(excess: float) -> float:
@@ -86,35 +102,35 @@ def _small_files(files: FileTotals) -> Finding:
     needed, healthy = max(1, files.ideal_files), max(1, files.healthy_files)
     places = f"{counted(files.crowded_files, 'small file')} in {counted(files.crowded_buckets, 'bucket')}"
     text = f"{places}: a scan opens {_times(files.data_files / needed)} as many files as needed"
-    return Finding(FILE_POINTS * _share(files.surplus_files / healthy), text)
+    return Finding(Cause.SMALL_FILES, FILE_POINTS * _share(files.surplus_files / healthy), text)
 
 
 def _dead_rows(files: FileTotals) -> Finding:
     share = files.dead_share or 0.0
     part = min(1.0, max(0.0, share - DEAD_SHARE_BOUND) / (WORST_DEAD_SHARE - DEAD_SHARE_BOUND))
-    return Finding(DEAD_ROW_POINTS * part, f"{100 * share:.0f} % of the rows are deleted: a scan reads and drops them")
+    return Finding(Cause.DEAD_ROWS, DEAD_ROW_POINTS * part, f"{100 * share:.0f} % of the rows are deleted: a scan reads and drops them")
 
 
 def _delete_files(files: FileTotals) -> Finding:
     buckets = max(1, files.buckets)
     text = f"{counted(files.delete_files, 'delete file')} for {counted(buckets, 'bucket')}: a scan reads them beside the data files"
-    return Finding(DELETE_FILE_POINTS * _share(_above(files.delete_files, buckets)), text)
+    return Finding(Cause.DELETE_FILES, DELETE_FILE_POINTS * _share(_above(files.delete_files, buckets)), text)
 
 
 def _metadata(measure: LakeMeasure) -> Finding:
     size, bound = measure.metadata_bytes / 1_000_000, METADATA_BYTES_BOUND / 1_000_000
     text = f"{size:,.0f} MB in {counted(measure.metadata_files, 'metadata file')}, {bound:.0f} MB are healthy"
-    return Finding(METADATA_POINTS * _share(_above(measure.metadata_bytes, METADATA_BYTES_BOUND)), text)
+    return Finding(Cause.METADATA, METADATA_POINTS * _share(_above(measure.metadata_bytes, METADATA_BYTES_BOUND)), text)
 
 
 def _manifests(measure: LakeMeasure) -> Finding:
     text = f"{counted(measure.manifests, 'manifest')}: the plan of a scan reads all of them"
-    return Finding(MANIFEST_POINTS * _share(_above(measure.manifests, MANIFEST_BOUND)), text)
+    return Finding(Cause.MANIFESTS, MANIFEST_POINTS * _share(_above(measure.manifests, MANIFEST_BOUND)), text)
 
 
 def _snapshots(measure: LakeMeasure) -> Finding:
     text = f"{counted(measure.snapshots, 'snapshot')}: old ones keep files that no scan of the newest reads"
-    return Finding(SNAPSHOT_POINTS * _share(_above(measure.snapshots, SNAPSHOT_BOUND)), text)
+    return Finding(Cause.SNAPSHOTS, SNAPSHOT_POINTS * _share(_above(measure.snapshots, SNAPSHOT_BOUND)), text)
 
 
 def _times(ratio: float) -> str:

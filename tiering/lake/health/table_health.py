@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from tiering.lake.health.measure import HEALTHY_SMALL_FILES, SMALL_FILE_SHARE, LakeMeasure
-from tiering.lake.health.score import HealthScore, score_of
+from tiering.lake.health.score import POOR_SCORE, HealthScore, score_of
 from tiering.model.columns import INT, column
 
 
@@ -62,6 +62,10 @@ class TableHealth:
     )
     upkeep_waits_for: str | None = column("What that round waits for, in words; NULL if nothing is to be done, or if it is not known.")
     upkeep_paused_by: str | None = column("Who paused the upkeep of the table; NULL if nobody did.")
+    next_action: str | None = column(
+        f"The one statement that helps, below a score of {POOR_SCORE}. Upkeep does the same by itself once a slot is free; the statement "
+        "does it now, or says what hinders it. NULL for a healthy table."
+    )
     observed_time: datetime | None = column("When the lake table was looked at; NULL before the first look.")
 
 
@@ -84,6 +88,7 @@ def table_health(
     observation: HealthObservation | None,
     unknown_reason: str | None,
     upkeep: UpkeepState = UpkeepState(),
+    next_action: str | None = None,
 ) -> TableHealth:
     """The health of a table as observed last. `unknown_reason` says why nothing was observed; None = nobody looked yet."""
     if observation is None or observation.measure is None or observation.health is None:
@@ -113,6 +118,7 @@ def table_health(
         metadata_files=measure.metadata_files,
         metadata_bytes=measure.metadata_bytes,
         rewrite_bytes=files.rewrite_bytes,
+        next_action=next_action,
         observed_time=observation.observed_time,
         **vars(upkeep),
     )
