@@ -65,6 +65,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100, help="of a round")
     parser.add_argument("--keys", type=int, default=10_000, help="of a primary-key table")
     parser.add_argument("--buckets", type=int, default=4)
+    parser.add_argument("--every", type=float, default=FRESHNESS_S, help="simulated seconds between two rounds, at least the freshness")
     parser.add_argument("--appends", type=int, default=1, help="in which a round's rows of a log table come; each goes to the next bucket")
     parser.add_argument("--times", type=int, default=3, help="scans of each table; their median counts")
     parser.add_argument("--with-spark", action="store_true", help="also scans by Spark, which reads Iceberg tables alone")
@@ -72,9 +73,12 @@ def main() -> None:
     arguments = parse(parser, rounds=4, rows=20, keys=100, buckets=2, times=1, layout="clean")
     if min(arguments.rounds, arguments.rows, arguments.keys, arguments.buckets, arguments.appends, arguments.times) < 1:
         parser.error("rounds, rows, keys, buckets, appends and times are at least 1")
+    if arguments.every < FRESHNESS_S:
+        parser.error(f"rounds are at least {FRESHNESS_S} s apart")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))  # as a service, no line a step
     tables = [measure(kind, lake, arguments) for kind, lake in kinds(arguments)]
     report = {"bench": "aging", "cores": CORES, "freshness_s": FRESHNESS_S, "rounds": arguments.rounds, "rows": arguments.rows}
+    report["every_s"] = arguments.every
     finish({**report, "load": os.getloadavg()[0], "tables": [as_json(table) for table in tables]}, lambda: show(tables, arguments))
 
 
@@ -96,7 +100,7 @@ def measure(kind: str, lake: LakeKind, arguments: argparse.Namespace) -> AgedTab
         world = AgingWorld(Path(folder) / "data", lake)
         try:
             table, workload = make_table(world, kind, arguments)
-            aging = Aging(world, table, workload)
+            aging = Aging(world, table, workload, arguments.every)
             aging.run(arguments.rounds, say_progress(name))
             aged = AgedTable(name, arguments.buckets, aging.checkpoints, aging.late_rounds, aging.upkeep_rounds)
             return with_scans(aged, world, table, workload, arguments)
@@ -144,13 +148,15 @@ def show(tables: Sequence[AgedTable], arguments: argparse.Namespace) -> None:
     """Prints a table, its scans and its targets for each kind."""
     console = Console(width=180)
     for aged in tables:
-        title = f"{aged.kind}: {arguments.rows} rows a round, {aged.buckets} buckets, a round every {FRESHNESS_S} s, {CORES} cores"
+        title = f"{aged.kind}: {arguments.rows} rows a round, {aged.buckets} buckets, a round every {arguments.every:g} s, {CORES} cores"
         table = Table(*TIME_COLUMNS, *FILE_COLUMNS, *WRITTEN_COLUMNS, title=title)
         for point in aged.checkpoints:
             table.add_row(*cells(point))
         console.print(table)
         for reader, seconds in aged.scans.items():
             figures = f"{seconds['aged']:.3f} s, of the compacted copy {seconds['compacted']:.3f} s, ratio {seconds['ratio']:.2f}"
+            if "cpu_ratio" in seconds:
+                figures += f"; of CPU time {seconds['cpu_ratio']:.2f}"
             console.print(f"scan of {aged.rows:,} rows by {reader}: {figures}", highlight=False)
         share = aged.checkpoints[-1].upkeep_share
         console.print(f"{aged.upkeep_rounds} upkeep rounds; upkeep takes {share:.0%} of the CPU time of all rounds", highlight=False)

@@ -82,6 +82,8 @@ class Aging:
     world: AgingWorld
     table: TableInfo
     workload: Workload
+    every_s: float = FRESHNESS_S
+    """Simulated seconds from one round to the next."""
     moving: list[RoundFigures] = field(default_factory=list)
     """Rounds that moved rows, in order."""
     rounds: list[RoundFigures] = field(default_factory=list)
@@ -107,7 +109,7 @@ class Aging:
 
     def _step(self, number: int) -> None:
         self.workload.write(self._writer, number)
-        self.world.clock.advance_to(number * FRESHNESS_S)
+        self.world.clock.advance_to(number * self.every_s)
         due_at = self.world.clock.elapsed
         for figures in self.world.due_rounds(self.table):
             written = self._files.look(self.world.clock.now())

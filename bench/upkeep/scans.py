@@ -19,15 +19,17 @@ from tiering.model.tables import TablePath
 
 
 def scan_seconds(world: AgingWorld, path: TablePath, copy: TablePath, times: int) -> dict[str, dict[str, float]]:
-    """By reader the seconds of a scan of `path` and of its `copy`, and their ratio: medians of `times` scans, in turns."""
+    """By reader the seconds of a scan of `path` and of its `copy`, and their ratio: medians of `times` scans, in turns.
+
+    `cpu_ratio` is the ratio of the CPU times of this process, which other work on the machine changes little.
+    """
     figures = {}
     for reader in readers(world):
-        aged, compacted = [], []
-        for _ in range(times):
-            aged.append(_seconds(world, path, reader))
-            compacted.append(_seconds(world, copy, reader))
-        seconds = {"aged": statistics.median(aged), "compacted": statistics.median(compacted)}
-        figures[reader] = {**seconds, "ratio": seconds["aged"] / seconds["compacted"]}
+        taken = [(_taken(world, path, reader), _taken(world, copy, reader)) for _ in range(times)]
+        (aged, aged_cpu), (compacted, compacted_cpu) = (
+            (statistics.median(wall for wall, _ in scans), statistics.median(cpu for _, cpu in scans)) for scans in zip(*taken, strict=True)
+        )
+        figures[reader] = {"aged": aged, "compacted": compacted, "ratio": aged / compacted, "cpu_ratio": aged_cpu / compacted_cpu}
     return figures
 
 
@@ -43,10 +45,11 @@ def read(world: AgingWorld, path: TablePath, reader: str) -> pa.Table:
     return (_by_pypaimon if reader == "pypaimon" else _by_pyiceberg)(world, path)
 
 
-def _seconds(world: AgingWorld, path: TablePath, reader: str) -> float:
-    began = time.perf_counter()
+def _taken(world: AgingWorld, path: TablePath, reader: str) -> tuple[float, float]:
+    """Seconds of a scan, and its CPU seconds."""
+    began, began_cpu = time.perf_counter(), time.process_time()
     read(world, path, reader)
-    return time.perf_counter() - began
+    return time.perf_counter() - began, time.process_time() - began_cpu
 
 
 def _by_pyiceberg(world: AgingWorld, path: TablePath) -> pa.Table:

@@ -28,7 +28,7 @@ from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
 from tiering.lake.rules.upkeep.small_files import first_to_merge
 
-SMALL_MANIFESTS = 8
+SMALL_MANIFESTS = 4
 """Small manifests of one partition spec and content that stay unmerged. Iceberg's `commit.manifest.min-count-to-merge` is 100, which is
 meant for tables that get few commits and have many files."""
 TARGET_BYTES = 8 << 20
