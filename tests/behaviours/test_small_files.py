@@ -27,12 +27,15 @@ def write(table: StoryTable, number: int) -> None:
 @LAYOUTS
 def test_a_bucket_never_has_more_small_files_than_it_may(deployment: Deployment, layout: str) -> None:
     table = new_table(deployment, layout)
-    buckets, most = table.info.bucket_count, 0
+    buckets, most, merged = table.info.bucket_count, 0, 0
     for number in range(ROUNDS):
         write(table, number)
-        assert table.tier().error is None
+        outcome = table.tier()
+        assert outcome.error is None
+        merged += 0 if outcome.stats.upkeep is None else outcome.stats.upkeep.files_before - outcome.stats.upkeep.files_after
         most = max(most, len(deployment.by_hand.data_files(table.path)))
     assert SMALL_FILES < most <= buckets * (SMALL_FILES + 1)
+    assert merged == ROUNDS - len(deployment.by_hand.data_files(table.path)), "the stats of rounds tell all merges"
     table.check()
     assert_chain(deployment.lake_properties, table.path, deployment.lake_format)
 
