@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.lake_kinds.damages import damaged_tables, merge_in_a_round
+from support.lake_kinds.damages import Upkeep, damaged_tables, merge_in_a_round, rewrite_in_upkeep_rounds
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS, LakeKind
 from support.worlds.lake_world import LakeWorld
 from tiering.model.tables import TableType
@@ -47,10 +47,21 @@ def test_each_damage_is_named_by_the_checks_that_the_page_says(world: LakeWorld,
     assert documented(table_type, kind) == damaged_tables(world, table_type)
 
 
-@pytest.mark.in_turn("world", "kind")
-@pytest.mark.parametrize("table_type", HEADINGS, ids=lambda table_type: table_type.value.lower())
+UPKEEP = [
+    *((merge_in_a_round, kind, TableType.LOG) for kind in LAKE_KINDS),
+    *((merge_in_a_round, kind, TableType.PRIMARY_KEY) for kind in (ICEBERG, ICEBERG_CLEAN)),
+    *((rewrite_in_upkeep_rounds, kind, table_type) for kind in LAKE_KINDS for table_type in HEADINGS),
+]
+
+
+@pytest.mark.in_turn("upkeep", "world", "kind", "table_type")
 @pytest.mark.parametrize(
-    ("world", "kind"), [(kind, kind) for kind in (ICEBERG, ICEBERG_CLEAN)], ids=lambda kind: kind.name, indirect=["world"]
+    ("upkeep", "world", "kind", "table_type"),
+    [(upkeep, kind, kind, table_type) for upkeep, kind, table_type in UPKEEP],
+    ids=[f"{upkeep.__name__}-{kind.name}-{table_type.value.lower()}" for upkeep, kind, table_type in UPKEEP],
+    indirect=["world"],
 )
-def test_after_upkeep_in_a_round_each_damage_is_named_as_the_page_says(world: LakeWorld, kind: LakeKind, table_type: TableType) -> None:
-    assert documented(table_type, kind, after_upkeep=True) == damaged_tables(world, table_type, merge_in_a_round)
+def test_after_upkeep_each_damage_is_named_as_the_page_says(
+    world: LakeWorld, kind: LakeKind, table_type: TableType, upkeep: Upkeep
+) -> None:
+    assert documented(table_type, kind, after_upkeep=True) == damaged_tables(world, table_type, upkeep)

@@ -14,6 +14,7 @@ from support.worlds.validated import check, faults, read, rewrite, untold
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.lake.rules.upkeep import small_files
 from tiering.model.tables import TableInfo, TableType
+from tiering.model.upkeep import UpkeepOrder
 
 COLUMNS = pa.schema(
     [
@@ -180,6 +181,11 @@ def merge_in_a_round(world: LakeWorld, tables: Sequence[TableInfo]) -> None:
         for table in tables:
             _write(world, table, LAST, "twin" if table is tables[0] else "row")
         world.tier_all()
+
+
+def rewrite_in_upkeep_rounds(world: LakeWorld, tables: Sequence[TableInfo]) -> None:
+    """Rounds of their own rewrite all files."""
+    world.tier_all(upkeep=UpkeepOrder(full=True))
 
 
 def _findings(damaged: Damaged) -> str:

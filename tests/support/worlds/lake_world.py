@@ -186,11 +186,11 @@ class InlineDeployment:
         assert answer.tiering_table.table_id == table.table_id
         return self._stepped(answer, **changes)
 
-    def tier_all(self) -> None:
-        """A round of each table that is due, one after the other."""
+    def tier_all(self, **changes: Any) -> None:
+        """A round of each table that is due, one after the other. `changes` are made to their assignments."""
         self.due()
         while (answer := self.beat(request_table=True)).HasField("tiering_table"):
-            assert self._stepped(answer).end().error is None
+            assert self._stepped(answer, **changes).end().error is None
 
     def _stepped(self, answer: pb.LakeTieringHeartbeatResponse, **changes: Any) -> SteppedRound:
         assignment = replace(assignment_from_pb(answer.tiering_table, answer.coordinator_epoch), **changes)
