@@ -26,6 +26,7 @@ from tiering.lake.rules.upkeep import small_files
 from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo, TableType
+from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 from tiering.round.steps import actions as act
 
 EXAMPLES = examples(3)
@@ -78,10 +79,13 @@ class Story:
     def is_keyed(self) -> bool:
         return self.table.table_type is TableType.PRIMARY_KEY
 
-    def tier(self, between: Mapping[int, Sequence[str]], request: str = "answered") -> act.RoundOutcome:
-        """A round before whose step of a number what `between` has is done; its first request goes as `request` says."""
+    def tier(self, between: Mapping[int, Sequence[str]], request: str = "answered", order: UpkeepOrder | None = None) -> act.RoundOutcome:
+        """A round before whose step of a number what `between` has is done; its first request goes as `request` says.
+
+        With an `order` it is an upkeep round.
+        """
         self.world.due()
-        stepped, number = self.world.begin(self.table), 0
+        stepped, number = self.world.begin(self.table, upkeep=order), 0
         while not isinstance(stepped.runner.next_action, act.End):
             for name in between.get(number, ()):
                 self.act(name)
@@ -160,20 +164,27 @@ def story(kind: LakeKind, table_type: TableType) -> Iterator[Story]:
             world.close()
 
 
+ORDERS = (None, UpkeepOrder(), UpkeepOrder(full=True, manifests=True, expiry=ExpiryOrder(retain_last=1)))
+"""Of a tiering round, of an upkeep round, and of one that does all that a caller may want."""
+
+
 def disturbances(actions: Sequence[str]) -> st.SearchStrategy[Any]:
-    """Of a round: what happens before which step, and what becomes of its first request."""
+    """Of a round: what happens before which step, what becomes of its first request, and which order it has."""
     between = st.dictionaries(st.integers(0, STEPS), st.lists(st.sampled_from(actions), min_size=1, max_size=2), max_size=3)
-    return st.tuples(between, st.sampled_from(REQUESTS))
+    return st.tuples(between, st.sampled_from(REQUESTS), st.sampled_from(ORDERS))
 
 
-def play(kind: LakeKind, table_type: TableType, rounds: Sequence[tuple[Mapping[int, Sequence[str]], str]]) -> None:
+def play(kind: LakeKind, table_type: TableType, rounds: Sequence[tuple[Mapping[int, Sequence[str]], str, UpkeepOrder | None]]) -> None:
     with story(kind, table_type) as played:
         for _ in range(4):
             played.write()
             played.settled()
-        for between, request in rounds:
-            played.write()
-            played.tier(between, request)
+        for between, request, order in rounds:
+            if order is None:
+                played.write()
+            played.tier(between, request, order)
+            if order is not None:
+                played.write()
             played.settled()
 
 

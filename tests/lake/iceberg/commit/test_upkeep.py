@@ -206,7 +206,10 @@ def test_a_table_of_an_earlier_version_gets_the_settings_of_a_new_one(kit: Any) 
     kit.lake.ensure_table(table)
     former = loaded(kit, table).transaction()
     former.set_properties({DELETE_AFTER_COMMIT: "false"}).remove_properties(PREVIOUS_VERSIONS).commit_transaction()
-    tier(kit, table, 1)
+    with capture_logs() as lines:
+        tier(kit, table, 2)
+    [told] = [line for line in lines if line["log_level"] == "warning"]
+    assert told["to_keep_them"] == f"set the option iceberg.{DELETE_AFTER_COMMIT} to false"
     properties = loaded(kit, table).metadata.properties
     assert DELETE_AFTER_COMMIT not in properties
     assert properties[PREVIOUS_VERSIONS] == "20"
@@ -218,6 +221,20 @@ def test_what_a_user_set_of_the_metadata_log_stays(kit: Any) -> None:
     properties = loaded(kit, table).metadata.properties
     assert (properties[DELETE_AFTER_COMMIT], properties[PREVIOUS_VERSIONS]) == ("false", "7")
     assert len(loaded(kit, table).metadata.metadata_log) <= 7
+
+
+@pytest.mark.parametrize("is_own", [True, False], ids=["of Lakeward", "of another service"])
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_what_a_user_set_in_the_lake_table_itself_stays(kit: Any, value: str, is_own: bool) -> None:
+    table = kit.table()
+    kit.lake.ensure_table(table)
+    change = loaded(kit, table).transaction()
+    change.set_properties({DELETE_AFTER_COMMIT: value})
+    if not is_own:
+        change.remove_properties(PREVIOUS_VERSIONS, "write.parquet.compression-codec")
+    change.commit_transaction()
+    tier(kit, table, 2)
+    assert loaded(kit, table).metadata.properties[DELETE_AFTER_COMMIT] == value
 
 
 def test_a_table_rests_from_removals_for_a_while() -> None:

@@ -62,6 +62,9 @@ _log = structlog.get_logger(__name__)
 PAUSE_MS = 600_000
 """After a commit with a removal did not land, commits to the table remove nothing for this long."""
 
+COMPRESSION, OWN_COMPRESSION = "write.parquet.compression-codec", "zstd"
+"""What every table that Lakeward makes has in its properties."""
+
 MAX_AGE, MIN_COUNT = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
 
 
@@ -304,12 +307,20 @@ def _settings(metadata: TableMetadata, options: Mapping[str, str]) -> tuple[Tabl
     """Updates that give a table of an earlier version the settings of a new one.
 
     Earlier versions set `write.metadata.delete-after-commit.enabled` to false themselves, refused it as an option, and never set
-    `write.metadata.previous-versions-max`.
+    `write.metadata.previous-versions-max`. In a table that another service made, the property is its user's. The log tells of the change,
+    since a user of an earlier version may have set the property to the value that it had.
     """
     properties = metadata.properties
     is_former = properties.get(DELETE_AFTER_COMMIT) == "false" and PREVIOUS_VERSIONS not in properties
-    if not is_former or any(PREFIX + name in options for name in (DELETE_AFTER_COMMIT, PREVIOUS_VERSIONS)):
+    is_own = properties.get(COMPRESSION) == OWN_COMPRESSION
+    if not (is_former and is_own) or any(PREFIX + name in options for name in (DELETE_AFTER_COMMIT, PREVIOUS_VERSIONS)):
         return ()
+    _log.warning(
+        f"a table of an earlier version names {PREVIOUS_VERSIONS_MAX} former metadata files from now on, and older ones are deleted",
+        table_uuid=str(metadata.table_uuid),
+        location=metadata.location,
+        to_keep_them=f"set the option {PREFIX}{DELETE_AFTER_COMMIT} to false",
+    )
     return (
         SetPropertiesUpdate(updates={PREVIOUS_VERSIONS: str(PREVIOUS_VERSIONS_MAX)}),
         RemovePropertiesUpdate(removals=[DELETE_AFTER_COMMIT]),
