@@ -102,11 +102,12 @@ def finish(ctx: Context, record: TableRecord, stats: RoundStats | None) -> Chang
         change = Change(record).note(ctx, "COMMIT_UNRESOLVED", "finished without an ack of its granted commit", Level.WARN)
         return _end(ctx, change, RoundState.SUCCEEDED, UpkeepOutcome.SUCCEEDED, stats=stats)
     did = None if stats is None else stats.upkeep
-    if did is not None and did.dropped and not did.files_after:
-        return _end(ctx, Change(record), RoundState.EMPTY, UpkeepOutcome.DROPPED, stats=stats)
+    state, outcome = RoundState.EMPTY, UpkeepOutcome.EMPTY
     if record.granted or current.acked:
-        return _end(ctx, Change(record), RoundState.SUCCEEDED, UpkeepOutcome.SUCCEEDED, stats=stats)
-    return _end(ctx, Change(record), RoundState.EMPTY, UpkeepOutcome.EMPTY, stats=stats)
+        state, outcome = RoundState.SUCCEEDED, UpkeepOutcome.SUCCEEDED
+    if did is not None and did.dropped and not did.files_after:
+        outcome = UpkeepOutcome.DROPPED
+    return _end(ctx, Change(record), state, outcome, stats=stats)
 
 
 def fail(
