@@ -210,14 +210,41 @@ def test_a_commit_whose_request_or_answer_is_lost_lands_once(world: LakeWorld, l
 
 
 @KINDS
-def test_equality_deletes_of_another_tool_keep_their_rows_dead(world: LakeWorld) -> None:
+def test_equality_deletes_of_another_tool_are_applied_to_older_rows_alone(world: LakeWorld) -> None:
     table = new_table(world, TableType.PRIMARY_KEY)
     rounds(world, table, range(3))
     delete_equal(world, table, pa.table({"id": pa.array([1, 5], pa.int64())}))
-    begun = begin(world, table)
-    begun.end()
+    write(world, table, range(5, 6), text="again")
+    tier(world, table)
+    stats = upkeep(world, table)
+    assert (stats.files_before, stats.files_after, stats.rows_dropped) == (4, 1, 2)
+    assert world.lake.file_lists(world.view(table), None).equality_deletes == ()
+    assert ids_in(world, table) == sorted(set(range(12)) - {1})
+
+
+@KINDS
+def test_an_equality_delete_stays_while_it_counts_for_a_file_that_stays(world: LakeWorld) -> None:
+    table = new_table(world, TableType.PRIMARY_KEY)
+    rounds(world, table, range(4))
+    size = data_files(world, table)[0].stat().st_size
+    delete_equal(world, table, pa.table({"id": pa.array([1, 13], pa.int64())}))
+    upkeep(world, table, UpkeepOrder(budget_bytes=2 * size + 100))
     lists = world.lake.file_lists(world.view(table), None)
-    assert lists.equality_deletes or sorted(set(range(12)) - {1, 5}) == ids_in(world, table)
+    assert len(lists.equality_deletes) == 1
+    assert len(lists.data) == 3
+    upkeep(world, table, FULL)
+    assert world.lake.file_lists(world.view(table), None).equality_deletes == ()
+    assert ids_in(world, table) == sorted(set(range(16)) - {1, 13})
+
+
+@KINDS
+def test_equality_deletes_in_a_column_that_may_be_null_keep_their_partition_as_it_is(world: LakeWorld) -> None:
+    table = new_table(world, TableType.PRIMARY_KEY)
+    rounds(world, table, range(3))
+    delete_equal(world, table, pa.table({"text": ["row 1"]}))
+    head = world.view(table).head
+    assert begin(world, table).end().state is RoundState.EMPTY
+    assert world.view(table).head == head
 
 
 # --- damage, and writes that fail

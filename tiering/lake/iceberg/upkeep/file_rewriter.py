@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import zstandard
-from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 
@@ -25,16 +24,15 @@ from tiering.errors import Cancelled, DataCorrupt
 from tiering.lake.base import FileRewrite
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
 from tiering.lake.iceberg.primary_key.parquet_files import open_parquet, whole_rows
-from tiering.lake.iceberg.primary_key.position_deletes import deleted_positions
 from tiering.lake.iceberg.reading.file_footers import footer_of
 from tiering.lake.iceberg.schema.partition_values import PartitionValue
+from tiering.lake.iceberg.upkeep.applied_deletes import AppliedDeletes, EqualityDelete
 from tiering.lake.iceberg.writing.data_files import BucketChange, encode_files
 from tiering.lake.iceberg.writing.writer import RowFiles
 from tiering.lake.outside_errors import DAMAGED_HINT
 from tiering.lake.proof.file_footer import FileFooter, sum_of
 from tiering.lake.proof.row_checksum import row_checksum
 from tiering.lake.writing.fitting import fit
-from tiering.lake.writing.keys import Mask
 from tiering.model.tables import BucketKey, TablePath
 
 VERSION = 1
@@ -45,7 +43,8 @@ FLOATS = ("FLOAT", "DOUBLE")
 class RewriteJob:
     """What a rewrite reads, and the base that it was planned for. `outputs`: how many files it writes.
 
-    `deletes`: all position-delete files of the partition. `shared_bucket`: of `FilePlace`.
+    `deletes` and `equality_deletes`: all delete files of the partition. `shared_bucket`: of `FilePlace`. `sequence_numbers`: of the commits
+    that added the rows of `files`.
     """
 
     base_snapshot_id: int | None
@@ -54,6 +53,8 @@ class RewriteJob:
     files: tuple[LiveFile, ...]
     deletes: tuple[LiveFile, ...] = ()
     outputs: int = 1
+    sequence_numbers: tuple[int, ...] = ()
+    equality_deletes: tuple[EqualityDelete, ...] = ()
 
 
 def encode_job(job: RewriteJob) -> bytes:
@@ -67,8 +68,13 @@ def decode_job(data: bytes) -> RewriteJob:
     if document["version"] != VERSION:
         raise ValueError(f"a rewrite has version {document['version']!r}; this Lakeward reads version {VERSION}")
     files, deletes = (tuple(LiveFile(**file) for file in document[name]) for name in ("files", "deletes"))
+    equality = tuple(
+        EqualityDelete(LiveFile(**delete["file"]), delete["sequence_number"], tuple(delete["columns"]))
+        for delete in document["equality_deletes"]
+    )
     place = tuple(document["partition"]), document["shared_bucket"]
-    return RewriteJob(document["base_snapshot_id"], *place, files, deletes, document["outputs"])
+    numbers = tuple(document["sequence_numbers"])
+    return RewriteJob(document["base_snapshot_id"], *place, files, deletes, document["outputs"], numbers, equality)
 
 
 @dataclass(frozen=True)
@@ -84,17 +90,11 @@ class RewriteTarget:
     has_keys: bool
 
 
-@dataclass
-class _Deletes:
-    """The deleted rows of the files, and which data files each delete file names."""
-
-    rows: dict[str, Mask] = field(default_factory=dict)
-    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-
 def rewrite_files(job: RewriteJob, target: RewriteTarget, is_stopped: Callable[[int], bool]) -> FileRewrite:
     """See `FileRewriter.rewrite`; after an error the caller aborts `target.files`."""
-    deletes = _read_deletes(target.files.io, job)
+    deletes = AppliedDeletes()
+    deletes.apply_positions(target.files.io, job.files, job.deletes)
+    deletes.apply_equality(target.files.io, target.schema, job.files, job.sequence_numbers, job.equality_deletes)
     copying = _Copying(job, target, deletes, is_stopped)
     for file in job.files:
         copying.copy(file)
@@ -109,27 +109,14 @@ def rewrite_files(job: RewriteJob, target: RewriteTarget, is_stopped: Callable[[
         files_after=len(written),
         bytes_before=sum(file.size_bytes for file in job.files),
         bytes_after=sum(file.file_size_in_bytes for file in written),
-        rows_dropped=sum(int(mask.sum()) for mask in deletes.rows.values()),
+        rows_dropped=deletes.deleted_rows(),
     )
-
-
-def _read_deletes(io: FileIO, job: RewriteJob) -> _Deletes:
-    records = {file.location: file.records for file in job.files}
-    read = _Deletes()
-    for delete in job.deletes:
-        names = set[str]()
-        for path, positions in deleted_positions(io, delete):
-            names.add(path)
-            if path in records:
-                read.rows.setdefault(path, np.zeros(records[path], dtype=bool))[positions] = True
-        read.names[delete.location] = tuple(sorted(names))
-    return read
 
 
 class _Copying:
     """Copies the living rows of the files of one job."""
 
-    def __init__(self, job: RewriteJob, target: RewriteTarget, deletes: _Deletes, is_stopped: Callable[[int], bool]) -> None:
+    def __init__(self, job: RewriteJob, target: RewriteTarget, deletes: AppliedDeletes, is_stopped: Callable[[int], bool]) -> None:
         self._job = job
         self._target = target
         self._deletes = deletes
@@ -139,7 +126,7 @@ class _Copying:
         self._expected_checksum = 0
         self._is_proved = True
         """Whether all files read so far have a footer."""
-        self._living = sum(file.records for file in job.files) - sum(int(mask.sum()) for mask in deletes.rows.values())
+        self._living = sum(file.records for file in job.files) - deletes.deleted_rows()
         self._rows_a_file = max(1, -(-self._living // job.outputs))
 
     def copy(self, file: LiveFile) -> None:

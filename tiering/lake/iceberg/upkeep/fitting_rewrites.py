@@ -18,12 +18,13 @@ from tiering.lake.iceberg.writing.data_files import FilesPayload
 
 @dataclass
 class _Live:
-    """What is live in a snapshot. `deletes`: by partition value of the present spec.
+    """What is live in a snapshot. `data`: partition value and sequence number of each data file; `equality` the same of equality deletes.
 
-    `has_global`: deletes of a former spec that count for all files stand.
+    `deletes`: by partition value of the present spec. `has_global`: deletes of a former spec that count for all files stand.
     """
 
-    data: set[str] = field(default_factory=set)
+    data: dict[str, tuple[PartitionValue, int]] = field(default_factory=dict)
+    equality: dict[str, tuple[PartitionValue, int]] = field(default_factory=dict)
     deletes: dict[PartitionValue, set[str]] = field(default_factory=lambda: defaultdict(set))
     has_global: bool = False
 
@@ -72,10 +73,13 @@ def _live(table: Table, head: int) -> _Live:
     live = _Live()
     for spec_id, entry in live_entries(table, head):
         file = entry.data_file
+        partition, sequence_number = partition_of(file), entry.sequence_number or 0
         if file.content is DataFileContent.DATA:
-            live.data.add(file.file_path)
+            live.data[file.file_path] = partition, sequence_number
         elif spec_id == table.metadata.default_spec_id:
-            live.deletes[partition_of(file)].add(file.file_path)
+            live.deletes[partition].add(file.file_path)
+            if file.content is DataFileContent.EQUALITY_DELETES:
+                live.equality[file.file_path] = partition, sequence_number
         elif file.content is DataFileContent.EQUALITY_DELETES and not table.specs()[spec_id].fields:
             live.has_global = True
     return live
@@ -83,7 +87,7 @@ def _live(table: Table, head: int) -> _Live:
 
 def _fits(payload: FilesPayload, live: _Live) -> bool:
     change = payload.change
-    if change is None or live.has_global or not live.data.issuperset(change.obsolete):
+    if change is None or live.has_global or not live.data.keys() >= set(change.obsolete):
         return False
     return live.deletes.get(change.partition, set()) == set(payload.deletes)
 
@@ -92,6 +96,14 @@ def _with_obsolete(rewrites: Mapping[int, FilesPayload], live: _Live | None) -> 
     """`live` None: no delete file is applied by any of them."""
     gone = {location for payload in rewrites.values() if payload.change is not None for location in payload.change.obsolete}
     deletes = {location: names for payload in rewrites.values() for location, names in payload.deletes.items()}
-    standing = set[str]() if live is None else live.data - gone
-    applied = {location for location, names in deletes.items() if standing.isdisjoint(names)}
+    standing = {} if live is None else {location: place for location, place in live.data.items() if location not in gone}
+    oldest: dict[PartitionValue, int] = {}
+    for partition, sequence_number in standing.values():
+        oldest[partition] = min(sequence_number, oldest.get(partition, sequence_number))
+    equality = {} if live is None else live.equality
+    applied = {location for location, names in deletes.items() if location not in equality and standing.keys().isdisjoint(names)}
+    for location in deletes.keys() & equality.keys():
+        partition, sequence_number = equality[location]
+        if oldest.get(partition, sequence_number) >= sequence_number:  # no data file is left for which it counts
+            applied.add(location)
     return FittingRewrites(rewrites, frozenset(gone | applied))

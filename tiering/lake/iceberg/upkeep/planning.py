@@ -17,6 +17,7 @@ from tiering.lake.iceberg.primary_key.position_deletes import deleted_positions
 from tiering.lake.iceberg.primary_key.rewrite_rule import DEAD_SHARE, MANY_DELETE_FILES
 from tiering.lake.iceberg.reading.file_footers import THREADS, read_footer
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
+from tiering.lake.iceberg.upkeep.applied_deletes import EqualityDelete
 from tiering.lake.iceberg.upkeep.file_rewriter import RewriteJob, encode_job
 from tiering.lake.iceberg.upkeep.standing_files import PartitionFiles, StandingData, live_file, partition_name, standing_files
 from tiering.lake.maintenance import RewriteTask, UpkeepPlan
@@ -88,11 +89,15 @@ class _Planning:
     def _dirty_files(self, partition: PartitionFiles) -> frozenset[str]:
         """The data files with deleted rows, where these are so many that they are to go, or stand in too many delete files."""
         is_heavy = partition.deleted_rows > DEAD_SHARE * partition.rows
-        has_many = len(partition.deletes) > MANY_DELETE_FILES * max(1, len(partition.buckets))
-        if not partition.deletes or not (is_heavy or has_many or self._order.full):
+        delete_files = len(partition.deletes) + len(partition.equality_deletes)
+        has_many = delete_files > MANY_DELETE_FILES * max(1, len(partition.buckets))
+        if not delete_files or not (is_heavy or has_many or self._order.full):
             return frozenset()
         io = self._loaded.io
-        return frozenset(path for delete in partition.deletes for path, _ in deleted_positions(io, live_file(delete)))
+        named = {path for delete in partition.deletes for path, _ in deleted_positions(io, live_file(delete))}
+        newest = max((delete.sequence_number for delete in partition.equality_deletes), default=0)
+        older = (entry for entries in partition.buckets.values() for entry in entries if entry.sequence_number < newest)
+        return frozenset(named | {entry.file.file_path for entry in older})
 
     def _work(self, bucket: _Bucket, files: Sequence[DataFile], fixed: frozenset[str] = frozenset()) -> BucketWork:
         standing = [StandingFile(file.file_size_in_bytes, file.file_path in bucket.dirty, file.file_path in fixed) for file in files]
@@ -142,9 +147,21 @@ def rewrite_task(
 ) -> RewriteTask:
     """The task that writes the living rows of `files`, in that order, as so many files."""
     is_shared = not has_bucket_in_partition(table, layout_of_schema(cast(Table, view.handle).schema()))
-    deletes = tuple(map(live_file, partition.deletes))
     shared_bucket = key.bucket_id if is_shared else None
-    job = RewriteJob(view.head, partition.partition, shared_bucket, tuple(map(live_file, files)), deletes, outputs)
+    sequence_numbers = {entry.file.file_path: entry.sequence_number for entry in partition.buckets[key]}
+    job = RewriteJob(
+        base_snapshot_id=view.head,
+        partition=partition.partition,
+        shared_bucket=shared_bucket,
+        files=tuple(map(live_file, files)),
+        deletes=tuple(map(live_file, partition.deletes)),
+        outputs=outputs,
+        sequence_numbers=tuple(sequence_numbers[file.file_path] for file in files),
+        equality_deletes=tuple(
+            EqualityDelete(live_file(entry.file), entry.sequence_number, tuple(entry.file.equality_ids or ()))
+            for entry in partition.equality_deletes
+        ),
+    )
     size, rows = sum(file.file_size_in_bytes for file in files), sum(file.record_count for file in files)
     return RewriteTask(key, partition_name(table, partition.partition), encode_job(job), len(files), size, rows)
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.types import DoubleType, FloatType
 
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile, partition_of
 from tiering.lake.iceberg.primary_key.file_check import is_live
@@ -17,10 +19,12 @@ from tiering.lake.iceberg.schema.partition_values import EPOCH, VALUE_SEPARATOR,
 from tiering.lake.writing.naming import bucket_of_name
 from tiering.model.tables import BucketKey, TableInfo, TableType
 
+_FLOATS = (FloatType, DoubleType)
+
 
 @dataclass(frozen=True)
 class StandingData:
-    """A live data file, and the sequence number of the commit that added its rows."""
+    """A live file with rows of its own, and the sequence number of the commit that added these."""
 
     file: DataFile
     sequence_number: int
@@ -33,13 +37,16 @@ class PartitionFiles:
     partition: PartitionValue
     buckets: dict[BucketKey, list[StandingData]] = field(default_factory=lambda: defaultdict(list))
     deletes: list[DataFile] = field(default_factory=list)
-    equality_deletes: list[DataFile] = field(default_factory=list)
+    equality_deletes: list[StandingData] = field(default_factory=list)
+    has_unknown_deletes: bool = False
+    """Whether there are equality deletes that upkeep cannot apply (`_can_be_applied`)."""
     unknown: list[DataFile] = field(default_factory=list)
     """Data files of which nobody tells the bucket."""
 
     @property
     def deleted_rows(self) -> int:
-        return sum(file.record_count for file in self.deletes)
+        """Rows that delete files name, some of them perhaps twice, or in files that are gone."""
+        return sum(file.record_count for file in (*self.deletes, *(entry.file for entry in self.equality_deletes)))
 
     @property
     def rows(self) -> int:
@@ -49,8 +56,8 @@ class PartitionFiles:
 
     @property
     def can_be_rewritten(self) -> bool:
-        """Whether all deletes are known by position. Position deletes in other formats than Parquet are those of Iceberg 3."""
-        return not self.equality_deletes and all(file.file_format is FileFormat.PARQUET for file in self.deletes)
+        """Whether all deletes can be applied. Position deletes in other formats than Parquet are those of Iceberg 3."""
+        return not self.has_unknown_deletes and all(file.file_format is FileFormat.PARQUET for file in self.deletes)
 
     @property
     def data_files(self) -> int:
@@ -91,7 +98,8 @@ def standing_files(
         if file.content is DataFileContent.POSITION_DELETES:
             files.deletes.append(file)
         elif file.content is DataFileContent.EQUALITY_DELETES:
-            files.equality_deletes.append(file)
+            files.equality_deletes.append(StandingData(file, entry.sequence_number or 0))
+            files.has_unknown_deletes = files.has_unknown_deletes or not _can_be_applied(file, loaded.schema())
         elif (key := names.bucket_of(file)) is None:
             files.unknown.append(file)
         else:
@@ -106,6 +114,16 @@ def live_entries(loaded: Table, snapshot_id: int | None) -> Iterator[tuple[int, 
         if is_live(manifest):
             for entry in manifest.fetch_manifest_entry(loaded.io, discard_deleted=True):
                 yield manifest.partition_spec_id, entry
+
+
+def _can_be_applied(file: DataFile, schema: Schema) -> bool:
+    """Whether the rows of an equality-delete file can be compared: in columns without NULL, of which engines differ, and without floats."""
+    try:
+        columns = [schema.find_field(field_id) for field_id in file.equality_ids or ()]
+    except ValueError:
+        return False
+    kinds = [column.required and column.field_type.is_primitive and not isinstance(column.field_type, _FLOATS) for column in columns]
+    return file.file_format is FileFormat.PARQUET and bool(kinds) and all(kinds)
 
 
 def live_file(file: DataFile) -> LiveFile:
