@@ -33,6 +33,15 @@ request for the fence, when all new files are written."""
 BEFORE_COMPACTION = "before_compaction"
 """A round that committed to a Paimon table, before the second snapshot with the files that it merged."""
 
+MERGING = "merging"
+MERGED = "merged"
+SNAPSHOT_EXPIRING = "snapshot_expiring"
+OLD_METADATA_DELETING = "old_metadata_deleting"
+BESIDE_TIERING = (MERGING, MERGED, SNAPSHOT_EXPIRING, OLD_METADATA_DELETING)
+"""The upkeep that a tiering round does: one that has copied a part of the files that it merges; one whose merged files are written, and no
+snapshot names them; and one that committed, after each former metadata file that it deletes. Snapshots of a Paimon table expire after the
+commit, by one change after the other; those of an Iceberg table expire with it."""
+
 STORE_BEFORE_COMMIT = "store_before_commit"
 STORE_AFTER_COMMIT = "store_after_commit"
 ACK_STORED = "ack_stored"

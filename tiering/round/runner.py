@@ -58,6 +58,7 @@ LOG_LOOKS = 3
 _CRASH_BEFORE = {act.BeginCommit: crash_points.BEFORE_FENCE, act.CommitLake: crash_points.AFTER_FENCE}
 _CRASH_AFTER = {
     act.SplitsRun: crash_points.AFTER_FILES,
+    act.FilesMerged: crash_points.MERGED,
     act.UpkeepPlanned: crash_points.UPKEEP_PLANNED,
     act.FilesRewritten: crash_points.AFTER_REWRITES,
     act.CommitSent: crash_points.AFTER_LAKE_COMMIT,

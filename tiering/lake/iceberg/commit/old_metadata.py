@@ -21,6 +21,7 @@ from typing import cast
 import structlog
 from pyiceberg.table import Table
 
+from tiering import crash_points
 from tiering.clock import Clock
 from tiering.instants import to_milliseconds
 from tiering.lake.base import LakeView
@@ -109,6 +110,7 @@ class OldMetadataFiles:
                 try:
                     later.io.delete(location)
                     deleted.append(location)
+                    crash_points.reach(crash_points.OLD_METADATA_DELETING)
                 except FileNotFoundError:
                     continue
                 except Exception as error:

@@ -20,6 +20,7 @@ import zstandard
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 
+from tiering import crash_points
 from tiering.errors import Cancelled, DataCorrupt
 from tiering.lake.base import FileRewrite
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
@@ -98,6 +99,7 @@ def rewrite_files(job: RewriteJob, target: RewriteTarget, is_stopped: Callable[[
     copying = _Copying(job, target, deletes, is_stopped)
     for file in job.files:
         copying.copy(file)
+        crash_points.reach(crash_points.MERGING)
     written = target.files.close()
     copying.check(written)
     change = BucketChange(job.partition, job.base_snapshot_id, "", True, tuple(file.location for file in job.files), job.shared_bucket)

@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tiering import crash_points
 from tiering.durations import parse_duration_ms
 from tiering.errors import InvalidArgument
 from tiering.instants import to_milliseconds
@@ -131,10 +132,12 @@ def _remove_below(folder: TableFolder, loaded: LoadedTable, kept: int) -> int:
         return removed
     if kept > loaded.chain[0].snapshot_id:
         folder.replace(SNAPSHOT, EARLIEST, str(kept).encode())
+        crash_points.reach(crash_points.SNAPSHOT_EXPIRING)
     stamp = folder.stamp(path)
     for number in folder.numbers(SNAPSHOT):
         if number >= kept or stamp is None or folder.stamp(path) != stamp:
             break
         folder.remove(SNAPSHOT, f"snapshot-{number}")
         removed += 1
+        crash_points.reach(crash_points.SNAPSHOT_EXPIRING)
     return removed

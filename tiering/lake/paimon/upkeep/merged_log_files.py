@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tiering import crash_points
 from tiering.errors import Cancelled, DataCorrupt
 from tiering.lake.base import FileRewrite, WriterInitContext
 from tiering.lake.maintenance import RewriteTask
@@ -124,6 +125,7 @@ def _copy(
             if is_stopped(files.rows + batch.num_rows):
                 raise Cancelled("the rewriting of files was stopped")
             files.add(in_all_columns(batch, state.columns))
+    crash_points.reach(crash_points.MERGING)
     return checksum
 
 
