@@ -116,6 +116,18 @@ DEPLOYMENT_FAULTS = (
     fault("lake-disk-full", "The lake's storage takes no more bytes.", "_SplitWork.abort: a failed split leaves no file"),
     fault("library-panic", "A library raises what is no Exception while it reads, writes or commits.", "RoundRunner._carry_out"),
     fault("lake-compacted", "A user rewrites the lake table's files between a round's base and its commit.", "check_same_base, once more"),
+    fault(
+        "rewrite-overtaken",
+        "The files that a round rewrote are replaced before its commit.",
+        "fitting_rewrites: the rewrite is left out",
+        "tests/lake/iceberg/test_upkeep_rounds.py::test_files_that_another_tool_rewrote_meanwhile_are_left_alone",
+    ),
+    fault(
+        "upkeep-gives-way",
+        "A table that is due finds no slot, for an upkeep round has it.",
+        "rounds.give_way, until the commit is granted",
+        "tests/coordinator/tierers/test_upkeep_rounds.py::test_a_due_table_that_finds_no_free_slot_gets_that_of_an_upkeep_round",
+    ),
     fault("lake-expired", "A user expires the parents of head and marker.", "history.expired, passed heads"),
     fault("lake-rolled-back", "Somebody rolls the lake table back.", "check_history"),
     fault("lake-untagged", "A user removes the tag that names the newest tiering commit.", "base_check._check_untiered"),

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 
@@ -76,6 +77,12 @@ class Request:
     manifest: str = ""
     identity: int | None = None
     """Of the head, where ids of snapshots come again; None: the id alone tells."""
+    rewrites: tuple[Any, ...] = ()
+    """Files that take the place of others, where the lake can do that."""
+    removed: tuple[int, ...] = ()
+    """Snapshots that expire with it."""
+    is_upkeep: bool = False
+    """Whether it is of an upkeep round, which brings no row."""
 
 
 class MemoryLake:

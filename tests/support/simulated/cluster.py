@@ -159,6 +159,8 @@ class SimulatedCluster(MemoryCluster):
         self.skipped: set[tuple[int, BucketKey, int]] = set()
         self.during_reads: Callable[[], None] = lambda: None
         self.on_record: Callable[[TableInfo, RecordedLakeSnapshot], None] = lambda table, snapshot: None
+        self.auto_compaction = False
+        """Of new tables."""
         self.read_at_once = True
         self.supersedes = False
         """Whether snapshots go just before they are leased."""
@@ -175,6 +177,7 @@ class SimulatedCluster(MemoryCluster):
     def create(self, path: TablePath, *, primary_key: bool, partitioned: bool) -> TableInfo:
         """A new table under a free path."""
         info = source_table(next(self._numbers), path, primary_key=primary_key, partitioned=partitioned, since=self.clock.now())
+        info = replace(info, auto_compaction=self.auto_compaction)
         self.by_path[path] = info
         self.partitions_of[info.table_id] = {}
         self.logs[info.table_id] = {} if partitioned else {BucketKey(None, number): (0, 0) for number in range(BUCKETS)}
@@ -386,7 +389,7 @@ class SimulatedCluster(MemoryCluster):
         if lease is not None:
             lease.renewed_ms, lease.ttl_ms = self.clock.ms, ttl_ms
             lease.snapshots |= here
-            if snapshots:
+            if snapshots and here.keys() == snapshots.keys():  # else its tierer still has what it lost meanwhile, until that round ends
                 self.dropped_leases.discard(lease_id)
         return [bucket for bucket in snapshots if bucket not in here]
 

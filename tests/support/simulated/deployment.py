@@ -23,12 +23,14 @@ from support.worlds.simulated_effects import SeededIds, SimulatedClock
 from tiering import errors
 from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.coordinator.decisions.change import TIERER_FENCED
+from tiering.coordinator.decisions.upkeep.rounds import COORDINATOR
+from tiering.coordinator.memory.store import Writes
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.tierers.known_tierers import process_digest
 from tiering.errors import Fenced, LakewardError, PermanentTieringError
 from tiering.model.call_results import CheckResult
-from tiering.model.rounds import Assignment, RoundState
+from tiering.model.rounds import Assignment, RoundMode, RoundState
 from tiering.model.tables import TablePath
 from tiering.round.messages import RoundReport
 from tiering.round.runner import RoundRunner, RoundWorld
@@ -44,9 +46,10 @@ YEARS_MS = 4 * 365 * 86_400_000
 
 
 class Deployment:
-    """See the module. `outcomes` counts how rounds and CALLs ended. `short_leases`: they lapse at times, also within a read."""
+    """See the module. `outcomes` counts how rounds and CALLs ended. `short_leases`: they lapse at times, also within a read. `has_upkeep`:
+    tiering rounds merge files, and their commits expire snapshots."""
 
-    def __init__(self, seed: int, only: Collection[str] | None = None, *, short_leases: bool = True) -> None:
+    def __init__(self, seed: int, only: Collection[str] | None = None, *, short_leases: bool = True, has_upkeep: bool = False) -> None:
         self.lease_ttl_ms = SHORT_LEASE_MS if short_leases else LONG_LEASE_MS
         self.chance = Chance(seed, only)
         self.random = self.chance.random
@@ -56,12 +59,14 @@ class Deployment:
         self.lake = SimulatedLake(self.chance, self.cluster.partition_names)
         self.lake.tag_moves_in_the_commit = seed % 4 != 3
         self.lake.now = self.clock.now
+        self.lake.expires = self.cluster.auto_compaction = has_upkeep
+        self._gave_way: set[str] = set()
         self.store = SimulatedStore(self.chance)
         self.cluster.snapshot_parts, self.cluster.supersedes = (2, True) if short_leases else (1, False)
         self.lake.fails_in_repairs = short_leases
         self.invariants = Invariants(self.cluster, self.lake)
         self.invariants.may_still_commit = self._may_still_commit
-        self.store.on_write = self.invariants.written
+        self.store.on_write = self._written
         self.damaged: set[TablePath] = set()
         """Tables with which a user, or a loss of the cluster's, did what may stop them for good."""
         self.wire = Wire(self.chance, self._coordinator_of_a_message, self.coordinator_died)
@@ -78,6 +83,13 @@ class Deployment:
         self.coordinator = self._start_coordinator()
         self.tierers = [self._process(f"tierer-{number}") for number in range(2)]
         self.lake.during_commits = self.cluster.during_reads = self._others_go_on
+
+    def _written(self, writes: Writes) -> None:
+        self.invariants.written(writes)
+        gave_way = {row.round_id for row in writes.rounds if row.mode is RoundMode.UPKEEP and row.cancelled_by == COORDINATOR}
+        for _ in gave_way - self._gave_way:
+            self.chance.note("upkeep-gives-way")
+        self._gave_way |= gave_way
 
     # --- tables
 
@@ -190,7 +202,7 @@ class Deployment:
             self._round_ended(tierer, assignment, runner, outcome)
 
     def _round_ended(self, tierer: TiererProcess, assignment: Assignment, runner: RoundRunner, outcome: RoundOutcome) -> None:
-        self.outcomes[outcome.state.value] += 1
+        self.outcomes[outcome.state.value if assignment.upkeep is None else f"upkeep {outcome.state.value}"] += 1
         assert self.invariants.broken is None, self.invariants.broken
         if outcome.error is not None:
             self.outcomes[outcome.error.error_class] += 1

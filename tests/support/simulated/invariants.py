@@ -92,7 +92,9 @@ class Invariants:
         self._check_lake_table(request)
         self._check_owner(request, after.rows[head])
         self._check_archive(request, after, head, info)
-        if not request.ranges:
+        moved = request.is_upkeep and (base is None or dict(base.buckets) != dict(marker.buckets))
+        self._require(not moved, f"the upkeep round {marker.round_id} moved offsets of {request.path}")
+        if _is_statement(request):
             self._begin_anew(request, info)
         for bucket, reached in marker.buckets.items():
             _, end = self._cluster.all_logs[marker.table_id][bucket]
@@ -121,7 +123,7 @@ class Invariants:
 
     def _check_lake_table(self, request: Request) -> None:
         """A source table goes on in another lake table, or behind records that were rewritten, only where somebody said so."""
-        table_id, is_round = request.marker.table_id, bool(request.ranges)
+        table_id, is_round = request.marker.table_id, not _is_statement(request)
         before = self.lake_table_of.setdefault(table_id, request.uuid)
         self._require(before == request.uuid or not is_round, f"{request.path} goes on in {request.uuid}, it was tiered to {before}")
         self.lake_table_of[table_id] = request.uuid
@@ -154,7 +156,7 @@ class Invariants:
     def _check_archive(self, request: Request, after: MemoryTable, head: int, info: TableInfo) -> None:
         """Archived rows stay in the lake: no round takes away those of a partition that was dropped."""
         parent, living = after.snapshots[head].parent_id, self._cluster.partitions_of[info.table_id]
-        before = after.rows[parent] if parent is not None and request.ranges else ()
+        before = after.rows[parent] if parent is not None and not _is_statement(request) else ()
         archived = {row for row in before if row[0].partition_id is not None and row[0].partition_id not in living}
         lost = archived - set(after.rows[head])
         self._require(not lost, f"{request.path} lost rows of partitions that were dropped: {sorted(lost, key=str)}")
@@ -170,7 +172,7 @@ class Invariants:
             doubled |= first < reached
             reached = max(reached, stop)
         missing |= set(range(reached, tiered))
-        if not request.ranges:  # a reconciliation: what it leaves out it says (`Users.reconcile`)
+        if _is_statement(request):  # a reconciliation: what it leaves out it says (`Users.reconcile`)
             self.gaps[request.uuid][bucket] = missing
             self.retiered.add(request.uuid)
         gaps = self.gaps[request.uuid].get(bucket, set())
@@ -200,7 +202,7 @@ class Invariants:
             table = self._lake.tables.get(request.path)
             bases = set() if table is None else {self._lake.tiered(table), *table.snapshots}  # somebody may roll back to any of them
             if table is not None and table.uuid == request.uuid and request.tiered in bases:
-                names = {request.manifest, *(file for *_, file in request.ranges)}
+                names = {request.manifest, *(file for *_, file in request.ranges), *(rewrite.file for rewrite in request.rewrites)}
                 self._require(name not in names, f"{name} is deleted, which a late commit of {request.path} names")
         self._require(name not in self.may_still_commit(), f"{name} is deleted, which a round under way needs")
 
@@ -243,3 +245,8 @@ class Invariants:
         lacks = held.items() - (lease.snapshots.items() if lease is not None else set())
         self._require(age < keeper._ttl_ms // 3, f"the lease of {keeper._lease_id} was not renewed for {age} ms")
         self._require(not lacks, f"the lease of {keeper._lease_id} lacks {lacks}")
+
+
+def _is_statement(request: Request) -> bool:
+    """Whether the commit is one of `reconcile_lake`, with which a user says what the lake lacks."""
+    return not request.ranges and not request.is_upkeep

@@ -7,6 +7,7 @@ it is renamed.
 from __future__ import annotations
 
 import errno
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,17 +16,21 @@ import pyarrow as pa
 
 from support.lakes.memory_lake import MemoryCommitter, MemoryFactory, MemoryTable, Range, Request
 from support.lakes.swept_lake import SweptMemoryLake
+from support.simulated import upkeep
 from support.simulated.chance import Chance, PanicException
-from tiering.errors import LakeTableReplaced, LakeUnavailable
-from tiering.lake.base import NO_PROPERTIES, Committable, LakeView, WriteResult, WriterInitContext
-from tiering.lake.maintenance import LakeSurvey, StoredFile
+from tiering.errors import Cancelled, LakeTableReplaced, LakeUnavailable
+from tiering.lake.base import NO_PROPERTIES, Committable, FileRewrite, LakeView, WriteResult, WriterInitContext
+from tiering.lake.maintenance import LakeSurvey, RewriteTask, StoredFile, UpkeepPlan
 from tiering.lake.marker import Marker
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.lake.rules.hints import replaced_hint
 from tiering.model.tables import SNAPSHOT_OFFSET, BucketKey, TableInfo, TablePath, TableType
+from tiering.model.upkeep import UpkeepOrder
 
 UNAVAILABLE = 0.003
+OVERTAKEN_SHARE = 0.5
+"""Of commits that replace files: just before them somebody else does."""
 COMMIT_SHARE = 0.08
 """Of commit requests, for each thing that happens to them."""
 
@@ -52,6 +57,7 @@ class SimulatedLake(SweptMemoryLake):
         self.folders: dict[str, TablePath] = {}
         """Of lake tables, by uuid."""
         self.folder_of_file: dict[str, TablePath] = {}
+        self.sent_rounds: set[str] = set()
         self.named_by: dict[str, dict[int, frozenset[str]]] = {}
         """By lake table and snapshot, the files that it needs."""
         self.on_landing: Callable[[Request, Marker | None], None] = lambda request, base: None
@@ -62,6 +68,8 @@ class SimulatedLake(SweptMemoryLake):
         self.during_commits: Callable[[], None] = lambda: None
         self.fails_in_repairs = True
         """Whether it may fail to answer where reconciliations and sweeps read it."""
+        self.expires = False
+        """Whether snapshots expire with commits, and files that only they named are deleted."""
         self._partition_names = partition_names
         self.faults = self._fault_of_request
 
@@ -113,10 +121,21 @@ class SimulatedLake(SweptMemoryLake):
         newest = None if table is None else self.tiered(table)
         base = None if table is None or newest is None else table.markers.get(newest)
         emptied = {self._place(content.bucket) for *_, file in request.ranges if (content := self.contents[file]).replaces}
+        if table is not None and request.rewrites and self._would_land(table, request):
+            assert table.head is not None
+            self._add(table, upkeep.with_rewrites(table.rows[table.head], request.rewrites), None, ())
+            request = replace(request, head=table.head, identity=None)
         landed = super().receive(request) if table is None else self._received(request, table, emptied)
+        if landed and table is not None and table.snapshots.keys() >= set(request.removed):
+            table.expire_all_but(table.snapshots.keys() - set(request.removed), forgets=False)
         if landed:
             self.on_landing(request, base)
         return landed
+
+    def _would_land(self, table: MemoryTable, request: Request) -> bool:
+        head = None if table.head is None else table.snapshots.get(table.head)
+        is_same = head is not None and request.identity in (None, head.identity)
+        return is_same and (table.uuid, table.head, self.tiered(table)) == (request.uuid, request.head, request.tiered)
 
     def _place(self, bucket: BucketKey) -> Place:
         """Where a real lake has the rows of a bucket: it knows a partition by its value, not by its id."""
@@ -141,6 +160,80 @@ class SimulatedLake(SweptMemoryLake):
             if self.chance.strikes(fault, COMMIT_SHARE):
                 return happens
         return "ok"
+
+    # --- upkeep
+
+    def files_of(self, committable: Committable) -> set[str]:
+        """What a commit of it will name."""
+        return super().files_of(committable) | {upkeep.rewrite_in(rewrite).file for rewrite in committable.rewrites}
+
+    def merge_small_files(
+        self,
+        table: TableInfo,
+        view: LakeView,
+        buckets: Mapping[BucketKey, str | None],
+        round_id: str,
+        new_nonce: Callable[[], str],
+        budget_bytes: int,
+    ) -> Sequence[FileRewrite]:
+        """See `FileMerging`."""
+        rows = self._rows_at(view)
+        ranges = upkeep.rows_by_bucket(rows, buckets.keys())
+        merged = [found for found in ranges.values() if upkeep.files_in(found) >= upkeep.MERGED_FILES]
+        return [self.rewrite_rows(view.table_uuid, found, round_id, new_nonce()) for found in merged]
+
+    def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:
+        """See `TableUpkeep`."""
+        self.answer("the files to rewrite")
+        ids = {None, *partitions.values()}
+        rows = self._rows_at(view)
+        ranges = upkeep.rows_by_bucket(rows, {row[0] for row in rows if row[0].partition_id in ids})
+        tasks = [
+            RewriteTask(bucket, None, json.dumps([view.table_uuid, view.head]).encode(), upkeep.files_in(found), len(found))
+            for bucket, found in ranges.items()
+            if upkeep.files_in(found) > 1
+        ]
+        return UpkeepPlan(tuple(tasks) if order.rewrite else ())
+
+    def _rows_at(self, view: LakeView) -> Sequence[Range]:
+        tables = [table for table in self.tables.values() if table.uuid == view.table_uuid]
+        return () if view.head is None or not tables else tables[0].rows[view.head]
+
+    def rewrite_rows(self, uuid: str, rows: Sequence[Range], round_id: str, nonce: str) -> FileRewrite:
+        """Writes the file of a rewrite."""
+        bucket = rows[0][0]
+        name = self.write_in(self.folders[uuid], f"lakeward-{round_id}-{nonce}-{bucket}-merged.parquet".replace("/", "_"))
+        first, stop = min(row[1] for row in rows), max(row[2] for row in rows)
+        self.contents[name] = FileContent(self.contents[rows[0][3]].table_id, bucket, first, stop)
+        return upkeep.rewritten(upkeep.Rewrite(name, tuple(rows)))
+
+    def fitting_rewrites(self, path: TablePath, base: LakeView, rewrites: Sequence[FileRewrite]) -> tuple[upkeep.Rewrite, ...]:
+        """Those that may be committed on `base`."""
+        decoded = [upkeep.rewrite_in(rewrite) for rewrite in rewrites]
+        head = self._rows_at(base)
+        fitting = tuple(rewrite for rewrite in decoded if self.fits(rewrite, head) and rewrite.file in self.files)
+        return fitting
+
+    def fits(self, rewrite: upkeep.Rewrite, head: Sequence[Range]) -> bool:
+        """Whether a rewrite may be committed on a head with these rows."""
+        return upkeep.fits(rewrite, head)
+
+    def removed_with(self, path: TablePath, base: LakeView) -> tuple[int, ...]:
+        """The snapshots that expire with a commit on `base`, of a lake whose commits can do that."""
+        table = self.tables.get(path)
+        if not self.expires or not self.tag_moves_in_the_commit or table is None or table.head != base.head:
+            return ()
+        return upkeep.removable(table, self.tiered(table))
+
+    def delete_old_metadata(self, base: LakeView, confirmed: LakeView) -> Sequence[str]:
+        """See `OldMetadata`: there is none."""
+        return ()
+
+    def may_delete_expired(self, view: LakeView) -> bool:
+        return self.expires
+
+    def unnamed_metadata(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[StoredFile]:
+        return ()
 
     # --- what users do to it
 
@@ -279,6 +372,20 @@ class SimulatedFactory(MemoryFactory):
             )
         return SimulatedWriter(self._lake, self._path, context)
 
+    def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
+        """See `FileRewriter`. Others go on meanwhile."""
+        self._lake.during_commits()
+        if is_stopped(1):
+            raise Cancelled("the rewriting of files was stopped")
+        if self._lake.chance.strikes("lake-disk-full", 0.01):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        uuid, head = json.loads(task.payload)
+        [table] = [table for table in self._lake.tables.values() if table.uuid == uuid] or [None]
+        if table is None:
+            raise LakeUnavailable("the files of a table that was dropped cannot be read")
+        found = upkeep.rows_by_bucket(table.rows[head], {task.bucket})[task.bucket]
+        return self._lake.rewrite_rows(uuid, found, round_id, nonce)
+
     def create_committer(self) -> SimulatedCommitter:
         return SimulatedCommitter(self._lake, self._path)
 
@@ -334,7 +441,13 @@ class SimulatedCommitter(MemoryCommitter):
             raise PanicException("in a library that commits, before it sent anything")
         manifest = self._lake.write_in(self._path, f"lakeward-{marker.round_id}-m{self._lake.new_id()}.avro")
         ranges = tuple(row for result in committable.results for row in self._rows_of(result.payload.decode()))
-        self._lake.send(Request(self._path, base.table_uuid, base.head, base.tiered, marker, ranges, manifest, base.head_identity))
+        rewrites = self._lake.fitting_rewrites(self._path, base, committable.rewrites)
+        if rewrites and self._lake.chance.strikes("rewrite-overtaken", OVERTAKEN_SHARE):
+            self._lake.compact(self._path)
+        removed = () if marker.round_id in self._lake.sent_rounds else self._lake.removed_with(self._path, base)
+        self._lake.sent_rounds.add(marker.round_id)
+        request = Request(self._path, base.table_uuid, base.head, base.tiered, marker, ranges, manifest, base.head_identity)
+        self._lake.send(replace(request, rewrites=rewrites, removed=removed, is_upkeep=committable.order is not None))
         head = self._lake.tables[self._path].head
         assert head is not None
         return head
@@ -347,3 +460,5 @@ class SimulatedCommitter(MemoryCommitter):
     def abort(self, committable: Committable) -> None:
         for result in committable.results:
             self._lake.remove(result.payload.decode())
+        for rewrite in committable.rewrites:
+            self._lake.remove(upkeep.rewrite_in(rewrite).file)

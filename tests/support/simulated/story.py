@@ -24,6 +24,9 @@ QUIET_TURNS = 3
 """Turns after the lake has everything, until all records say so, too."""
 
 
+UPKEEP_FAULTS = ("rewrite-overtaken", "upkeep-gives-way")
+"""Only stories with one of them have upkeep; those of weakened deployments stay as they were."""
+
 NEXT_ACTIONS = 0.5
 """Share of users who read `next_action`; the others read the hint."""
 
@@ -48,7 +51,8 @@ class SimulatedStory:
         self._has_every_call = has_every_call
         self._short_leases = short_leases
         self._ends_with_a_restart = not short_leases or seed % 2 == 0
-        self.world = Deployment(seed, only, short_leases=short_leases)
+        self._has_upkeep = has_every_call and short_leases and (only is None or not set(UPKEEP_FAULTS).isdisjoint(only))
+        self.world = Deployment(seed, only, short_leases=short_leases, has_upkeep=self._has_upkeep)
         self.users = Users(self.world)
         self.callers = Callers(self.world, self.users)
         if short_leases:
@@ -92,6 +96,7 @@ class SimulatedStory:
             Thing(users.add_coordinator, 4, ("coordinator-doubled",)),
             Thing(users.silence, 6, ("tierer-asleep",)),
             *(self._newer_things() if self._has_every_call else ()),
+            *((Thing(users.want_upkeep, 40, UPKEEP_FAULTS, may_be_nested=False),) if self._has_upkeep else ()),
         ]
 
     def _newer_things(self) -> list[Thing]:

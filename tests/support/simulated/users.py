@@ -27,10 +27,12 @@ from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
 from tiering.coordinator.calls.skip_record import SkipRecord, skip_record
 from tiering.coordinator.calls.tier_table import TierTable, tier_table
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.decisions.upkeep import requests as upkeep_requests
 from tiering.errors import BucketStopped, CannotReconcile, LakewardError
 from tiering.library_guards.panics import UnexpectedEnd
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TableInfo, TablePath
+from tiering.model.upkeep import UpkeepOrder
 
 _RENAME = re.compile(r"Rename or drop the lake table \S+ in the lake's catalog")
 _RECONCILE = re.compile(r"CALL sys\.reconcile_lake\('(?P<table>[^']+)', '(?P<action>\w+)'\)")
@@ -326,6 +328,22 @@ class Users:
         """Without a guard, for no clock may be what protects a file; others go on meanwhile."""
         results = self.perform(lambda: sweep_lake(self._parts, SweepLake(None, 0, caller="ann")))
         self._world.outcomes["swept"] += sum(result.removed for result in results or ())
+
+    def want_upkeep(self) -> None:
+        """Somebody wants all files of a table rewritten, as `CALL sys.rewrite_data_files` does."""
+        table = self.table()
+        if table is not None:
+            self.perform(lambda: self._request_upkeep(table.table_id))
+
+    def _request_upkeep(self, table_id: int) -> str | None:
+        records = self._world.coordinator.table_records
+        with records.changing():
+            record = records.get(table_id)
+            if record is None:
+                return None
+            called = upkeep_requests.request(records.context("ann"), record, UpkeepOrder(), "rewrite_data_files")
+            records.put(called.change)
+            return called.round_id
 
     async def _tier(self, path: TablePath, options: dict[str, Any]) -> object:
         request = TierTable(path, wait=False, **options)
