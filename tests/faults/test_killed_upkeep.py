@@ -56,7 +56,7 @@ IN_EXPIRY = (crash_points.SNAPSHOT_EXPIRING, f"{crash_points.SNAPSHOT_EXPIRING}@
 CASES: list[tuple[LakeKind, Sequence[str]]] = [
     (ICEBERG_CLEAN, (*MERGED_AND_COMMITTED, crash_points.OLD_METADATA_DELETING)),
     (ICEBERG, (crash_points.MERGED, crash_points.AFTER_LAKE_COMMIT)),
-    (PAIMON_CLEAN, (*MERGED_AND_COMMITTED, *IN_EXPIRY)),
+    (PAIMON_CLEAN, (*MERGED_AND_COMMITTED, crash_points.BEFORE_COMPACTION, *IN_EXPIRY)),
     (PAIMON, (crash_points.MERGED, *IN_EXPIRY)),
 ]
 OF_UPKEEP_ROUNDS: list[tuple[LakeKind, bool, Sequence[str]]] = [

@@ -211,8 +211,7 @@ class SimulatedLake(SweptMemoryLake):
         """Those that may be committed on `base`."""
         decoded = [upkeep.rewrite_in(rewrite) for rewrite in rewrites]
         head = self._rows_at(base)
-        fitting = tuple(rewrite for rewrite in decoded if self.fits(rewrite, head) and rewrite.file in self.files)
-        return fitting
+        return tuple(rewrite for rewrite in decoded if self.fits(rewrite, head) and rewrite.file in self.files)
 
     def fits(self, rewrite: upkeep.Rewrite, head: Sequence[Range]) -> bool:
         """Whether a rewrite may be committed on a head with these rows."""
