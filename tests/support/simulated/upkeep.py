@@ -15,8 +15,8 @@ from tiering.model.tables import BucketKey, SnapshotRetention
 RETENTION = SnapshotRetention(max_age_ms=1, min_count=4)
 NOW_MS = 1_000_000
 """All snapshots of the simulated lake were committed at 0: each is old enough to expire."""
-MERGED_FILES = 2
-"""So many files of a bucket are merged by a tiering round."""
+MERGED_FILES = 1
+"""So many files of a bucket are rewritten by a tiering round: stories are short, and few buckets get more."""
 
 
 @dataclass(frozen=True)
