@@ -18,6 +18,7 @@ from support.lakes.paimon_kit import KeyedRounds, PaimonKit
 from support.worlds.validated import local
 from tiering.lake.health.measure import LakeMeasure, MeasuredLake
 from tiering.lake.health.score import score_of
+from tiering.lake.iceberg.reading import health
 from tiering.lake.layouts import LAYOUT_OPTION
 from tiering.model.tables import ChangeType, TableInfo, TableType
 
@@ -178,3 +179,14 @@ def test_runs_of_a_paimon_primary_key_bucket_are_small_files_whatever_their_size
     assert (files.small_files, files.surplus_files, files.delete_files) == (10, 1, 0)
     assert (files.dead_rows, files.dead_share) == (None, None), "the metadata does not tell which rows the runs replace"
     assert files.rewrite_bytes == files.data_bytes
+
+
+def test_small_files_of_a_partition_that_gets_no_more_rows_are_to_be_merged(kit: LakeKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = kit.table(bucket_count=2)
+    for number in range(3):
+        kit.tier(table, f"first-{number}", {bucket(0): 5 * number + 5})
+    assert measured(kit, table).files.rewrite_bytes == 0
+    monkeypatch.setattr(health, "REST_MS", 0)
+    files = measured(kit, table).files
+    assert (files.small_files, files.surplus_files) == (3, 2)
+    assert files.rewrite_bytes > 0

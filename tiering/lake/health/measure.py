@@ -20,6 +20,9 @@ HEALTHY_SMALL_FILES = 8
 """Small files that a bucket may have beside the one that a compaction leaves: rounds add them, and a compaction for fewer files writes
 more bytes than it saves."""
 
+REST_MS = 3_600_000
+"""A place without a new file for so long gets no more rows, as a rule: its files are merged once and for all."""
+
 REWRITTEN_DEAD_SHARE = 0.3
 """Part of deleted rows from which on a compaction rewrites all files of a bucket."""
 
@@ -29,7 +32,8 @@ class FilePlace:
     """The live files that a compaction may merge with each other, counted one by one.
 
     These are the files of one bucket of a partition. Where buckets share files, they are the files of a partition, and `buckets` is the
-    number of its buckets. `dead_rows` is None where the metadata does not tell how many rows are deleted or replaced.
+    number of its buckets. `dead_rows` is None where the metadata does not tell how many rows are deleted or replaced. `is_at_rest`: no file
+    came for `REST_MS` while others of the table did, as in the partition of a day that is over.
     """
 
     target_bytes: int
@@ -41,6 +45,7 @@ class FilePlace:
     rows: int = 0
     delete_files: int = 0
     dead_rows: int | None = 0
+    is_at_rest: bool = False
 
     def add_data_file(self, size_bytes: int, rows: int, *, is_merged_by_readers: bool = False) -> None:
         """Counts a data file. `is_merged_by_readers`: a scan merges its rows with those of other files, so its size does not count."""
@@ -66,9 +71,10 @@ class FilePlace:
         """Small files beyond those that the buckets may have. One more in each bucket is small after a compaction, too: the last one.
 
         Rounds that merge small files leave as many. Without that file an upkeep round would rewrite the whole of a small table every few
-        minutes, because rounds had added a file.
+        minutes, because rounds had added a file. No round adds files to a place at rest, so there only that file is healthy.
         """
-        return max(0, self.small_files - (HEALTHY_SMALL_FILES + 1) * self.buckets)
+        healthy = 1 if self.is_at_rest else HEALTHY_SMALL_FILES + 1
+        return max(0, self.small_files - healthy * self.buckets)
 
     @property
     def rewrite_bytes(self) -> int:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import UTC, datetime
 
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import BucketTransform
 
-from tiering.lake.health.measure import FilePlace, LakeMeasure, file_totals
+from tiering.lake.health.measure import REST_MS, FilePlace, LakeMeasure, file_totals
 from tiering.lake.iceberg.reading.stored_files import metadata_files
 from tiering.lake.iceberg.schema.layout import target_file_bytes
 from tiering.lake_table_options import allowed_properties
@@ -23,6 +25,7 @@ def measure(table: TableInfo, loaded: Table, head: int | None) -> LakeMeasure:
     manifests = [] if snapshot is None else snapshot.manifests(loaded.io)
     buckets = {spec_id: _buckets(table, loaded, spec) for spec_id, spec in loaded.specs().items()}
     places: dict[tuple[object, ...], FilePlace] = {}
+    newest: dict[tuple[object, ...], int] = defaultdict(int)
     for manifest in manifests:
         for entry in manifest.fetch_manifest_entry(loaded.io, discard_deleted=True):
             file, spec_id = entry.data_file, manifest.partition_spec_id
@@ -30,6 +33,9 @@ def measure(table: TableInfo, loaded: Table, head: int | None) -> LakeMeasure:
             if (place := places.get(key)) is None:
                 place = places[key] = FilePlace(target, buckets[spec_id])
             _count(place, file)
+            newest[key] = max(newest[key], entry.sequence_number or 0)
+    for key, place in places.items():
+        place.is_at_rest = snapshot is not None and snapshot.timestamp_ms - _latest_ms(loaded, snapshot, newest[key]) >= REST_MS
     sizes = [file.size_bytes for file in metadata_files(loaded)]
     times = [snapshot.timestamp_ms for snapshot in loaded.metadata.snapshots]
     return LakeMeasure(
@@ -40,6 +46,12 @@ def measure(table: TableInfo, loaded: Table, head: int | None) -> LakeMeasure:
         metadata_files=len(sizes),
         metadata_bytes=sum(sizes),
     )
+
+
+def _latest_ms(loaded: Table, head: Snapshot, sequence_number: int) -> int:
+    """An upper bound of the time of the commit with this sequence number: expiry may have removed its snapshot."""
+    later = [snapshot.timestamp_ms for snapshot in loaded.metadata.snapshots if (snapshot.sequence_number or 0) >= sequence_number]
+    return min(later, default=head.timestamp_ms)
 
 
 def _buckets(table: TableInfo, loaded: Table, spec: PartitionSpec) -> int:
