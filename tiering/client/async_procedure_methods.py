@@ -13,6 +13,7 @@ from tiering.model.call_results import (
     Explanation,
     FenceTiererResult,
     LeaseResult,
+    OrphanFilesResult,
     PauseResult,
     ReconcileResult,
     ResetResult,
@@ -22,6 +23,8 @@ from tiering.model.call_results import (
     SkipRecordResult,
     TakeSnapshotResult,
     TierDatabaseRow,
+    UpkeepLine,
+    UpkeepResult,
     WaitForTieringResult,
 )
 from tiering.wire.calls import TableName
@@ -158,6 +161,70 @@ class AsyncProcedureMethods:
     async def drop_kv_snapshot_lease(self, lease_id: str, **options: Unpack[CallOptions]) -> LeaseResult:
         """See `ProcedureMethods.drop_kv_snapshot_lease`."""
         return await self._perform(procedures.drop_kv_snapshot_lease(lease_id), options)
+
+    async def rewrite_data_files(
+        self,
+        table_path: TableName,
+        *,
+        where: str | None = None,
+        full: bool = False,
+        wait: bool = True,
+        timeout_ms: int = 300_000,
+        wait_for_tierer: bool = False,
+        on_progress: OnProgress | None = None,
+        **options: Unpack[CallOptions],
+    ) -> UpkeepResult:
+        """See `ProcedureMethods.rewrite_data_files`."""
+        call = procedures.rewrite_data_files(table_path, where, full, procedures.UpkeepWait(wait, timeout_ms, wait_for_tierer))
+        return await self._perform(call, options, on_progress)
+
+    async def expire_snapshots(
+        self,
+        table_path: TableName,
+        *,
+        older_than: datetime | None = None,
+        retain_last: int | None = None,
+        wait: bool = True,
+        timeout_ms: int = 300_000,
+        wait_for_tierer: bool = False,
+        on_progress: OnProgress | None = None,
+        **options: Unpack[CallOptions],
+    ) -> UpkeepResult:
+        """See `ProcedureMethods.expire_snapshots`."""
+        call = procedures.expire_snapshots(table_path, older_than, retain_last, procedures.UpkeepWait(wait, timeout_ms, wait_for_tierer))
+        return await self._perform(call, options, on_progress)
+
+    async def rewrite_manifests(
+        self,
+        table_path: TableName,
+        *,
+        wait: bool = True,
+        timeout_ms: int = 300_000,
+        wait_for_tierer: bool = False,
+        on_progress: OnProgress | None = None,
+        **options: Unpack[CallOptions],
+    ) -> UpkeepResult:
+        """See `ProcedureMethods.rewrite_manifests`."""
+        call = procedures.rewrite_manifests(table_path, procedures.UpkeepWait(wait, timeout_ms, wait_for_tierer))
+        return await self._perform(call, options, on_progress)
+
+    async def remove_orphan_files(
+        self, table_path: TableName, *, older_than: datetime | None = None, **options: Unpack[CallOptions]
+    ) -> OrphanFilesResult:
+        """See `ProcedureMethods.remove_orphan_files`."""
+        return await self._perform(procedures.remove_orphan_files(table_path, older_than), options)
+
+    async def explain_upkeep(self, table_path: TableName, *, caller: str | None = None) -> tuple[UpkeepLine, ...]:
+        """See `ProcedureMethods.explain_upkeep`."""
+        return (await self._perform(procedures.explain_upkeep(table_path), {"caller": caller})).lines
+
+    async def pause_upkeep(self, table_path: TableName, *, reason: str | None = None, **options: Unpack[CallOptions]) -> PauseResult:
+        """See `ProcedureMethods.pause_upkeep`."""
+        return await self._perform(procedures.pause_upkeep(table_path, reason), options)
+
+    async def resume_upkeep(self, table_path: TableName, **options: Unpack[CallOptions]) -> PauseResult:
+        """See `ProcedureMethods.resume_upkeep`."""
+        return await self._perform(procedures.resume_upkeep(table_path), options)
 
     async def _perform(self, call: ProcedureCall[ResultT], options: CallOptions, on_progress: OnProgress | None = None) -> ResultT:
         pieces: list[bytes] = []

@@ -9,7 +9,7 @@ from typing import TypeVar
 from tiering.access.client_access import ClientAccess
 from tiering.client.async_procedure_methods import AsyncProcedureMethods
 from tiering.client.procedure_methods import ProcedureMethods
-from tiering.client.procedures import ANSWER_SECONDS, ROUND_GOES_ON_HINT
+from tiering.client.procedures import ANSWER_SECONDS, ROUND_GOES_ON_HINT, SWEEP_SECONDS
 from tiering.errors import ServiceUnreachable
 from tiering.model.call_results import SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease
@@ -40,9 +40,6 @@ from tiering.wire.statuses import statuses_from_pb
 
 READ_TIMEOUT_SECONDS = 30
 """What the answer with one page may take."""
-
-SWEEP_SECONDS = 3_600
-"""What a sweep may take: it lists and reads the metadata of whole tables."""
 
 SWEEP_GUARD_MS = 24 * 3_600_000
 """Files younger than a day stay, unless asked otherwise."""

@@ -13,6 +13,7 @@ from tiering.model.call_results import (
     Explanation,
     FenceTiererResult,
     LeaseResult,
+    OrphanFilesResult,
     PauseResult,
     ReconcileResult,
     ResetResult,
@@ -22,6 +23,8 @@ from tiering.model.call_results import (
     SkipRecordResult,
     TakeSnapshotResult,
     TierDatabaseRow,
+    UpkeepLine,
+    UpkeepResult,
     WaitForTieringResult,
 )
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
@@ -164,6 +167,73 @@ class ProcedureMethods:
     def drop_kv_snapshot_lease(self, lease_id: str, **options: Unpack[CallOptions]) -> LeaseResult:
         """Lets go of all that a lease holds. Raises UnknownLease."""
         return self._perform(procedures.drop_kv_snapshot_lease(lease_id), options)
+
+    def rewrite_data_files(
+        self,
+        table_path: TableName,
+        *,
+        where: str | None = None,
+        full: bool = False,
+        wait: bool = True,
+        timeout_ms: int = 300_000,
+        wait_for_tierer: bool = False,
+        on_progress: OnProgress | None = None,
+        **options: Unpack[CallOptions],
+    ) -> UpkeepResult:
+        """Merges small data files of a lake table and applies deletes, of the partitions that `where` matches, until none is left.
+
+        `full` rewrites all files. Raises UnknownTable, TablePaused, InvalidArgument, or the error of its round.
+        """
+        call = procedures.rewrite_data_files(table_path, where, full, procedures.UpkeepWait(wait, timeout_ms, wait_for_tierer))
+        return self._perform(call, options, on_progress)
+
+    def expire_snapshots(
+        self,
+        table_path: TableName,
+        *,
+        older_than: datetime | None = None,
+        retain_last: int | None = None,
+        wait: bool = True,
+        timeout_ms: int = 300_000,
+        wait_for_tierer: bool = False,
+        on_progress: OnProgress | None = None,
+        **options: Unpack[CallOptions],
+    ) -> UpkeepResult:
+        """Removes old snapshots of a lake table; `UpkeepResult.kept` says which stay and why. Raises as `rewrite_data_files`."""
+        call = procedures.expire_snapshots(table_path, older_than, retain_last, procedures.UpkeepWait(wait, timeout_ms, wait_for_tierer))
+        return self._perform(call, options, on_progress)
+
+    def rewrite_manifests(
+        self,
+        table_path: TableName,
+        *,
+        wait: bool = True,
+        timeout_ms: int = 300_000,
+        wait_for_tierer: bool = False,
+        on_progress: OnProgress | None = None,
+        **options: Unpack[CallOptions],
+    ) -> UpkeepResult:
+        """Merges the manifests of a lake table. Raises as `rewrite_data_files`."""
+        call = procedures.rewrite_manifests(table_path, procedures.UpkeepWait(wait, timeout_ms, wait_for_tierer))
+        return self._perform(call, options, on_progress)
+
+    def remove_orphan_files(
+        self, table_path: TableName, *, older_than: datetime | None = None, **options: Unpack[CallOptions]
+    ) -> OrphanFilesResult:
+        """Deletes files of a lake table that nothing names any more. Raises UnknownTable, InvalidArgument."""
+        return self._perform(procedures.remove_orphan_files(table_path, older_than), options)
+
+    def explain_upkeep(self, table_path: TableName, *, caller: str | None = None) -> tuple[UpkeepLine, ...]:
+        """What the next upkeep of a lake table would do, and why it waits. Raises UnknownTable, ClusterUnavailable."""
+        return self._perform(procedures.explain_upkeep(table_path), {"caller": caller}).lines
+
+    def pause_upkeep(self, table_path: TableName, *, reason: str | None = None, **options: Unpack[CallOptions]) -> PauseResult:
+        """Begins no upkeep round of a table any more, until its upkeep is resumed. Raises UnknownTable."""
+        return self._perform(procedures.pause_upkeep(table_path, reason), options)
+
+    def resume_upkeep(self, table_path: TableName, **options: Unpack[CallOptions]) -> PauseResult:
+        """Ends a pause of upkeep. Raises UnknownTable."""
+        return self._perform(procedures.resume_upkeep(table_path), options)
 
     def _perform(self, call: ProcedureCall[ResultT], options: CallOptions, on_progress: OnProgress | None = None) -> ResultT:
         pieces: list[bytes] = []

@@ -6,14 +6,18 @@ Table paths are `db.t`, or a TablePath. What is None takes the procedure's defau
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from tiering.model.call_results import (
     CancelResult,
     CheckResult,
     ExplainTieringResult,
+    ExplainUpkeepResult,
     FenceTiererResult,
     LeaseResult,
+    OrphanFilesResult,
     PauseResult,
     ReconcileResult,
     ResetResult,
@@ -23,6 +27,7 @@ from tiering.model.call_results import (
     SkipRecordResult,
     TakeSnapshotResult,
     TierDatabaseResult,
+    UpkeepResult,
     WaitForTieringResult,
 )
 from tiering.wire.calls import TableName
@@ -33,6 +38,9 @@ ANSWER_SECONDS = 30
 
 LOOK_SECONDS = 300
 """What a call may take that looks at lake and cluster, or changes one of them."""
+
+SWEEP_SECONDS = 3_600
+"""What a sweep may take: it lists and reads the metadata of whole tables."""
 
 VALIDATION_SECONDS = 24 * 3_600
 """What a validation may take: it reads whole tables."""
@@ -135,3 +143,53 @@ def release_kv_snapshot_lease(lease_id: str, table: TableName) -> ProcedureCall[
 
 def drop_kv_snapshot_lease(lease_id: str) -> ProcedureCall[LeaseResult]:
     return ProcedureCall("drop_kv_snapshot_lease", LeaseResult, {"lease_id": lease_id}, LOOK_SECONDS)
+
+
+def rewrite_data_files(table: TableName, where: str | None, full: bool, waiting: UpkeepWait) -> ProcedureCall[UpkeepResult]:
+    return _upkeep_call("rewrite_data_files", {"table": table, "where": where, "full": full}, waiting)
+
+
+def expire_snapshots(
+    table: TableName, older_than: datetime | None, retain_last: int | None, waiting: UpkeepWait
+) -> ProcedureCall[UpkeepResult]:
+    """Raises InvalidArgument for a time without a zone."""
+    if older_than is not None:
+        check_zone(older_than, "older_than")
+    return _upkeep_call("expire_snapshots", {"table": table, "older_than": older_than, "retain_last": retain_last}, waiting)
+
+
+def rewrite_manifests(table: TableName, waiting: UpkeepWait) -> ProcedureCall[UpkeepResult]:
+    return _upkeep_call("rewrite_manifests", {"table": table}, waiting)
+
+
+@dataclass(frozen=True)
+class UpkeepWait:
+    """How long a call for upkeep waits."""
+
+    wait: bool
+    timeout_ms: int
+    wait_for_tierer: bool
+
+
+def _upkeep_call(name: str, values: dict[str, Any], waiting: UpkeepWait) -> ProcedureCall[UpkeepResult]:
+    seconds = waiting.timeout_ms / 1_000 + LOOK_SECONDS
+    return ProcedureCall(name, UpkeepResult, values | vars(waiting), seconds, ROUND_GOES_ON_HINT)
+
+
+def remove_orphan_files(table: TableName, older_than: datetime | None) -> ProcedureCall[OrphanFilesResult]:
+    """Raises InvalidArgument for a time without a zone."""
+    if older_than is not None:
+        check_zone(older_than, "older_than")
+    return ProcedureCall("remove_orphan_files", OrphanFilesResult, {"table": table, "older_than": older_than}, SWEEP_SECONDS)
+
+
+def explain_upkeep(table: TableName) -> ProcedureCall[ExplainUpkeepResult]:
+    return ProcedureCall("explain_upkeep", ExplainUpkeepResult, {"table": table}, LOOK_SECONDS)
+
+
+def pause_upkeep(table: TableName, reason: str | None) -> ProcedureCall[PauseResult]:
+    return ProcedureCall("pause_upkeep", PauseResult, {"table": table, "reason": reason}, ANSWER_SECONDS)
+
+
+def resume_upkeep(table: TableName) -> ProcedureCall[PauseResult]:
+    return ProcedureCall("resume_upkeep", PauseResult, {"table": table}, ANSWER_SECONDS)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from tiering.model.rounds import RoundProgress
 from tiering.model.tables import TablePath
+from tiering.model.upkeep import UpkeepStats
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,97 @@ class SweepResult:
     removed_bytes: int
     kept: Mapping[str, int]
     error: str | None = None
+
+
+class UpkeepCallOutcome(StrEnum):
+    """Where a call for upkeep stands when it is answered."""
+
+    SUCCEEDED = "SUCCEEDED"
+    EMPTY = "EMPTY"
+    """There was nothing to do."""
+    DROPPED = "DROPPED"
+    """Other commits changed the files of all rewritten buckets meanwhile, again and again."""
+    WAITING = "WAITING"
+    """Its round has not begun; it goes on without the call."""
+    RUNNING = "RUNNING"
+    """Its round runs, and goes on without the call."""
+    PLANNED = "PLANNED"
+    """A dry run: nothing was asked for."""
+    UNKNOWN = "UNKNOWN"
+    """It ended so long ago that only sys.lake_upkeep may tell how."""
+
+
+@dataclass(frozen=True)
+class UpkeepResult:
+    """What a procedure answers that asks for upkeep rounds. `reason`: why it is not done.
+
+    `round_id`: the last of its rounds, whose number is `rounds`. `stats` are the sums of those that ended; of a dry run, what would be
+    done. `kept`: after an expiry, how many snapshots stay, by reason in words.
+    """
+
+    path: TablePath
+    outcome: UpkeepCallOutcome
+    reason: str | None = None
+    round_id: str | None = None
+    rounds: int = 0
+    stats: UpkeepStats = field(default_factory=UpkeepStats)
+    kept: Mapping[str, int] = field(default_factory=dict)
+
+
+class UpkeepDecision(StrEnum):
+    """What a line of `CALL sys.explain_upkeep` is about."""
+
+    BEGIN = "begin"
+    """The next upkeep round begins with the next free slot."""
+    WAIT = "wait"
+    """It does not begin before this is over."""
+    RUNNING = "running"
+    """An upkeep round runs."""
+    NOTHING = "nothing"
+    """There is nothing to do."""
+    REWRITE = "rewrite"
+    """The next round would rewrite these files."""
+    LEFT = "left"
+    """Bytes that it would leave to later rounds."""
+    LAST = "last"
+    """The latest upkeep."""
+    OPTION = "option"
+    """An option of the table that is in effect."""
+    NOTE = "note"
+    """Worth knowing."""
+
+
+@dataclass(frozen=True)
+class UpkeepLine:
+    """One line of an explanation. Without a bucket it is about the table as a whole."""
+
+    decision: UpkeepDecision
+    reason: str
+    partition_name: str | None = None
+    bucket_id: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class ExplainUpkeepResult:
+    """First the lines about the table as a whole, then those about its buckets."""
+
+    lines: tuple[UpkeepLine, ...]
+
+
+@dataclass(frozen=True)
+class OrphanFilesResult:
+    """What `CALL sys.remove_orphan_files` answers. `removed`: files that were (or would be) deleted, `locations` and `sizes` of the first
+    of them; `kept`: how many other files stay, by reason.
+    """
+
+    path: TablePath
+    removed: int
+    removed_bytes: int
+    locations: tuple[str, ...]
+    sizes: tuple[int, ...]
+    kept: Mapping[str, int]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import grpc.aio
@@ -66,6 +67,8 @@ def literal(value: Any) -> pb.Literal | None:
     """None is NULL: no value at all."""
     if value is None:
         return None
+    if isinstance(value, datetime):
+        return pb.Literal(timestamp_us=round(value.timestamp() * 1_000_000))
     kind = {bool: "truth", int: "number", float: "real", str: "text"}[type(value)]
     return pb.Literal(**{kind: value})
 

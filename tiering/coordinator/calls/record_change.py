@@ -22,20 +22,31 @@ def change_record(parts: CallParts, request: Mutation[ResultT], path: TablePath,
     """
     if (earlier := parts.operations.answer(request)) is not None:
         return earlier  # also of a table that is gone by now, or while the cluster does not answer
-    table_id = _table_id(parts, path)
+    table_id = lake_table_id(parts, path)
 
     def decision() -> Decided[ResultT]:
-        record = parts.table_records.get(table_id)
-        if record is None:
-            raise errors.UnknownTable(f"{path} is not a lake table any more", table_id=table_id)
+        record = living_record(parts, path, table_id)
         change, result = decide(parts.table_records.context(request.caller), record)
         return Decided(result, (change,), table_id)
 
     return parts.operations.once(request, decision)
 
 
-def _table_id(parts: CallParts, path: TablePath) -> int:
-    """The id of the lake table with this path, also if it was created a moment ago."""
+def lake_table_record(parts: CallParts, path: TablePath) -> TableRecord:
+    """The record of the lake table that has this path now. Raises UnknownTable, UnknownDatabase, LakeDisabled, ClusterUnavailable."""
+    return living_record(parts, path, lake_table_id(parts, path))
+
+
+def living_record(parts: CallParts, path: TablePath, table_id: int) -> TableRecord:
+    """The record of a table. Raises UnknownTable once it is dropped or its lake disabled."""
+    record = parts.table_records.get(table_id)
+    if record is None:
+        raise errors.UnknownTable(f"{path} is not a lake table any more", table_id=table_id)
+    return record
+
+
+def lake_table_id(parts: CallParts, path: TablePath) -> int:
+    """The id of the lake table with this path, also if it was created a moment ago. Raises as `lake_table_record`."""
     info = parts.cluster.table(path)
     if not info.lake_enabled:
         raise errors.LakeDisabled(f"{path} has its lake disabled", table_id=info.table_id)

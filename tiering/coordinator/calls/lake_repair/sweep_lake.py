@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import structlog
@@ -76,6 +76,15 @@ class SweepLimits:
 NO_LIMITS = SweepLimits()
 
 
+@dataclass(frozen=True)
+class SweptFiles:
+    """What a sweep of one table saw. `files`: their number; `removed`: those that were, or would be, deleted; `kept`: others by verdict."""
+
+    files: int = 0
+    removed: Sequence[StoredFile] = ()
+    kept: Mapping[str, int] = field(default_factory=dict)
+
+
 class Sweeper:
     """Sweeps one table or all. Its methods block."""
 
@@ -102,13 +111,19 @@ class Sweeper:
 
     def sweep_table(self, request: SweepLake, record: TableRecord, limits: SweepLimits = NO_LIMITS) -> SweepResult:
         """Sweeps one table. Raises InvalidArgument, LakeTableReplaced, LakeUnavailable."""
+        swept = self.swept_files(request, record, limits)
+        size = sum(file.size_bytes for file in swept.removed)
+        return SweepResult(record.path, swept.files, len(swept.removed), size, dict(swept.kept))
+
+    def swept_files(self, request: SweepLake, record: TableRecord, limits: SweepLimits = NO_LIMITS) -> SweptFiles:
+        """Sweeps one table and names the files. Raises as `sweep_table`."""
         lake = self._lakes.of(record.lake_format)
         if not isinstance(lake, LakeMaintenance):
             raise errors.InvalidArgument(f"the lake format {record.lake_format} cannot be swept by this version")
         swept = SweptRounds(self._table_records, record.table_id, self._ledger(record))
         first = lake.survey(record.path)
         if first is None or record.lake.table_uuid is None:  # the uuid is recorded before a round writes its first file
-            return SweepResult(record.path, 0, 0, 0, {})
+            return SweptFiles()
         files = lake.stored_files(first.view)
         limits.rest()
         survey = lake.survey(record.path)
@@ -125,7 +140,7 @@ class Sweeper:
         kept = Counter(verdict.value for _, verdict in verdicts if verdict is not Verdict.REMOVE)
         if not request.dry_run:
             self._delete(request, limits, record, lake, survey.view, doomed)
-        return SweepResult(record.path, len(files), len(doomed), sum(file.size_bytes for file in doomed), dict(kept))
+        return SweptFiles(len(files), tuple(doomed), kept)
 
     def _verdicts(
         self,

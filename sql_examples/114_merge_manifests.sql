@@ -1,0 +1,9 @@
+-- Title: Merge manifests now
+-- Answers: how is the plan of a scan made cheaper that reads many manifests?
+
+CALL fluss.sys.rewrite_manifests('demo.flights', dry_run => true);
+
+-- Expected:
+-- | table | outcome | reason | round_id | manifests_before | manifests_after |
+-- | --- | --- | --- | --- | --- | --- |
+-- | demo.flights | PLANNED | NULL | NULL | * | NULL |

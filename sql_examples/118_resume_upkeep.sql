@@ -1,0 +1,9 @@
+-- Title: Resume the upkeep of a table
+-- Answers: how does the upkeep of a table go on after a pause?
+
+CALL fluss.sys.resume_upkeep('demo.flights', dry_run => true);
+
+-- Expected:
+-- | table | previous_paused | paused | status |
+-- | --- | --- | --- | --- |
+-- | demo.flights | false | false | * |

@@ -1,0 +1,39 @@
+"""CALL sys.resume_upkeep: ends a pause of upkeep."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from sys_tables.declare.columns import column
+from sys_tables.declare.parameters import parameter
+from sys_tables.declare.procedure import Call, procedure
+from sys_tables.query.lookup import find_path
+from tiering.coordinator.calls.upkeep.resume_upkeep import ResumeUpkeep
+from tiering.model.tables import TablePath
+
+NAME = "resume_upkeep"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Its arguments."""
+
+    table: TablePath = parameter("The table: db.t or cat.db.t.")
+
+
+@dataclass(frozen=True)
+class Output:
+    """The one row it returns."""
+
+    table: str = column("The table, as it is spelled.")
+    previous_paused: bool = column("Whether its upkeep was paused before.")
+    paused: bool = column("Whether it is now.")
+    status: str = column("State of its tiering, which goes on.")
+
+
+@procedure(NAME, Parameters, Output, comment="Ends a pause of upkeep.", mutates=True)
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    path = await find_path(call, arguments.table)
+    result = await call.perform(ResumeUpkeep(path))
+    yield Output(str(result.path), result.previous_paused, result.paused, result.status)

@@ -1,0 +1,88 @@
+"""`CALL sys.remove_orphan_files`: the sweep of one lake table now, with an age that the user gives (DESIGN 6, 7i).
+
+Which files may go is decided as in every sweep: by the ledger of rounds and by reachability. The age only keeps more files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tiering import errors
+from tiering.coordinator.calls.effects import CallParts, Pool, effect
+from tiering.coordinator.calls.lake_repair.background_sweeps import DEAD_ROUNDS_MS, EXPIRED_MS
+from tiering.coordinator.calls.lake_repair.sweep_lake import Sweeper, SweepLake, SweepLimits, SweptFiles
+from tiering.coordinator.calls.record_change import lake_table_record
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.requests import Mutation
+from tiering.durations import format_duration
+from tiering.lake.rules.sweep import Verdict
+from tiering.model.call_results import OrphanFilesResult
+from tiering.model.tables import TablePath
+
+LISTED_FILES = 1_000
+"""Files that an answer names at most; it counts all of them."""
+
+NO_ORPHANS = frozenset({Verdict.LIVE.value, Verdict.NOT_OURS.value})
+"""Verdicts about files that are no orphans of Lakeward, and are left out of an answer."""
+
+
+@dataclass(frozen=True)
+class RemoveOrphanFiles(Mutation[OrphanFilesResult]):
+    """Its arguments (docs/reference.md). `older_than` None = one day ago for files of dead rounds, one hour ago for expired files."""
+
+    procedure = "remove_orphan_files"
+    result_class = OrphanFilesResult
+    path: TablePath
+    older_than: datetime | None = None
+
+
+@effect(RemoveOrphanFiles, pool=Pool.REPAIR)
+def remove_orphan_files(parts: CallParts, request: RemoveOrphanFiles) -> OrphanFilesResult:
+    """Raises UnknownTable, LakeDisabled, InvalidArgument, LakeTableReplaced, LakeUnavailable, ClusterUnavailable."""
+    if (earlier := parts.operations.answer(request)) is not None:
+        return earlier  # also of a table that is gone by now
+    dead_rounds_ms = _checked_age_ms(request.older_than, parts.table_records.now().wall)
+    record = lake_table_record(parts, request.path)
+    turn = f"{RemoveOrphanFiles.procedure}/{record.table_id}"
+    return parts.operations.in_turn(turn, request, lambda: _remove(parts, request, record, dead_rounds_ms))
+
+
+def _remove(parts: CallParts, request: RemoveOrphanFiles, record: TableRecord, dead_rounds_ms: int) -> OrphanFilesResult:
+    sweep = SweepLake(record.path, dead_rounds_ms, request.dry_run, caller=request.caller)
+    expired_ms = EXPIRED_MS if request.older_than is None else dead_rounds_ms
+    sweeper = Sweeper(parts.table_records, parts.lakes, parts.sightings, parts.cluster.cluster_id)
+    result = _answer(record.path, sweeper.swept_files(sweep, record, SweepLimits(expired_older_than_ms=expired_ms)))
+    with parts.table_records.changing():
+        parts.table_records.put(operations=parts.operations.done(request, record.table_id, result))
+    return result
+
+
+def _checked_age_ms(older_than: datetime | None, now: datetime) -> int:
+    """The age of the youngest file that may go. Raises InvalidArgument for a time in the future, and for one within the guard."""
+    if older_than is None:
+        return DEAD_ROUNDS_MS
+    guard = format_duration(EXPIRED_MS)
+    if older_than > now:
+        raise errors.InvalidArgument(
+            f"the argument 'older_than' is {older_than.isoformat()}, which is in the future", hint=f"Give a time at least {guard} ago."
+        )
+    if older_than > now - timedelta(milliseconds=EXPIRED_MS):
+        raise errors.InvalidArgument(
+            f"the argument 'older_than' is {older_than.isoformat()}, which is less than {guard} ago: a query that began before then may "
+            "still read such files",
+            hint=f"Give a time at least {guard} ago, or leave 'older_than' out.",
+        )
+    return int((now - older_than) / timedelta(milliseconds=1))
+
+
+def _answer(path: TablePath, swept: SweptFiles) -> OrphanFilesResult:
+    listed = swept.removed[:LISTED_FILES]
+    return OrphanFilesResult(
+        path=path,
+        removed=len(swept.removed),
+        removed_bytes=sum(file.size_bytes for file in swept.removed),
+        locations=tuple(file.location for file in listed),
+        sizes=tuple(file.size_bytes for file in listed),
+        kept={verdict: number for verdict, number in sorted(swept.kept.items()) if verdict not in NO_ORPHANS},
+    )

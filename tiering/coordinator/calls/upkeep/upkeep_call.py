@@ -1,0 +1,256 @@
+"""What the procedures have in common that ask for upkeep rounds: `rewrite_data_files`, `expire_snapshots`, `rewrite_manifests`.
+
+A call queues a request with its table, and waits without a thread until the request has ended. The coordinator makes a round of it when a
+slot is free that no table needs for its tiering, and goes on with further rounds while something is left. So the request goes on, too, when
+the call ends earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import TypeAlias
+
+from tiering import errors
+from tiering.coordinator.calls.effects import CallParts, Pool
+from tiering.coordinator.calls.record_change import lake_table_record
+from tiering.coordinator.calls.tier_table_rows import error_of, in_context
+from tiering.coordinator.calls.upkeep.lake_outlook import outlook_of, planned_stats
+from tiering.coordinator.decisions.records import EndedUpkeep, ErrorInfo, OperationRecord, RoundRecord, TableRecord, UpkeepOutcome
+from tiering.coordinator.decisions.upkeep import requests as upkeep
+from tiering.coordinator.decisions.upkeep.outcomes import total_stats
+from tiering.coordinator.memory.wake_ups import Subscription
+from tiering.coordinator.requests import Mutation
+from tiering.model.call_results import Progress, UpkeepCallOutcome, UpkeepResult
+from tiering.model.tables import TableInfo, TablePath
+from tiering.model.upkeep import UpkeepOrder, UpkeepStats
+
+MAX_EXPIRIES = 1_000
+"""Requests that one expiry makes at most, one after the other; each removes up to a thousand snapshots."""
+
+
+@dataclass(frozen=True)
+class UpkeepCall(Mutation[UpkeepResult]):
+    """Arguments of every call for upkeep. A key is bound to what is asked for, not to how long the caller waits."""
+
+    result_class = UpkeepResult
+    unnamed = Mutation.unnamed | {"wait", "timeout_ms", "wait_for_tierer"}
+    path: TablePath
+    wait: bool = True
+    timeout_ms: int = 300_000
+    wait_for_tierer: bool = False
+    """Whether the wait goes on while no tierer is connected."""
+
+
+OrderOf: TypeAlias = "Callable[[CallParts, TableInfo], UpkeepOrder]"
+"""What a call asks for. May ask the cluster; raises InvalidArgument."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The request that a call waits for. `stats` and `rounds` are those of the call's earlier requests."""
+
+    table_id: int
+    request_id: str
+    order: UpkeepOrder
+    started_since: datetime
+    rounds: int = 0
+    stats: UpkeepStats | None = None
+    requests: int = 1
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The request has not ended."""
+
+    goal: Goal
+    outcome: UpkeepCallOutcome
+    progress: Progress
+    round_id: str | None = None
+
+
+async def perform_upkeep(parts: CallParts, request: UpkeepCall, order_of: OrderOf) -> AsyncGenerator[Progress | UpkeepResult, None]:
+    """Closing it ends the wait, not the request.
+
+    Raises UnknownTable, LakeDisabled, TablePaused, InvalidArgument, ServiceBusy; the error of its round if that failed.
+    """
+    if request.timeout_ms < 0:
+        raise errors.InvalidArgument(f"timeout_ms must not be negative, but is {request.timeout_ms}")
+    steps, progress = _Steps(parts, request, order_of), None
+    step: Goal | Waiting | UpkeepResult = await parts.threads.run(Pool.LAKE_LOOK, steps.begin)
+    with parts.table_records.wake_ups.subscribe() as changes:
+        while not isinstance(step, UpkeepResult):
+            goal = step if isinstance(step, Goal) else step.goal
+            before = _signature(parts, goal)
+            step = await parts.threads.run(Pool.LAKE_LOOK, partial(steps.look, goal))
+            if isinstance(step, Goal):
+                continue
+            if isinstance(step, Waiting):
+                if step.progress != progress:
+                    progress = step.progress
+                    yield progress
+                if (reason := _end_of_wait(parts, request, step.goal)) is not None:
+                    step = steps.as_it_stands(step, reason)
+                else:
+                    await _until_worth_looking(parts, changes, request, step.goal, before)
+    yield step
+
+
+async def _until_worth_looking(parts: CallParts, changes: Subscription, request: UpkeepCall, goal: Goal, before: object) -> None:
+    """Returns once something about the call changed: ticks wake every waiting call."""
+    while before == _signature(parts, goal) and _end_of_wait(parts, request, goal) is None:
+        await changes.wait()
+
+
+def _end_of_wait(parts: CallParts, request: UpkeepCall, goal: Goal) -> str | None:
+    """The reason, for the caller, why the wait is over before the request has ended; None while it goes on."""
+    if not request.wait:
+        return "the call did not wait"
+    waited = parts.table_records.now().milliseconds_since(goal.started_since)
+    if parts.stopping.is_set():
+        return "the service stops"
+    has_tierer = parts.tierer_connected()
+    if waited >= request.timeout_ms:
+        return f"not done within {request.timeout_ms} ms" + ("" if has_tierer else ", and no tierer is connected")
+    if not request.wait_for_tierer and waited >= parts.table_records.options.tierer_grace_ms and not has_tierer:
+        return "no tierer is connected"
+    return None
+
+
+def _signature(parts: CallParts, goal: Goal) -> object:
+    """Whatever of a table can change where a call stands: equal signatures, equal answers."""
+    record = parts.table_records.get(goal.table_id)
+    if record is None or parts.table_records.fenced is not None:
+        return None
+    return record.state, record.tiering_epoch, record.round, record.upkeep, record.pause, record.has_turn
+
+
+class _Steps:
+    """What a call does between its waits: `begin`, then a `look` whenever something changed. The methods block."""
+
+    def __init__(self, parts: CallParts, request: UpkeepCall, order_of: OrderOf) -> None:
+        self._parts = parts
+        self._request = request
+        self._order_of = order_of
+        self._table_records = parts.table_records
+        self._operations = parts.operations
+
+    def begin(self) -> Goal | UpkeepResult:
+        """The request that the call waits for, or the answer. A known idempotency key attaches to the earlier call's request.
+
+        Raises UnknownTable, UnknownDatabase, LakeDisabled, TablePaused, InvalidArgument, ServiceBusy, ClusterUnavailable.
+        """
+        request, since = self._request, self._table_records.now().steady
+        earlier = self._operations.known(request)
+        if earlier is not None and earlier.error is not None:
+            raise error_of(earlier.error)
+        if earlier is not None and (answer := self._operations.answer(request)) is not None:
+            return answer
+        if earlier is not None and earlier.table_id is not None and earlier.round_id is not None:
+            return self._attached(earlier, since)
+        record = lake_table_record(self._parts, request.path)
+        info = self._parts.cluster.table(request.path)
+        order = self._order_of(self._parts, info)
+        upkeep.check_may_request(record)
+        if order.partitions is not None and not order.partitions:
+            return self._answered(record, UpkeepResult(request.path, UpkeepCallOutcome.EMPTY, "no partition matches 'where'"))
+        if request.dry_run:
+            stats, kept = planned_stats(self._parts, info, order)
+            return UpkeepResult(request.path, UpkeepCallOutcome.PLANNED, stats=stats, kept=kept)
+        return self._queue(Goal(record.table_id, "", order, since))
+
+    def look(self, goal: Goal) -> Goal | Waiting | UpkeepResult:
+        """Where the request is. Raises the error of its round, RoundCancelled, UnknownTable once the table is gone."""
+        if self._table_records.fenced is not None:
+            raise self._table_records.fenced
+        record = self._live(goal)
+        state = upkeep.request_state(record, goal.request_id)
+        if isinstance(state, EndedUpkeep):
+            return self._ended(goal, record, state)
+        if state is None:
+            reason = "it ended long ago: sys.lake_upkeep has its rounds"
+            return UpkeepResult(record.path, UpkeepCallOutcome.UNKNOWN, reason, goal.request_id)
+        if isinstance(state, RoundRecord):
+            text = f"upkeep round {state.round_id} of {record.path} runs on the tierer {state.tierer_id}"
+            return Waiting(goal, UpkeepCallOutcome.RUNNING, Progress(text, state.progress), state.round_id)
+        waits = self._parts.upkeep.waits_for(record, tierer_connected=self._parts.tierer_connected())
+        text = f"upkeep of {record.path} waits" + (f": {waits}" if waits else " for a tierer that asks")
+        return Waiting(goal, UpkeepCallOutcome.WAITING, Progress(text))
+
+    def as_it_stands(self, waiting: Waiting, reason: str) -> UpkeepResult:
+        """The answer of a call that ends before its request does."""
+        goal, did_wait = waiting.goal, self._request.wait
+        why = f"{reason}: {waiting.progress.message}" if did_wait else reason
+        stats = goal.stats or UpkeepStats()
+        return UpkeepResult(self._request.path, waiting.outcome, why, waiting.round_id or goal.request_id, goal.rounds, stats)
+
+    def _attached(self, earlier: OperationRecord, since: datetime) -> Goal:
+        assert earlier.table_id is not None
+        assert earlier.round_id is not None
+        order = UpkeepOrder()
+        if self._table_records.get(earlier.table_id) is not None:
+            order = self._order_of(self._parts, self._parts.cluster.table(self._request.path))
+        return Goal(earlier.table_id, earlier.round_id, order, since)
+
+    def _queue(self, goal: Goal) -> Goal:
+        """Queues or joins a request, and stores the operation together with it."""
+        request = self._request
+        with self._table_records.changing():
+            record = self._live(goal)
+            known = self._operations.known(request)
+            if known is not None and known.round_id is not None and goal.stats is None:  # a call with the same key came first
+                return replace(goal, request_id=known.round_id)
+            ctx = self._table_records.context(request.caller)
+            called = upkeep.request(ctx, record, goal.order, request.procedure, request.idempotency_key)
+            begun = self._operations.begun(request, goal.table_id, called.round_id)
+            self._table_records.put(called.change, operations=begun)
+        return replace(goal, request_id=called.round_id)
+
+    def _ended(self, goal: Goal, record: TableRecord, ended: EndedUpkeep) -> Goal | UpkeepResult:
+        if ended.outcome is UpkeepOutcome.FAILED and ended.error is not None:
+            raise self._failed(goal, in_context(ended.error, record.path, ended.round_id or goal.request_id))
+        if ended.outcome in (UpkeepOutcome.FAILED, UpkeepOutcome.CANCELLED):
+            raise self._failed(goal, self._cancelled(record, ended))
+        stats = ended.stats if goal.stats is None else total_stats(goal.stats, ended.stats)
+        kept: dict[str, int] = {}
+        if goal.order.expiry is not None:
+            outlook = outlook_of(self._parts, record.path, goal.order.expiry)
+            if outlook is not None and outlook.expirable and ended.stats.snapshots_expired and goal.requests < MAX_EXPIRIES:
+                return self._queue(replace(goal, rounds=goal.rounds + ended.rounds, stats=stats, requests=goal.requests + 1))
+            kept = {} if outlook is None else dict(outlook.kept)
+        outcome = UpkeepCallOutcome(ended.outcome.value)
+        if outcome is UpkeepCallOutcome.EMPTY and goal.rounds:
+            outcome = UpkeepCallOutcome.SUCCEEDED
+        result = UpkeepResult(record.path, outcome, _reason(outcome), ended.round_id, goal.rounds + ended.rounds, stats, kept)
+        return self._answered(record, result, goal.request_id)
+
+    def _answered(self, record: TableRecord, result: UpkeepResult, request_id: str | None = None) -> UpkeepResult:
+        with self._table_records.changing():
+            self._table_records.put(operations=self._operations.done(self._request, record.table_id, result, request_id))
+        return result
+
+    def _failed(self, goal: Goal, error: ErrorInfo) -> errors.LakewardError:
+        with self._table_records.changing():
+            self._table_records.put(operations=self._operations.done(self._request, goal.table_id, error, goal.request_id))
+        return error_of(error)
+
+    def _cancelled(self, record: TableRecord, ended: EndedUpkeep) -> ErrorInfo:
+        now = self._table_records.now().wall
+        text = ended.error.message if ended.error is not None else f"the upkeep of {record.path} was cancelled"
+        return ErrorInfo("RoundCancelled", text, None, "Call again to ask for it again.", retryable=True, time=now)
+
+    def _live(self, goal: Goal) -> TableRecord:
+        record = self._table_records.get(goal.table_id)
+        if record is None:
+            raise errors.UnknownTable(f"{self._request.path} was dropped, recreated, or its lake disabled", table_id=goal.table_id)
+        return record
+
+
+def _reason(outcome: UpkeepCallOutcome) -> str | None:
+    if outcome is UpkeepCallOutcome.EMPTY:
+        return "there was nothing to do"
+    if outcome is UpkeepCallOutcome.DROPPED:
+        return "other commits changed the files of every rewritten bucket meanwhile; nothing was lost, and later upkeep tries again"
+    return None
