@@ -14,7 +14,8 @@ from tiering.cli.system_catalog import SystemCatalog
 
 def row(table_name: str, score: int | None, reason: str | None = None) -> dict[str, Any]:
     names = ("table_id", "data_files", "small_files", "delete_files", "dead_row_share", "snapshots", "metadata_bytes", "rewrite_bytes")
-    return {"database_name": "sales", "table_name": table_name, "score": score, "reason": reason, **dict.fromkeys(names, 1)}
+    upkeep = {"last_upkeep_time": None, "next_upkeep_time": None, "upkeep_waits_for": "a slot that no other table needs"}
+    return {"database_name": "sales", "table_name": table_name, "score": score, "reason": reason, **dict.fromkeys(names, 1), **upkeep}
 
 
 def test_a_service_without_rounds_has_no_scores_and_says_why(lakeward: Lakeward) -> None:
@@ -45,3 +46,11 @@ def test_a_table_that_is_not_there_is_an_error(lakeward: Lakeward, name: str) ->
     assert ended.status != 0
     assert f"there is no lake table {name}" in ended.err
     assert "`lakeward tables` lists" in ended.err
+
+
+def test_it_shows_the_last_and_the_next_upkeep(lakeward: Lakeward, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SystemCatalog, "read", lambda *_, **__: [row("ill", 12) | {"last_upkeep_time": "2026-03-01T12:00:00"}])
+    monkeypatch.setenv("COLUMNS", "300")
+    shown = lakeward("health").out
+    assert "2026-03-01T12:00:00" in shown
+    assert "a slot that no other table needs" in shown

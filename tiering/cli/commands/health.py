@@ -24,8 +24,22 @@ COLUMNS = (
     "snapshots",
     "metadata_bytes",
     "rewrite_bytes",
+    "last_upkeep_time",
+    "next_upkeep_time",
+    "upkeep_waits_for",
 )
-LEFT_OUT_FIRST = ("snapshots", "delete_files", "dead_row_share", "metadata_bytes", "rewrite_bytes", "small_files", "data_files")
+LEFT_OUT_FIRST = (
+    "upkeep_waits_for",
+    "next_upkeep_time",
+    "last_upkeep_time",
+    "snapshots",
+    "delete_files",
+    "dead_row_share",
+    "metadata_bytes",
+    "rewrite_bytes",
+    "small_files",
+    "data_files",
+)
 """Columns of COLUMNS that a terminal too narrow for them goes without."""
 
 
