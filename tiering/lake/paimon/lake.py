@@ -13,15 +13,16 @@ import pyarrow as pa
 
 from tiering.clock import Clock, SystemClock
 from tiering.errors import LakeTableReplaced, LakeUnavailable
+from tiering.instants import to_milliseconds
 from tiering.lake.base import FileRewrite, LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
 from tiering.lake.health.measure import LakeMeasure
 from tiering.lake.log_begins import NO_BEGINS, LogBegins
-from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile, UpkeepPlan
+from tiering.lake.maintenance import ExpiryOutlook, ForeignOffsets, LakeSurvey, Removal, StoredFile, UpkeepPlan
 from tiering.lake.marker import Marker
 from tiering.lake.paimon.commit.committer import PaimonCommitter
-from tiering.lake.paimon.commit.expiry import ExpiryPolicy
+from tiering.lake.paimon.commit.expiry import expiry_outlook
 from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.commit.row_removal import remove_rows
 from tiering.lake.paimon.errors import lake_errors
@@ -50,7 +51,7 @@ from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import absent_hint, absent_table
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import BUCKET_COLUMN, BucketKey, TableInfo, TablePath
-from tiering.model.upkeep import UpkeepOrder
+from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 
 FORMAT = "paimon"
 EVOLVE_ATTEMPTS = 5
@@ -229,6 +230,11 @@ class PaimonLake:
         with lake_errors(f"merge small files of {view.path}", table_path=view.path):
             return merge_small_files(_state(cast(LoadedTable, view.handle)), table, view, buckets, round_id, new_nonce, budget_bytes)
 
+    def expiry_outlook(self, table: TableInfo, view: LakeView, order: ExpiryOrder) -> ExpiryOutlook:
+        """See `SnapshotExpiry.expiry_outlook`. Reads the files of consumers."""
+        with lake_errors(f"read the consumers of {view.path}", table_path=view.path):
+            return expiry_outlook(cast(LoadedTable, view.handle), table, to_milliseconds(self._clock.now()), order)
+
     def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:
         """See `TableUpkeep.plan_upkeep`."""
         with lake_errors(f"plan the upkeep of {view.path}", table_path=view.path):
@@ -242,7 +248,7 @@ class PaimonLake:
             if loaded is None:
                 raise absent_table(table.path)
             state = _state(loaded)
-        committer = partial(PaimonCommitter, sent=self._sent, storage=self._storage, clock=self._clock, expiry=ExpiryPolicy.of(table))
+        committer = partial(PaimonCommitter, sent=self._sent, storage=self._storage, clock=self._clock, table=table)
         return PaimonTieringFactory(state, committer)
 
     def _load(self, path: TablePath) -> LoadedTable | None:

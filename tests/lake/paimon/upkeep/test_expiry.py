@@ -159,7 +159,11 @@ def test_a_user_orders_an_expiry(kit: PaimonKit) -> None:
     rounds = TimedRounds(kit, SnapshotRetention(24 * HOUR, 10))
     rounds.run(20)
     fifth = kit.view(rounds.table).snapshots[5].committed_at
-    rounds.ordered(ExpiryOrder(older_than=fifth, retain_last=2))
+    order = ExpiryOrder(older_than=fifth, retain_last=2)
+    outlook = kit.lake.expiry_outlook(rounds.table, kit.view(rounds.table), order)
+    assert (outlook.expirable, sum(outlook.kept.values())) == (4, 16)
+    assert outlook.kept["the newest snapshots"] == 1
+    rounds.ordered(order)
     assert rounds.snapshots == list(range(5, 22))
     rounds.ordered(ExpiryOrder(older_than=datetime(2100, 1, 1, tzinfo=UTC), retain_last=2))
     assert rounds.snapshots == [21, 22]

@@ -23,7 +23,7 @@ from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
 from tiering.lake.marker import PATH_KEY, Marker, encode
 from tiering.lake.outside_errors import describe
 from tiering.lake.paimon.commit.compaction import Compacted, Publisher, followed_by, publish_compaction
-from tiering.lake.paimon.commit.expiry import NO_EXPIRY, ExpiryPolicy, expire_snapshots
+from tiering.lake.paimon.commit.expiry import expire_snapshots
 from tiering.lake.paimon.commit.manifests import BucketState, ManifestLists, Manifests
 from tiering.lake.paimon.commit.publishing import is_kept, keep_from_expiry, publish
 from tiering.lake.paimon.commit.snapshot_content import APPEND, COMPACT, OVERWRITE, next_id, snapshot_content
@@ -40,6 +40,7 @@ from tiering.lake.paimon.writing.payload import FilesPayload, decode_files
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.hints import replaced_hint
 from tiering.lake.writing.sent_rounds import SentRounds
+from tiering.model.tables import TableInfo
 from tiering.model.upkeep import UpkeepOrder, UpkeepStats
 
 _log = structlog.get_logger(__name__)
@@ -56,7 +57,7 @@ class _Staged:
 
 class PaimonCommitter:
     """A `LakeCommitter`. `sent` is shared by all committers of a process; `publisher` sends the request; `clock` tells when snapshots are
-    committed."""
+    committed. Snapshots expire as the options of `table` say; None = they do not."""
 
     def __init__(
         self,
@@ -65,14 +66,14 @@ class PaimonCommitter:
         publisher: Publisher = publish,
         storage: Storage = LOCAL,
         clock: Clock | None = None,
-        expiry: ExpiryPolicy = NO_EXPIRY,
+        table: TableInfo | None = None,
     ) -> None:
         self._root = root
         self._clock = clock or SystemClock()
         self._storage = storage
         self._sent = sent
         self._publisher = publisher
-        self._expiry = expiry
+        self._table = table
         self.last_upkeep: UpkeepStats | None = None
         """See `CommitUpkeep`."""
 
@@ -130,7 +131,7 @@ class PaimonCommitter:
             if rewrites:
                 compacted = publish_compaction(compacted.loaded, committable.round_id, rewrites, self._publisher, now_ms)
                 kept = compacted.kept
-            expired = expire_snapshots(compacted.loaded, self._expiry, now_ms, None if order is None else order.expiry)
+            expired = expire_snapshots(compacted.loaded, self._table, now_ms, None if order is None else order.expiry)
         except Exception as error:
             _log.warning("a lake table goes without upkeep after a commit", table=str(base.path), error=describe(error))
         self.last_upkeep = upkeep_stats(committable.rewrites, kept, staged.lists, expired)

@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tiering import crash_points
 from tiering.durations import parse_duration_ms
 from tiering.errors import InvalidArgument
-from tiering.instants import to_milliseconds
+from tiering.lake.maintenance import ExpiryOutlook
 from tiering.lake.marker import ROUND_ID_KEY
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.reading.snapshots import EARLIEST
 from tiering.lake.paimon.storage.base import CONSUMER, SNAPSHOT, TableFolder
-from tiering.lake.rules.upkeep.consecutive_expiry import ConsecutiveHistory, oldest_kept
-from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE
-from tiering.model.tables import SnapshotRetention, TableInfo
+from tiering.lake.rules.upkeep.consecutive_expiry import ConsecutiveHistory, oldest_kept, reasons_to_keep
+from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE, expiry_rule
+from tiering.model.tables import TableInfo
 from tiering.model.upkeep import ExpiryOrder
 
 TIME_RETAINED, NUM_RETAINED = "snapshot.time-retained", "snapshot.num-retained.min"
@@ -33,63 +32,63 @@ TIME_RETAINED, NUM_RETAINED = "snapshot.time-retained", "snapshot.num-retained.m
 CHANGELOG_RETAINED = ("changelog.time-retained", "changelog.num-retained.")
 """With such an option changelogs live longer than their snapshots; only Paimon's own expiry keeps them (`ExpireChangelogImpl`)."""
 
+HAS_CHANGELOG_OPTION = "changelogs outlive snapshots (changelog.time-retained or changelog.num-retained): Paimon's own expiry removes both"
+
 KEEPS_ALL = 1 << 60
 """In the place of a setting or a consumer that cannot be read."""
 
 
-@dataclass(frozen=True)
-class ExpiryPolicy:
-    """How long the snapshots of one table are kept. `retention` None: they never expire. `is_bounded`: the user named no age."""
+def expire_snapshots(loaded: LoadedTable, table: TableInfo | None, now_ms: int, order: ExpiryOrder | None = None) -> int:
+    """Removes snapshots of `loaded`, whose head is a commit that has landed; returns how many. `table` None: nothing expires.
 
-    retention: SnapshotRetention | None = None
-    is_bounded: bool = True
-
-    @staticmethod
-    def of(table: TableInfo) -> ExpiryPolicy:
-        return ExpiryPolicy(table.snapshot_retention, SNAPSHOT_MAX_AGE not in table.properties)
-
-
-NO_EXPIRY = ExpiryPolicy()
-
-
-def expire_snapshots(loaded: LoadedTable, policy: ExpiryPolicy, now_ms: int, order: ExpiryOrder | None = None) -> int:
-    """Removes snapshots of `loaded`, whose head is a commit that has landed; returns how many. Raises OSError."""
-    retention = policy.retention if order is None else _ordered(policy.retention, order, now_ms)
+    Raises OSError.
+    """
+    rule = None if table is None else expiry_rule(table, order, now_ms)
+    if table is None or rule is None:
+        return 0
     with opened_table(loaded) as folder:
-        history = _history(loaded, folder, policy, order)
-        if history is None or retention is None:
+        history = _history(loaded, folder, table, order)
+        if history is None:
             return 0
-        kept = oldest_kept(history, retention, now_ms)
+        kept = oldest_kept(history, rule.retention, now_ms)
         if kept == history.oldest and _has_earliest(folder, kept):
             return 0
         return _remove_below(folder, loaded, kept)
 
 
-def _ordered(retention: SnapshotRetention | None, order: ExpiryOrder, now_ms: int) -> SnapshotRetention | None:
-    """The retention that a user orders; what the order does not say is as the table's options say."""
-    if order.older_than is None and order.retain_last is None:
-        return retention
-    default = retention or SnapshotRetention(KEEPS_ALL, 1)
-    max_age_ms = default.max_age_ms if order.older_than is None else max(0, now_ms - to_milliseconds(order.older_than))
-    return SnapshotRetention(max_age_ms, default.min_count if order.retain_last is None else order.retain_last)
+def expiry_outlook(loaded: LoadedTable, table: TableInfo, now_ms: int, order: ExpiryOrder) -> ExpiryOutlook:
+    """See `SnapshotExpiry.expiry_outlook`. Reads the files of consumers."""
+    rule = expiry_rule(table, order, now_ms)
+    with opened_table(loaded) as folder:
+        history = _history(loaded, folder, table, order)
+    if rule is None or history is None:
+        reason = HAS_CHANGELOG_OPTION if _has_long_changelogs(loaded) else "no round has committed to the table"
+        return ExpiryOutlook(0, {reason: len(loaded.chain)} if loaded.chain else {})
+    kept = reasons_to_keep(history, rule.retention, now_ms)
+    return ExpiryOutlook(len(loaded.chain) - sum(kept.values()), kept)
 
 
-def _history(loaded: LoadedTable, folder: TableFolder, policy: ExpiryPolicy, order: ExpiryOrder | None) -> ConsecutiveHistory | None:
+def _history(loaded: LoadedTable, folder: TableFolder, table: TableInfo, order: ExpiryOrder | None) -> ConsecutiveHistory | None:
     """None: nothing may expire."""
     options = loaded.schema.options
     rounds = [snapshot.snapshot_id for snapshot in loaded.chain if ROUND_ID_KEY in snapshot.properties]
-    if not rounds or any(name.startswith(CHANGELOG_RETAINED) for name in options):
+    if not rounds or _has_long_changelogs(loaded):
         return None
-    has_order = order is not None and (order.older_than is not None or order.retain_last is not None)
+    has_age = order is not None and order.older_than is not None
+    has_count = order is not None and order.retain_last is not None
     return ConsecutiveHistory(
         oldest=loaded.chain[0].snapshot_id,
         committed_ms=[int(snapshot.document["timeMillis"]) for snapshot in loaded.chain],
         tiered=rounds[-1],
         reserved=_consumers(folder),
-        user_max_age_ms=0 if has_order else _duration_ms(options),
-        user_min_count=0 if has_order else _number(options.get(NUM_RETAINED)),
-        is_bounded=policy.is_bounded and not has_order and TIME_RETAINED not in options,
+        user_max_age_ms=0 if has_age else _duration_ms(options),
+        user_min_count=0 if has_count else _number(options.get(NUM_RETAINED)),
+        is_bounded=not has_age and SNAPSHOT_MAX_AGE not in table.properties and TIME_RETAINED not in options,
     )
+
+
+def _has_long_changelogs(loaded: LoadedTable) -> bool:
+    return any(name.startswith(CHANGELOG_RETAINED) for name in loaded.schema.options)
 
 
 def _consumers(folder: TableFolder) -> list[int]:

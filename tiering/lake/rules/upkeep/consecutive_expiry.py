@@ -18,10 +18,11 @@ Tags and branches have copies of their snapshots, so they keep none here; they k
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tiering.lake.rules.upkeep.snapshot_expiry import REMOVED_AT_ONCE
+from tiering.lake.rules.upkeep.snapshot_expiry import NEWEST, NEWEST_OF_MAIN, REMOVED_AT_ONCE, YOUNG
 from tiering.model.tables import SnapshotRetention
 
 MAX_SNAPSHOTS = 500
@@ -29,6 +30,10 @@ MAX_SNAPSHOTS = 500
 
 UNBOUNDED_MS = 3_600_000
 """Snapshots that were the newest one within this time are not counted: readers that follow the table may not have come to them yet."""
+
+OF_CONSUMERS = "not read yet by a consumer"
+KEPT_BY_OPTIONS = "the lake table's own retention (snapshot.time-retained, snapshot.num-retained.min)"
+NO_GAP = "an older one stays, and ids have no gaps"
 
 
 @dataclass(frozen=True)
@@ -62,3 +67,25 @@ def oldest_kept(history: ConsecutiveHistory, retention: SnapshotRetention, now_m
             break
         kept += 1
     return kept
+
+
+def reasons_to_keep(history: ConsecutiveHistory, retention: SnapshotRetention, now_ms: int) -> Mapping[str, int]:
+    """How many snapshots stay, by the reason in words. The others expire, by one commit or by several."""
+    newest = history.oldest + len(history.committed_ms) - 1
+    min_count, reserved = max(retention.min_count, 1), min(history.reserved, default=newest + 1)
+    reasons: Counter[str] = Counter()
+    for number in range(oldest_kept(history, retention, now_ms, limit=newest), newest + 1):
+        age_ms = now_ms - history.committed_ms[min(number + 1, newest) - history.oldest]
+        if number >= history.tiered:
+            reasons[NEWEST] += 1
+        elif number > newest - min_count:
+            reasons[NEWEST_OF_MAIN] += 1
+        elif number >= reserved:
+            reasons[OF_CONSUMERS] += 1
+        elif age_ms < retention.max_age_ms:
+            reasons[YOUNG] += 1
+        elif age_ms < history.user_max_age_ms or number > newest - history.user_min_count:
+            reasons[KEPT_BY_OPTIONS] += 1
+        else:
+            reasons[NO_GAP] += 1
+    return dict(sorted(reasons.items()))
