@@ -7,15 +7,17 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.lakes.paimon_kit import CLUSTER_ID, PaimonKit, PreparedRound
+from support.lakes.paimon_kit import B0, CLUSTER_ID, PaimonKit, PreparedRound
 from support.object_store.faulty_http import Fault, FaultyHttp, faulty_http
 from support.object_store.paimon_warehouse import PaimonWarehouse
 from support.object_store.s3_server import BUCKET, S3Server
+from support.worlds.coordinator_world import HandClock
 from tiering.errors import CommitOutcomeUnknown, InvalidArgument, LakeTableReplaced, LakeUnavailable, MarkerCorrupt
 from tiering.lake.catalog_properties import public_properties, storage_properties
 from tiering.lake.paimon import opening
@@ -27,6 +29,7 @@ from tiering.lake.paimon.reading.marker_files import marker_folder, read_marker_
 from tiering.lake.paimon.storage.s3 import PROBE, S3Storage
 from tiering.lake.rules.base_check import KnownLake, check_base
 from tiering.lake.writing.sent_rounds import SentRounds
+from tiering.model.tables import SnapshotRetention
 
 
 class KitInS3(PaimonKit):
@@ -217,3 +220,21 @@ def test_executors_need_neither_pypaimon_nor_boto3() -> None:
     modules = "import sys, tiering.lake.paimon.factory, tiering.lake.paimon.storage.s3"
     code = f"{modules}; print({{'pypaimon', 'boto3', 'botocore'}} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+def test_small_files_are_merged_and_snapshots_expire_in_s3(warehouse: PaimonWarehouse) -> None:
+    kit, clock = KitInS3(warehouse.all_properties), HandClock()
+    kit.lake = PaimonLake(kit.warehouse, kit.storage, clock)
+    options = {"table.datalake.layout": "clean"}
+    table = kit.log_table(properties=options, snapshot_retention=SnapshotRetention(60_000, 2))
+    for number in range(12):
+        round_of_row = kit.prepare(table, f"r{number}", {"id": [number], "name": ["x"]})
+        rewrites = kit.lake.merge_small_files(table, round_of_row.base, {B0: None}, f"r{number}", lambda: "m", 1 << 20)
+        replace(round_of_row, committable=replace(round_of_row.committable, rewrites=tuple(rewrites))).commit()
+        clock.advance(40)
+    view = kit.lake.view(table.path)
+    assert view is not None
+    assert (view.files or 0) < 8
+    assert len(view.snapshots) <= 5
+    assert kit.lake.row_offsets(table, view, {}).ranges() == {(None, 0): (0, 12)}
+    assert kit.lake.live_files(view)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Mapping
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import PurePath
 from threading import Lock
 from typing import Any
 
@@ -28,6 +31,8 @@ MARK_BIT = 1 << 62
 """Set in every mark of a snapshot, which its content makes: no id is as large."""
 REMEMBERED = 50_000
 """Snapshots that a process keeps parsed: their files never change."""
+REMEMBERED_TABLES = 1_000
+"""Tables whose snapshots a process looks at only as far as they are new."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class StoredSnapshot:
     content: bytes = field(repr=False)
     document: Mapping[str, Any] = field(repr=False)
 
-    @property
+    @cached_property
     def properties(self) -> Mapping[str, str]:
         """Those that are texts."""
         stored = self.document.get("properties") or {}
@@ -51,6 +56,10 @@ class StoredSnapshot:
 
     def described(self) -> LakeSnapshot:
         """As the rules look at it."""
+        return self._described
+
+    @cached_property
+    def _described(self) -> LakeSnapshot:
         document, properties = self.document, self.properties
         return LakeSnapshot(
             snapshot_id=self.snapshot_id,
@@ -65,29 +74,64 @@ class StoredSnapshot:
         )
 
 
+@dataclass(frozen=True)
+class _KnownChain:
+    """The snapshots of a table as they were read last, and what tells the file of the newest one from another one of its name."""
+
+    chain: tuple[StoredSnapshot, ...]
+    head_stamp: Hashable | None
+
+
 class SnapshotReader:
     """Reads snapshot files, each once. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._known: dict[tuple[int, Hashable], StoredSnapshot] = {}
+        self._chains: OrderedDict[PurePath, _KnownChain] = OrderedDict()
 
     def chain(self, folder: TableFolder) -> tuple[StoredSnapshot, ...]:
         """The snapshots of the table, oldest first. Raises LakeUnavailable for files that do not belong together."""
-        head = _newest(folder)
+        numbers = folder.numbers(SNAPSHOT)
+        head = _newest(folder, numbers)
         if head is None:
             return ()
         earliest = _hint(folder, EARLIEST)
         floor = earliest if earliest is not None and folder.stamp(_path(earliest)) is not None else 1
-        folder.read_ahead(
-            _path(number) for number in folder.numbers(SNAPSHOT) if floor <= number <= head and not self._knows(folder, number)
-        )
+        chain = self._continued(folder, numbers, floor, head) or self._whole(folder, numbers, floor, head)
+        if chain:
+            with self._lock:
+                self._chains[folder.root] = _KnownChain(chain, folder.stamp(_path(chain[-1].snapshot_id)))
+                self._chains.move_to_end(folder.root)
+                while len(self._chains) > REMEMBERED_TABLES:
+                    self._chains.popitem(last=False)
+        return chain
+
+    def _whole(self, folder: TableFolder, numbers: Sequence[int], floor: int, head: int) -> tuple[StoredSnapshot, ...]:
+        folder.read_ahead(_path(number) for number in numbers if floor <= number <= head and not self._knows(folder, number))
         chain: list[StoredSnapshot] = []
         number = head
         while number >= floor and (snapshot := self._read(folder, number)) is not None:
             chain.append(snapshot)
             number -= 1
         return tuple(reversed(chain))
+
+    def _continued(self, folder: TableFolder, numbers: Sequence[int], floor: int, head: int) -> tuple[StoredSnapshot, ...]:
+        """The chain as it was read last, with newer snapshots; nothing if it has to be read anew.
+
+        A roll-back removes the head, so with the same head file the snapshots below are the same. Expiry removes the oldest ones.
+        """
+        with self._lock:
+            known = self._chains.get(folder.root)
+        former_head = None if known is None else known.chain[-1].snapshot_id
+        if known is None or former_head is None or former_head > head or folder.stamp(_path(former_head)) != known.head_stamp:
+            return ()
+        first = max(floor, numbers[0]) if numbers else floor
+        kept = [snapshot for snapshot in known.chain if snapshot.snapshot_id >= first]
+        added = [self._read(folder, number) for number in range(former_head + 1, head + 1)]
+        chain = tuple(snapshot for snapshot in (*kept, *added) if snapshot is not None)
+        listed = bisect_right(numbers, head) - bisect_left(numbers, chain[0].snapshot_id) if chain else 0
+        return chain if listed == len(chain) == head - chain[0].snapshot_id + 1 else ()
 
     def _knows(self, folder: TableFolder, number: int) -> bool:
         stamp = folder.stamp(_path(number))
@@ -123,8 +167,7 @@ def parse_snapshot(number: int, content: bytes) -> StoredSnapshot:
     return snapshot
 
 
-def _newest(folder: TableFolder) -> int | None:
-    numbers = folder.numbers(SNAPSHOT)
+def _newest(folder: TableFolder, numbers: Sequence[int]) -> int | None:
     hint = _hint(folder, LATEST)
     if hint is None or folder.stamp(_path(hint)) is None:
         if not numbers:

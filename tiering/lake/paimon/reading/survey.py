@@ -120,9 +120,9 @@ def live_files(view: LakeView) -> set[str]:
     loaded = cast(LoadedTable, view.handle)
     named: set[str] = set()
     with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
+        manifests, known = Manifests(loaded), set[str]()
         with opened_table(loaded) as folder:
             others = other_snapshots(folder, loaded.storage.folders_in(loaded.root / BRANCH))
-        manifests, known = Manifests(loaded), set[str]()
         for snapshot in (*loaded.chain, *loaded.tagged, *others):
             named |= {loaded.storage.location(loaded.root / path) for path in manifests.named_files(snapshot, known)}
             if (marker := snapshot.properties.get(PATH_KEY)) is not None:

@@ -18,8 +18,8 @@ def view_of(loaded: LoadedTable, *, lenient: bool = False) -> LakeView:
 
     `lenient`: a marker that cannot be read is None.
     """
-    rounds = [snapshot for snapshot in loaded.chain if ROUND_ID_KEY in snapshot.properties]
-    tiered, head = rounds[-1] if rounds else None, loaded.head
+    tiered = next((snapshot for snapshot in reversed(loaded.chain) if ROUND_ID_KEY in snapshot.properties), None)
+    head = loaded.head
     is_log = not loaded.schema.table.primary_keys
     return LakeView(
         path=loaded.path,
@@ -70,9 +70,9 @@ def _check_base(loaded: LoadedTable, tiered: StoredSnapshot) -> None:
 
     After a roll-back ids come again; a commit that was on its way meanwhile lands on another snapshot than it names.
     """
-    for snapshot in loaded.chain:
+    for snapshot in reversed(loaded.chain):
         if snapshot.snapshot_id < tiered.snapshot_id:
-            continue
+            break
         expected, base = snapshot.properties.get(BASE_DIGEST_KEY), loaded.snapshot(snapshot.snapshot_id - 1)
         if expected is not None and base is not None and base.digest != expected:
             raise MarkerCorrupt(

@@ -1,0 +1,103 @@
+"""Files that only expired snapshots of Paimon tables named are deleted; what a tag, a branch or a reader needs stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pypaimon import CatalogFactory
+
+from support.lake_kinds.kinds import PAIMON_CLEAN
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
+from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
+from tiering.lake.base import Lake
+from tiering.lake.paimon.lake import PaimonLake
+from tiering.lake.paimon.opening import warehouse_folder
+from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
+from tiering.model.call_results import SweepResult
+from tiering.model.rounds import RoundState
+from tiering.model.tables import TableInfo
+
+
+class PaimonWorld(LakeWorld):
+    """Snapshots have the times of the world's clock."""
+
+    def _open_lake(self) -> Lake:
+        return PaimonLake(warehouse_folder(self.lake_properties), clock=self.clock)
+
+    def by_pypaimon(self, table: TableInfo) -> Any:
+        warehouse = str(warehouse_folder(self.lake_properties))
+        return CatalogFactory.create({"warehouse": warehouse}).get_table(str(table.path))
+
+
+@pytest.fixture(params=["log", "primary-key"])
+def table_of_world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[PaimonWorld, TableInfo]]:
+    world = PaimonWorld(tmp_path, kind=PAIMON_CLEAN)
+    world.clock.wall = datetime.now(UTC) + timedelta(days=2)  # files carry the machine's time
+    table = world.table("orders") if request.param == "log" else world.primary_key_table("orders")
+    world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT, "1")
+    world.storage.set_table_option(table.path, SNAPSHOT_MAX_AGE, "1 min")
+    yield world, table
+    world.close()
+
+
+def tier(world: PaimonWorld, table: TableInfo, rounds: int, first: int = 0) -> None:
+    for number in range(first, first + rounds):
+        if table.primary_key:
+            ids = range(number * 10, number * 10 + 10)
+            rows_of_round = pa.table({"id": ids, "text": [str(number) for number in ids]}, schema=PRIMARY_KEY_SCHEMA)
+            LogWriter(world.storage, table.path, f"test-{number}").upsert(rows_of_round)
+        else:
+            world.append(table, number * 10, 10)
+        assert world.tier(table).state is RoundState.SUCCEEDED
+        world.clock.advance(30)
+
+
+def sweep(world: PaimonWorld, table: TableInfo) -> SweepResult:
+    [result] = sweep_lake(world.coordinator.call_parts, SweepLake(table.path, 0, caller="ann"))
+    return result
+
+
+def rows(world: PaimonWorld, table: TableInfo, **options: str) -> int:
+    builder = world.by_pypaimon(table).copy(options).new_read_builder()
+    return int(builder.new_read().to_arrow(builder.new_scan().plan().splits()).num_rows)
+
+
+def test_expired_files_go_once_they_were_dead_for_the_guard(table_of_world: tuple[PaimonWorld, TableInfo]) -> None:
+    """Small files are merged on the way, so data files go, too."""
+    world, table = table_of_world
+    tier(world, table, 24)
+    assert len(world.view(table).snapshots) <= 6
+    first = sweep(world, table)
+    assert first.removed == 0
+    world.clock.advance(1)
+    second = sweep(world, table)
+    assert second.removed == first.kept["EXPIRED_LATELY"] > 24
+    assert any(event.details["files"] for event in world.store.events() if event.event_type == "LAKE_SWEPT")
+    for snapshot_id in world.view(table).snapshots:
+        assert rows(world, table, **{"scan.snapshot-id": str(snapshot_id)}) > 0
+    assert rows(world, table) == 240
+    tier(world, table, 2, first=24)
+    assert rows(world, table) == 260
+
+
+def test_files_of_a_tag_stay_until_the_tag_goes(table_of_world: tuple[PaimonWorld, TableInfo]) -> None:
+    world, table = table_of_world
+    tier(world, table, 3)
+    by_pypaimon = world.by_pypaimon(table)
+    by_pypaimon.create_tag("monthly", snapshot_id=2)
+    tier(world, table, 20, first=3)
+    for _ in range(2):
+        sweep(world, table)
+        world.clock.advance(1)
+    assert rows(world, table, **{"scan.tag-name": "monthly"}) == 20
+    by_pypaimon.delete_tag("monthly")
+    sweep(world, table)
+    world.clock.advance(1)
+    assert sweep(world, table).removed >= 2
+    assert rows(world, table) == 230
