@@ -124,7 +124,7 @@ class PaimonLake:
 
     def remove_rows(self, table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Sequence[WriteResult]:
         """See `RowRemoval.remove_rows`."""
-        state = _state(cast(LoadedTable, view.handle))
+        state = _state(table, cast(LoadedTable, view.handle))
         return remove_rows(table, view, round_id, removal, state.columns, state.total_buckets)
 
     def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
@@ -203,7 +203,7 @@ class PaimonLake:
         if there is None and not may_create:
             raise absent_table(table.path)
         loaded = self._with_new_columns(table, there or self._create(table))
-        self._states[table.path] = _state(loaded)
+        self._states[table.path] = _state(table, loaded)
         return _view(loaded)
 
     def bucket_files(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
@@ -228,7 +228,7 @@ class PaimonLake:
     ) -> Sequence[FileRewrite]:
         """See `FileMerging.merge_small_files`."""
         with lake_errors(f"merge small files of {view.path}", table_path=view.path):
-            return merge_small_files(_state(cast(LoadedTable, view.handle)), table, view, buckets, round_id, new_nonce, budget_bytes)
+            return merge_small_files(_state(table, cast(LoadedTable, view.handle)), table, view, buckets, round_id, new_nonce, budget_bytes)
 
     def expiry_outlook(self, table: TableInfo, view: LakeView, order: ExpiryOrder) -> ExpiryOutlook:
         """See `SnapshotExpiry.expiry_outlook`. Reads the files of consumers."""
@@ -238,7 +238,7 @@ class PaimonLake:
     def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:
         """See `TableUpkeep.plan_upkeep`."""
         with lake_errors(f"plan the upkeep of {view.path}", table_path=view.path):
-            return plan_upkeep(_state(cast(LoadedTable, view.handle)), table, view, order, partitions)
+            return plan_upkeep(_state(table, cast(LoadedTable, view.handle)), table, view, order, partitions)
 
     def tiering_factory(self, table: TableInfo) -> PaimonTieringFactory:
         """For the lake table as `ensure_table` found it last; raises LakeTableReplaced if there is none."""
@@ -247,7 +247,7 @@ class PaimonLake:
             loaded = self._load(table.path)
             if loaded is None:
                 raise absent_table(table.path)
-            state = _state(loaded)
+            state = _state(table, loaded)
         committer = partial(PaimonCommitter, sent=self._sent, storage=self._storage, clock=self._clock, table=table)
         return PaimonTieringFactory(state, committer)
 
@@ -301,7 +301,7 @@ def _view(loaded: LoadedTable) -> LakeView:
         return view_of(loaded)
 
 
-def _state(loaded: LoadedTable) -> TableState:
+def _state(table: TableInfo, loaded: LoadedTable) -> TableState:
     schema, options = loaded.schema, loaded.schema.options
     return TableState(
         table_uuid=loaded.uuid,
@@ -315,7 +315,7 @@ def _state(loaded: LoadedTable) -> TableState:
         primary_key=tuple(name for name in schema.table.primary_keys if name not in schema.table.partition_keys),
         layout=schema.layout,
         is_followed=options.get(CHANGELOG_PRODUCER, "none").lower() == INPUT,
-        target_bytes=target_file_bytes(loaded),
+        target_bytes=target_file_bytes(table, loaded),
     )
 
 

@@ -303,3 +303,16 @@ def test_an_upkeep_round_is_one_snapshot_with_the_marker(kit: PaimonKit) -> None
     assert (view.head, view.tiered, view.marker) == (committed, committed, marker)
     assert kinds(view)[-1] == "COMPACT"
     assert sorted(kit.read(rounds.table)["id"].to_pylist()) == rounds.ids[:-1]
+
+
+def test_a_tables_option_says_how_large_files_become(kit: PaimonKit) -> None:
+    table = kit.log_table(properties=CLEAN)
+    rounds = MergingRounds(kit, table)
+    rounds.run(8)
+    rounds.table = replace(table, target_file_bytes=100)
+    rounds.run(4)
+    assert kit.lake.measure(rounds.table, kit.view(table)).files.target_bytes == 100
+    assert len(live_files(kit.view(table))) == 12  # no file is small
+    rounds.table = table
+    rounds.run(1)
+    assert len(live_files(kit.view(table))) < 12

@@ -33,6 +33,7 @@ from tiering.lake.paimon.schema.partitions import PartitionValue, bucket_folder,
 from tiering.lake.paimon.schema.stored_schema import StoredSchema
 from tiering.lake.paimon.storage.base import MANIFEST
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, unpack_keys
+from tiering.lake.rules.upkeep.small_files import first_to_merge
 
 keep_unreadable_keys()
 
@@ -40,9 +41,12 @@ Place = tuple[tuple[PartitionValue, ...], int]
 """Values of the partition columns, and the bucket."""
 
 ENTRIES_A_MANIFEST = 20_000
-MERGE_COUNT = 30
+MERGE_COUNT = 5
 MERGE_BYTES = 8 << 20
-"""So many manifests, each smaller than this, become one. Paimon's `manifest.merge-min-count` and `manifest.target-file-size`."""
+"""Where so many manifests are, each smaller than this, some are merged. Paimon's `manifest.merge-min-count` (30) and
+`manifest.target-file-size`: 30 is meant for tables that get few commits and have many files."""
+NO_LIMIT = 1 << 62
+"""Bytes of manifests that a commit merges."""
 ADD, DELETE = 0, 1
 _APPENDED, _COMPACTED = 0, 1
 """`_FILE_SOURCE` of a file that a writer made, and of one that a compaction made."""
@@ -152,10 +156,8 @@ class Manifests:
 
     def _merged(self, prefix: str, manifests: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
         """`manifests`, the small ones at their end merged if they are many. Their order counts: a file is removed after it was added."""
-        small = len(manifests)
-        while small and manifests[small - 1].file_size < MERGE_BYTES:
-            small -= 1
-        return manifests if len(manifests) - small < MERGE_COUNT else self._merged_from(prefix, manifests, small)
+        first = first_to_merge([meta.file_size for meta in manifests], MERGE_BYTES, NO_LIMIT, MERGE_COUNT - 1)
+        return manifests if first is None else self._merged_from(prefix, manifests, first)
 
     def _merged_from(self, prefix: str, manifests: list[ManifestFileMeta], first: int) -> list[ManifestFileMeta]:
         """`manifests`, those from the position `first` on merged."""

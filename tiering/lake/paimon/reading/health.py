@@ -26,7 +26,7 @@ PRIMARY_KEY_TARGET_BYTES = 128 << 20
 
 def measure(table: TableInfo, loaded: LoadedTable) -> LakeMeasure:
     """See `MeasuredLake.measure`. Raises what pypaimon and the storage raise."""
-    target, head = target_file_bytes(loaded), loaded.head
+    target, head = target_file_bytes(table, loaded), loaded.head
     manifests = Manifests(loaded)
     entries: dict[tuple[object, ...], list[Any]] = {}
     for entry in [] if head is None else manifests.live_entries(head, drop_stats=True):
@@ -45,8 +45,10 @@ def measure(table: TableInfo, loaded: LoadedTable) -> LakeMeasure:
     )
 
 
-def target_file_bytes(loaded: LoadedTable) -> int:
-    """The size at which a writer of the table ends a data file."""
+def target_file_bytes(table: TableInfo, loaded: LoadedTable) -> int:
+    """The size at which a writer of the table ends a data file: as the source table's option says, or else as the lake table's does."""
+    if table.target_file_bytes is not None:
+        return table.target_file_bytes
     text = loaded.schema.options.get(TARGET_FILE_SIZE)
     if text is not None:
         return max(1, int(MemorySize.parse(text).get_bytes()))
