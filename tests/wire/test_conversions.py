@@ -122,6 +122,7 @@ def test_paths_buckets_and_offsets_survive() -> None:
         Assignment(1, PATH, 2, 3, "r1", "uuid", 9, RecordedLakeSnapshot(8, BUCKETS), 1_000),
         Assignment(1, PATH, 2, 3, "r1", "uuid", 0, RecordedLakeSnapshot(0, {}), 0),
         Assignment(1, PATH, 2, 3, "r1", upkeep=UpkeepOrder()),
+        Assignment(1, PATH, 2, 3, "r1", upkeep_paused=True),
         Assignment(1, PATH, 2, 3, "r1", upkeep=UpkeepOrder(False, True, frozenset(), True, ExpiryOrder(), 0)),
         Assignment(1, PATH, 2, 3, "r1", upkeep=UpkeepOrder(partitions=frozenset({"a", "b"}), expiry=ExpiryOrder(NOON, 0))),
         Assignment(1, PATH, 2, 3, "r1", skipped={bucket: {3: None, 70 + number: "5f"} for number, bucket in enumerate(BUCKETS)}),

@@ -46,6 +46,8 @@ class Assignment:
     backlog: AssignedBacklog = field(default_factory=AssignedBacklog)
     upkeep: UpkeepOrder | None = None
     """What an upkeep round does; None = the round tiers."""
+    upkeep_paused: bool = False
+    """Somebody paused the upkeep of the table: the round rewrites no file and removes no snapshot."""
 
 
 class RoundState(StrEnum):

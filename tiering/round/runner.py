@@ -215,7 +215,7 @@ class RoundRunner:
         world, assignment = self._world, self._assignment
         match action:
             case act.ReadTable():
-                return act.TableRead(world.cluster.table(assignment.path))
+                return act.TableRead(self._read_table())
             case act.ReadLake(table):
                 return self._read_lake(table)
             case act.Ack(marker, snapshot_id):
@@ -257,6 +257,11 @@ class RoundRunner:
                 self._committer(table).abort(committable)
                 return act.FilesAborted()
         raise AssertionError(f"no effect for {action}")
+
+    def _read_table(self) -> TableInfo:
+        """The source table. Where its upkeep is paused, as if its options turned upkeep off."""
+        table = self._world.cluster.table(self._assignment.path)
+        return replace(table, auto_compaction=False, snapshot_retention=None) if self._assignment.upkeep_paused else table
 
     def _delete_old_metadata(self) -> None:
         """Deletes what the round's commit made superfluous. Only now is it certain that the commit is in the lake."""

@@ -66,6 +66,14 @@ class TiererOptions:
     """How long a round whose commit was granted may go on after a stop."""
 
 
+def busy_interval_ms(options: TiererOptions, *, has_free_slot: bool, upkeep_runs: bool) -> int:
+    """Returns the time between heartbeats while rounds run. The slot of an upkeep round goes to the next table that waits, so the tierer
+    asks as often as with a free slot."""
+    if has_free_slot or upkeep_runs:
+        return options.poll_ms
+    return min(options.service_timeout_ms // 4, FULL_POLL_MS)
+
+
 @dataclass
 class _RunningRound:
     assignment: Assignment
@@ -155,9 +163,10 @@ class Tierer:
         """
         with self._lock:
             busy, free = len(self._running), self._free_slots()
+            upkeep_runs = any(running_round.assignment.upkeep is not None for running_round in self._running.values())
         if not busy:
             return max(self._options.poll_ms - held_ms, 0)
-        return self._options.poll_ms if free > 0 else min(self._options.service_timeout_ms // 4, FULL_POLL_MS)
+        return busy_interval_ms(self._options, has_free_slot=free > 0, upkeep_runs=upkeep_runs)
 
     def _free_slots(self) -> int:
         """Rounds that may begin now; 0 or less = none. Called under the lock."""

@@ -34,6 +34,7 @@ def assignment_to_pb(assignment: Assignment) -> pb.PbLakeTieringTableInfo:
         skipped=_skipped_to_pb(assignment.skipped),
         backlog=_backlog_to_pb(assignment.backlog),
         upkeep=None if assignment.upkeep is None else upkeep_order_to_pb(assignment.upkeep),
+        upkeep_paused=assignment.upkeep_paused,
     )
 
 
@@ -55,6 +56,7 @@ def assignment_from_pb(message: pb.PbLakeTieringTableInfo, coordinator_epoch: in
         skipped=_skipped_from_pb(message.skipped),
         backlog=_backlog_from_pb(message.backlog),
         upkeep=upkeep_order_from_pb(message.upkeep) if message.HasField("upkeep") else None,
+        upkeep_paused=message.upkeep_paused,
     )
 
 

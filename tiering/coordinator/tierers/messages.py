@@ -161,4 +161,5 @@ def assignment_of(record: TableRecord, coordinator_epoch: int) -> Assignment:
         skipped=lake.skipped_records,
         backlog=assigned_backlog(record),
         upkeep=current.upkeep,
+        upkeep_paused=record.upkeep.pause is not None,
     )

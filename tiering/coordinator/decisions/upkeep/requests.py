@@ -71,7 +71,7 @@ def request_state(record: TableRecord, request_id: str) -> UpkeepRequest | Round
 
 
 def pause_upkeep(ctx: Context, record: TableRecord, reason: str | None) -> Change:
-    """No upkeep round begins any more, and requests that wait end; upkeep inside tiering rounds goes on. A running round ends normally."""
+    """No upkeep round begins any more, and requests that wait end. A running round ends normally; later ones merge and expire nothing."""
     by = ctx.principal or "unknown"
     text = f"upkeep of {record.path} was paused by {by}" + (f": {reason}" if reason else "")
     error = ErrorInfo(errors.Cancelled.__name__, text, None, "", retryable=True, time=ctx.now.wall)
