@@ -7,19 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from support.background import tick
+from support.lakes.foreign.spark import StagedCompaction
 from support.on_call import follow
 from support.running.spark_sessions import spark_session
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
+from support.worlds.validated import check, faults
 from tiering import errors
 from tiering.cli.spark.properties import lake_properties_for_spark
+from tiering.instants import to_milliseconds
+from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MIN_COUNT
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
+from tiering.model.upkeep import UpkeepOrder
 from tiering.round.steps import actions as act
 from tiering.round.steps.actions import RoundOutcome
 
@@ -149,6 +159,76 @@ def test_maintenance_in_the_middle_of_a_round_leaves_the_lake_exact(
         procedure(spark, table)
     assert stepped.end().state is RoundState.SUCCEEDED
     assert sorted(world.assert_exact(table)["id"].to_pylist()) == list(range(160))
+
+
+@pytest.mark.in_turn("before")
+@pytest.mark.parametrize("before", [act.RewriteFiles, act.CommitLake], ids=["before the rewrite", "after the fence"])
+def test_maintenance_in_the_middle_of_an_upkeep_round_leaves_the_lake_exact(
+    world: LakeWorld, spark: SparkSession, tiered: Callable[[str], TableInfo], before: type[act.Action]
+) -> None:
+    table = tiered(f"upkeep_{before.__name__.lower()}")
+    world.due()
+    stepped = world.begin(table, upkeep=UpkeepOrder(full=True)).advance_to(before)
+    for procedure in HARMLESS["all_of_them"]:
+        procedure(spark, table)
+    stepped.end()  # its files are gone, or it leaves its rewrites out
+    assert settled(world, table)
+    assert sorted(world.assert_exact(table)["id"].to_pylist()) == list(range(160))
+    assert not faults(check(world, table))
+
+
+def settled(world: LakeWorld, table: TableInfo) -> bool:
+    """Whether a round succeeds, once a back-off is over."""
+    world.clock.advance(301)
+    return world.tier(table).state is RoundState.SUCCEEDED
+
+
+def test_a_compaction_that_was_planned_before_an_upkeep_round_and_ends_after_it_is_refused(
+    world: LakeWorld, spark: SparkSession, tiered: Callable[[str], TableInfo]
+) -> None:
+    table = tiered("upkeep_around")
+    theirs = StagedCompaction(spark, cast(Any, SimpleNamespace(info=table)))
+    world.due()
+    assert world.begin(table, upkeep=UpkeepOrder(full=True)).end().state is RoundState.SUCCEEDED
+    with pytest.raises(Py4JJavaError, match="Missing required files to delete"):
+        theirs.commit()
+    rewrite(spark, table)
+    assert settled(world, table)
+    assert sorted(world.assert_exact(table)["id"].to_pylist()) == list(range(160))
+
+
+def test_a_query_as_of_a_time_reads_within_the_maximum_age_and_fails_beyond_it(
+    world: LakeWorld, spark: SparkSession, tiered: Callable[[str], TableInfo], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.clock.wall = datetime.now(UTC)
+    monkeypatch.setattr(world, "lake", IcebergLake(world.lake_properties, world.clock))
+    table = tiered("as_of")
+    tag_oldest(world, table)
+    world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT, "1")
+    times = []
+    for start, hours in ((160, 1), (200, 80), (240, 10), (280, 1)):
+        world.clock.advance(hours * 3_600)
+        world.append(table, start, 40)
+        assert world.tier(table).state is RoundState.SUCCEEDED
+        times.append(world.clock.wall)
+    assert rows_as_of(spark, table, times[-1] - timedelta(minutes=30)) == 280
+    assert rows_as_of(spark, table, times[-1] - timedelta(hours=20)) == 200, "nothing was committed for three days then"
+    with pytest.raises(Exception, match="Cannot find a snapshot older than"):
+        rows_as_of(spark, table, times[0] - timedelta(minutes=30))
+    assert spark.sql(f"SELECT count(*) AS n FROM lake.{table.path} VERSION AS OF 'audit'").collect()[0].n == 40
+
+
+def tag_oldest(world: LakeWorld, table: TableInfo) -> None:
+    """A user's tag on the oldest snapshot, made at the time of the world's clock: metadata that goes back in time is refused by Java."""
+    loaded = world.iceberg(table)
+    with patch("pyiceberg.table.update.datetime_to_millis", lambda _: to_milliseconds(world.clock.wall)):
+        loaded.manage_snapshots().create_tag(loaded.metadata.snapshots[0].snapshot_id, "audit").commit()
+
+
+def rows_as_of(spark: SparkSession, table: TableInfo, moment: datetime) -> int:
+    spark.sql(f"REFRESH TABLE lake.{table.path}")
+    text = moment.strftime("%Y-%m-%d %H:%M:%S+00:00")
+    return int(spark.sql(f"SELECT count(*) AS n FROM lake.{table.path} TIMESTAMP AS OF '{text}'").collect()[0].n)
 
 
 @pytest.mark.parametrize("during", [False, True], ids=["between rounds", "during a round"])
