@@ -20,7 +20,7 @@ TABLE = TableInfo(7, TablePath("sales", "orders"), TableType.LOG, pa.schema([("i
 
 
 def test_a_footer_comes_back() -> None:
-    for footer in (FOOTER, replace(FOOTER, bucket=BucketKey(None, 0)), replace(FOOTER, runs=(), changes=(5, 5))):
+    for footer in (FOOTER, replace(FOOTER, bucket=BucketKey(None, 0)), replace(FOOTER, runs=(), changes=(5, 5), folded=3)):
         assert decode_footer(encode_footer(footer)) == footer
     assert encode_footer(FOOTER) == {
         "lakeward.footer": "1",
@@ -46,6 +46,7 @@ def test_a_footer_comes_back() -> None:
         ("lakeward.rows", "many"),
         ("lakeward.checksum", "v2:ffffffffffffffff"),
         ("lakeward.checksum", None),
+        ("lakeward.folded", "3"),
         ("lakeward.round", None),
     ],
 )

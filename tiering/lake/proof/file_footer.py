@@ -10,6 +10,7 @@ lakeward.offsets   of a log table: the offsets of the rows in the order of the r
 lakeward.changes   of a primary-key table: the range of the log whose changes the round folded: 100-200
 lakeward.rows      how many rows there are
 lakeward.checksum  v1: and 16 hexadecimal digits: `row_checksum` of all rows
+lakeward.folded    of a merged sorted run: v1: and the sum of the checksums of the files whose place it took, rows that are gone included
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ OFFSETS_KEY = "lakeward.offsets"
 CHANGES_KEY = "lakeward.changes"
 ROWS_KEY = "lakeward.rows"
 CHECKSUM_KEY = "lakeward.checksum"
+FOLDED_KEY = "lakeward.folded"
 
 _CHECKSUM = re.compile(r"v1:([0-9a-f]{16})")
 
@@ -40,7 +42,8 @@ Run = tuple[int, int]
 
 @dataclass(frozen=True)
 class FileFooter:
-    """See the module. `runs` is empty for a file of a primary-key table, `changes` None for one of a log table."""
+    """See the module. `runs` is empty for a file of a primary-key table, `changes` None for one of a log table, `folded` None for one that
+    no merge of sorted runs wrote."""
 
     table_id: int
     lake_table_uuid: str
@@ -50,6 +53,12 @@ class FileFooter:
     checksum: int
     runs: tuple[Run, ...] = ()
     changes: Run | None = None
+    folded: int | None = None
+
+    @property
+    def written_checksum(self) -> int:
+        """What the file adds to the checksum of all rows that rounds wrote to its bucket."""
+        return self.checksum if self.folded is None else self.folded
 
 
 def encode_footer(footer: FileFooter) -> dict[str, str]:
@@ -63,6 +72,7 @@ def encode_footer(footer: FileFooter) -> dict[str, str]:
         **offsets,
         ROWS_KEY: str(footer.rows),
         CHECKSUM_KEY: f"v1:{footer.checksum:016x}",
+        **({} if footer.folded is None else {FOLDED_KEY: f"v1:{footer.folded:016x}"}),
     }
 
 
@@ -76,16 +86,22 @@ def decode_footer(metadata: Mapping[str, str]) -> FileFooter | None:
         table_id, _, uuid = metadata[TABLE_KEY].partition("/")
         runs = parse_runs(metadata[OFFSETS_KEY]) if OFFSETS_KEY in metadata else ()
         changes = None if OFFSETS_KEY in metadata else _parse_run(metadata[CHANGES_KEY])
-        checksum = _CHECKSUM.fullmatch(metadata[CHECKSUM_KEY])
-        if checksum is None:
-            raise ValueError(f"its checksum is {metadata[CHECKSUM_KEY]!r}")
+        checksum = _parse_checksum(metadata[CHECKSUM_KEY])
+        folded = _parse_checksum(metadata[FOLDED_KEY]) if FOLDED_KEY in metadata else None
         bucket, rows = BucketKey.parse(metadata[BUCKET_KEY]), int(metadata[ROWS_KEY])
-        footer = FileFooter(int(table_id), uuid, metadata[ROUND_KEY], bucket, rows, int(checksum[1], 16), runs, changes)
+        footer = FileFooter(int(table_id), uuid, metadata[ROUND_KEY], bucket, rows, checksum, runs, changes, folded)
     except KeyError as error:
         raise ValueError(f"it lacks {error}") from error
     if changes is None and sum(stop - start for start, stop in runs) != rows:
         raise ValueError(f"it names the offsets {metadata[OFFSETS_KEY]} for {rows} rows")
     return footer
+
+
+def _parse_checksum(text: str) -> int:
+    checksum = _CHECKSUM.fullmatch(text)
+    if checksum is None:
+        raise ValueError(f"its checksum is {text!r}")
+    return int(checksum[1], 16)
 
 
 def merged(runs: Iterable[Run]) -> tuple[Run, ...]:

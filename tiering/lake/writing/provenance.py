@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ class Provenance:
         self._context = context
         self.changes: Run | None = None
         """Of a primary-key table, before its first file ends: the range of the log that is folded."""
+        self.folded: int | None = None
+        """Of a merge of sorted runs, before its first file ends: what the old files have (`FileFooter.folded`)."""
         self.start_over()
 
     def start_over(self) -> None:
@@ -54,7 +57,8 @@ class Provenance:
     def end_file(self) -> FileFooter:
         """The footer of the file that was open; the next row begins another."""
         runs = () if self.changes is not None else _part(self._runs, self._in_files, self._rows)
-        footer = self._footer(self._rows, self._of_file, runs)
+        footer = replace(self._footer(self._rows, self._of_file, runs), folded=self.folded)
+        self.folded = None if self.folded is None else 0  # the first file has it for all of them
         self._in_files += self._rows
         self._rows = self._of_file = 0
         return footer

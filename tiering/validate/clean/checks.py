@@ -129,7 +129,7 @@ def _check_primary_keys(engine: Engine, subject: Subject, report: Report, level:
 
 
 def _check_runs(engine: Engine, subject: Subject, report: Report) -> None:
-    """From footers and the marker alone: of a merge tree no round writes a file anew, so that its files are all that rounds wrote."""
+    """From footers and the marker alone: the files of a merge tree are those that rounds wrote, or merges, whose footers tell of them."""
     proofs = {} if subject.marker is None else subject.marker.proofs
     foreign = {(facts.file.place, facts.bucket) for facts in engine.footers if facts.footer is None}
     for stretch in subject.stretches:

@@ -48,8 +48,8 @@ def has_overlap(footers: Iterable[FileFooter]) -> bool:
 
 
 def runs_problem(stretch: Stretch, footers: Iterable[FileFooter], proof: BucketProof) -> str | None:
-    """What is wrong with the files of a primary-key bucket that nobody writes anew: one that is missing, or there twice."""
-    checksum = sum_of(footer.checksum for footer in footers)
+    """What is wrong with the files of a primary-key bucket that rounds alone write: one that is missing, or there twice."""
+    checksum = sum_of(footer.written_checksum for footer in footers)
     if checksum == proof.checksum:
         return None
     return (

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from support.lakes.paimon_kit import B0, CREATED, Change, KeyedRounds, PaimonKit
@@ -23,6 +24,7 @@ from tiering.lake.paimon.reading.data_files import known_footer
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.upkeep import merged_sorted_runs
 from tiering.lake.paimon.writing import sorted_files
+from tiering.lake.proof.file_footer import decode_footer, sum_of
 from tiering.lake.rules.upkeep.small_files import SMALL_FILES
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 from tiering.model.upkeep import UpkeepOrder, UpkeepStats
@@ -300,3 +302,30 @@ def test_a_stopped_rewrite_leaves_no_file(kit: PaimonKit) -> None:
     with pytest.raises(Cancelled):
         kit.lake.tiering_factory(rounds.table).rewrite(task, "up", "n", lambda rows: True)
     assert set((kit.folder(rounds.table) / "bucket-0").iterdir()) == before
+
+
+def written_checksum(rounds: ChangingRounds) -> int:
+    """What the footers of the live files add up to."""
+    names = [entry.file.file_name for entry in live_entries(rounds.kit.view(rounds.table))]
+    files = [file for file in rounds.kit.folder(rounds.table).rglob("*.parquet") if file.name in names]
+    texts = [{key.decode(): value.decode() for key, value in (pq.read_metadata(file).metadata or {}).items()} for file in files]
+    footers = [footer for text in texts if (footer := decode_footer({key: text[key] for key in text if key.startswith("lakeward")}))]
+    assert len(footers) == len(names)
+    return sum_of(footer.written_checksum for footer in footers)
+
+
+def test_footers_of_merged_runs_add_up_to_what_rounds_wrote_also_where_no_row_stays(kit: PaimonKit) -> None:
+    rounds = ChangingRounds(kit, keyed_table(properties=CLEAN))
+    rounds.run(6, merges=False)
+    before = written_checksum(rounds)
+    rounds.upkeep(UpkeepOrder(full=True))
+    assert written_checksum(rounds) == before
+    rounds.run(4)
+    factory, committable, base, marker = rounds.prepare("last", [(DELETE, {"id": key, "name": name}) for key, name in rounds.truth.items()])
+    factory.create_committer().commit(committable, base, marker)
+    before = written_checksum(rounds)
+    rounds.truth.clear()
+    rounds.upkeep(UpkeepOrder(full=True))
+    assert len(live_entries(kit.view(rounds.table))) == 1
+    assert written_checksum(rounds) == before
+    rounds.check()

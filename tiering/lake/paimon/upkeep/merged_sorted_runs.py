@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, cast
 
@@ -29,7 +29,7 @@ from tiering.lake.paimon.upkeep.merged_log_files import DataFile, rewrite_log_fi
 from tiering.lake.paimon.writing.parquet_files import FilePlace
 from tiering.lake.paimon.writing.payload import FilesPayload, encode_files
 from tiering.lake.paimon.writing.sorted_files import KEY_PREFIX, KIND, SEQUENCE, TAKES_AWAY, SortedFiles, sorted_schema
-from tiering.lake.proof.file_footer import FileFooter
+from tiering.lake.proof.file_footer import FileFooter, sum_of
 from tiering.lake.writing.keys import plain
 from tiering.lake.writing.naming import file_prefix
 from tiering.lake.writing.provenance import Provenance
@@ -75,8 +75,13 @@ def rewrite_sorted_runs(state: TableState, task: RewriteTask, round_id: str, non
     try:
         with lake_errors(f"rewrite files of {work.table.path}", table_path=work.table.path):
             meter = _Meter(is_stopped)
+            rows_stay = False
             for rows in _merged(state, work, meter):
                 files.append(rows)
+                rows_stay = rows_stay or rows.num_rows > 0
+            if not (rows_stay or state.layout.has_row_offsets):  # a footer has to tell of the files that are gone
+                for rows in _merged(state, replace(work, drops_deletes=False), meter):
+                    files.append(rows)
         written = files.close()
     except BaseException:
         files.abort()
@@ -114,6 +119,7 @@ def _provenance(state: TableState, work: RunRewrite, context: WriterInitContext)
     if len(ranges) < len(footers):
         raise _corrupt(work, next(file for file, footer in footers if footer is None))
     provenance.changes = (min(start for start, _ in ranges), max(stop for _, stop in ranges))
+    provenance.folded = sum_of(footer.written_checksum for _, footer in footers if footer is not None)
     return provenance
 
 
