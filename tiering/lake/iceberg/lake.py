@@ -43,7 +43,7 @@ from tiering.lake.iceberg.reading.file_footers import FileBuckets
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.reading.health import measure
 from tiering.lake.iceberg.reading.partition_rows import partition_rows
-from tiering.lake.iceberg.reading.stored_files import delete_file, live_files, stored_files
+from tiering.lake.iceberg.reading.stored_files import NamedFiles, delete_file, stored_files
 from tiering.lake.iceberg.reading.survey import foreign_offsets, row_offsets, survey_of
 from tiering.lake.iceberg.reading.view import view_of
 from tiering.lake.iceberg.schema.drift import check_drift
@@ -88,6 +88,7 @@ class IcebergLake:
         self._pauses = UpkeepPauses(self._clock)
         self._old_metadata = OldMetadataFiles(self._clock)
         self._file_buckets = FileBuckets()
+        self._named_files = NamedFiles()
         self._expired = ExpiredSnapshots()
         self._opening = AnswerDeadlines(WHOM)
 
@@ -142,7 +143,7 @@ class IcebergLake:
 
     def live_files(self, view: LakeView) -> Collection[str]:
         """See `LakeMaintenance.live_files`."""
-        return live_files(view)
+        return self._named_files.of(view)
 
     def delete_old_metadata(self, base: LakeView, confirmed: LakeView) -> Sequence[str]:
         """See `OldMetadata.delete_old_metadata`."""

@@ -6,11 +6,16 @@ of the table's if it lies elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from threading import Lock
 from typing import cast
 
 from pyarrow.fs import FileSelector, FileType
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 
 from tiering.lake.base import LakeView
@@ -20,6 +25,9 @@ from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.reading.view import summary_of
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.marker import PATH_KEY
+
+REMEMBERED_NAMES = 200_000
+"""Names that all tables together have remembered, some 50 MB. A table with more is read whole by each sweep."""
 
 
 def stored_files(view: LakeView, warehouse: str | None) -> list[StoredFile]:
@@ -47,23 +55,63 @@ def _files_below(table: Table, folder: str) -> Iterator[StoredFile]:
             yield StoredFile(file.path, file.base_name, file.size or 0, modified)
 
 
-def live_files(view: LakeView) -> set[str]:
-    """See `LakeMaintenance.live_files`: manifest lists, manifests, data and delete files (removed ones too) and marker files."""
-    table = cast(Table, view.handle)
-    io = io_of(table)
-    named: set[str] = set()
-    with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
-        manifests: set[str] = set()
-        for snapshot in table.metadata.snapshots:
-            named.add(snapshot.manifest_list)
-            if (marker := summary_of(snapshot).get(PATH_KEY)) is not None:
-                named.add(marker)
-            for manifest in snapshot.manifests(io):
-                if manifest.manifest_path not in manifests:
-                    manifests.add(manifest.manifest_path)
-                    named.update(entry.data_file.file_path for entry in manifest.fetch_manifest_entry(io, discard_deleted=False))
-        named |= manifests
-    return {io.parse_location(location, io.properties)[2] for location in named}
+@dataclass(frozen=True)
+class _Named:
+    """What the files of one table's metadata name: manifests by list of manifests, and data and delete files by manifest."""
+
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    manifests: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> int:
+        return sum(map(len, self.lists.values())) + sum(map(len, self.manifests.values()))
+
+
+class NamedFiles:
+    """Which files the snapshots of tables name. Safe to use from several threads.
+
+    Manifests and lists of manifests are read once as long as a snapshot of the table names them: neither ever changes, and a table keeps
+    a hundred snapshots, most of whose manifests were there at the last sweep.
+    """
+
+    def __init__(self, remembered_names: int = REMEMBERED_NAMES) -> None:
+        self._limit = remembered_names
+        self._lock = Lock()
+        self._tables: OrderedDict[str, _Named] = OrderedDict()
+
+    def of(self, view: LakeView) -> set[str]:
+        """See `LakeMaintenance.live_files`: manifest lists, manifests, data and delete files (removed ones too) and marker files."""
+        table = cast(Table, view.handle)
+        io = io_of(table)
+        with self._lock:
+            known = self._tables.get(view.table_uuid, _Named())
+        lists: dict[str, tuple[str, ...]] = {}
+        manifests: dict[str, tuple[str, ...]] = {}
+        named = {marker for snapshot in table.metadata.snapshots if (marker := summary_of(snapshot).get(PATH_KEY)) is not None}
+        with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
+            for snapshot in table.metadata.snapshots:
+                listed = known.lists.get(snapshot.manifest_list)
+                if listed is None:
+                    files = snapshot.manifests(io)
+                    unread = (file for file in files if file.manifest_path not in known.manifests and file.manifest_path not in manifests)
+                    manifests.update((file.manifest_path, _names_in(file, io)) for file in unread)
+                    listed = tuple(file.manifest_path for file in files)
+                lists[snapshot.manifest_list] = listed
+                manifests.update((path, known.manifests[path]) for path in listed if path not in manifests)
+        self._remember(view.table_uuid, _Named(lists, manifests))
+        named.update(lists, manifests, *manifests.values())
+        return {io.parse_location(location, io.properties)[2] for location in named}
+
+    def _remember(self, table_uuid: str, named: _Named) -> None:
+        with self._lock:
+            self._tables.pop(table_uuid, None)
+            self._tables[table_uuid] = named
+            while sum(entry.names for entry in self._tables.values()) > self._limit:
+                self._tables.popitem(last=False)
+
+
+def _names_in(manifest: ManifestFile, io: FileIO) -> tuple[str, ...]:
+    return tuple(entry.data_file.file_path for entry in manifest.fetch_manifest_entry(io, discard_deleted=False))
 
 
 def delete_file(view: LakeView, location: str) -> None:
