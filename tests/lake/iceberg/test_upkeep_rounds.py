@@ -401,3 +401,27 @@ def test_a_budget_leaves_the_rest_to_later_rounds(world: LakeWorld) -> None:
         assert_right(world, table)
     assert ends[-1] is RoundState.EMPTY
     assert 1 <= len(data_files(world, table)) <= 5
+
+
+@KINDS
+def test_the_tables_option_says_which_files_are_small(world: LakeWorld) -> None:
+    table = new_table(world, TableType.LOG)
+    for number in range(3):
+        write(world, table, range(500 * number, 500 * number + 500))
+        tier(world, table)
+    world.storage.alter_table(table.path, {"table.datalake.target-file-size": "1 kb"})
+    assert begin(world, world.storage.table(table.path)).end().state is RoundState.EMPTY
+    world.storage.alter_table(table.path, {"table.datalake.target-file-size": "1 mb"})
+    assert upkeep(world, world.storage.table(table.path)).files_after == 1
+
+
+@KINDS
+def test_files_of_another_tool_are_rewritten_where_their_rows_tell_offsets(world: LakeWorld, kind: LakeKind) -> None:
+    table = new_table(world, TableType.LOG)
+    rounds(world, table, range(3))
+    maintenance.rewrite_data_files(world, table)
+    rounds(world, table, range(3, 5))
+    stats = upkeep(world, table)
+    assert (stats.files_before, stats.files_after) == ((3, 1) if kind is ICEBERG else (2, 1))
+    assert ids_in(world, table) == list(range(20))
+    assert_right(world, table)

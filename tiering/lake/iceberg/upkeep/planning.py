@@ -135,6 +135,8 @@ class _Planning:
             rest = sum(run.size_bytes for run in rough.runs if run.first >= first + ROUND_FILES)
             files = files[first : first + ROUND_FILES]
         ordered, unknown = in_offset_order(ordered_files(self._table, self._view, bucket.key, files))
+        if self._layout.has_row_offsets:  # a column tells the offset of each row, in whichever order they lie
+            unknown = frozenset()
         self._left_alone += len(files) - len(ordered) + len(unknown)
         return ordered, self._work(bucket, ordered, unknown), rest
 
