@@ -41,6 +41,12 @@ PROMISES = (
         "tests/faults/linearizability/test_histories.py",
     ),
     ("It holds on real files of Iceberg and Paimon, with a file system that fails.", "tests/faults/simulated/test_fuzzed_stories.py"),
+    (
+        "Upkeep loses no row, brings no deleted row back, deletes no file that is needed, and holds no round with rows up.",
+        "tests/faults/model/test_commit_protocol.py",
+        "tests/faults/simulated/test_real_lakes.py",
+        "tests/faults/test_killed_upkeep.py",
+    ),
     ("It holds where another tiering service works on the same tables.", "tests/faults/beside_flink/test_random_stories.py"),
     (
         "A process that is killed at any named point leaves nothing that stops the next.",

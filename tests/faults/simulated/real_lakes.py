@@ -16,7 +16,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,13 +29,18 @@ from support.lake_kinds.simulated_iceberg import SimulatedIcebergLake
 from support.lake_kinds.simulated_lake import SimulatedLake
 from support.lake_kinds.simulated_paimon import SimulatedPaimonLake
 from support.worlds.simulation import FRESHNESS_MS, TABLE, SimulatedTierer, Simulation
-from tiering.errors import LakeUnavailable
+from tiering.coordinator.decisions.upkeep import requests as upkeep_requests
+from tiering.errors import LakeUnavailable, LakewardError
 from tiering.lake.layouts import Layout
+from tiering.model.rounds import Assignment
 from tiering.model.tables import SnapshotRetention
+from tiering.model.upkeep import UpkeepOrder
+from tiering.round.steps.actions import RoundOutcome
 
 STEPS = 120
 PROCESSES = 2
 DISTURBED_SHARE = 0.3
+UPKEEP_SHARE = 0.3
 LAKES: dict[str, type[SimulatedLake]] = {"iceberg": SimulatedIcebergLake, "paimon": SimulatedPaimonLake}
 
 
@@ -57,6 +62,9 @@ class RealLakeSimulation(Simulation):
 
     def _advance(self, tierer: SimulatedTierer) -> None:
         """Files are slow, and few steps are to see many commits: often several actions at once, and all that it takes to begin."""
+        if tierer.running is None and self.random.random() < UPKEEP_SHARE:
+            self._want_upkeep()
+            self._beat(tierer)
         if tierer.running is None:
             self._append()
             self._pass_time(self.random.choice((1, 5)) * FRESHNESS_MS)
@@ -64,6 +72,20 @@ class RealLakeSimulation(Simulation):
         for _ in range(self.random.choice((1, 2, 4, 12))):
             self._disturb_upkeep(tierer)
             super()._advance(tierer)
+
+    def _want_upkeep(self) -> None:
+        """Somebody wants all files rewritten. A tierer that finds no table due gets the upkeep round."""
+        records = self.coordinator.table_records
+        with suppress(LakewardError), records.changing():
+            record = records.get(TABLE.table_id)
+            if record is not None and record.lake.table_uuid is not None:
+                order = UpkeepOrder(full=True)
+                records.put(upkeep_requests.request(records.context("alice"), record, order, "rewrite_data_files").change)
+
+    def _ended(self, tierer: SimulatedTierer, assignment: Assignment, outcome: RoundOutcome) -> None:
+        if assignment.upkeep is not None:
+            self.outcomes[f"upkeep {outcome.state.value}"] += 1
+        super()._ended(tierer, assignment, outcome)
 
     def _disturb_upkeep(self, tierer: SimulatedTierer) -> None:
         """At times another program replaces the files that a round has merged, between the merge and the commit of the round."""

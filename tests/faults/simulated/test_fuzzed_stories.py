@@ -13,6 +13,7 @@ import pytest
 from support.depth import examples
 from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.worlds.stories.story import Story
+from support.worlds.stories.upkeep import upkeep_often
 from support.worlds.story_faults import FAULTS
 
 STORIES = examples(3)
@@ -25,7 +26,12 @@ STEPS = 25
 @pytest.mark.parametrize("kind", LAKE_KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + STORIES))
 def test_whatever_happens_hints_heal_and_no_row_is_lost(tmp_path: Path, seed: int, kind: LakeKind) -> None:
-    story = Story(tmp_path, seed, kind, FAULTS)
+    with upkeep_often():
+        tell_story(tmp_path, seed, kind)
+
+
+def tell_story(folder: Path, seed: int, kind: LakeKind) -> None:
+    story = Story(folder, seed, kind, FAULTS)
     try:
         story.tell(STEPS)
         story.heal()

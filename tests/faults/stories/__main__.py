@@ -27,6 +27,7 @@ import structlog
 
 from support.lake_kinds.kinds import LAKE_KINDS
 from support.worlds.stories.story import Story, wanted_of
+from support.worlds.stories.upkeep import upkeep_often
 from support.worlds.story_faults import FAULTS
 
 PROCESSES = 2
@@ -54,7 +55,7 @@ class Told:
 def tell(seed: int, kind: str, steps: int, folder: Path) -> Told:
     """A whole story with every fault, healed and proved at its end. Ids come from the seed as well."""
     ids = random.Random(seed)
-    with patch("uuid.uuid4", lambda: uuid.UUID(int=ids.getrandbits(128), version=4)):
+    with patch("uuid.uuid4", lambda: uuid.UUID(int=ids.getrandbits(128), version=4)), upkeep_often():
         story = Story(folder, seed, KINDS[kind], FAULTS, wanted_of(seed, FAULTS))
         try:
             story.tell(steps)

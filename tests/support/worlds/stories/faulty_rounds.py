@@ -16,7 +16,8 @@ from structlog.testing import capture_logs
 from support.background import tick
 from support.worlds.lake_world import FRESHNESS_S, SteppedRound
 from support.worlds.stories.failing_files import FailingFiles
-from support.worlds.stories.rounds import FRESH_ROWS, RoundSteps
+from support.worlds.stories.rounds import FRESH_ROWS
+from support.worlds.stories.upkeep import UpkeepSteps
 from tiering.lake.paimon.commit import committer as paimon_committer
 from tiering.lake.paimon.commit.publishing import publish
 from tiering.round.steps import actions as act
@@ -30,7 +31,7 @@ class LibraryPanic(BaseException):
     """As a library's panic comes to Python: no Exception."""
 
 
-class FaultyRounds(RoundSteps):
+class FaultyRounds(UpkeepSteps):
     """Each fault returns what it did, or None if there was nothing that it could happen to."""
 
     def due_round(self) -> SteppedRound | None:

@@ -112,6 +112,7 @@ STEPS: dict[Callable[[Story], object], int] = {
     Story.wait: 3,
     Story.restart: 2,
     Story.tier: 8,
+    Story.upkeep: 4,
     Story.lose_an_ack: 2,
     Story.abandon: 3,
     Story.come_back: 3,

@@ -13,10 +13,15 @@ from support.worlds.stories.odd_values import OddValues
 from support.worlds.stories.parts import StoryParts
 from tiering.cluster.writable import TableSpec
 from tiering.errors import InvalidData
+from tiering.lake.rules.upkeep import snapshot_options
 from tiering.model.tables import TablePath
 
 ODD = "odd"
 """The table of odd values."""
+
+
+EXPIRES_EARLY = {"table.datalake.snapshot.max-age": "1 ms", "table.datalake.snapshot.min-count": "3"}
+"""Options of tables whose snapshots expire with each round, where such an age is allowed (`upkeep.upkeep_often`)."""
 
 
 class TableSteps(StoryParts):
@@ -34,6 +39,7 @@ class TableSteps(StoryParts):
             "table.datalake.freshness": f"{FRESHNESS_S} s",
             "table.kv.snapshot.interval": "365 d",
             **self.world.lake_options,
+            **(EXPIRES_EARLY if snapshot_options.LEAST_MAX_AGE_MS == 0 else {}),
         }
         if not has_primary_key:
             del properties["table.kv.snapshot.interval"]
