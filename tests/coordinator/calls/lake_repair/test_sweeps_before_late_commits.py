@@ -17,7 +17,7 @@ from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
 from tiering.lake.iceberg.reading.view import TAG
-from tiering.lake.paimon.commit.committer import LOCAL, PaimonCommitter, Publisher, SentRounds, publish
+from tiering.lake.paimon.commit.committer import PaimonCommitter, Publisher, SentRounds, publish
 from tiering.model.call_results import SweepResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo, TablePath
@@ -50,9 +50,9 @@ def hold_request(monkeypatch: pytest.MonkeyPatch) -> list[Late]:
         raise ConnectionError("no answer")
 
     def initialize_late(
-        self: PaimonCommitter, root: PurePath, sent: SentRounds, publisher: Publisher = publish, storage: Any = LOCAL, clock: Any = None
+        self: PaimonCommitter, root: PurePath, sent: SentRounds, publisher: Publisher = publish, *arguments: Any, **options: Any
     ) -> None:
-        initialize(self, root, sent, publish_late, storage, clock)
+        initialize(self, root, sent, publish_late, *arguments, **options)
 
     monkeypatch.setattr(SqlCatalog, "commit_table", commit_late)
     monkeypatch.setattr(PaimonCommitter, "__init__", initialize_late)
