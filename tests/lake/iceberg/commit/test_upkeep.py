@@ -20,7 +20,9 @@ from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.iceberg.schema.layout import DELETE_AFTER_COMMIT, PREVIOUS_VERSIONS
 from tiering.lake.maintenance import ExpiryOutlook
 from tiering.lake.rules.base_check import CommitOutcome, check_base, check_same_base, resolve_commit
+from tiering.lake.rules.upkeep import consecutive_expiry
 from tiering.lake.rules.upkeep.snapshot_expiry import SLOTS
+from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE
 from tiering.model.tables import BucketKey, SnapshotRetention, TableInfo, TablePath
 from tiering.model.upkeep import ExpiryOrder
 
@@ -175,6 +177,21 @@ def test_a_server_is_asked_to_keep_what_each_reference_names_and_is_not_thinned(
     assert upkeep.removed == tuple(number for number in ids(kit, table)[:-2] if number != ids(kit, table)[4])
     loaded(kit, table).manage_snapshots().create_tag(ids(kit, table)[0], "other").commit()
     assert upkeep_of(server, base.handle, base, policy, base.handle.metadata.last_updated_ms + 3_600_001).removed == ()
+
+
+@pytest.mark.parametrize("options", [{}, {SNAPSHOT_MAX_AGE: "1 d"}], ids=["by default", "with an age of the user's"])
+def test_of_a_servers_old_snapshots_a_bounded_number_stays_unless_the_user_says_how_long(
+    kit: Any, observed: Any, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+) -> None:
+    monkeypatch.setattr(consecutive_expiry, "MAX_SNAPSHOTS", 3)
+    table = replace(kit.table(properties=options), snapshot_retention=SnapshotRetention(86_400_000, 2))
+    tier(kit, replace(table, snapshot_retention=None), 9)
+    base, policy = kit.view(table), kit.lake.tiering_factory(table).upkeep
+    last = base.handle.metadata.last_updated_ms
+    assert upkeep_of(observed(kit.catalog()), base.handle, base, policy, last + 3_590_000).removed == ()
+    removed = upkeep_of(observed(kit.catalog()), base.handle, base, policy, last + 3_600_001).removed
+    assert removed == tuple(ids(kit, table)[: len(removed)]), "the log of heads has no gap"
+    assert len(removed) == (0 if options else 9 - 3 - 2), "the snapshot at the border and the one before it answer for times between them"
 
 
 @pytest.mark.parametrize(

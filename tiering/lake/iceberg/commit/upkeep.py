@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Literal, cast
 
@@ -43,6 +43,7 @@ from tiering.lake.iceberg.schema.layout import DELETE_AFTER_COMMIT, GC_ENABLED, 
 from tiering.lake.maintenance import ExpiryOutlook
 from tiering.lake.marker import ROUND_ID_KEY
 from tiering.lake.outside_errors import describe
+from tiering.lake.rules.upkeep import consecutive_expiry
 from tiering.lake.rules.upkeep.snapshot_expiry import (
     ORDERED_AT_ONCE,
     REMOVED_AT_ONCE,
@@ -52,7 +53,7 @@ from tiering.lake.rules.upkeep.snapshot_expiry import (
     expired_snapshots,
     kept_snapshots,
 )
-from tiering.lake.rules.upkeep.snapshot_options import ExpiryRule, expiry_rule
+from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE, ExpiryRule, expiry_rule
 from tiering.lake_table_options import PREFIX
 from tiering.model.tables import SnapshotRetention, TableInfo
 from tiering.model.upkeep import ExpiryOrder
@@ -191,6 +192,8 @@ def upkeep_of(
     if policy.pauses.has(base.table_uuid) and order is None:
         return Upkeep()
     settings, rule = _settings(table.metadata, policy.options), policy.rule(order, now_ms)
+    if rule is not None and order is None and not isinstance(catalog, MetastoreCatalog):
+        rule = _bounded(rule, table.metadata, policy.options, now_ms)
     removed = tuple(_removed_by(rule, table.metadata, base, now_ms, isinstance(catalog, MetastoreCatalog), is_ordered=order is not None))
     if rule is None or not removed:
         return Upkeep(updates=settings)
@@ -199,6 +202,16 @@ def upkeep_of(
         removal = {"snapshot-ids": removed, "thinned_from_ms": _oldest_query_ms(table.metadata, rule.retention, now_ms)}
         return Upkeep((same_references,), (*settings, RemovedSnapshots.model_validate(removal)), removed)
     return _for_server(catalog, table, settings, removed)
+
+
+def _bounded(rule: ExpiryRule, metadata: TableMetadata, options: Mapping[str, str], now_ms: int) -> ExpiryRule:
+    """The rule for a table that cannot be thinned: of snapshots older than an hour only the newest MAX_SNAPSHOTS stay, unless the user said
+    how long they are kept. A day of commits each 10 s would make metadata files of 12 MB."""
+    times = sorted((snapshot.timestamp_ms for snapshot in metadata.snapshots), reverse=True)
+    if SNAPSHOT_MAX_AGE in options or len(times) <= consecutive_expiry.MAX_SNAPSHOTS:
+        return rule
+    age_ms = max(consecutive_expiry.UNBOUNDED_MS, now_ms - times[consecutive_expiry.MAX_SNAPSHOTS])
+    return replace(rule, retention=replace(rule.retention, max_age_ms=min(rule.retention.max_age_ms, age_ms)))
 
 
 def _removed_by(
