@@ -272,7 +272,7 @@ class FileMerging(Protocol):
         """Writes the newest small files of `buckets` (with their partitions' names) as one file a bucket, where there are too many.
 
         Nothing of it is visible before a commit with these rewrites, and such a commit leaves out what does not fit its base any more.
-        Files that other tools wrote, and tables with deleted rows, are left alone. At most `budget_bytes` are read. Raises DataCorrupt
+        Files that other tools wrote, and partitions with deleted rows, are left alone. At most `budget_bytes` are read. Raises DataCorrupt
         for a file whose rows do not have the checksum of its footer.
         """
         ...

@@ -20,6 +20,7 @@ from support.worlds.lake_world import LakeWorld, SteppedRound
 from support.worlds.validated import check, data_files, faults
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.errors import DataCorrupt, RoundFailed
+from tiering.lake.iceberg.commit import manifests
 from tiering.lake.iceberg.writing.writer import RowFiles
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo, TableType
@@ -368,9 +369,10 @@ def test_files_from_before_a_column_was_added_are_rewritten_with_it(world: LakeW
 @KINDS
 def test_all_manifests_become_one_of_data_and_one_of_deletes(world: LakeWorld) -> None:
     table = new_table(world, TableType.LOG)
-    rounds(world, table, range(5))
-    delete_at(world, table, [2])
-    stats = upkeep(world, table, UpkeepOrder(rewrite=False, manifests=True))
+    with patch.object(manifests, "SMALL_MANIFESTS", 100):
+        rounds(world, table, range(5))
+        delete_at(world, table, [2])
+        stats = upkeep(world, table, UpkeepOrder(rewrite=False, manifests=True))
     assert (stats.manifests_before, stats.manifests_after) == (6, 2)
     assert len(ids_in(world, table)) == 19
 

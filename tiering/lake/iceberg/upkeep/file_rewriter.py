@@ -168,6 +168,8 @@ class _Copying:
         if target.files.provenance is None:
             return None
         footer = footer_of(parquet, file.location)
+        if footer is None and not target.has_keys:  # the offsets of its rows cannot be told
+            raise self._damaged(file.location)
         if footer is None:
             return None
         is_ours = (footer.table_id, footer.lake_table_uuid, footer.bucket) == (target.table_id, target.lake_table_uuid, target.bucket)
