@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 import pytest
 import sqlglot
 
+from sys_tables.declare.parameters import ProcedureInput
+from sys_tables.registry import default_registry
 from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.decisions.records import ErrorInfo, Pause, TableRecord, UpkeepPause
 from tiering.coordinator.decisions.upkeep.health_action import REPEATED, health_action
@@ -27,11 +29,13 @@ def action(measure: LakeMeasure, record: TableRecord = RECORD, names: CatalogNam
 
 
 def procedure(statement: str | None) -> str:
-    """The procedure of a CALL that Spark can read, with the table's name as its argument."""
+    """The procedure of a CALL that Spark can read, with arguments that the procedure takes."""
     assert statement is not None
     assert isinstance(sqlglot.parse_one(statement, dialect="spark"), sqlglot.exp.Command)
     name, arguments = statement.removeprefix("CALL fluss.sys.").rstrip(")").split("(")
-    assert arguments == "'sales.orders'"
+    declared = default_registry().procedure(name)
+    table = declared.parameters[0].name
+    ProcedureInput(declared.name, declared.parameters, [(table, arguments.strip("'"))]).read(declared.input_class)
     return name
 
 

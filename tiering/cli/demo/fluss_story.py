@@ -46,6 +46,7 @@ def tell(stage: Stage) -> bool:
     left = correct_and_retire(stage, planes)
     stage.sql(STATUS_SQL)
     stage.show_places("all of them as jobs of the tierer's Spark")
+    stage.show_health()
     stage.say("Fluss was told of each lake snapshot, so that its own readers go on in the log where the lake ends")
     held = [_is_recorded(stage, path) for path in (FLIGHTS, PLANES)]
     return stage.prove({FLIGHTS: flights.num_rows, PLANES: left}) and all(held)

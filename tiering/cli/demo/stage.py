@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +40,17 @@ ROUNDS_SQL = (
     f"SELECT table_name, state, ran_on, spark_application_id, spark_job_id AS job, splits_total AS splits, records_written, duration_ms "
     f"FROM {CATALOG}.sys.tiering_rounds WHERE ran_on IS NOT NULL ORDER BY pending_time DESC LIMIT 20"
 )
+HEALTH_SQL = (
+    f"SELECT table_name, score, reason, data_files, small_files, snapshots, metadata_bytes, next_action "
+    f"FROM {CATALOG}.sys.lake_table_health ORDER BY table_name"
+)
+UPKEEP_SQL = (
+    f"SELECT table_name, trigger, actions, outcome, files_before, files_after, bytes_written, snapshots_expired "
+    f"FROM {CATALOG}.sys.lake_upkeep ORDER BY pending_time DESC LIMIT 10"
+)
 PATIENCE_SECONDS = 180
+HEALTH_SECONDS = 30
+"""The health of a table is observed some seconds after its snapshot changed; the demo goes on without it."""
 
 
 @dataclass(frozen=True)
@@ -84,19 +94,21 @@ class Stage:
             [status] = self.client.list_tiering_statuses(table_path=path)
             return status.error_class is not None if failing else status.pending_records == 0 and status.lake_snapshot_id is not None
 
-        waiting = Retrying(
-            retry=retry_if_result(lambda done: not done),
-            stop=stop_after_delay(PATIENCE_SECONDS),
-            wait=wait_fixed(0.2),
-            retry_error_callback=lambda _: False,
-        )
-        if not waiting(reached):
+        if not _is_true_within(PATIENCE_SECONDS, reached):
             raise RoundFailed(f"{path} did not {'fail' if failing else 'settle'} within {PATIENCE_SECONDS} s: see `lakeward status`")
 
     def show_places(self, which: str) -> None:
         """Where the rounds ran, with Spark's own ids of application and job."""
         self.say(f"Where the rounds ran: {which}")
         self.sql(ROUNDS_SQL)
+
+    def show_health(self) -> None:
+        """How good the lake tables are to read after all these rounds, and what upkeep did for that."""
+        self.say("How good the lake tables are to read after these rounds, and what upkeep did for that")
+        unobserved = f"SELECT 1 FROM {CATALOG}.sys.lake_table_health WHERE score IS NULL"
+        _is_true_within(HEALTH_SECONDS, lambda: not self.spark.sql(unobserved).collect())
+        self.sql(HEALTH_SQL)
+        self.sql(UPKEEP_SQL)
 
     def prove(self, expected: Mapping[TablePath, int]) -> bool:
         """Whether lake and log are equal, row by row, and have as many rows as the files that were read."""
@@ -117,6 +129,17 @@ class Stage:
             f"{path}: {expected:,} rows read from its file and not deleted, {rows:,} in the lake: {verdict}", highlight=False
         )
         return held
+
+
+def _is_true_within(seconds: float, condition: Callable[[], bool]) -> bool:
+    """Whether the condition becomes true in time."""
+    waiting = Retrying(
+        retry=retry_if_result(lambda done: not done),
+        stop=stop_after_delay(seconds),
+        wait=wait_fixed(0.2),
+        retry_error_callback=lambda _: False,
+    )
+    return waiting(condition)
 
 
 @contextmanager

@@ -48,6 +48,7 @@ def tell(stage: Stage) -> bool:
     _fail_and_mend(stage, weather.slice(half))
     stage.client.tier_table(FLIGHTS)
     stage.show_places(f"those of more than {INLINE_ROUND_BYTES // 1024} KiB as jobs of the tierer's Spark")
+    stage.show_health()
     return stage.prove({FLIGHTS: flights.num_rows, WEATHER: weather.num_rows, PLANES: planes})
 
 
