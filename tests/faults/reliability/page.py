@@ -45,7 +45,7 @@ PROMISES = (
         "Upkeep loses no row, brings no deleted row back, deletes no file that is needed, and holds no round with rows up.",
         "tests/faults/model/test_commit_protocol.py",
         "tests/faults/simulated/test_real_lakes.py",
-        "tests/faults/test_killed_upkeep.py",
+        "tests/faults/processes/test_killed_upkeep.py",
     ),
     ("It holds where another tiering service works on the same tables.", "tests/faults/beside_flink/test_random_stories.py"),
     (

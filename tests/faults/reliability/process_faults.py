@@ -42,8 +42,8 @@ KILLS = _of(
         "tierer-dies-in-upkeep",
         "A tierer dies in an upkeep round, or in a round that merges files, expires snapshots or deletes former metadata.",
         "what a round rewrote is visible with its commit alone; the sweep deletes what is left",
-        "tests/faults/test_killed_upkeep.py::test_wherever_a_process_dies_in_upkeep_the_next_round_goes_on",
-        "tests/faults/test_killed_upkeep.py::test_wherever_a_process_dies_in_an_upkeep_round_the_next_round_goes_on",
+        "tests/faults/processes/test_killed_upkeep.py::test_wherever_a_process_dies_in_upkeep_the_next_round_goes_on",
+        "tests/faults/processes/test_killed_upkeep.py::test_wherever_a_process_dies_in_an_upkeep_round_the_next_round_goes_on",
         variant_of="tierer-killed",
     ),
     _row(

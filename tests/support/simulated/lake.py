@@ -179,8 +179,8 @@ class SimulatedLake(SweptMemoryLake):
         """See `FileMerging`."""
         rows = self._rows_at(view)
         ranges = upkeep.rows_by_bucket(rows, buckets.keys())
-        merged = [found for found in ranges.values() if upkeep.files_in(found) >= upkeep.MERGED_FILES]
-        return [self.rewrite_rows(view.table_uuid, found, round_id, new_nonce()) for found in merged]
+        merged = [rows_of for rows_of in ranges.values() if upkeep.files_in(rows_of) >= upkeep.MERGED_FILES]
+        return [self.rewrite_rows(view.table_uuid, rows_of, round_id, new_nonce()) for rows_of in merged]
 
     def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:
         """See `TableUpkeep`."""
@@ -189,9 +189,9 @@ class SimulatedLake(SweptMemoryLake):
         rows = self._rows_at(view)
         ranges = upkeep.rows_by_bucket(rows, {row[0] for row in rows if row[0].partition_id in ids})
         tasks = [
-            RewriteTask(bucket, None, json.dumps([view.table_uuid, view.head]).encode(), upkeep.files_in(found), len(found))
-            for bucket, found in ranges.items()
-            if upkeep.files_in(found) > 1
+            RewriteTask(bucket, None, json.dumps([view.table_uuid, view.head]).encode(), upkeep.files_in(rows_of), len(rows_of))
+            for bucket, rows_of in ranges.items()
+            if upkeep.files_in(rows_of) > 1
         ]
         return UpkeepPlan(tuple(tasks) if order.rewrite else ())
 
@@ -382,8 +382,8 @@ class SimulatedFactory(MemoryFactory):
         [table] = [table for table in self._lake.tables.values() if table.uuid == uuid] or [None]
         if table is None:
             raise LakeUnavailable("the files of a table that was dropped cannot be read")
-        found = upkeep.rows_by_bucket(table.rows[head], {task.bucket})[task.bucket]
-        return self._lake.rewrite_rows(uuid, found, round_id, nonce)
+        rows = upkeep.rows_by_bucket(table.rows[head], {task.bucket})[task.bucket]
+        return self._lake.rewrite_rows(uuid, rows, round_id, nonce)
 
     def create_committer(self) -> SimulatedCommitter:
         return SimulatedCommitter(self._lake, self._path)

@@ -37,11 +37,11 @@ def rows_by_bucket(rows: Iterable[Range], buckets: Collection[BucketKey]) -> Map
     of_files = defaultdict[str, set[BucketKey]](set)
     for bucket, *_, file in rows:
         of_files[file].add(bucket)
-    found = defaultdict[BucketKey, list[Range]](list)
+    ranges_of = defaultdict[BucketKey, list[Range]](list)
     for row in rows:
         if row[0] in buckets and len(of_files[row[3]]) == 1:
-            found[row[0]].append(row)
-    return {bucket: tuple(sorted(ranges, key=lambda row: row[1:])) for bucket, ranges in found.items()}
+            ranges_of[row[0]].append(row)
+    return {bucket: tuple(sorted(ranges, key=lambda row: row[1:])) for bucket, ranges in ranges_of.items()}
 
 
 def files_in(rows: Iterable[Range]) -> int:
