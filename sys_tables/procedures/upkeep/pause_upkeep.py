@@ -1,4 +1,4 @@
-"""CALL sys.pause_upkeep: no upkeep round of a table begins any more. Its tiering goes on."""
+"""CALL sys.pause_upkeep: a table gets no upkeep any more. Its tiering goes on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Output:
     status: str = column("State of its tiering, which goes on.")
 
 
-@procedure(NAME, Parameters, Output, comment="Stops the upkeep rounds of a lake table until it is resumed.", mutates=True)
+@procedure(NAME, Parameters, Output, comment="Stops the upkeep of a lake table, also in tiering rounds, until it is resumed.", mutates=True)
 async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
     path = await find_path(call, arguments.table)
     result = await call.perform(PauseUpkeep(path, arguments.reason))

@@ -18,11 +18,10 @@ from support.worlds.coordinator_world import FRESHNESS, START, HandTierer
 from tiering import errors
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import ExpiryOutlook, RewriteTask, UpkeepPlan
+from tiering.lake.rules.upkeep.snapshot_expiry import REMOVED_AT_ONCE
 from tiering.model.tables import BucketKey, Partition, TableInfo
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 from tiering.wire.channel import calling
-
-EXPIRED_AT_ONCE = 1_000
 
 
 class UpkeptLake(MeasuredMemoryLake):
@@ -160,7 +159,7 @@ def test_manifests_before_and_after(world: CallWorld, tierer: HandTierer) -> Non
 def test_an_expiry_goes_on_until_no_old_snapshot_is_left_and_says_what_stays(world: CallWorld, tierer: HandTierer) -> None:
     def rounds() -> None:
         world.lake.expirable = 300
-        run_upkeep(tierer, tierer.get(), upkeep_stats(None, snapshots_expired=EXPIRED_AT_ONCE))
+        run_upkeep(tierer, tierer.get(), upkeep_stats(None, snapshots_expired=REMOVED_AT_ONCE))
         while not world.record().upkeep.requests:
             pass
         world.lake.expirable = 0
@@ -169,6 +168,13 @@ def test_an_expiry_goes_on_until_no_old_snapshot_is_left_and_says_what_stays(wor
     row = called(world, "expire_snapshots", rounds)
     assert (row["outcome"], row["deleted_snapshots_count"], row["kept_snapshots_count"]) == ("SUCCEEDED", 1_300, 11)
     assert row["kept_because"] == "10: the newest snapshots; 1: the tag 'audit'"
+
+
+def test_an_expiry_that_removed_all_it_found_makes_no_further_round(world: CallWorld, tierer: HandTierer) -> None:
+    """Each round adds a snapshot, which makes the one before it expire: with retain_last => 1 the call would never end."""
+    world.lake.expirable = 1
+    row = called(world, "expire_snapshots", lambda: run_upkeep(tierer, tierer.get(), upkeep_stats(None, snapshots_expired=13)))
+    assert (row["outcome"], row["deleted_snapshots_count"]) == ("SUCCEEDED", 13)
 
 
 def test_nothing_to_do_is_an_answer(world: CallWorld, tierer: HandTierer) -> None:

@@ -1,4 +1,4 @@
-"""`CALL sys.pause_upkeep`: no upkeep round of a table begins any more until its upkeep is resumed. Its tiering goes on."""
+"""`CALL sys.pause_upkeep`: a table gets no upkeep any more until its upkeep is resumed. Its tiering goes on."""
 
 from __future__ import annotations
 

@@ -23,12 +23,14 @@ from tiering.coordinator.decisions.upkeep import requests as upkeep
 from tiering.coordinator.decisions.upkeep.outcomes import total_stats
 from tiering.coordinator.memory.wake_ups import Subscription
 from tiering.coordinator.requests import Mutation
+from tiering.lake.maintenance import ExpiryOutlook
+from tiering.lake.rules.upkeep.snapshot_expiry import REMOVED_AT_ONCE
 from tiering.model.call_results import Progress, UpkeepCallOutcome, UpkeepResult
 from tiering.model.tables import TableInfo, TablePath
 from tiering.model.upkeep import UpkeepOrder, UpkeepStats
 
 MAX_EXPIRIES = 1_000
-"""Requests that one expiry makes at most, one after the other; each removes up to a thousand snapshots."""
+"""Requests that one expiry makes at most, one after the other. Each removes up to REMOVED_AT_ONCE snapshots, and adds one or two."""
 
 
 @dataclass(frozen=True)
@@ -217,9 +219,10 @@ class _Steps:
         kept: dict[str, int] = {}
         if goal.order.expiry is not None:
             outlook = outlook_of(self._parts, record.path, goal.order.expiry)
-            if outlook is not None and outlook.expirable and ended.stats.snapshots_expired and goal.requests < MAX_EXPIRIES:
+            is_limited = ended.stats.snapshots_expired >= REMOVED_AT_ONCE and goal.requests < MAX_EXPIRIES
+            if outlook is not None and outlook.expirable and is_limited:
                 return self._queue(replace(goal, rounds=goal.rounds + ended.rounds, stats=stats, requests=goal.requests + 1))
-            kept = {} if outlook is None else dict(outlook.kept)
+            kept = {} if outlook is None else _left(outlook)
         outcome = UpkeepCallOutcome(ended.outcome.value)
         if outcome is UpkeepCallOutcome.EMPTY and goal.rounds:
             outcome = UpkeepCallOutcome.SUCCEEDED
@@ -246,6 +249,11 @@ class _Steps:
         if record is None:
             raise errors.UnknownTable(f"{self._request.path} was dropped, recreated, or its lake disabled", table_id=goal.table_id)
         return record
+
+
+def _left(outlook: ExpiryOutlook) -> dict[str, int]:
+    """The snapshots that are there, by reason. The commit of an expiry makes the snapshot before it one that may go."""
+    return dict(outlook.kept) | ({"until the next commit": outlook.expirable} if outlook.expirable else {})
 
 
 def _reason(outcome: UpkeepCallOutcome) -> str | None:
