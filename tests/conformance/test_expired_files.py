@@ -158,12 +158,12 @@ def test_a_store_that_refuses_deletions_is_named_once_and_rounds_go_on(world: An
             tier(world, table, 2, first=number)
             sweeps.run()
             world.clock.advance(EXPIRED_MS / 1_000 + 1)
-    told = [line["event"] for line in lines if line["log_level"] == "warning"]
-    assert sorted(told) == [
+    warnings = [line["event"] for line in lines if line["log_level"] == "warning"]
+    assert sorted(warnings) == [
         "a lake table was not swept to the end; it is tried again",
         "old metadata files are not deleted; the sweep tries again",
     ]
-    assert refusing.tries > len(told)
+    assert refusing.tries > len(warnings)
     assert_whole(world, table, {})
     assert sweep(world, table) > 0
     assert_whole(world, table, {})

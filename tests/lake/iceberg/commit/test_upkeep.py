@@ -160,8 +160,8 @@ def test_a_catalog_that_refuses_removals_gets_the_next_request_without_one(kit: 
         with pytest.raises(CommitOutcomeUnknown):
             kit.prepare(table, "r11", {B0: 12}).with_catalog(Refusing).commit()
     assert len(ids(kit, table)) == 11
-    [told] = [line for line in lines if line["log_level"] == "warning"]
-    assert "no removals" in told["error"]
+    [warning] = [line for line in lines if line["log_level"] == "warning"]
+    assert "no removals" in warning["error"]
     assert kit.offsets_in_lake(table) == [(0, offset) for offset in range(11)]
 
 
@@ -225,8 +225,8 @@ def test_a_table_of_an_earlier_version_gets_the_settings_of_a_new_one(kit: Any) 
     former.set_properties({DELETE_AFTER_COMMIT: "false"}).remove_properties(PREVIOUS_VERSIONS).commit_transaction()
     with capture_logs() as lines:
         tier(kit, table, 2)
-    [told] = [line for line in lines if line["log_level"] == "warning"]
-    assert told["to_keep_them"] == f"set the option iceberg.{DELETE_AFTER_COMMIT} to false"
+    [warning] = [line for line in lines if line["log_level"] == "warning"]
+    assert warning["to_keep_them"] == f"set the option iceberg.{DELETE_AFTER_COMMIT} to false"
     properties = loaded(kit, table).metadata.properties
     assert DELETE_AFTER_COMMIT not in properties
     assert properties[PREVIOUS_VERSIONS] == "20"
