@@ -246,13 +246,8 @@ class RoundRunner:
                 properties = world.transport.begin_lake_commit(assignment, proposed)
                 self._granted = True
                 return act.CommitGranted(properties)
-            case act.CommitLake(table, committable, base, marker, properties):
-                committer = self._committer(table)
-                try:
-                    committer.commit(committable, base, marker, properties)
-                finally:
-                    self._upkeep.commit_sent(committer)
-                return act.CommitSent()
+            case act.CommitLake():
+                return self._send_commit(action)
             case act.AbortFiles(table, committable):
                 self._committer(table).abort(committable)
                 return act.FilesAborted()
@@ -262,6 +257,14 @@ class RoundRunner:
         """The source table. Where its upkeep is paused, as if its options turned upkeep off."""
         table = self._world.cluster.table(self._assignment.path)
         return replace(table, auto_compaction=False, snapshot_retention=None) if self._assignment.upkeep_paused else table
+
+    def _send_commit(self, action: act.CommitLake) -> act.CommitSent:
+        committer = self._committer(action.table)
+        try:
+            committer.commit(action.committable, action.base, action.marker, action.properties)
+        finally:
+            self._upkeep.commit_sent(committer)
+        return act.CommitSent()
 
     def _delete_old_metadata(self) -> None:
         """Deletes what the round's commit made superfluous. Only now is it certain that the commit is in the lake."""
