@@ -62,7 +62,7 @@ def runs_to_rewrite(files: Sequence[StandingFile], target_bytes: int, limit_byte
     limit_bytes = min(int(FULL_SHARE * target_bytes), limit_bytes)
     runs: list[RewriteRun] = []
     for first, stop in _stretches(wanted):
-        runs.extend(run for run in _pieces(files, first, stop, target_bytes, limit_bytes) if _helps(files, run))
+        runs.extend(run for run in _pieces(files, first, stop, target_bytes, limit_bytes) if _helps(files, run, target_bytes))
     return runs
 
 
@@ -71,10 +71,11 @@ def outputs_of(size_bytes: int, target_bytes: int) -> int:
     return max(1, round(size_bytes / target_bytes))
 
 
-def _helps(files: Sequence[StandingFile], run: RewriteRun) -> bool:
+def _helps(files: Sequence[StandingFile], run: RewriteRun, target_bytes: int) -> bool:
     """Whether fewer files are left, or deleted rows go, or a file is cut that is too large."""
-    is_cut = run.files == 1 and run.outputs > 1
-    return run.outputs < run.files or is_cut or any(file.is_dirty for file in files[run.first : run.stop])
+    members = files[run.first : run.stop]
+    is_cut = run.outputs > 1 and any(file.size_bytes > OVERSIZE_SHARE * target_bytes for file in members)
+    return run.outputs < run.files or is_cut or any(file.is_dirty for file in members)
 
 
 def _stretches(wanted: Sequence[bool]) -> Iterator[tuple[int, int]]:
