@@ -40,12 +40,12 @@ def perform(table: StoryTable, request: Any) -> Any:
 
 def done(table: StoryTable, request: UpkeepCall) -> UpkeepResult:
     """The answer of a call, once a round has done what it asks for."""
-    asked = perform(table, request)
-    assert asked.outcome is UpkeepCallOutcome.WAITING
+    ordered = perform(table, request)
+    assert ordered.outcome is UpkeepCallOutcome.WAITING
     look(table)
     upkeep = table.deployment.begin(table.info)
     assert upkeep.assignment.upkeep is not None
-    assert upkeep.assignment.round_id == asked.round_id
+    assert upkeep.assignment.round_id == ordered.round_id
     assert upkeep.end().state is RoundState.SUCCEEDED
     answer: UpkeepResult = perform(table, request)
     return answer

@@ -25,7 +25,7 @@ from tiering.round.ports import ProgressReport, ProposedCommit, ReportAnswer
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
-from tiering.round.tierer import FULL_POLL_MS, Tierer, TiererOptions, busy_interval_ms
+from tiering.round.tierer import Tierer, TiererOptions
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.common_pb2 import PbError, PbTablePath
 
@@ -232,13 +232,6 @@ def test_a_round_that_hangs_leaves_its_slot_to_another_table(
     assert not coordinator.requests[-1].request_table
     coordinator.open_fence.set()
     wait_for("all reports", lambda: {"r1", "r2", "r3"} <= set(coordinator.finished()))
-
-
-def test_a_full_tierer_asks_as_often_as_one_with_a_free_slot_while_an_upkeep_round_runs() -> None:
-    options = TiererOptions("t", "h", "a", "v", 1)
-    assert busy_interval_ms(options, has_free_slot=True, upkeep_runs=False) == options.poll_ms
-    assert busy_interval_ms(options, has_free_slot=False, upkeep_runs=True) == options.poll_ms
-    assert busy_interval_ms(options, has_free_slot=False, upkeep_runs=False) == FULL_POLL_MS > options.poll_ms
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from tiering.model.assignments import ServiceMode
 from tiering.model.leases import KvSnapshot
-from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import BucketKey, Offsets, TableInfo, TablePath
 
 

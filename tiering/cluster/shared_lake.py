@@ -20,8 +20,8 @@ from tiering.lake.maintenance import CleanForeignCommits, ForeignCommits
 from tiering.lake.proof.change_sums import ChangeSums, LogFold
 from tiering.lake.rules.empty_ranges import EmptyUpTo, Skipped, all_skipped
 from tiering.lake.rules.shared_base import walked
+from tiering.model.assignments import ServiceMode
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import OFFSET_COLUMN, BucketKey, SkippedRecords, TableInfo
 

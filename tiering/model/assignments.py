@@ -15,6 +15,15 @@ from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TablePath
 
 
+class ServiceMode(StrEnum):
+    """How a deployment lives with its cluster. Beside another tiering service the rules of `tiering.lake.rules.shared_base` decide."""
+
+    EXCLUSIVE = "exclusive"
+    """No other service tiers the cluster's tables: a tiering snapshot that is not ours is an error."""
+    SHARED = "shared"
+    """Another service may tier them, too; the cluster says whose turn it is, and does not fence who comes late."""
+
+
 @dataclass(frozen=True, order=True)
 class AssignmentRef:
     """Names an assignment, within its session."""

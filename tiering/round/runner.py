@@ -23,9 +23,9 @@ from tiering.lake.base import Committable, FileRewrite, Lake, LakeCommitter, Lak
 from tiering.lake.maintenance import FileMerging, OldMetadata
 from tiering.lake.rules.base_check import needs_living
 from tiering.lake.rules.upkeep.compaction_options import merge_budget
+from tiering.model.assignments import ServiceMode
 from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundPlace, RoundState, RoundStats
-from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, SkippedRecords, TableInfo, TableType
 from tiering.planning.plan_splits import replaced_buckets

@@ -20,7 +20,7 @@ from tiering.lake.marker import Marker
 from tiering.lake.proof.bucket_proof import standing
 from tiering.lake.proof.file_footer import Run
 from tiering.lake.rules.base_check import KnownLake, check_base
-from tiering.model.service_mode import ServiceMode
+from tiering.model.assignments import ServiceMode
 from tiering.model.tables import TIMESTAMP_COLUMN, BucketKey, BucketOffsets, TableInfo, TablePath, TableType
 
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")

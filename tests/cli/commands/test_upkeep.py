@@ -23,11 +23,11 @@ ORDERS = TablePath("sales", "orders")
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What the commands ask for; the calls are answered by `answer`."""
-    made: list[dict[str, Any]] = []
+    calls: list[dict[str, Any]] = []
 
     def answered(stats: UpkeepStats, **fields: Any) -> Any:
         def call(self: LakewardClient, path: TablePath, **arguments: Any) -> UpkeepResult:
-            made.append({"path": path, **arguments})
+            calls.append({"path": path, **arguments})
             outcome = UpkeepCallOutcome.SUCCEEDED if arguments["timeout_ms"] else UpkeepCallOutcome.WAITING
             return UpkeepResult(path, outcome, None if arguments["timeout_ms"] else "no tierer", "r1", 1, stats, **fields)
 
@@ -35,7 +35,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     monkeypatch.setattr(LakewardClient, "rewrite_data_files", answered(UpkeepStats(files_before=9, files_after=1, bytes_left=0)))
     monkeypatch.setattr(LakewardClient, "expire_snapshots", answered(UpkeepStats(snapshots_expired=41), kept={"the tag 'audit'": 1}))
-    return made
+    return calls
 
 
 def run(*words: str) -> Any:

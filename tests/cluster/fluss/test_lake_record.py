@@ -16,8 +16,8 @@ from tiering.cluster.fluss.cluster import FlussCluster
 from tiering.cluster.fluss.source import UNREADABLE
 from tiering.errors import Fenced, LakeRecordUnreadable, UnknownTable
 from tiering.lake.base import FLUSS_COMMIT_USER_KEY, FLUSS_OFFSETS_KEY
+from tiering.model.assignments import ServiceMode
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb
 

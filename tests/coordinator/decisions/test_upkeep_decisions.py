@@ -164,8 +164,8 @@ def observation(seconds: float = 0, rewrite_bytes: int = 0, manifests: int = 1, 
     return HealthObservation.of(START + timedelta(seconds=seconds), LakeMeasure(files, snapshots, oldest, manifests, 1, 1))
 
 
-def needed(record: TableRecord, seen: HealthObservation | None, seconds: float = 1, **table: Any) -> UpkeepOrder | None:
-    work = needed_work(record, replace(TABLE, **table), seen, START + timedelta(seconds=seconds))
+def needed(record: TableRecord, health: HealthObservation | None, seconds: float = 1, **table: Any) -> UpkeepOrder | None:
+    work = needed_work(record, replace(TABLE, **table), health, START + timedelta(seconds=seconds))
     return None if work is None else work.order
 
 
@@ -431,8 +431,8 @@ def test_sums_keep_what_is_known_of_manifests() -> None:
 def test_a_time_in_sql_is_that_of_the_latest_obstacle() -> None:
     early, late = START + timedelta(seconds=5), START + timedelta(seconds=9)
     assert schedule.earliest_time(at(0).now, with_upkeep(next_deadline=late, rest_deadline=early)) == late
-    asked = UpkeepRequest("q", UpkeepOrder(), "rewrite_data_files", "alice", START)
-    assert schedule.earliest_time(at(0).now, with_upkeep(next_deadline=late, rest_deadline=early, requests=(asked,))) == early
+    request = UpkeepRequest("q", UpkeepOrder(), "rewrite_data_files", "alice", START)
+    assert schedule.earliest_time(at(0).now, with_upkeep(next_deadline=late, rest_deadline=early, requests=(request,))) == early
     assert schedule.earliest_time(at(0).now, resting()) == now_of(0)
 
 

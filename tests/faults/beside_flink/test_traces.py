@@ -10,8 +10,8 @@ from support.flink.beside_flink import B0, BesideFlink, appended
 from support.flink.flink_committer import FlinkFailed
 from tiering.errors import CannotReconcile, ClusterUnavailable
 from tiering.lake.maintenance import LakeSurvey
+from tiering.model.assignments import ServiceMode
 from tiering.model.rounds import RecordedLakeSnapshot, RoundState
-from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TablePath
 from tiering.round.steps import actions as act
 

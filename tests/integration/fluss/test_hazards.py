@@ -13,9 +13,9 @@ from support.flink.fluss_lake_world import FlussLakeWorld
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.decisions.round_lifecycle import RoundRef
+from tiering.model.assignments import ServiceMode
 from tiering.model.call_results import TierTableResult
 from tiering.model.rounds import RoundState
-from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TableInfo
 from tiering.round.steps import actions as act
 

@@ -29,8 +29,7 @@ from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
-from tiering.model.assignments import AssignmentRef, AssignmentReport, JudgedAssignment, Judgement
-from tiering.model.service_mode import ServiceMode
+from tiering.model.assignments import AssignmentRef, AssignmentReport, JudgedAssignment, Judgement, ServiceMode
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.model.tierers import TiererState
 from tiering.rpc.v1 import coordinator_pb2 as pb

@@ -14,8 +14,8 @@ from support.worlds.validated import check, faults
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.wire.api import LEASES, OfferedApis
 from tiering.cluster.fluss.wire.connection import ServerConnection
+from tiering.model.assignments import ServiceMode
 from tiering.model.rounds import RoundState
-from tiering.model.service_mode import ServiceMode
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 LEASE_KEYS = {api.key for api in LEASES}

@@ -12,7 +12,7 @@ from tiering.cluster.fluss.memory import FlussMemory
 from tiering.cluster.fluss.settings import FlussSettings
 from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.wire.client import FlussClient
-from tiering.model.service_mode import ServiceMode
+from tiering.model.assignments import ServiceMode
 
 CLUSTER_ID = "fluss-of-tests"
 

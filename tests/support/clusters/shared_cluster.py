@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from support.clusters.memory_cluster import WHEN, MemoryCluster
 from tiering.errors import ClusterUnavailable, LakeRecordUnreadable, LogTruncated, SourceChanged
+from tiering.model.assignments import ServiceMode
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit, TieringSplit
 from tiering.model.tables import SNAPSHOT_OFFSET, BucketKey, ChangeType, Offsets, Partition, TableBucket, TableInfo, TableType
 

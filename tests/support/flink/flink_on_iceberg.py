@@ -17,8 +17,8 @@ from support.flink.flink_paimon_files import FlinkPaimonFiles
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import local
 from tiering.lake.base import FLUSS_COMMIT_USER
+from tiering.model.assignments import ServiceMode
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo
 

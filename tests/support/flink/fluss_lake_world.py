@@ -29,8 +29,8 @@ from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakeRecordUnreadable
 from tiering.lake.base import FLUSS_COMMIT_USER, FLUSS_COMMIT_USER_KEY
 from tiering.lake.marker import TieredRange
+from tiering.model.assignments import ServiceMode
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.round.steps import actions as act
 from tiering.rpc.fluss import fluss_pb2 as fluss

@@ -16,8 +16,8 @@ from support.fluss_paimon.lake_files import PaimonFolder
 from support.lakes.paimon_kit import PaimonKit
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.lake.paimon.lake import PaimonLake
+from tiering.model.assignments import ServiceMode
 from tiering.model.rounds import RecordedLakeSnapshot, RoundState
-from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, ChangeType, TableInfo
 from tiering.round.steps import actions as act
 

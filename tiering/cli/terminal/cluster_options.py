@@ -13,7 +13,7 @@ from tiering.cluster.fluss.settings import BOOTSTRAP_SERVERS, CLUSTER_ID, FLUSS_
 from tiering.cluster.registry import EMBEDDED, FLUSS
 from tiering.errors import InvalidArgument
 from tiering.lake.fluss.server_yaml import read_server_yaml
-from tiering.model.service_mode import ServiceMode
+from tiering.model.assignments import ServiceMode
 from tiering.redaction.redact import remember_secrets
 
 FlussOption = Annotated[

@@ -25,9 +25,9 @@ from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.table_json import TableDescription, with_options
 from tiering.cluster.fluss.tables import FlussTables
 from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.model.assignments import ServiceMode
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import Offsets, TableBucket, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.remote.storage import REMOTE_FILE_PROPERTIES, check_storage
 from tiering.errors import InvalidArgument, SetupError
-from tiering.model.service_mode import ServiceMode
+from tiering.model.assignments import ServiceMode
 
 BOOTSTRAP_SERVERS = "bootstrap.servers"
 CLUSTER_ID = "cluster-id"

@@ -21,9 +21,9 @@ from tiering.cluster.fluss.settings import FlussSettings
 from tiering.cluster.fluss.tables import FlussTables
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakeRecordUnreadable, UnknownTable
+from tiering.model.assignments import ServiceMode
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath
 

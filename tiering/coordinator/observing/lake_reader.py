@@ -17,7 +17,7 @@ from tiering.lake.base import Lake, LakeView
 from tiering.lake.foreign import SharedRecords
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import Base, KnownLake, check_base, needs_living
-from tiering.model.service_mode import ServiceMode
+from tiering.model.assignments import ServiceMode
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo
 from tiering.planning.check_log import check_same_log, kept_ends, rewritten_ends
 

@@ -25,8 +25,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tiering.errors import Cancelled, CommitOutcomeUnknown, LakewardError
+from tiering.model.assignments import ServiceMode
 from tiering.model.rounds import Assignment
-from tiering.model.service_mode import ServiceMode
 from tiering.round.steps import actions as act
 from tiering.round.steps import steps_of_upkeep, steps_to_commit, steps_to_write
 from tiering.round.steps.round_state import Round, Step, base_of, end_failed, end_well, failed, table_of

@@ -9,8 +9,8 @@ from tiering.errors import BucketStopped, Cancelled, Fenced, LakewardError
 from tiering.lake.base import Committable
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import Base
+from tiering.model.assignments import ServiceMode
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
-from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TableInfo
 from tiering.planning.check_log import Traces
 from tiering.planning.plan_splits import Plan

@@ -8,8 +8,8 @@ from tiering.errors import KvSnapshotGone, LogBehindLake, LogRewritten, LogTrunc
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import SharedRecords
 from tiering.lake.rules.base_check import KnownLake, check_base, check_same_base
+from tiering.model.assignments import ServiceMode
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState
-from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TableBucket, TableInfo
 from tiering.planning.check_log import begins_late, check_same_log
 from tiering.planning.plan_splits import Plan, plan_round

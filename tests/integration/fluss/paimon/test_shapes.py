@@ -20,8 +20,8 @@ from support.worlds.lake_world import PRIMARY_KEY_SCHEMA
 from support.worlds.validated import check, faults
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.model.assignments import ServiceMode
 from tiering.model.rounds import RoundState
-from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TableInfo
 
 EVERY_TYPE = pa.schema(
