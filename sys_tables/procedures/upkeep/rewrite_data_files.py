@@ -26,7 +26,10 @@ class Parameters:
         "Only partitions for which this condition in SQL is true. It compares partition columns with literals. NULL = all partitions.",
         default=None,
     )
-    full: bool = parameter("Whether all data files are rewritten, and not only small ones and those with deleted rows.", default=False)
+    full: bool = parameter(
+        "Whether large files are rewritten, too, where a bucket has more than it needs.",
+        default=False,
+    )
     wait: bool = parameter("Whether to wait until nothing is left to be rewritten.", default=True)
     timeout_ms: int = parameter("How long to wait, in milliseconds; the rounds go on afterwards.", default=300_000)
 

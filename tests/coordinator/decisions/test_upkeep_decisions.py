@@ -149,7 +149,7 @@ def test_where_the_cluster_assigns_tables_upkeep_waits_for_the_turn() -> None:
         ({"due_deadline": START + timedelta(seconds=13)}, UpkeepOrder(), 10_000 * schedule.REWRITTEN_BYTES_PER_MS),
         ({"due_deadline": START}, UpkeepOrder(), schedule.LEAST_BUDGET_BYTES),
         ({"due_deadline": START}, UpkeepOrder(budget_bytes=7), 7),
-        ({"due_deadline": START}, UpkeepOrder(full=True, budget_bytes=1 << 60), 1 << 60),
+        ({"due_deadline": START}, UpkeepOrder(full=True), schedule.LEAST_BUDGET_BYTES),
         ({"due_deadline": START}, UpkeepOrder(rewrite=False), UPKEEP_ROUND_BYTES),
     ],
 )
@@ -231,9 +231,11 @@ def test_the_first_round_of_a_request_has_its_id() -> None:
     assert state.state is RoundState.RUNNING
 
 
-def test_a_full_rewrite_is_one_round() -> None:
+def test_a_full_rewrite_is_divided_as_any_other() -> None:
     record, request_id = ask(resting(), UpkeepOrder(full=True))
     record = ended(record, 1, UpkeepStats(files_before=10, files_after=1, bytes_left=50))
+    assert isinstance(requests.request_state(record, request_id), UpkeepRequest)
+    record = ended(record, 5, UpkeepStats(files_before=5, files_after=1, bytes_left=0))
     assert isinstance(requests.request_state(record, request_id), EndedUpkeep)
 
 

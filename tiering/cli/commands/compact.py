@@ -35,7 +35,7 @@ def compact(
         str | None,
         typer.Option(help="Only partitions for which this condition is true: comparisons of partition columns with literals."),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Rewrite all data files, not only small ones and those with deleted rows.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Rewrite large files, too, where a bucket has more than it needs.")] = False,
     uri: UriOption = DEFAULT_URI,
     wait: Annotated[bool, typer.Option(help="Wait until nothing is left to be rewritten.")] = True,
     timeout_ms: Annotated[int, typer.Option(help="How long to wait, also for a tierer.")] = 300_000,

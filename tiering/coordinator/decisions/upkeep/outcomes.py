@@ -39,7 +39,7 @@ def after_round(
         return upkeep
     total = replace(known, rounds=known.rounds + 1, stats=total_stats(known.stats, did) if known.rounds else did)
     again = gave_way or (total.rounds < MAX_TRIES and (outcome is UpkeepOutcome.DROPPED or _lost_its_tierer(ended.error)))
-    if again or (outcome is UpkeepOutcome.SUCCEEDED and total.order.rewrite and did.bytes_left and not total.order.full):
+    if again or (outcome is UpkeepOutcome.SUCCEEDED and total.order.rewrite and did.bytes_left):
         return upkeep.with_request(total)
     end = EndedUpkeep(known.request_id, outcome, ctx.now.wall, ended.round_id, total.rounds, total.stats, ended.error)
     if outcome is UpkeepOutcome.EMPTY and total.rounds > 1:

@@ -24,9 +24,6 @@ from tiering.model.upkeep import UPKEEP_ROUND_BYTES, UpkeepOrder
 MAX_REQUESTS = 20
 """Requests of one table that may wait: more come only from a program that repeats itself."""
 
-FULL_REWRITE_BYTES = 1 << 60
-"""Budget of a round that rewrites all data files, whatever their size."""
-
 
 def request(ctx: Context, record: TableRecord, order: UpkeepOrder, procedure: str, idempotency_key: str | None = None) -> Called:
     """A caller wants upkeep: joins an equal request that waits, or queues one. `Called.round_id` is the id of the request.
@@ -92,5 +89,5 @@ def resume_upkeep(ctx: Context, record: TableRecord) -> Change:
 
 
 def requested_order(order: UpkeepOrder) -> UpkeepOrder:
-    """A caller's order with its budget. A full rewrite is one round: a second one would rewrite the files of the first one again."""
-    return replace(order, budget_bytes=FULL_REWRITE_BYTES if order.full else UPKEEP_ROUND_BYTES)
+    """A caller's order with the budget of one round. A full rewrite takes several, too: what its rounds wrote needs no other one."""
+    return replace(order, budget_bytes=UPKEEP_ROUND_BYTES)

@@ -67,8 +67,8 @@ def least_room_ms(record: TableRecord) -> int:
 
 
 def within_budget(now: Moment, record: TableRecord, order: UpkeepOrder) -> UpkeepOrder:
-    """The order with as many bytes as the round is likely to rewrite before its table is due. A full rewrite cannot be divided."""
-    if order.full or not order.rewrite:
+    """The order with as many bytes as the round is likely to rewrite before its table is due."""
+    if not order.rewrite:
         return order
     budget = min(order.budget_bytes, record.upkeep.budget_bytes or order.budget_bytes)
     room = room_ms(now, record)
