@@ -219,6 +219,18 @@ def test_a_merge_is_left_out_once_a_user_has_removed_one_of_its_files(kit: Paimo
     assert 4 not in kit.read(rounds.table)["id"].to_pylist()
 
 
+def test_a_merge_is_left_out_once_another_writer_left_deletion_vectors(kit: PaimonKit) -> None:
+    rounds = MergingRounds(kit, kit.log_table(properties=CLEAN))
+    prepared = run_until_due(rounds)
+    kit.foreign_commit(rounds.table)
+    newest = max((kit.folder(rounds.table) / "snapshot").glob("snapshot-*"), key=lambda file: int(file.name.rpartition("-")[2]))
+    newest.write_text(json.dumps({**json.loads(newest.read_text()), "indexManifest": "index-manifest-1"}))
+    with pytest.raises(CommitOutcomeUnknown):
+        prepared.commit()
+    prepared.factory.create_committer().commit(prepared.committable, kit.view(rounds.table), prepared.marker)
+    assert kinds(kit.view(rounds.table))[-2:] == ["APPEND", "APPEND"]
+
+
 def test_a_roll_back_between_the_two_snapshots_is_never_silent(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = MergingRounds(kit, kit.log_table(properties=CLEAN))
     prepared = run_until_due(rounds)

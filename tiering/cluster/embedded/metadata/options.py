@@ -38,7 +38,7 @@ LAKE_LAYOUT = LAYOUT_OPTION
 LAKE_ROUND_BYTES = ROUND_BYTES
 """So much waiting begins a round before the freshness is over, such as `256 mb`. `none`: only the freshness does."""
 LAKE_AUTO_EXPIRE = AUTO_EXPIRE
-"""Whether snapshots of the lake table expire. The round's own commit removes them; Paimon tables keep all of theirs so far."""
+"""Whether snapshots of the lake table expire. The commits of rounds remove them."""
 LAKE_SNAPSHOT_MAX_AGE = SNAPSHOT_MAX_AGE
 """A snapshot expires at this age. Within it, a snapshot of each 96th part of the age stays (15 min of a day), for `TIMESTAMP AS OF`."""
 LAKE_SNAPSHOT_MIN_COUNT = SNAPSHOT_MIN_COUNT

@@ -11,9 +11,12 @@ from tiering.lake.paimon.writing.payload import FilesPayload
 def fitting_rewrites(manifests: Manifests, rewrites: Sequence[FilesPayload]) -> list[int]:
     """The numbers of the `rewrites` whose old files are all live in the head, and whose new files are there.
 
-    The new files have the table's present columns.
+    The new files have the table's present columns. None fits once another writer has left deletion vectors: rows that they delete would
+    come back.
     """
     loaded = manifests.loaded
+    if loaded.head is not None and loaded.head.document.get("indexManifest") is not None:
+        return []
     own = {
         number: work
         for number, work in enumerate(rewrites)
