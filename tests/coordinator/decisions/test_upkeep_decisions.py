@@ -37,6 +37,7 @@ from tiering.coordinator.decisions.upkeep.rounds import UpkeepWork
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.lake.health.measure import FileTotals, LakeMeasure
 from tiering.lake.health.table_health import HealthObservation
+from tiering.lake.rules.upkeep.compaction_options import LEAST_BUDGET_BYTES, REWRITTEN_BYTES_PER_MS
 from tiering.model.rounds import RoundState, RoundStats
 from tiering.model.states import TableState
 from tiering.model.tables import SnapshotRetention
@@ -146,10 +147,10 @@ def test_where_the_cluster_assigns_tables_upkeep_waits_for_the_turn() -> None:
     [
         ({}, UpkeepOrder(), UPKEEP_ROUND_BYTES),
         ({"upkeep": UpkeepRecord(budget_bytes=50 * MB)}, UpkeepOrder(), 50 * MB),
-        ({"due_deadline": START + timedelta(seconds=13)}, UpkeepOrder(), 10_000 * schedule.REWRITTEN_BYTES_PER_MS),
-        ({"due_deadline": START}, UpkeepOrder(), schedule.LEAST_BUDGET_BYTES),
+        ({"due_deadline": START + timedelta(seconds=13)}, UpkeepOrder(), 10_000 * REWRITTEN_BYTES_PER_MS),
+        ({"due_deadline": START}, UpkeepOrder(), LEAST_BUDGET_BYTES),
         ({"due_deadline": START}, UpkeepOrder(budget_bytes=7), 7),
-        ({"due_deadline": START}, UpkeepOrder(full=True), schedule.LEAST_BUDGET_BYTES),
+        ({"due_deadline": START}, UpkeepOrder(full=True), LEAST_BUDGET_BYTES),
         ({"due_deadline": START}, UpkeepOrder(rewrite=False), UPKEEP_ROUND_BYTES),
     ],
 )
@@ -340,7 +341,7 @@ def test_the_next_round_is_never_further_away_than_the_longest_rest(
     upkeep = schedule.next_time(at(0), began.upkeep, replace(began.round, error=ERROR), outcome, gave_way=gave_way)
     limit = START + timedelta(milliseconds=schedule.LONGEST_REST_MS)
     assert all(deadline is None or START <= deadline <= limit for deadline in (upkeep.next_deadline, upkeep.rest_deadline))
-    assert upkeep.budget_bytes is None or schedule.LEAST_BUDGET_BYTES <= upkeep.budget_bytes <= UPKEEP_ROUND_BYTES
+    assert upkeep.budget_bytes is None or LEAST_BUDGET_BYTES <= upkeep.budget_bytes <= UPKEEP_ROUND_BYTES
 
 
 def test_rounds_that_give_way_get_smaller_and_those_that_go_well_larger() -> None:
@@ -351,7 +352,7 @@ def test_rounds_that_give_way_get_smaller_and_those_that_go_well_larger() -> Non
         assert began.round.upkeep is not None
         budgets.append(began.round.upkeep.budget_bytes)
         record = rounds.give_way(at(1), Change(began), "its table is due").record
-    assert budgets == [max(schedule.LEAST_BUDGET_BYTES, UPKEEP_ROUND_BYTES >> number) for number in range(9)]
+    assert budgets == [max(LEAST_BUDGET_BYTES, UPKEEP_ROUND_BYTES >> number) for number in range(9)]
     for _ in range(8):
         record = ended(record, 1, UpkeepStats(files_before=1, bytes_left=0))
     assert record.upkeep.budget_bytes is None

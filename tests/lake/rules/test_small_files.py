@@ -84,3 +84,18 @@ def test_a_pile_does_not_grow_and_no_round_rewrites_its_former_merge_with_a_few_
             files[first:] = [sum(files[first:])]
     assert len(files) < 50_000
     assert rewritten <= 12 * 2_000 * rounds
+
+
+def test_files_that_a_round_cannot_merge_are_not_rewritten_round_after_round() -> None:
+    """They wait for upkeep rounds. What the rounds in between add is merged as in a bucket without them."""
+    budget, row_bytes = 20 << 20, 100_000
+    sizes = [19 << 20] * 30
+    rewritten = 0
+    for _ in range(1_000):
+        sizes.append(row_bytes)
+        first = first_to_merge(sizes, 512 << 20, budget)
+        if first is not None:
+            rewritten += sum(sizes[first:])
+            sizes = [*sizes[:first], sum(sizes[first:])]
+    assert rewritten < 8 * 1_000 * row_bytes
+    assert sum(size < 15 << 20 for size in sizes) <= SMALL_FILES + 1

@@ -37,7 +37,8 @@ class TableHealth:
     reason: str | None = column("What lowers the score, the worst first, or why there is no score; NULL at 100.")
     data_files: int | None = column("Data files that a scan of the newest snapshot opens.")
     small_files: int | None = column(
-        f"Data files below {SMALL_FILE_SHARE:.0%} of target_file_bytes; in a Paimon primary-key table all files of level 0, too. "
+        f"Data files below {SMALL_FILE_SHARE:.0%} of target_file_bytes, or of half of what an upkeep round rewrites within the freshness; "
+        "in a Paimon primary-key table all files of level 0, too. "
         f"{HEALTHY_SMALL_FILES} in each bucket are healthy beside the one that a compaction leaves."
     )
     average_file_bytes: int | None = column("Average size of the data files; NULL without data files.")

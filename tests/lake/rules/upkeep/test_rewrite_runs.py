@@ -87,3 +87,19 @@ def test_rewrites_come_to_an_end_and_leave_few_small_files(sizes_mb: list[int], 
     assert not any(before and after for before, after in pairwise(small)), "two small neighbours are left"
     if full and len(sizes) > 1:
         assert all(size <= 2 * FULL_SHARE * TARGET for size in sizes)
+
+
+def test_files_as_large_as_what_a_round_can_rewrite_are_no_work() -> None:
+    assert planned(files(*[80] * 10), limit=40 * MB) == []
+    assert planned(files(80, 10, 10, 80), limit=40 * MB) == [(1, 3, 1)]
+
+
+@given(st.lists(st.integers(1, 200), max_size=40), st.integers(8, 200))
+def test_what_health_calls_too_many_small_files_is_work_for_a_round(sizes: list[int], budget_mb: int) -> None:
+    """Whatever a round's budget is, as long as it is twice what health takes for the size that can be reached."""
+    standing = files(*sizes)
+    small = [size for size in sizes if size * MB < SMALL_SHARE * min(TARGET, budget_mb * MB // 2)]
+    neighbours = any(max(pair) * MB < SMALL_SHARE * min(TARGET, budget_mb * MB // 2) for pair in pairwise(sizes))
+    if neighbours:
+        assert small
+        assert planned(standing, limit=budget_mb * MB)

@@ -17,14 +17,9 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.counts import counted
 from tiering.durations import short_duration
 from tiering.errors import Cancelled
+from tiering.lake.rules.upkeep.compaction_options import LEAST_BUDGET_BYTES, REWRITTEN_BYTES_PER_MS
 from tiering.model.states import TableState
 from tiering.model.upkeep import UPKEEP_ROUND_BYTES, UpkeepOrder
-
-REWRITTEN_BYTES_PER_MS = 16_000
-"""Bytes that an upkeep round is expected to rewrite in a millisecond: a third of what a core does, so that most rounds end in time."""
-
-LEAST_BUDGET_BYTES = 8 << 20
-"""Budget below which a round is not made smaller: it would be mostly overhead."""
 
 LEAST_ROOM_MS = 2_000
 """Time to the table's next round in which an upkeep round still begins."""
@@ -105,6 +100,14 @@ def next_time(ctx: Context, upkeep: UpkeepRecord, ended: RoundRecord, outcome: U
             budget_bytes=None if larger >= UPKEEP_ROUND_BYTES else larger,
             next_deadline=ctx.now.after(follows),
             rest_deadline=None,
+        )
+    if outcome is UpkeepOutcome.EMPTY and upkeep.budget_bytes is not None:  # a larger round may find something
+        larger = 2 * max(budget, upkeep.budget_bytes)
+        return replace(
+            upkeep,
+            failures=0,
+            budget_bytes=None if larger >= UPKEEP_ROUND_BYTES else larger,
+            next_deadline=ctx.now.after(interval),
         )
     if outcome is UpkeepOutcome.EMPTY:
         idle = upkeep.idle_rounds + 1

@@ -14,6 +14,7 @@ from pyiceberg.transforms import BucketTransform
 from tiering.lake.health.measure import REST_MS, FilePlace, LakeMeasure, file_totals
 from tiering.lake.iceberg.reading.stored_files import metadata_files
 from tiering.lake.iceberg.schema.layout import target_file_bytes
+from tiering.lake.rules.upkeep.compaction_options import reachable_bytes
 from tiering.lake_table_options import allowed_properties
 from tiering.model.tables import BUCKET_COLUMN, TableInfo
 
@@ -21,6 +22,7 @@ from tiering.model.tables import BUCKET_COLUMN, TableInfo
 def measure(table: TableInfo, loaded: Table, head: int | None) -> LakeMeasure:
     """See `MeasuredLake.measure`. Raises what catalog and storage raise."""
     target = target_file_bytes(table, allowed_properties(loaded.metadata.properties))
+    reachable = reachable_bytes(target, table.freshness_ms)
     snapshot = None if head is None else loaded.snapshot_by_id(head)
     manifests = [] if snapshot is None else snapshot.manifests(loaded.io)
     buckets = {spec_id: _buckets(table, loaded, spec) for spec_id, spec in loaded.specs().items()}
@@ -31,7 +33,7 @@ def measure(table: TableInfo, loaded: Table, head: int | None) -> LakeMeasure:
             file, spec_id = entry.data_file, manifest.partition_spec_id
             key = (spec_id, *(file.partition[index] for index in range(len(file.partition))))
             if (place := places.get(key)) is None:
-                place = places[key] = FilePlace(target, buckets[spec_id])
+                place = places[key] = FilePlace(reachable, buckets[spec_id])
             _count(place, file)
             newest[key] = max(newest[key], entry.sequence_number or 0)
     for key, place in places.items():

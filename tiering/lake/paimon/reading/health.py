@@ -15,6 +15,7 @@ from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
 from tiering.lake.paimon.storage.base import MANIFEST, SNAPSHOT
+from tiering.lake.rules.upkeep.compaction_options import reachable_bytes
 from tiering.model.tables import TableInfo
 
 INDEX = "index"
@@ -27,6 +28,7 @@ PRIMARY_KEY_TARGET_BYTES = 128 << 20
 def measure(table: TableInfo, loaded: LoadedTable) -> LakeMeasure:
     """See `MeasuredLake.measure`. Raises what pypaimon and the storage raise."""
     target, head = target_file_bytes(table, loaded), loaded.head
+    reachable = reachable_bytes(target, table.freshness_ms)
     manifests = Manifests(loaded)
     entries: dict[tuple[object, ...], list[Any]] = {}
     for entry in [] if head is None else manifests.live_entries(head, drop_stats=True):
@@ -36,7 +38,7 @@ def measure(table: TableInfo, loaded: LoadedTable) -> LakeMeasure:
     folders = (loaded.root / SNAPSHOT, loaded.root / MANIFEST, loaded.root / INDEX)
     sizes = [file.size_bytes for folder in folders for file in loaded.storage.files_below(folder)]
     return LakeMeasure(
-        files=file_totals([count(FilePlace(target, buckets), files) for files in entries.values()], target),
+        files=file_totals([count(FilePlace(reachable, buckets), files) for files in entries.values()], target),
         snapshots=len(loaded.chain),
         oldest_snapshot_time=loaded.chain[0].described().committed_at if loaded.chain else None,
         manifests=0 if head is None else manifests.count(head),

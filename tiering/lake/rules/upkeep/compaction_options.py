@@ -46,6 +46,19 @@ def target_file_bytes_of(properties: Mapping[str, str]) -> int | None:
     return size
 
 
+REWRITTEN_BYTES_PER_MS = 16_000
+"""Bytes that an upkeep round is expected to rewrite in a millisecond: a third of what a core does, so that most rounds end in time."""
+
+LEAST_BUDGET_BYTES = 8 << 20
+"""Bytes below which the budget of an upkeep round is not made smaller: it would be mostly overhead."""
+
+
+def reachable_bytes(target_bytes: int, freshness_ms: int) -> int:
+    """Size that upkeep rounds can give the data files of a table, in bytes: half of what one rewrites until the table is due, at most the
+    target. A round that needs longer would give way each time to the table's own rows."""
+    return min(target_bytes, max(LEAST_BUDGET_BYTES, freshness_ms * REWRITTEN_BYTES_PER_MS // 2))
+
+
 def merges_small_files(properties: Mapping[str, str], default: bool) -> bool:
     """Whether a table's options, or the cluster's default, let rounds merge small files."""
     value = properties.get(AUTO_COMPACTION)

@@ -54,11 +54,15 @@ class RewriteRun:
 
 
 def runs_to_rewrite(files: Sequence[StandingFile], target_bytes: int, limit_bytes: int, *, full: bool) -> list[RewriteRun]:
-    """The pieces of work of one bucket. `limit_bytes`: what one piece reads at most, unless one file has more."""
+    """The pieces of work of one bucket. `limit_bytes`: what one piece reads at most, unless one file has more.
+
+    A file about as large as the limit is not small, whatever the target is: no piece could take it together with another one.
+    """
+    reachable_bytes = min(target_bytes, limit_bytes)
     movable = [file for file in files if not file.is_fixed]
     ideal = outputs_of(sum(file.size_bytes for file in movable), target_bytes)
     takes_all = full and (len(movable) > ideal or any(file.size_bytes > OVERSIZE_SHARE * target_bytes for file in movable))
-    wanted = [not file.is_fixed and (takes_all or file.is_dirty or is_small(file.size_bytes, target_bytes)) for file in files]
+    wanted = [not file.is_fixed and (takes_all or file.is_dirty or is_small(file.size_bytes, reachable_bytes)) for file in files]
     limit_bytes = min(int(FULL_SHARE * target_bytes), limit_bytes)
     runs: list[RewriteRun] = []
     for first, stop in _stretches(wanted):

@@ -38,8 +38,10 @@ def first_to_merge(sizes: Sequence[int], target_bytes: int, budget_bytes: int, s
     """The position of the first file of a bucket that is merged with all files behind it; None = nothing is merged.
 
     `sizes`: bytes of the bucket's data files, oldest first. At most MERGED_FILES and `budget_bytes` are rewritten. A bucket may have
-    `small_files`; None = SMALL_FILES.
+    `small_files`; None = SMALL_FILES. Files about as large as the budget are left to upkeep rounds: if they counted as small, each round
+    would rewrite the newest file, for the sake of others that it cannot merge.
     """
+    target_bytes = min(target_bytes, budget_bytes)
     begin, oldest = len(sizes), max(0, len(sizes) - MERGED_FILES)
     while begin > oldest and is_small(sizes[begin - 1], target_bytes):
         begin -= 1
