@@ -206,7 +206,7 @@ SYSTEM_TABLES: Mapping[str, RowsFor] = {
     "lake_table_health": _of_tables("""
         database_name table_name table_id lake_format score reason data_files small_files average_file_bytes target_file_bytes
         delete_files dead_row_share snapshots oldest_snapshot_time manifests metadata_files metadata_bytes rewrite_bytes
-        last_upkeep_time last_upkeep_outcome next_upkeep_time upkeep_waits_for upkeep_paused_by observed_time
+        last_upkeep_time last_upkeep_outcome next_upkeep_time upkeep_waits_for upkeep_paused_by next_action observed_time
         """),
     "lake_tiering_status": _of_tables(
         """

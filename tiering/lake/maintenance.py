@@ -256,6 +256,11 @@ class ColumnCheck(Protocol):
         ...
 
 
+def never() -> bool:
+    """Of work that goes on to its end."""
+    return False
+
+
 @runtime_checkable
 class FileMerging(Protocol):
     """A lake that merges small files in the rounds that add some. Every call may raise LakeUnavailable."""
@@ -268,12 +273,14 @@ class FileMerging(Protocol):
         round_id: str,
         new_nonce: Callable[[], str],
         budget_bytes: int,
+        is_over: Callable[[], bool] = never,
     ) -> Sequence[FileRewrite]:
         """Writes the newest small files of `buckets` (with their partitions' names) as one file a bucket, where there are too many.
 
         Nothing of it is visible before a commit with these rewrites, and such a commit leaves out what does not fit its base any more.
-        Files that other tools wrote, and partitions with deleted rows, are left alone. At most `budget_bytes` are read. Raises DataCorrupt
-        for a file whose rows do not have the checksum of its footer.
+        Files that other tools wrote, and partitions with deleted rows, are left alone. At most `budget_bytes` are read. Once `is_over`, no
+        further bucket is begun: those that come first in `buckets` have the first claim. Raises DataCorrupt for a file whose rows do not
+        have the checksum of its footer.
         """
         ...
 

@@ -22,7 +22,7 @@ from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavail
 from tiering.lake.base import Committable, FileRewrite, Lake, LakeCommitter, LakeView, WriterInitContext
 from tiering.lake.maintenance import FileMerging, OldMetadata
 from tiering.lake.rules.base_check import needs_living
-from tiering.lake.rules.upkeep.compaction_options import merge_budget
+from tiering.lake.rules.upkeep.compaction_options import in_turn, merge_budget, merging_ms
 from tiering.model.assignments import ServiceMode
 from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundPlace, RoundState, RoundStats
@@ -403,7 +403,13 @@ class RoundRunner:
         if not isinstance(lake, FileMerging):
             return ()
         budget_bytes = merge_budget(table.freshness_ms, self._world.inline_round_bytes)
-        return lake.merge_small_files(table, base, buckets, self._assignment.round_id, self._world.ids.new_id, budget_bytes)
+        clock, round_id = self._world.clock, self._assignment.round_id
+        end_ms = clock.monotonic_ms() + merging_ms(table.freshness_ms)
+
+        def is_over() -> bool:
+            return self._stopped_by is not None or clock.monotonic_ms() >= end_ms
+
+        return lake.merge_small_files(table, base, in_turn(buckets, round_id), round_id, self._world.ids.new_id, budget_bytes, is_over)
 
     def _readable(self, table: TableInfo, splits: Sequence[TieringLogSplit]) -> ReadableSplits[SplitReader]:
         """Returns the splits with their readers; of a bucket that stands at a refused record the part before it, without its later splits.

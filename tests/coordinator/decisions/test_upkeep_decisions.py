@@ -191,11 +191,16 @@ def test_snapshots_of_a_table_without_commits_expire_in_an_upkeep_round() -> Non
     retention = SnapshotRetention(86_400_000, 10)
     idle = resting(last_tiered_time=START - timedelta(hours=2))
     expiry = UpkeepOrder(rewrite=False, expiry=ExpiryOrder())
-    assert needed(idle, observation(snapshots=11), snapshot_retention=retention) == expiry
-    assert needed(idle, observation(snapshots=11), snapshot_retention=retention, auto_compaction=False) == expiry
-    assert needed(idle, observation(snapshots=10), snapshot_retention=retention) is None
-    assert needed(idle, observation(snapshots=11)) is None
-    assert needed(resting(last_tiered_time=START), observation(snapshots=11), snapshot_retention=retention) is None
+    assert needed(idle, observation(snapshots=20), snapshot_retention=retention) == expiry
+    assert needed(idle, observation(snapshots=20), snapshot_retention=retention, auto_compaction=False) == expiry
+    assert needed(idle, observation(snapshots=19), snapshot_retention=retention) is None
+    assert needed(idle, observation(snapshots=20)) is None
+    lately = replace(idle, upkeep=UpkeepRecord(commit_time=START - timedelta(hours=23)))
+    assert needed(lately, observation(snapshots=20), snapshot_retention=retention) is None, "a tag may keep the oldest one for good"
+    assert needed(lately, observation(snapshots=1_000), snapshot_retention=retention) == expiry, "so many go with several commits"
+    long_ago = replace(idle, upkeep=UpkeepRecord(commit_time=START - timedelta(hours=25)))
+    assert needed(long_ago, observation(snapshots=20), snapshot_retention=retention) == expiry
+    assert needed(resting(last_tiered_time=START), observation(snapshots=20), snapshot_retention=retention) is None
 
 
 def ask(record: TableRecord, order: UpkeepOrder, seconds: float = 0) -> tuple[TableRecord, str]:

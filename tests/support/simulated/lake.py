@@ -20,7 +20,7 @@ from support.simulated import upkeep
 from support.simulated.chance import Chance, PanicException
 from tiering.errors import Cancelled, LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import NO_PROPERTIES, Committable, FileRewrite, LakeView, WriteResult, WriterInitContext
-from tiering.lake.maintenance import LakeSurvey, RewriteTask, StoredFile, UpkeepPlan
+from tiering.lake.maintenance import LakeSurvey, RewriteTask, StoredFile, UpkeepPlan, never
 from tiering.lake.marker import Marker
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
@@ -175,6 +175,7 @@ class SimulatedLake(SweptMemoryLake):
         round_id: str,
         new_nonce: Callable[[], str],
         budget_bytes: int,
+        is_over: Callable[[], bool] = never,
     ) -> Sequence[FileRewrite]:
         """See `FileMerging`."""
         rows = self._rows_at(view)

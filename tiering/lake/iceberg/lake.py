@@ -55,7 +55,7 @@ from tiering.lake.iceberg.upkeep.small_log_files import SmallLogFiles
 from tiering.lake.iceberg.user_settings import CATALOG_NAME as CATALOG_NAME
 from tiering.lake.iceberg.user_settings import own_settings
 from tiering.lake.log_begins import NO_BEGINS, LogBegins
-from tiering.lake.maintenance import ExpiryOutlook, ForeignOffsets, LakeSurvey, Removal, StoredFile, UpkeepPlan
+from tiering.lake.maintenance import ExpiryOutlook, ForeignOffsets, LakeSurvey, Removal, StoredFile, UpkeepPlan, never
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import absent_hint, absent_table
@@ -283,11 +283,12 @@ class IcebergLake:
         round_id: str,
         new_nonce: Callable[[], str],
         budget_bytes: int,
+        is_over: Callable[[], bool] = never,
     ) -> Sequence[FileRewrite]:
         """See `FileMerging.merge_small_files`. Rounds of primary-key tables merge files as they write (`primary_key.rewrite_rule`)."""
         if table.table_type is not TableType.LOG:
             return ()
-        return SmallLogFiles(self.tiering_factory(table), table, view, round_id).merged(buckets, new_nonce, budget_bytes)
+        return SmallLogFiles(self.tiering_factory(table), table, view, round_id).merged(buckets, new_nonce, budget_bytes, is_over)
 
     def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:
         """See `TableUpkeep.plan_upkeep`."""

@@ -19,7 +19,7 @@ from tiering.lake.file_lists import FileLists
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
 from tiering.lake.health.measure import LakeMeasure
 from tiering.lake.log_begins import NO_BEGINS, LogBegins
-from tiering.lake.maintenance import ExpiryOutlook, ForeignOffsets, LakeSurvey, Removal, StoredFile, UpkeepPlan
+from tiering.lake.maintenance import ExpiryOutlook, ForeignOffsets, LakeSurvey, Removal, StoredFile, UpkeepPlan, never
 from tiering.lake.marker import Marker
 from tiering.lake.paimon.commit.committer import PaimonCommitter
 from tiering.lake.paimon.commit.expiry import expiry_outlook
@@ -225,10 +225,12 @@ class PaimonLake:
         round_id: str,
         new_nonce: Callable[[], str],
         budget_bytes: int,
+        is_over: Callable[[], bool] = never,
     ) -> Sequence[FileRewrite]:
         """See `FileMerging.merge_small_files`."""
         with lake_errors(f"merge small files of {view.path}", table_path=view.path):
-            return merge_small_files(_state(table, cast(LoadedTable, view.handle)), table, view, buckets, round_id, new_nonce, budget_bytes)
+            state = _state(table, cast(LoadedTable, view.handle))
+            return merge_small_files(state, table, view, buckets, round_id, new_nonce, budget_bytes, is_over)
 
     def expiry_outlook(self, table: TableInfo, view: LakeView, order: ExpiryOrder) -> ExpiryOutlook:
         """See `SnapshotExpiry.expiry_outlook`. Reads the files of consumers."""

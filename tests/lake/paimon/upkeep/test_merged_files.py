@@ -231,6 +231,12 @@ def test_a_merge_is_left_out_once_another_writer_left_deletion_vectors(kit: Paim
     assert kinds(kit.view(rounds.table))[-2:] == ["APPEND", "APPEND"]
 
 
+def test_a_round_without_time_left_merges_no_further_bucket(kit: PaimonKit) -> None:
+    rounds = MergingRounds(kit, kit.log_table(properties=CLEAN))
+    prepared = run_until_due(rounds)
+    assert not kit.lake.merge_small_files(rounds.table, prepared.base, {B0: None}, "r", lambda: "n", MANY, lambda: True)
+
+
 def test_a_roll_back_between_the_two_snapshots_is_never_silent(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = MergingRounds(kit, kit.log_table(properties=CLEAN))
     prepared = run_until_due(rounds)

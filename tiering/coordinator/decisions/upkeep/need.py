@@ -17,6 +17,13 @@ IDLE_FOR = timedelta(hours=1)
 """Snapshots expire with the commits of rounds. A table without a commit for so long gets an upkeep round for that."""
 
 
+LEAST_EXPIRED = 10
+"""Snapshots beyond those that stay for which an upkeep round is worth its own one."""
+
+MANY_SNAPSHOTS = 1_000
+"""Snapshots of which not all expire with one commit."""
+
+
 def needed_work(record: TableRecord, info: TableInfo, observation: HealthObservation | None, now: datetime) -> UpkeepWork | None:
     """What an upkeep round of the table would do now; None = nothing, or its health is not known.
 
@@ -48,8 +55,13 @@ def _rewrite(observation: HealthObservation, measure: LakeMeasure) -> UpkeepWork
 def _expiry(record: TableRecord, info: TableInfo, measure: LakeMeasure, now: datetime) -> UpkeepWork | None:
     """Expiry of the snapshots of a table that gets no commits."""
     retention, oldest, latest = info.snapshot_retention, measure.oldest_snapshot_time, record.last_tiered_time
-    if retention is None or oldest is None or latest is None or now - latest < IDLE_FOR or measure.snapshots <= retention.min_count:
+    if retention is None or oldest is None or latest is None or now - latest < IDLE_FOR:
         return None
+    if measure.snapshots < retention.min_count + LEAST_EXPIRED:
+        return None
+    rest = IDLE_FOR if measure.snapshots >= MANY_SNAPSHOTS else timedelta(milliseconds=retention.max_age_ms)
+    if record.upkeep.commit_time is not None and now - record.upkeep.commit_time < rest:
+        return None  # tags, branches and a user's retention keep old snapshots for good, and each attempt is a commit
     if now - oldest < timedelta(milliseconds=retention.max_age_ms) + IDLE_FOR:
         return None
     return UpkeepWork(

@@ -90,25 +90,13 @@ def next_time(ctx: Context, upkeep: UpkeepRecord, ended: RoundRecord, outcome: U
     if gave_way or _was_stopped(ended, outcome):
         rest = ctx.now.after(REST_MS)
         return replace(upkeep, budget_bytes=smaller if gave_way else upkeep.budget_bytes, rest_deadline=rest)
+    doubled = 2 * max(budget, upkeep.budget_bytes or 0)
+    larger = None if doubled >= UPKEEP_ROUND_BYTES else doubled
     if outcome is UpkeepOutcome.SUCCEEDED:
-        larger = 2 * max(budget, upkeep.budget_bytes or 0)
-        follows = 0 if upkeep.bytes_left else interval
-        return replace(
-            upkeep,
-            failures=0,
-            idle_rounds=0,
-            budget_bytes=None if larger >= UPKEEP_ROUND_BYTES else larger,
-            next_deadline=ctx.now.after(follows),
-            rest_deadline=None,
-        )
+        follows = ctx.now.after(0 if upkeep.bytes_left else interval)
+        return replace(upkeep, failures=0, idle_rounds=0, budget_bytes=larger, next_deadline=follows, rest_deadline=None)
     if outcome is UpkeepOutcome.EMPTY and upkeep.budget_bytes is not None:  # a larger round may find something
-        larger = 2 * max(budget, upkeep.budget_bytes)
-        return replace(
-            upkeep,
-            failures=0,
-            budget_bytes=None if larger >= UPKEEP_ROUND_BYTES else larger,
-            next_deadline=ctx.now.after(interval),
-        )
+        return replace(upkeep, failures=0, budget_bytes=larger, next_deadline=ctx.now.after(interval))
     if outcome is UpkeepOutcome.EMPTY:
         idle = upkeep.idle_rounds + 1
         return replace(upkeep, failures=0, idle_rounds=idle, next_deadline=ctx.now.after(_doubled(interval, idle)))

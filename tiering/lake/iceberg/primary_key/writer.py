@@ -213,7 +213,7 @@ class PrimaryKeyWriter:
         table = self._context.table
         if not table.auto_compaction:
             return ()
-        budget_bytes = merge_budget(table.freshness_ms, MERGED_BYTES)
+        budget_bytes = merge_budget(table.freshness_ms, MERGED_BYTES) // table.bucket_count  # each bucket has a writer of its own
         small = files_to_merge(own, self._files.target_bytes, budget_bytes)
         staying = self._perhaps_of_former_partitions(replace(own, data=small)) if small else frozenset()
         return tuple(file for file in small if file.location not in staying)

@@ -33,12 +33,16 @@ class SmallLogFiles:
         self._loaded = cast(Table, view.handle)
         self._round_id = round_id
 
-    def merged(self, buckets: Mapping[BucketKey, str | None], new_nonce: Callable[[], str], budget_bytes: int) -> list[FileRewrite]:
+    def merged(
+        self, buckets: Mapping[BucketKey, str | None], new_nonce: Callable[[], str], budget_bytes: int, is_over: Callable[[], bool]
+    ) -> list[FileRewrite]:
         """See `FileMerging.merge_small_files`. What was written is deleted again if not all can be."""
         rewrites: list[FileRewrite] = []
         try:
             with lake_errors(f"merge small files of {self._view.path}", table_path=self._view.path):
                 for key, partition in self._partitions(buckets):
+                    if is_over():
+                        break
                     files = self._files_to_merge(key, partition, budget_bytes)
                     if files:
                         task = rewrite_task(self._table, self._view, key, partition, files)

@@ -31,12 +31,16 @@ def merge_small_files(
     round_id: str,
     new_nonce: Callable[[], str],
     budget_bytes: int,
+    is_over: Callable[[], bool],
 ) -> list[FileRewrite]:
     """See `FileMerging.merge_small_files`. What was written is deleted again if not all can be."""
     rewrites: list[FileRewrite] = []
     try:
         tasks = _tasks(state, table, view, buckets, budget_bytes)
-        rewrites.extend(rewrite_files(state, task, round_id, new_nonce(), lambda rows: False) for task in tasks)
+        for task in tasks:
+            if is_over():
+                break
+            rewrites.append(rewrite_files(state, task, round_id, new_nonce(), lambda rows: False))
     except BaseException:
         delete_rewritten(state, rewrites)
         raise

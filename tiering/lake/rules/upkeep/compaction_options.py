@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
+from zlib import crc32
 
 from tiering.errors import InvalidArgument
+from tiering.model.tables import BucketKey
 from tiering.round_bytes import parse_size
+
+T = TypeVar("T")
 
 AUTO_COMPACTION = "table.datalake.auto-compaction"
 """Whether rounds merge small files of the lake table. Fluss has it, with the default false; the embedded cluster's default is true."""
@@ -30,6 +35,18 @@ MERGED_BYTES = 64 << 20
 def merge_budget(freshness_ms: int, at_most_bytes: int) -> int:
     """Bytes of small files that one round of a table merges at most."""
     return min(freshness_ms * MERGED_BYTES_PER_FRESHNESS_MS, at_most_bytes)
+
+
+def merging_ms(freshness_ms: int) -> int:
+    """Milliseconds after which a round of a table merges the files of no further bucket: opening files takes long on object storage."""
+    return freshness_ms // 20
+
+
+def in_turn(buckets: Mapping[BucketKey, T], round_id: str) -> dict[BucketKey, T]:
+    """`buckets`, another one coming first in each round: where a round has no time for all of them, each has its turn."""
+    first = crc32(round_id.encode()) % len(buckets) if buckets else 0
+    ordered = list(buckets.items())
+    return dict(ordered[first:] + ordered[:first])
 
 
 def target_file_bytes_of(properties: Mapping[str, str]) -> int | None:
