@@ -125,7 +125,7 @@ class OldMetadata(Protocol):
     def unnamed_metadata(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[StoredFile]:
         """The metadata files among `files` that the table of `view` does not name and that may go, the one to delete first coming first.
 
-        The caller keeps those that are younger than the guard. No I/O.
+        The caller leaves out those that are younger than the guard. Reads the beginnings of a bounded number of files.
         """
         ...
 

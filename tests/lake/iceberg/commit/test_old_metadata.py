@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.catalog import load_catalog
 
 from support.lakes.lake_kit import LakeKit
 from support.worlds.coordinator_world import HandClock
@@ -116,6 +118,40 @@ def test_a_file_above_the_newest_version_and_files_of_others_stay(kit: Any, cloc
     (newest.parent / "copy" / "00001-5c1ff0c6-1111-2222-3333-444444444444.metadata.json").write_text("{}")
     unnamed = {file.name for file in kit.lake.unnamed_metadata(view, kit.lake.stored_files(view))}
     assert unnamed == {name for name in metadata_files(kit, table) if name.startswith("0000")} - named(view)
+
+
+def test_files_of_a_table_that_was_renamed_stay_where_another_one_was_made_in_its_folder(kit: Any, clock: HandClock) -> None:
+    table = kit.table(properties=OPTIONS)
+    for number in range(3):
+        round_of(kit, table, number)
+    renamed = kit.view(table)
+    path, former = (table.path.database_name, table.path.table_name), renamed.handle
+    catalog = load_catalog("lake", **kit.properties)
+    catalog.rename_table(path, (table.path.database_name, "renamed"))
+    catalog.create_table(path, former.schema(), former.location(), former.spec(), former.sort_order(), former.properties)
+    for number in range(10, 16):
+        round_of(kit, table, number)
+    view = kit.view(table)
+    assert view.table_uuid != renamed.table_uuid
+    unnamed = {file.name for file in kit.lake.unnamed_metadata(view, kit.lake.stored_files(view))}
+    assert unnamed
+    assert not unnamed & {location.rsplit("/", 1)[-1] for location in (former.metadata_location, *named(renamed))}
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_packed_files_go_as_others_do(kit: Any, clock: HandClock, codec: str) -> None:
+    table = kit.table(properties=OPTIONS)
+    for number in range(6):
+        round_of(kit, table, number)
+    view = kit.view(table)
+    unnamed = kit.lake.unnamed_metadata(view, kit.lake.stored_files(view))
+    oldest = Path(unnamed[0].location)
+    if codec == "gzip":
+        content = gzip.compress(oldest.read_bytes())
+        oldest.unlink()
+        oldest = oldest.with_name(oldest.name.replace(".metadata.json", ".gz.metadata.json"))
+        oldest.write_bytes(content)
+    assert oldest.name in {file.name for file in kit.lake.unnamed_metadata(view, kit.lake.stored_files(view))}
 
 
 def test_a_table_that_was_set_back_to_older_metadata_loses_none(kit: Any, clock: HandClock) -> None:

@@ -172,7 +172,7 @@ class Sweeper:
         verdicts = sweep_verdicts(files, fates, table, now, older_than, expired_older_than)
         if lineage is None or not isinstance(lake, OldMetadata):
             return verdicts
-        unnamed = [file for file in lake.unnamed_metadata(view, files) if file.modified_at < now - expired_older_than]
+        unnamed = lake.unnamed_metadata(view, [file for file in files if file.modified_at < now - expired_older_than])
         former = {file.location for file in unnamed}
         return [*(entry for entry in verdicts if entry[0].location not in former), *((file, Verdict.REMOVE) for file in unnamed)]
 

@@ -7,14 +7,18 @@ A file goes only if all of this holds:
 - the newest metadata file does not name it (spec, "Table Metadata Fields", `metadata-log`), and it is not the newest one itself;
 - its version is below the newest one's, so that no commit that is on its way can publish it;
 - it is older than the guard;
+- what the sweep finds is of this very table by its uuid: another one may have been made in the folder of a table that was renamed;
 - no user said otherwise (`write.metadata.delete-after-commit.enabled` or `gc.enabled` = false).
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Lock
 from typing import cast
 
@@ -41,6 +45,14 @@ DELETED_AT_ONCE = 20
 REMEMBERED_FILES = 200
 """Files of a table that are too young to be deleted; the sweep finds further ones."""
 REMEMBERED_TABLES = 1_000
+
+LOOKED_AT = 2_000
+"""Unnamed metadata files of a table that one sweep looks into at most."""
+LOOK_THREADS = 16
+HEAD_BYTES = 64 << 10
+"""Catalogs write the uuid among the first fields, before schemas and snapshots."""
+GZIP_MAGIC, GZIP_WINDOW = b"\x1f\x8b", 31
+_UUID = re.compile(rb'"table-uuid"\s*:\s*"([0-9A-Za-z-]+)"')
 
 _VERSION = re.compile(r"(?:v(?P<hadoop>[0-9]+)|(?P<other>[0-9]+)-[0-9A-Za-z-]+)(?:\.gz)?\.metadata\.json(?:\.gz)?")
 """Names by Iceberg's own catalogs: `00012-<uuid>.metadata.json`, and `v12.metadata.json` of a HadoopCatalog."""
@@ -71,7 +83,10 @@ def pushed_out(before: Table, after: Table) -> list[tuple[str, int]]:
 
 
 def unnamed_metadata(view: LakeView, files: Iterable[StoredFile]) -> Sequence[StoredFile]:
-    """Metadata files among those stored that the table does not name and that may go once they are older than the guard, oldest first."""
+    """Metadata files among those stored that the table does not name and that may go once they are older than the guard, oldest first.
+
+    The beginnings of at most LOOKED_AT files are read.
+    """
     table = cast(Table, view.handle)
     newest = version_of(table.metadata_location)
     if newest is None or not may_delete_metadata(table.metadata.properties):
@@ -80,10 +95,12 @@ def unnamed_metadata(view: LakeView, files: Iterable[StoredFile]) -> Sequence[St
     names = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
     named = {_path(io, location) for location in names}
     folder = _path(io, table.metadata_location).rsplit("/", 1)[0]
-    unnamed = [
-        file for file in files if file.location.rsplit("/", 1)[0] == folder and file.location not in named and _is_below(file.name, newest)
-    ]
-    return sorted(unnamed, key=lambda file: version_of(file.name) or 0)
+    there = (file for file in files if file.location.rsplit("/", 1)[0] == folder and file.location not in named)
+    below = (file for file in there if _is_below(file.name, newest))
+    unnamed = sorted(below, key=lambda file: version_of(file.name) or 0)[:LOOKED_AT]
+    with ThreadPoolExecutor(LOOK_THREADS) as pool:
+        uuids = list(pool.map(partial(_table_uuid, table), unnamed))
+    return [file for file, uuid in zip(unnamed, uuids, strict=True) if uuid == str(table.metadata.table_uuid)]
 
 
 class OldMetadataFiles:
@@ -137,6 +154,21 @@ class OldMetadataFiles:
             while len(self._waiting) > REMEMBERED_TABLES:
                 self._waiting.popitem(last=False)
         return due
+
+
+def _table_uuid(table: Table, file: StoredFile) -> str | None:
+    """The uuid in a metadata file; None if it cannot be read, or does not begin as those of catalogs do."""
+    io = io_of(table)
+    scheme, netloc, _ = io.parse_location(table.metadata_location, io.properties)
+    try:
+        with io.fs_by_scheme(scheme, netloc).open_input_stream(file.location, compression=None) as stream:
+            head = stream.read(HEAD_BYTES)
+        if head[: len(GZIP_MAGIC)] == GZIP_MAGIC:
+            head = zlib.decompressobj(GZIP_WINDOW).decompress(head, HEAD_BYTES)
+    except (OSError, zlib.error):
+        return None
+    match = _UUID.search(head)
+    return None if match is None else match[1].decode()
 
 
 def _is_below(location: str, newest: int) -> bool:
