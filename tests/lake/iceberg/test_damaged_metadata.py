@@ -14,6 +14,7 @@ from pyiceberg import manifest as pyiceberg_manifest
 
 from support.lakes.lake_kit import LakeKit, ObservedCatalog, bucket
 from tiering.errors import LakeUnavailable, LakewardError
+from tiering.lake.iceberg.lake import IcebergLake
 from tiering.model.tables import TableInfo
 
 ROWS = 50
@@ -68,7 +69,8 @@ def list_files(kit: LakeKit, table: TableInfo) -> None:
 
 
 def look_for_the_sweep(kit: LakeKit, table: TableInfo) -> None:
-    kit.lake.live_files(kit.view(table))
+    """By a process that remembers no list of manifests."""
+    IcebergLake(kit.properties).live_files(kit.view(table))
 
 
 def look(kit: LakeKit, table: TableInfo) -> None:

@@ -136,7 +136,8 @@ class Subjects:
         """A round up to its commit, which is not sent; its files are gone afterwards."""
         prepared = self.kit.prepare(self.table, "r2", {B0: 12}, lake=lake)
         committer = prepared.committer()
-        files = committer._stage(prepared.base.handle, prepared.base, prepared.marker, FileChanges((), 0), {}).files
+        base, changes = prepared.base, FileChanges((), 0)
+        files = committer._stage(base.handle, base, prepared.marker, changes, None, {}, all_manifests=False).files
         committer._delete(files)
         committer.abort(prepared.committable)
 
