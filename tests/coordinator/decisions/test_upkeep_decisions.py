@@ -159,6 +159,14 @@ def test_a_round_is_as_large_as_the_time_until_its_table_is_due(fields: dict[str
     assert schedule.within_budget(at(0).now, record, order) == replace(order, budget_bytes=budget)
 
 
+def test_a_round_begins_no_rewrite_that_could_not_be_committed_before_its_table_is_due() -> None:
+    record = resting(due_deadline=START + timedelta(seconds=13), recent_waits_ms=(), freshness_ms=FRESHNESS_MS)
+    room = schedule.room_ms(at(0).now, record)
+    assert room == 10_000
+    assert schedule.longest(at(0).now, record, at(0).options) == timedelta(seconds=7)
+    assert schedule.longest(at(0).now, resting(due_deadline=START), at(0).options) > timedelta(0)
+
+
 def observation(seconds: float = 0, rewrite_bytes: int = 0, manifests: int = 1, snapshots: int = 1) -> HealthObservation:
     files = FileTotals(128 * MB, data_files=9, data_bytes=9 * MB, buckets=1, rewrite_bytes=rewrite_bytes)
     oldest = START - timedelta(days=3)

@@ -27,6 +27,9 @@ LEAST_ROOM_MS = 2_000
 ROOM_SHARE = 0.25
 """Part of a table's freshness that is enough, if that is less than LEAST_ROOM_MS."""
 
+WORK_SHARE = 0.7
+"""Part of the time until its table is due in which an upkeep round begins rewrites. One that is not granted by then commits nothing."""
+
 REST_MS = 10_000
 """Pause of a table's upkeep after a round that gave way because another table needed its slot."""
 
@@ -73,9 +76,10 @@ def within_budget(now: Moment, record: TableRecord, order: UpkeepOrder) -> Upkee
 
 
 def longest(now: Moment, record: TableRecord, options: CoordinatorOptions) -> timedelta:
-    """How long an upkeep round may run before it stops early: until its table is due."""
+    """How long an upkeep round begins further rewrites. What is left until its table is due is for the last one and the commit."""
     room = room_ms(now, record)
-    return timedelta(milliseconds=max(record.freshness_ms, options.min_round_duration_ms) if room is None else max(room, 1))
+    room = max(record.freshness_ms, options.min_round_duration_ms) if room is None else room
+    return timedelta(milliseconds=max(int(room * WORK_SHARE), 1))
 
 
 def next_time(ctx: Context, upkeep: UpkeepRecord, ended: RoundRecord, outcome: UpkeepOutcome, *, gave_way: bool) -> UpkeepRecord:

@@ -36,11 +36,8 @@ def merge_small_files(
     """See `FileMerging.merge_small_files`. What was written is deleted again if not all can be."""
     rewrites: list[FileRewrite] = []
     try:
-        tasks = _tasks(state, table, view, buckets, budget_bytes)
-        for task in tasks:
-            if is_over():
-                break
-            rewrites.append(rewrite_files(state, task, round_id, new_nonce(), lambda rows: False))
+        tasks = _tasks(state, table, view, buckets, budget_bytes, is_over)
+        rewrites.extend(rewrite_files(state, task, round_id, new_nonce(), lambda rows: False) for task in tasks)
     except BaseException:
         delete_rewritten(state, rewrites)
         raise
@@ -48,17 +45,22 @@ def merge_small_files(
 
 
 def _tasks(
-    state: TableState, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None], budget_bytes: int
-) -> list[RewriteTask]:
-    """The newest small files of each bucket that has too many."""
-    tasks: list[RewriteTask] = []
+    state: TableState,
+    table: TableInfo,
+    view: LakeView,
+    buckets: Mapping[BucketKey, str | None],
+    budget_bytes: int,
+    is_over: Callable[[], bool],
+) -> Iterator[RewriteTask]:
+    """The newest small files of each bucket that has too many. Reads the footers of a bucket's files only when its turn comes."""
     for candidates in _candidates(state, table, view, buckets):
+        if is_over():
+            return
         first = first_to_merge(candidates.sizes, state.target_bytes, budget_bytes)
         task = None if first is None else candidates.task(first)
         if task is not None:
             budget_bytes -= task.size_bytes
-            tasks.append(task)
-    return tasks
+            yield task
 
 
 @dataclass(frozen=True)
