@@ -119,6 +119,10 @@ COMMIT = LakeCommitRecord("r1", 1, "sales", "t1", 1, CommitState.LAKE_COMMITTED,
             with_upkeep(rest_deadline=START + timedelta(seconds=9)),
             "it rests for 9 s after a round that gave way to tiering, or that lost against another commit",
         ),
+        (
+            with_upkeep(rest_deadline=START + timedelta(seconds=9), given_way=3),
+            "3 upkeep rounds in a row gave way to tiering before their commit: the next one begins in 9 s",
+        ),
         (resting(), None),
     ],
 )
@@ -369,6 +373,19 @@ def test_rounds_that_give_way_get_smaller_and_those_that_go_well_larger() -> Non
     for _ in range(8):
         record = ended(record, 1, UpkeepStats(files_before=1, bytes_left=0))
     assert record.upkeep.budget_bytes is None
+
+
+def test_rounds_that_give_way_again_and_again_rest_longer_until_one_commits() -> None:
+    record, rests = resting(), []
+    for _ in range(12):
+        began = rounds.begin(at(0), record, WORK, "t").record
+        record = rounds.give_way(at(1), Change(began), "its table is due").record
+        assert record.upkeep.rest_deadline is not None
+        rests.append((record.upkeep.rest_deadline - at(1).now.steady).total_seconds())
+    assert rests == [10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 3_600, 3_600, 3_600]
+    assert waits_for(record, 1) == "12 upkeep rounds in a row gave way to tiering before their commit: the next one begins in 1 h"
+    record = ended(record, 1, UpkeepStats(files_before=1, bytes_left=0))
+    assert (record.upkeep.given_way, record.upkeep.rest_deadline) == (0, None)
 
 
 NEVER_TOUCHED = (

@@ -92,6 +92,8 @@ class UpkeepRecord:
     """Upkeep rounds in a row that failed, or whose work was dropped."""
     idle_rounds: int = 0
     """Upkeep rounds in a row that had nothing to do, although the table's health said so."""
+    given_way: int = 0
+    """Upkeep rounds in a row that gave way to tiering before their commit."""
     budget_bytes: int | None = None
     """Bytes that the next upkeep round rewrites at most, after rounds that were too large; None = as its order says."""
     bytes_left: int | None = None

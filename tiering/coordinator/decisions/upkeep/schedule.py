@@ -31,7 +31,10 @@ WORK_SHARE = 0.7
 """Part of the time until its table is due in which an upkeep round begins rewrites. One that is not granted by then commits nothing."""
 
 REST_MS = 10_000
-"""Pause of a table's upkeep after a round that gave way because another table needed its slot."""
+"""Pause of a table's upkeep after one round that gave way to tiering. It doubles with each further one in a row."""
+
+LONGEST_GIVEN_WAY_MS = 3_600_000
+"""Longest pause after upkeep rounds that gave way to tiering."""
 
 LONGEST_REST_MS = 6 * 3_600_000
 """Longest pause after upkeep rounds that failed, or that had nothing to do."""
@@ -86,19 +89,23 @@ def next_time(ctx: Context, upkeep: UpkeepRecord, ended: RoundRecord, outcome: U
     """The record with what follows for the next upkeep round: when it may begin, and how large it may be.
 
     A round that gave way, or whose work was dropped, was too large: the next one rewrites half as much. One that went well allows twice as
-    much, up to the order's budget.
+    much, up to the order's budget. A smaller budget does not help a table whose smallest piece of work takes longer than its freshness, so
+    the pause doubles, too, with each round in a row that gave way.
     """
     interval = ctx.options.upkeep_interval_ms
     budget = UPKEEP_ROUND_BYTES if ended.upkeep is None else min(ended.upkeep.budget_bytes, UPKEEP_ROUND_BYTES)
     smaller = max(LEAST_BUDGET_BYTES, budget // 2)
-    if gave_way or _was_stopped(ended, outcome):
-        rest = ctx.now.after(REST_MS)
-        return replace(upkeep, budget_bytes=smaller if gave_way else upkeep.budget_bytes, rest_deadline=rest)
+    if gave_way:
+        rest = min(LONGEST_GIVEN_WAY_MS, _doubled(REST_MS, upkeep.given_way + 1))
+        return replace(upkeep, given_way=upkeep.given_way + 1, budget_bytes=smaller, rest_deadline=ctx.now.after(rest))
+    if _was_stopped(ended, outcome):
+        return replace(upkeep, rest_deadline=ctx.now.after(REST_MS))
     doubled = 2 * max(budget, upkeep.budget_bytes or 0)
     larger = None if doubled >= UPKEEP_ROUND_BYTES else doubled
     if outcome is UpkeepOutcome.SUCCEEDED:
         follows = ctx.now.after(0 if upkeep.bytes_left else interval)
-        return replace(upkeep, failures=0, idle_rounds=0, budget_bytes=larger, next_deadline=follows, rest_deadline=None)
+        done = replace(upkeep, failures=0, idle_rounds=0, given_way=0, budget_bytes=larger)
+        return replace(done, next_deadline=follows, rest_deadline=None)
     if outcome is UpkeepOutcome.EMPTY and upkeep.budget_bytes is not None:  # a larger round may find something
         return replace(upkeep, failures=0, budget_bytes=larger, next_deadline=ctx.now.after(interval))
     if outcome is UpkeepOutcome.EMPTY:
@@ -111,6 +118,7 @@ def next_time(ctx: Context, upkeep: UpkeepRecord, ended: RoundRecord, outcome: U
     return replace(
         upkeep,
         failures=failures,
+        given_way=0 if dropped else upkeep.given_way,
         budget_bytes=smaller if dropped else upkeep.budget_bytes,
         next_deadline=ctx.now.after(_doubled(REST_MS if dropped else interval, failures)),
         rest_deadline=ctx.now.after(_doubled(REST_MS, failures)) if dropped else None,
@@ -185,9 +193,10 @@ def _tiering(now: Moment, record: TableRecord, *, needs_turn: bool) -> str | Non
 def _times(now: Moment, record: TableRecord, *, requested: bool) -> str | None:
     upkeep = record.upkeep
     if upkeep.rest_deadline is not None and not now.passed(upkeep.rest_deadline):
-        return (
-            f"it rests for {_left(now, upkeep.rest_deadline)} after a round that gave way to tiering, or that lost against another commit"
-        )
+        left = _left(now, upkeep.rest_deadline)
+        if upkeep.given_way > 1:
+            return f"{upkeep.given_way} upkeep rounds in a row gave way to tiering before their commit: the next one begins in {left}"
+        return f"it rests for {left} after a round that gave way to tiering, or that lost against another commit"
     if requested or upkeep.next_deadline is None or now.passed(upkeep.next_deadline):
         return None
     left = _left(now, upkeep.next_deadline)
