@@ -143,6 +143,16 @@ class ExpiredAncestors(Protocol):
 
 
 @runtime_checkable
+class FollowUpCommits(Protocol):
+    """A lake where a round that landed commits a second snapshot on its own one, under the same grant."""
+
+    @property
+    def has_follow_up_commits(self) -> bool:
+        """True. A suspended process may send it late: the sweep keeps the round's files until the round's own snapshot is gone."""
+        ...
+
+
+@runtime_checkable
 class DriftCheck(Protocol):
     """A lake that tells whether its table's columns and files still fit, and changes nothing."""
 

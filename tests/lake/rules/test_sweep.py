@@ -32,9 +32,9 @@ def verdict(
     others: dict[str, RoundFate] | None = None,
     **lake: Any,
 ) -> Verdict:
-    now = SweptTable(
-        "here", lake.get("snapshots", ()), tag, lake.get("live", ()), lake.get("rounds", ()), lake.get("begins_untiered", False)
-    )
+    lists = {name: lake.get(name, ()) for name in ("snapshots", "live", "rounds")}
+    flags = {name: lake.get(name, False) for name in ("begins_untiered", "has_follow_up_commits")}
+    now = SweptTable("here", tiered=tag, **lists, **flags)
     [(_, verdict_of_file)] = sweep_verdicts([file], {**(others or {}), **({} if fate is None else {UUID: fate})}, now, NOW, DAY)
     return verdict_of_file
 
@@ -111,6 +111,15 @@ def test_leftovers_of_a_round_that_landed_go_while_its_snapshot_is_seen_and_stay
     assert verdict(fate=landed, rounds={UUID}, snapshots={4, 5}) is Verdict.MAY_STILL_LAND  # another attempt's
     assert verdict(fate=landed, rounds={UUID}) is Verdict.REMOVE
     assert verdict(fate=landed) is Verdict.OF_ANOTHER_COPY
+
+
+@pytest.mark.parametrize("landed", [True, False])
+def test_a_follow_up_commit_may_land_while_the_rounds_own_snapshot_is_there(landed: bool) -> None:
+    """It is sent under the round's grant, whose base says nothing about it. Whether the round's landing is recorded does not matter."""
+    fate = RoundFate(True, (4,), landed, granted_for="here")
+    assert verdict(fate=fate, rounds={UUID}, snapshots={5}, has_follow_up_commits=True) is Verdict.MAY_STILL_LAND
+    assert verdict(fate=fate, rounds={"later"}, snapshots={6}, tag=6, has_follow_up_commits=True) is not Verdict.MAY_STILL_LAND
+    assert verdict(fate=DEAD, rounds={"other"}, has_follow_up_commits=True) is Verdict.REMOVE
 
 
 @pytest.mark.parametrize("landed", [True, False])

@@ -170,6 +170,11 @@ class PaimonLake:
         return [column.name for column in check_drift(table, cast(LoadedTable, view.handle).schema)]
 
     @property
+    def has_follow_up_commits(self) -> bool:
+        """See `FollowUpCommits.has_follow_up_commits`: merged files come with a snapshot of their own (`commit.compaction`)."""
+        return True
+
+    @property
     def renames_tables(self) -> bool:
         """See `DriftCheck.renames_tables`. Spark has no catalog with these tables, and a table's name is that of its folder."""
         return False

@@ -8,7 +8,8 @@ grant for another lake table came to is not known here: that one may stand renam
 that landed must still be seen in the lake: if its snapshot is gone, its files may belong to a copy of the table that somebody means to
 put back. `expired_files` tells which of these files only expired snapshots named; such a file goes once it has been dead for the guard.
 Of a round that was open when a coordinator started the grant may be lost, with a store that was set back: it may have been granted on any
-commit of a round before it.
+commit of a round before it. In a lake format with follow-up commits (`FollowUpCommits`) the files of a round stay while its own snapshot is
+there, because the follow-up commit that names them may still land on it.
 
 For this to hold the caller reads in this order: rounds and ledger, then the files, then the lake table. So a round that lands
 meanwhile is either still open in what was read first, or in the lake that was read last.
@@ -69,6 +70,8 @@ class SweptTable:
 
     `begins_untiered`: a snapshot is there that is older than those of all rounds.
 
+    `has_follow_up_commits`: after its own snapshot a round commits a second one, without a grant of its own (`FollowUpCommits`).
+
     `dead_since`: by location the files that only expired snapshots named, and since when that is known (`expired_files`).
     `oldest_commit`: when the oldest snapshot was committed.
     """
@@ -81,6 +84,7 @@ class SweptTable:
     begins_untiered: bool = False
     dead_since: Mapping[str, datetime] = field(default_factory=dict)
     oldest_commit: datetime | None = None
+    has_follow_up_commits: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ def _verdict_of_round(
         return Verdict.OPEN_ROUND
     if fate.granted_on and not is_granted_for(lake, fate, round_id):
         return Verdict.OF_ANOTHER_TABLE
-    if _may_land(fate, fates, lake):
+    if _may_land(fate, fates, lake) or (lake.has_follow_up_commits and round_id in lake.rounds):
         return Verdict.MAY_STILL_LAND
     if fate.landed and round_id not in lake.rounds:
         if dead_since is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pypaimon import CatalogFactory
 
+from support.lake_kinds.by_hand import PaimonByHand
 from support.lake_kinds.kinds import PAIMON_CLEAN
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.cluster.embedded.rpc.writer import LogWriter
@@ -18,6 +20,7 @@ from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_la
 from tiering.lake.base import Lake
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.opening import warehouse_folder
+from tiering.lake.paimon.storage.local import LocalTableFolder
 from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
 from tiering.model.call_results import SweepResult
 from tiering.model.rounds import RoundState
@@ -101,3 +104,39 @@ def test_files_of_a_tag_stay_until_the_tag_goes(table_of_world: tuple[PaimonWorl
     world.clock.advance(1)
     assert sweep(world, table).removed >= 2
     assert rows(world, table) == 230
+
+
+def test_files_of_a_compaction_stay_while_its_late_request_can_land(
+    table_of_world: tuple[PaimonWorld, TableInfo], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tierer is suspended within the second commit of its round. What the round was granted on expires, and the round ends."""
+    world, table = table_of_world
+    late: list[tuple[str, bytes]] = []
+    create = LocalTableFolder.create
+
+    def suspended(folder: LocalTableFolder, kind: str, name: str, content: bytes) -> None:
+        if kind == "snapshot" and json.loads(content)["commitKind"] == "COMPACT":
+            late.append((name, content))
+            raise OSError("the process is suspended")
+        create(folder, kind, name, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalTableFolder, "create", suspended)
+        number = 0
+        while not late:
+            tier(world, table, 1, first=number)
+            number += 1
+    before = rows(world, table)
+    view = world.view(table)
+    assert view.tiered is not None
+    assert isinstance(world.by_hand, PaimonByHand)
+    world.by_hand.expire_before(table.path, view.tiered)
+    for _ in range(2):
+        sweep(world, table)
+        world.clock.advance(3_600)
+    [(name, content)] = late
+    snapshots = world.by_hand.folder(table.path) / "snapshot"
+    (snapshots / name).write_bytes(content)
+    (snapshots / "LATEST").write_text(name.removeprefix("snapshot-"))
+    assert world.view(table).head == view.tiered + 1
+    assert rows(world, table) == before

@@ -23,7 +23,7 @@ from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.requests import CallRequest
 from tiering.counts import counted
 from tiering.lake.base import LakeView
-from tiering.lake.maintenance import LakeMaintenance, OldMetadata, StoredFile
+from tiering.lake.maintenance import FollowUpCommits, LakeMaintenance, OldMetadata, StoredFile
 from tiering.lake.rules.base_check import KnownLake, check_base
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, is_own, round_of, sweep_verdicts
 from tiering.lake.rules.upkeep.expired_files import FileSightings, FilesOfRounds, LandedRound, Lineage, lineage_of
@@ -165,7 +165,17 @@ class Sweeper:
         if not request.dry_run:
             swept.note(view, files, lineage, fates)
         oldest = min((snapshot.committed_at for snapshot in view.snapshots.values()), default=None)
-        table = SweptTable(view.table_uuid, view.snapshots.keys(), view.tiered, live, rounds, begins_untiered(view), dead_since, oldest)
+        table = SweptTable(
+            view.table_uuid,
+            view.snapshots.keys(),
+            view.tiered,
+            live,
+            rounds,
+            begins_untiered(view),
+            dead_since,
+            oldest,
+            has_follow_up_commits=isinstance(lake, FollowUpCommits) and lake.has_follow_up_commits,
+        )
         older_than = timedelta(milliseconds=request.older_than_ms)
         expired_ms = limits.expired_older_than_ms
         expired_older_than = older_than if expired_ms is None else timedelta(milliseconds=expired_ms)
