@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tiering.lake.health.measure import FilePlace, FileTotals, LakeMeasure, file_totals
 from tiering.lake.health.score import score_of
+from tiering.lake.rules.upkeep import small_files as small_files_rule
 
 TARGET = 1_000
 KNOWN_GROWING = ("surplus_files", "delete_files", "dead_rows")
@@ -67,6 +68,15 @@ def small_files(buckets: int, files: int) -> list[FilePlace]:
         for _ in range(files):
             place.add_data_file(1, 1)
     return places
+
+
+def test_health_counts_as_small_what_rounds_and_upkeep_merge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The share of the target size is declared once, with the rules of upkeep."""
+    monkeypatch.setattr(small_files_rule, "SMALL_SHARE", 0.5)
+    place = FilePlace(TARGET)
+    for size in (499, 500, 749):
+        place.add_data_file(size, 1)
+    assert (place.small_files, small_files_rule.is_small(500, TARGET)) == (1, False)
 
 
 @given(measures())

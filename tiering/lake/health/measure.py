@@ -11,20 +11,12 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from tiering.lake.base import LakeView
+from tiering.lake.rules.upkeep.rewrite_runs import DEAD_SHARE
+from tiering.lake.rules.upkeep.small_files import SMALL_FILES, is_small
 from tiering.model.tables import TableInfo
-
-SMALL_FILE_SHARE = 0.75
-"""A data file is small below this part of the target file size, as for Iceberg's `rewrite_data_files` (`min-file-size-bytes`)."""
-
-HEALTHY_SMALL_FILES = 8
-"""Small files that a bucket may have beside the one that a compaction leaves: rounds add them, and a compaction for fewer files writes
-more bytes than it saves."""
 
 REST_MS = 3_600_000
 """A place without a new file for so long gets no more rows, as a rule: its files are merged once and for all."""
-
-REWRITTEN_DEAD_SHARE = 0.3
-"""Part of deleted rows from which on a compaction rewrites all files of a bucket."""
 
 
 @dataclass
@@ -52,7 +44,7 @@ class FilePlace:
         self.files += 1
         self.size_bytes += size_bytes
         self.rows += rows
-        if is_merged_by_readers or size_bytes < SMALL_FILE_SHARE * self.target_bytes:
+        if is_merged_by_readers or is_small(size_bytes, self.target_bytes):
             self.small_files += 1
             self.small_bytes += size_bytes
 
@@ -73,13 +65,13 @@ class FilePlace:
         Rounds that merge small files leave as many. Without that file an upkeep round would rewrite the whole of a small table every few
         minutes, because rounds had added a file. No round adds files to a place at rest, so there only that file is healthy.
         """
-        healthy = 1 if self.is_at_rest else HEALTHY_SMALL_FILES + 1
+        healthy = 1 if self.is_at_rest else SMALL_FILES + 1
         return max(0, self.small_files - healthy * self.buckets)
 
     @property
     def rewrite_bytes(self) -> int:
         """Bytes of the data files that a compaction rewrites: all of them with many deleted rows, the small ones if they are too many."""
-        if self.dead_rows and self.dead_rows > REWRITTEN_DEAD_SHARE * self.rows:
+        if self.dead_rows and self.dead_rows > DEAD_SHARE * self.rows:
             return self.size_bytes
         return self.small_bytes if self.surplus_files else 0
 
@@ -108,7 +100,7 @@ class FileTotals:
     @property
     def healthy_files(self) -> int:
         """How many data files are healthy: those that are left after a compaction, and the small ones that rounds may add."""
-        return self.ideal_files + HEALTHY_SMALL_FILES * self.buckets
+        return self.ideal_files + SMALL_FILES * self.buckets
 
     @property
     def average_bytes(self) -> int | None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tiering.lake.health.measure import HEALTHY_SMALL_FILES, SMALL_FILE_SHARE, LakeMeasure
+from tiering.lake.health.measure import LakeMeasure
 from tiering.lake.health.score import POOR_SCORE, HealthScore, score_of
+from tiering.lake.rules.upkeep.small_files import SMALL_FILES, SMALL_SHARE
 from tiering.model.columns import INT, column
 
 
@@ -37,9 +38,9 @@ class TableHealth:
     reason: str | None = column("What lowers the score, the worst first, or why there is no score; NULL at 100.")
     data_files: int | None = column("Data files that a scan of the newest snapshot opens.")
     small_files: int | None = column(
-        f"Data files below {SMALL_FILE_SHARE:.0%} of target_file_bytes, or of half of what an upkeep round rewrites within the freshness; "
+        f"Data files below {SMALL_SHARE:.0%} of target_file_bytes, or of half of what an upkeep round rewrites within the freshness; "
         "in a Paimon primary-key table all files of level 0, too. "
-        f"{HEALTHY_SMALL_FILES} in each bucket are healthy beside the one that a compaction leaves."
+        f"{SMALL_FILES} in each bucket are healthy beside the one that a compaction leaves."
     )
     average_file_bytes: int | None = column("Average size of the data files; NULL without data files.")
     target_file_bytes: int | None = column("Size at which a writer of the lake table ends a data file.")

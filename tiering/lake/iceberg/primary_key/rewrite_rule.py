@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, LiveFile
+from tiering.lake.rules.upkeep.rewrite_runs import DEAD_SHARE
 from tiering.lake.rules.upkeep.small_files import first_to_merge
 
-DEAD_SHARE = 0.3
-"""Of a bucket's rows; beyond it readers carry too many that nobody sees."""
 MANY_FILES = 100
 SMALL_FILE_BYTES = 16 << 20
 """A bucket of so many files, so small on average, costs its readers more to open than to read."""

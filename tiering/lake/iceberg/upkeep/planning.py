@@ -14,7 +14,7 @@ from pyiceberg.types import LongType
 
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.primary_key.position_deletes import deleted_positions
-from tiering.lake.iceberg.primary_key.rewrite_rule import DEAD_SHARE, MANY_DELETE_FILES
+from tiering.lake.iceberg.primary_key.rewrite_rule import MANY_DELETE_FILES
 from tiering.lake.iceberg.reading.file_footers import THREADS, read_footer
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
 from tiering.lake.iceberg.upkeep.applied_deletes import EqualityDelete
@@ -22,7 +22,7 @@ from tiering.lake.iceberg.upkeep.file_rewriter import RewriteJob, encode_job
 from tiering.lake.iceberg.upkeep.standing_files import PartitionFiles, StandingData, live_file, partition_name, standing_files
 from tiering.lake.maintenance import RewriteTask, UpkeepPlan
 from tiering.lake.proof.file_footer import Run
-from tiering.lake.rules.upkeep.rewrite_runs import BucketWork, RewriteRun, StandingFile, runs_to_rewrite, worst_first
+from tiering.lake.rules.upkeep.rewrite_runs import DEAD_SHARE, BucketWork, RewriteRun, StandingFile, runs_to_rewrite, worst_first
 from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo, TableType
 from tiering.model.upkeep import UpkeepOrder
 

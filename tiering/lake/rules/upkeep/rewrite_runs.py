@@ -25,6 +25,9 @@ FULL_SHARE = 1.25
 OVERSIZE_SHARE = 1.8
 """With `full` a file beyond this share of the target size is cut (Iceberg's `rewrite_data_files`, `max-file-size-bytes`)."""
 
+DEAD_SHARE = 0.3
+"""Part of a bucket's rows that may be deleted; beyond it readers carry too many rows in vain, and the bucket's files are rewritten."""
+
 RUN_FILES = 1_000
 """Files that one piece of work reads at most: opening a file takes milliseconds, on object storage more, and a piece has to end soon."""
 

@@ -16,7 +16,8 @@ from math import log
 SMALL_FILES = 8
 """Small files of one bucket that readers meet at most, beside those that the last round added."""
 SMALL_SHARE = 0.75
-"""A file below this share of the target size is small; a merged file of so many bytes is not merged again."""
+"""A file below this share of the target size is small; a merged file of so many bytes is not merged again. Iceberg's
+`rewrite_data_files` has the same share (`min-file-size-bytes`)."""
 COST_FACTOR = 2.5
 """What each further file of a merge is worth. Chosen by simulation: 2 to 3.5 are within a tenth of each other."""
 MERGED_FILES = 100
