@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from support.repository import ROOT
 from tiering.cluster.fluss.table_options import check_option, in_fluss_words, is_of_fluss
 from tiering.errors import InvalidArgument
+from tiering.lake.rules.upkeep.compaction_options import AUTO_COMPACTION
+from tiering.lake.rules.upkeep.snapshot_options import AUTO_EXPIRE
 
 
 @pytest.mark.parametrize(
@@ -73,3 +78,13 @@ def test_the_size_of_a_round_is_an_option_of_ours() -> None:
 def test_fluss_says_whether_snapshots_expire_and_lakeward_says_which() -> None:
     assert is_of_fluss("table.datalake.auto-expire-snapshot")
     assert not is_of_fluss("table.datalake.snapshot.max-age")
+
+
+@pytest.mark.parametrize("page", ["upkeep.md", "on-call.md"])
+def test_pages_that_name_an_option_of_upkeep_say_what_works_where_fluss_does_not_alter_it(page: str) -> None:
+    for name in (AUTO_COMPACTION, AUTO_EXPIRE):
+        with pytest.raises(InvalidArgument, match="Fluss does not alter"):
+            check_option(name, "true")
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    [section] = [section for section in text.split("\n## ") if re.search(r"Fluss 0\.9\.1 (refuses to|does not) alter", section)]
+    assert {name for name in ("pause_upkeep", "--fluss-auto-compaction") if name not in section} == set()
