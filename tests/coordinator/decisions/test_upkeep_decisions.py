@@ -239,6 +239,17 @@ def test_a_request_goes_on_until_nothing_is_left_and_its_answer_is_the_sum() -> 
     assert (end.stats.manifests_before, end.stats.manifests_after) == (7, 5)
 
 
+@pytest.mark.parametrize(("left", "enough"), [(1, 101), (150, 301)])
+def test_manifests_are_merged_again_only_once_they_doubled(left: int, enough: int) -> None:
+    """A table with more full manifests than the bound would get a commit every few minutes."""
+    record, _ = ask(resting(), UpkeepOrder(rewrite=False, manifests=True))
+    record = ended(record, 1, UpkeepStats(manifests_before=150, manifests_after=left))
+    assert needed(record, observation(9, manifests=enough - 1)) is None
+    assert needed(record, observation(9, manifests=enough)) == UpkeepOrder(rewrite=False, manifests=True)
+    record = ended(record, 10, UpkeepStats(files_before=1, manifests_before=9, manifests_after=8))
+    assert needed(record, observation(20, manifests=enough - 1)) is None, "that round merged no manifests"
+
+
 def test_the_first_round_of_a_request_has_its_id() -> None:
     record, request_id = ask(resting(), UpkeepOrder())
     running = rounds.begin(at(1, "another"), record, work_of(record), "t").record

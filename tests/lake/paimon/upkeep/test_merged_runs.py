@@ -85,7 +85,7 @@ class ChangingRounds(KeyedRounds):
         assert base.marker is not None
         round_id = f"u{next(self._numbers)}"
         plan = self.kit.lake.plan_upkeep(self.table, base, order, living or {})
-        if not plan.tasks:
+        if not plan.tasks and not order.manifests:
             return None
         factory = self.kit.lake.tiering_factory(self.table)
         rewrites = [factory.rewrite(task, round_id, f"n{number}", lambda rows: False) for number, task in enumerate(plan.tasks)]
@@ -329,3 +329,11 @@ def test_footers_of_merged_runs_add_up_to_what_rounds_wrote_also_where_no_row_st
     assert len(live_entries(kit.view(rounds.table))) == 1
     assert written_checksum(rounds) == before
     rounds.check()
+
+
+def test_a_merge_of_manifests_tells_how_many_it_left_also_where_their_number_stays(kit: PaimonKit) -> None:
+    rounds = ChangingRounds(kit, keyed_table())
+    rounds.run(4, merges=False)
+    order = UpkeepOrder(rewrite=False, manifests=True)
+    did = [rounds.upkeep(order) for _ in range(2)]
+    assert [stats and (stats.manifests_before, stats.manifests_after) for stats in did] == [(4, 1), (1, 1)]

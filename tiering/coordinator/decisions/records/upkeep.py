@@ -98,6 +98,8 @@ class UpkeepRecord:
     """Bytes that the next upkeep round rewrites at most, after rounds that were too large; None = as its order says."""
     bytes_left: int | None = None
     """Bytes that the latest upkeep round left to be rewritten; None = not known."""
+    manifests_left: int | None = None
+    """Manifests of the lake table after the latest upkeep round that merged all of them; None = not known."""
     is_needed: bool = False
     """Only where the cluster assigns tables: whether the table's health says that upkeep is to be done, as last observed."""
     turn_deadline: datetime | None = None

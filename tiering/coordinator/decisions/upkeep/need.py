@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from tiering.coordinator.decisions.records import TableRecord, UpkeepOutcome
+from tiering.coordinator.decisions.records import TableRecord, UpkeepOutcome, UpkeepRecord
 from tiering.coordinator.decisions.upkeep.rounds import UpkeepWork
 from tiering.counts import counted
 from tiering.lake.health.measure import LakeMeasure
@@ -19,6 +19,9 @@ IDLE_FOR = timedelta(hours=1)
 
 LEAST_EXPIRED = 10
 """Snapshots beyond those that stay for which an upkeep round is worth its own one."""
+
+MANIFEST_GROWTH = 2
+"""All manifests are merged again once their number is this multiple of what the latest merge left. A merge cannot lower it at will."""
 
 MANY_SNAPSHOTS = 1_000
 """Snapshots of which not all expire with one commit."""
@@ -36,13 +39,13 @@ def needed_work(record: TableRecord, info: TableInfo, observation: HealthObserva
         return None
     if upkeep.commit_time is not None and observation.observed_time <= upkeep.commit_time:
         return None
-    if info.auto_compaction and (work := _rewrite(observation, observation.measure)) is not None:
+    if info.auto_compaction and (work := _rewrite(upkeep, observation, observation.measure)) is not None:
         return work
     return _expiry(record, info, observation.measure, now)
 
 
-def _rewrite(observation: HealthObservation, measure: LakeMeasure) -> UpkeepWork | None:
-    many_manifests = measure.manifests > MANIFEST_BOUND
+def _rewrite(upkeep: UpkeepRecord, observation: HealthObservation, measure: LakeMeasure) -> UpkeepWork | None:
+    many_manifests = measure.manifests > max(MANIFEST_BOUND, MANIFEST_GROWTH * (upkeep.manifests_left or 0))
     reason = "" if observation.health is None or observation.health.reason is None else f": {observation.health.reason}"
     if measure.files.rewrite_bytes:
         work = f"{_size(measure.files.rewrite_bytes)} of data files are to be rewritten{reason}"

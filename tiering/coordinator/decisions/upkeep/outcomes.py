@@ -32,6 +32,7 @@ def after_round(
         last_outcome=outcome,
         last_error=ended.error,
         bytes_left=did.bytes_left if outcome is UpkeepOutcome.SUCCEEDED else upkeep.bytes_left,
+        manifests_left=did.manifests_after if _merged_manifests(ended, did) else upkeep.manifests_left,
     )
     upkeep = schedule.next_time(ctx, upkeep, ended, outcome, gave_way=gave_way)
     known = upkeep.request(ended.upkeep_request)
@@ -45,6 +46,10 @@ def after_round(
     if outcome is UpkeepOutcome.EMPTY and total.rounds > 1:
         end = replace(end, outcome=UpkeepOutcome.SUCCEEDED)
     return end_request(upkeep, known, end)
+
+
+def _merged_manifests(ended: RoundRecord, did: UpkeepStats) -> bool:
+    return ended.upkeep is not None and ended.upkeep.manifests and did.manifests_after is not None
 
 
 def _lost_its_tierer(error: ErrorInfo | None) -> bool:

@@ -75,7 +75,7 @@ class IcebergCommitter:
         order = FileChanges(files, spec_id, replaced, obsolete), merging.changes(table)
         staged = self._stage(table, base, marker, *order, properties, all_manifests=_merges_manifests(committable))
         upkeep = self._upkeep_beside(committable, base, table)
-        self.last_upkeep = upkeep_stats(committable.rewrites, merging.kept, staged, len(upkeep.removed))
+        self.last_upkeep = upkeep_stats(committable, merging.kept, staged, len(upkeep.removed))
         self._sent.add(committable.round_id)
         try:
             self._catalog.commit_table(table, (*staged.requirements, *upkeep.requirements), (*staged.updates, *upkeep.updates))

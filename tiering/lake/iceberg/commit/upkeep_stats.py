@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
-from tiering.lake.base import FileRewrite
+from tiering.lake.base import Committable
 from tiering.lake.iceberg.commit.staging import StagedSnapshot
 from tiering.model.upkeep import UpkeepStats
 
 
-def upkeep_stats(
-    rewrites: Sequence[FileRewrite], kept: Collection[int], staged: StagedSnapshot, snapshots_expired: int
-) -> UpkeepStats | None:
-    """The stats of a commit with those of `rewrites` whose numbers are `kept`; None if it only added rows.
+def upkeep_stats(committable: Committable, kept: Collection[int], staged: StagedSnapshot, snapshots_expired: int) -> UpkeepStats | None:
+    """The stats of a commit with those of its rewrites whose numbers are `kept`; None if it only added rows.
+
+    A commit that merges all manifests always has stats: its caller learns that their number did not fall.
 
     Files that a primary-key bucket's own round wrote anew are counted as `staged` tells: the new ones hold the rows of the round, too.
     """
+    rewrites = committable.rewrites
     committed = [rewrites[number] for number in sorted(kept)]
     in_round = staged.rewritten
     stats = UpkeepStats(
@@ -28,6 +29,7 @@ def upkeep_stats(
         snapshots_expired=snapshots_expired,
         dropped=len(rewrites) - len(committed),
     )
-    if stats == UpkeepStats() and staged.manifests_after >= staged.manifests_before:
+    merges_all = committable.order is not None and committable.order.manifests
+    if stats == UpkeepStats() and not merges_all and staged.manifests_after >= staged.manifests_before:
         return None
     return replace(stats, manifests_before=staged.manifests_before, manifests_after=staged.manifests_after)

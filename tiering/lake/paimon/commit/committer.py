@@ -92,7 +92,7 @@ class PaimonCommitter:
         snapshot_id, rewrites = next_id(loaded), _rewrites(committable)
         self._keep(loaded, snapshot_id if base.tiered is None else base.tiered)
         staged = self._stage(loaded, marker, payloads, () if payloads else rewrites, properties, committable.order)
-        self.last_upkeep = upkeep_stats(committable.rewrites, staged.kept, staged.lists, 0)
+        self.last_upkeep = upkeep_stats(committable, staged.kept, staged.lists, 0)
         self._sent.add(committable.round_id)
         try:
             self._publisher(loaded, snapshot_id, staged.content)
@@ -134,7 +134,7 @@ class PaimonCommitter:
             expired = expire_snapshots(compacted.loaded, self._table, now_ms, None if order is None else order.expiry)
         except Exception as error:
             _log.warning("a lake table goes without upkeep after a commit", table=str(base.path), error=describe(error))
-        self.last_upkeep = upkeep_stats(committable.rewrites, kept, staged.lists, expired)
+        self.last_upkeep = upkeep_stats(committable, kept, staged.lists, expired)
 
     def _stage(
         self,

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
-from tiering.lake.base import FileRewrite
+from tiering.lake.base import Committable
 from tiering.lake.paimon.commit.manifests import ManifestLists
 from tiering.model.upkeep import UpkeepStats
 
 
-def upkeep_stats(
-    rewrites: Sequence[FileRewrite], kept: Collection[int], lists: ManifestLists, snapshots_expired: int
-) -> UpkeepStats | None:
-    """The stats of a commit with those of `rewrites` whose numbers are `kept`; None if it only added rows."""
+def upkeep_stats(committable: Committable, kept: Collection[int], lists: ManifestLists, snapshots_expired: int) -> UpkeepStats | None:
+    """The stats of a commit with those of its rewrites whose numbers are `kept`; None if it only added rows.
+
+    A commit that merges all manifests always has stats: its caller learns that their number did not fall.
+    """
+    rewrites = committable.rewrites
     committed = [rewrites[number] for number in kept]
     stats = UpkeepStats(
         files_before=sum(rewrite.files_before for rewrite in committed),
@@ -24,6 +26,7 @@ def upkeep_stats(
         snapshots_expired=snapshots_expired,
         dropped=len(rewrites) - len(committed),
     )
-    if stats == UpkeepStats() and lists.manifests_after >= lists.manifests_before:
+    merges_all = committable.order is not None and committable.order.manifests
+    if stats == UpkeepStats() and not merges_all and lists.manifests_after >= lists.manifests_before:
         return None
     return replace(stats, manifests_before=lists.manifests_before, manifests_after=lists.manifests_after)
