@@ -360,6 +360,13 @@ def test_deadlines_of_a_clock_that_was_ahead_are_cut_at_a_start() -> None:
     assert (upkeep.next_deadline, upkeep.rest_deadline) == (limit, limit)
 
 
+def test_a_restart_cuts_a_future_time_that_an_upkeep_round_gives_back() -> None:
+    ahead = START + timedelta(days=900)
+    running = rounds.begin(at(1), resting(checked_since=ahead), WORK, "t").record
+    after = rounds.finish(at(3), restore(at(2), running).record, None).record
+    assert after.checked_since == at(2).now.steady
+
+
 @given(failures=st.integers(0, 10_000), idle=st.integers(0, 10_000), outcome=st.sampled_from(UpkeepOutcome), gave_way=st.booleans())
 def test_the_next_round_is_never_further_away_than_the_longest_rest(
     failures: int, idle: int, outcome: UpkeepOutcome, gave_way: bool

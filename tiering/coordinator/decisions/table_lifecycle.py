@@ -84,6 +84,7 @@ def within_reach(ctx: Context, record: TableRecord) -> TableRecord:
     def at_most(deadline: datetime | None, milliseconds: float) -> datetime | None:
         return None if deadline is None else min(deadline, ctx.now.after(milliseconds))
 
+    before = record.upkeep.before  # an upkeep round that runs: the record gets these values back when it ends
     longest_retry = max(ctx.options.backoff_max_ms, ctx.options.service_timeout_ms)  # the latter: after a reconciliation
     return replace(
         record,
@@ -97,6 +98,7 @@ def within_reach(ctx: Context, record: TableRecord) -> TableRecord:
             next_deadline=at_most(record.upkeep.next_deadline, max(LONGEST_REST_MS, ctx.options.upkeep_interval_ms)),
             rest_deadline=at_most(record.upkeep.rest_deadline, LONGEST_REST_MS),
             turn_deadline=at_most(record.upkeep.turn_deadline, record.freshness_ms),
+            before=None if before is None else replace(before, checked_since=at_most(before.checked_since, 0)),
         ),
     )
 
