@@ -65,7 +65,7 @@ class UpkeepCallOutcome(StrEnum):
     EMPTY = "EMPTY"
     """There was nothing to do."""
     DROPPED = "DROPPED"
-    """Other commits changed the files of all rewritten buckets meanwhile, again and again."""
+    """Other commits changed the files of all rewritten buckets, or came before each commit of an expiry, again and again."""
     WAITING = "WAITING"
     """Its round has not begun; it goes on without the call."""
     RUNNING = "RUNNING"

@@ -39,9 +39,10 @@ class Output:
 
     table: str = column("The table, as it is spelled.")
     outcome: str = column(
-        "SUCCEEDED, EMPTY (nothing to do); WAITING or RUNNING if the call did not wait for the end; PLANNED for a dry run."
+        "SUCCEEDED, EMPTY (nothing to do), DROPPED (other commits came first, nothing was removed); WAITING or RUNNING if the call did not "
+        "wait for the end; PLANNED for a dry run."
     )
-    reason: str | None = column("Why it is not done; NULL if it is.")
+    reason: str | None = column("Why it is not done, or not wholly; NULL if it is.")
     round_id: str | None = column("The last upkeep round; NULL if none was needed.")
     deleted_snapshots_count: int = column("Snapshots that were removed. Their files are deleted later, by the sweep.")
     kept_snapshots_count: int | None = column("Snapshots that stay; NULL if the call did not wait for the end.")

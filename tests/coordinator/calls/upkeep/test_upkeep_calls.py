@@ -16,6 +16,7 @@ from support.services.sys_catalog import serving
 from support.upkeep.upkeep_world import MB, MeasuredMemoryLake, UpkeepWorld, end_upkeep, run_upkeep, upkeep_stats, upkept_table
 from support.worlds.coordinator_world import FRESHNESS, START, HandTierer
 from tiering import errors
+from tiering.coordinator.calls.upkeep.upkeep_call import MAX_OVERTAKEN, OVERTAKEN
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import ExpiryOutlook, RewriteTask, UpkeepPlan
 from tiering.lake.rules.upkeep.snapshot_expiry import REMOVED_AT_ONCE
@@ -175,6 +176,38 @@ def test_an_expiry_that_removed_all_it_found_makes_no_further_round(world: CallW
     world.lake.expirable = 1
     row = called(world, "expire_snapshots", lambda: run_upkeep(tierer, tierer.get(), upkeep_stats(None, snapshots_expired=13)))
     assert (row["outcome"], row["deleted_snapshots_count"]) == ("SUCCEEDED", 13)
+
+
+def expiry_rounds(world: CallWorld, tierer: HandTierer, *removed: int) -> Act:
+    """Rounds of one expiry that remove so many snapshots each; 300 may go until some do."""
+
+    def rounds() -> None:
+        for count in removed:
+            while not world.record().upkeep.requests:
+                pass
+            world.lake.expirable = 0 if count else 300
+            run_upkeep(tierer, tierer.get(), upkeep_stats(None, snapshots_expired=count))
+
+    return rounds
+
+
+def test_an_expiry_that_another_commit_overtook_is_asked_for_again(world: CallWorld, tierer: HandTierer) -> None:
+    """A round repeats a commit that met a conflict without the removal of snapshots."""
+    row = called(world, "expire_snapshots", expiry_rounds(world, tierer, 0, 0, 300))
+    assert (row["outcome"], row["reason"], row["deleted_snapshots_count"]) == ("SUCCEEDED", None, 300)
+
+
+def test_an_expiry_that_is_overtaken_again_and_again_says_so(world: CallWorld, tierer: HandTierer) -> None:
+    row = called(world, "expire_snapshots", expiry_rounds(world, tierer, *[0] * (MAX_OVERTAKEN + 1)))
+    assert (row["outcome"], row["reason"], row["deleted_snapshots_count"]) == ("DROPPED", OVERTAKEN, 0)
+    assert not world.record().upkeep.requests
+
+
+def test_an_overtaken_expiry_that_nobody_waits_for_makes_no_further_round(world: CallWorld, tierer: HandTierer) -> None:
+    called(world, "expire_snapshots", key="k", wait=False)
+    expiry_rounds(world, tierer, 0)()
+    assert called(world, "expire_snapshots", key="k", wait=False)["reason"] == OVERTAKEN
+    assert not world.record().upkeep.requests
 
 
 def test_nothing_to_do_is_an_answer(world: CallWorld, tierer: HandTierer) -> None:

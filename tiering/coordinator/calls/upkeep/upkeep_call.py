@@ -32,6 +32,12 @@ from tiering.model.upkeep import UpkeepOrder, UpkeepStats
 MAX_EXPIRIES = 1_000
 """Requests that one expiry makes at most, one after the other. Each removes up to REMOVED_AT_ONCE snapshots, and adds one or two."""
 
+MAX_OVERTAKEN = 3
+"""Further requests of an expiry whose rounds removed nothing, one after the other: a round whose first commit met another commit repeats it
+without the removal, so that upkeep never keeps a commit back."""
+OWN_SNAPSHOTS = 1
+"""Snapshots that may go only because the round of an expiry has committed, too."""
+
 
 @dataclass(frozen=True)
 class UpkeepCall(Mutation[UpkeepResult]):
@@ -52,7 +58,8 @@ OrderOf: TypeAlias = "Callable[[CallParts, TableInfo], UpkeepOrder]"
 
 @dataclass(frozen=True)
 class Goal:
-    """The request that a call waits for. `stats` and `rounds` are those of the call's earlier requests."""
+    """The request that a call waits for. `stats` and `rounds` are those of the call's earlier requests. `overtaken`: how many of its latest
+    requests removed no snapshot, although some may go."""
 
     table_id: int
     request_id: str
@@ -61,6 +68,7 @@ class Goal:
     rounds: int = 0
     stats: UpkeepStats | None = None
     requests: int = 1
+    overtaken: int = 0
 
 
 @dataclass(frozen=True)
@@ -216,18 +224,28 @@ class _Steps:
         if ended.outcome in (UpkeepOutcome.FAILED, UpkeepOutcome.CANCELLED):
             raise self._failed(goal, self._cancelled(record, ended))
         stats = ended.stats if goal.stats is None else total_stats(goal.stats, ended.stats)
-        kept: dict[str, int] = {}
-        if goal.order.expiry is not None:
-            outlook = outlook_of(self._parts, record.path, goal.order.expiry)
-            is_limited = ended.stats.snapshots_expired >= REMOVED_AT_ONCE and goal.requests < MAX_EXPIRIES
-            if outlook is not None and outlook.expirable and is_limited:
-                return self._queue(replace(goal, rounds=goal.rounds + ended.rounds, stats=stats, requests=goal.requests + 1))
-            kept = {} if outlook is None else _left(outlook)
+        done = replace(goal, rounds=goal.rounds + ended.rounds, stats=stats)
+        outlook = None if goal.order.expiry is None else outlook_of(self._parts, record.path, goal.order.expiry)
+        overtaken = _overtaken(goal, ended, outlook)
+        if outlook is not None and self._goes_on(goal, ended, outlook, overtaken):
+            return self._queue(replace(done, requests=goal.requests + 1, overtaken=overtaken))
         outcome = UpkeepCallOutcome(ended.outcome.value)
         if outcome is UpkeepCallOutcome.EMPTY and goal.rounds:
             outcome = UpkeepCallOutcome.SUCCEEDED
-        result = UpkeepResult(record.path, outcome, _reason(outcome), ended.round_id, goal.rounds + ended.rounds, stats, kept)
+        reason = OVERTAKEN if overtaken else _reason(outcome)
+        if overtaken and not stats.snapshots_expired:
+            outcome = UpkeepCallOutcome.DROPPED
+        kept = {} if outlook is None else _left(outlook)
+        result = UpkeepResult(record.path, outcome, reason, ended.round_id, done.rounds, stats, kept)
         return self._answered(record, result, goal.request_id)
+
+    def _goes_on(self, goal: Goal, ended: EndedUpkeep, outlook: ExpiryOutlook, overtaken: int) -> bool:
+        """Whether an expiry makes a further request. A call that does not wait makes none for a round that was overtaken: each repeat of it
+        would make one."""
+        if not outlook.expirable or goal.requests >= MAX_EXPIRIES:
+            return False
+        is_repeated = 0 < overtaken <= MAX_OVERTAKEN and self._request.wait
+        return is_repeated or ended.stats.snapshots_expired >= REMOVED_AT_ONCE
 
     def _answered(self, record: TableRecord, result: UpkeepResult, request_id: str | None = None) -> UpkeepResult:
         with self._table_records.changing():
@@ -251,9 +269,20 @@ class _Steps:
         return record
 
 
+def _overtaken(goal: Goal, ended: EndedUpkeep, outlook: ExpiryOutlook | None) -> int:
+    """How many requests of an expiry in a row removed nothing, although some snapshots may go; 0 if the latest one did what it can do."""
+    is_left = outlook is not None and outlook.expirable > OWN_SNAPSHOTS
+    is_overtaken = is_left and ended.outcome is UpkeepOutcome.SUCCEEDED and not ended.stats.snapshots_expired
+    return goal.overtaken + 1 if is_overtaken else 0
+
+
 def _left(outlook: ExpiryOutlook) -> dict[str, int]:
     """The snapshots that are there, by reason. The commit of an expiry makes the snapshot before it one that may go."""
     return dict(outlook.kept) | ({"until the next commit": outlook.expirable} if outlook.expirable else {})
+
+
+OVERTAKEN = "another commit came first, so the latest round removed no snapshot; call it again"
+"""Why an expiry left snapshots that may go."""
 
 
 def _reason(outcome: UpkeepCallOutcome) -> str | None:
