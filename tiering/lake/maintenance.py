@@ -314,7 +314,7 @@ class RewriteTask:
 class UpkeepPlan:
     """What is to be rewritten now, within the order's budget, and how many bytes of files are left for later rounds.
 
-    `left_alone`: files that would be rewritten, if only their rows could be told; they are not among `bytes_left`.
+    `left_alone`: files that upkeep does not rewrite because it cannot tell their rows; they are not in `bytes_left`.
     """
 
     tasks: tuple[RewriteTask, ...] = ()

@@ -47,7 +47,7 @@ class Assignment:
     upkeep: UpkeepOrder | None = None
     """What an upkeep round does; None = the round tiers."""
     upkeep_paused: bool = False
-    """Somebody paused the upkeep of the table: the round rewrites no file and removes no snapshot."""
+    """A user paused the upkeep of the table: the round rewrites no file and removes no snapshot."""
 
 
 class RoundState(StrEnum):

@@ -26,7 +26,7 @@ class LakeUpkeepRow:
     table_name: str = column("Name of the table.")
     table_id: int = column("Id of the table, never reused.")
     trigger: str = column("Who wanted it: call, upkeep for the table's health, or round for upkeep inside a tiering round.")
-    triggered_by: str | None = column("Who called for it; NULL if nobody did.")
+    triggered_by: str | None = column("Who called for it; NULL without a CALL.")
     actions: str = column("What was to be done: rewrite_files, rewrite_all_files, merge_manifests, expire_snapshots; several with commas.")
     reason: str | None = column("Why it was done, in words; NULL inside a tiering round.")
     outcome: str = column(

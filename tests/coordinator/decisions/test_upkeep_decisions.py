@@ -133,7 +133,7 @@ def test_what_upkeep_waits_for(record: TableRecord, words: str | None) -> None:
 def test_an_unresolved_commit_keeps_upkeep_waiting() -> None:
     record = resting()
     record = replace(record, lake=replace(record.lake, unresolved_epoch=1))
-    assert waits_for(record) == "nobody knows yet whether its latest commit is in the lake: its next round finds out"
+    assert waits_for(record) == "it is not known yet whether its latest commit is in the lake: its next round finds out"
 
 
 def test_a_caller_waits_for_no_interval_but_for_a_rest() -> None:

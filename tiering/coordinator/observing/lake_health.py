@@ -94,7 +94,7 @@ class LakeHealthObserver:
             return
         try:
             observation = observed_health(self._lakes.of, record, info, begin.wall)
-        except Exception as error:  # one table whose metadata nobody expects keeps no other table from its look; rounds report it
+        except Exception as error:  # a table with unexpected metadata keeps no other table from its look; rounds report it
             _log.debug("the lake table's health could not be observed", table=str(record.path), error=str(error))
             observation, rest = None, FAILED_FOR
         else:

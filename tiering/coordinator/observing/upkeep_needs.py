@@ -134,7 +134,7 @@ class UpkeepNeeds:
     def _nothing_to_do(self, record: TableRecord) -> str:
         info = self._discovery.infos.get(record.table_id)
         if info is not None and not info.auto_compaction:
-            return f"{AUTO_COMPACTION} is off: files are rewritten only when somebody asks for it"
+            return f"{AUTO_COMPACTION} is off: files are rewritten only by CALL sys.rewrite_data_files"
         observation = self._health.observation(record)
         if observation is None:
             return "its health was not observed yet"

@@ -63,7 +63,7 @@ class TableHealth:
         "Earliest time of the next upkeep round; NULL if nothing is to be done, or if it is not known."
     )
     upkeep_waits_for: str | None = column("What that round waits for, in words; NULL if nothing is to be done, or if it is not known.")
-    upkeep_paused_by: str | None = column("Who paused the upkeep of the table; NULL if nobody did.")
+    upkeep_paused_by: str | None = column("Who paused the upkeep of the table; NULL if it is not paused.")
     next_action: str | None = column(
         f"The one statement that helps, below a score of {POOR_SCORE}. Upkeep does the same by itself once a slot is free; the statement "
         "does it now, or says what hinders it. NULL for a healthy table."
@@ -92,7 +92,7 @@ def table_health(
     upkeep: UpkeepState = UpkeepState(),
     next_action: str | None = None,
 ) -> TableHealth:
-    """The health of a table as observed last. `unknown_reason` says why nothing was observed; None = nobody looked yet."""
+    """The health of a table as observed last. `unknown_reason` says why nothing was observed; None = it was not observed yet."""
     if observation is None or observation.measure is None or observation.health is None:
         reason = unknown_reason if observation is None else "there is no lake table of this name"
         values: dict[str, Any] = dict.fromkeys(TableHealth.__dataclass_fields__)

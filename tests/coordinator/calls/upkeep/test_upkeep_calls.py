@@ -16,11 +16,12 @@ from support.services.sys_catalog import serving
 from support.upkeep.upkeep_world import MB, MeasuredMemoryLake, UpkeepWorld, end_upkeep, run_upkeep, upkeep_stats, upkept_table
 from support.worlds.coordinator_world import FRESHNESS, START, HandTierer
 from tiering import errors
+from tiering.coordinator.calls.upkeep.explain_upkeep import LEFT_ALONE
 from tiering.coordinator.calls.upkeep.upkeep_call import MAX_OVERTAKEN, OVERTAKEN
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import ExpiryOutlook, RewriteTask, UpkeepPlan
 from tiering.lake.rules.upkeep.snapshot_expiry import REMOVED_AT_ONCE
-from tiering.model.tables import BucketKey, Partition, TableInfo
+from tiering.model.tables import BucketKey, Partition, SnapshotRetention, TableInfo
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 from tiering.wire.channel import calling
 
@@ -35,7 +36,7 @@ class UpkeptLake(MeasuredMemoryLake):
 
     def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Any) -> UpkeepPlan:
         self.orders.append(order)
-        return UpkeepPlan((RewriteTask(BucketKey(None, 1), None, b"", 12, 34 * MB),), bytes_left=5 * MB)
+        return UpkeepPlan((RewriteTask(BucketKey(None, 1), None, b"", 12, 34 * MB),), bytes_left=5 * MB, left_alone=3)
 
     def expiry_outlook(self, table: TableInfo, view: LakeView, order: ExpiryOrder) -> ExpiryOutlook:
         self.orders.append(order)
@@ -316,26 +317,39 @@ def test_a_condition_chooses_partitions(monkeypatch: pytest.MonkeyPatch) -> None
     world.coordinator.close()
 
 
+def explained(world: CallWorld) -> list[tuple[str, str]]:
+    async def whole() -> list[tuple[str, str]]:
+        async with asyncio.timeout(60), serving(world.coordinator) as client:
+            _, rows = await client.call("explain_upkeep", table="sales.t1")
+        return [(row["decision"], row["reason"]) for row in rows.to_pylist()]
+
+    return asyncio.run(whole())
+
+
+def test_an_explanation_says_which_snapshots_stay_and_why() -> None:
+    world = CallWorld(tables=(replace(upkept_table(), snapshot_retention=SnapshotRetention(86_400_000, 10)),), rows=10)
+    world.later(world.table.freshness_ms / 1_000)
+    tierer = world.tierer()
+    tierer.run(tierer.get())
+    world.lake.expirable = 2
+    stay = "2 snapshots would expire with the next commit; others stay: 10 (the newest snapshots), 1 (the tag 'audit')"
+    assert ("note", stay) in explained(world)
+    world.coordinator.close()
+
+
 def test_an_explanation_has_the_next_upkeep_the_last_one_and_the_options(world: CallWorld, tierer: HandTierer) -> None:
-    def explained() -> list[tuple[str, str]]:
-        async def whole() -> list[tuple[str, str]]:
-            async with asyncio.timeout(60), serving(world.coordinator) as client:
-                _, rows = await client.call("explain_upkeep", table="sales.t1")
-            return [(row["decision"], row["reason"]) for row in rows.to_pylist()]
-
-        return asyncio.run(whole())
-
-    lines = explained()
+    lines = explained(world)
     assert ("nothing", "its health was not observed yet") in lines
     assert ("last", "the table had no upkeep round yet") in lines
     assert ("option", "table.datalake.auto-compaction = true") in lines
     assert ("rewrite", "12 files would be rewritten") in lines
     assert ("left", "bytes that the round after it would rewrite") in lines
+    assert ("note", f"3 files would be left alone: {LEFT_ALONE}") in lines
     world.degrade(100 * MB)
     assert ("wait", "waits for: a slot that no other table needs") in [
-        (decision, reason.split(" (")[0]) for decision, reason in explained()
+        (decision, reason.split(" (")[0]) for decision, reason in explained(world)
     ]
     called(world, "rewrite_manifests", wait=False)
-    assert any(reason.startswith("CALL rewrite_manifests by ann waits since") for _, reason in explained())
+    assert any(reason.startswith("CALL rewrite_manifests by ann waits since") for _, reason in explained(world))
     run_upkeep(tierer, tierer.get(), upkeep_stats(0))
-    assert any(decision == "last" and reason.endswith("SUCCEEDED") for decision, reason in explained())
+    assert any(decision == "last" and reason.endswith("SUCCEEDED") for decision, reason in explained(world))

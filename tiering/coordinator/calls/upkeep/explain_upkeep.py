@@ -21,6 +21,9 @@ from tiering.model.call_results import ExplainUpkeepResult, UpkeepDecision, Upke
 from tiering.model.tables import TableInfo, TablePath
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 
+LEFT_ALONE = "upkeep cannot tell their rows, because of another writer, a former partition spec, or deletes that it cannot apply"
+"""Why a plan leaves files alone (`UpkeepPlan.left_alone`)."""
+
 
 @dataclass(frozen=True)
 class ExplainUpkeep(CallRequest[ExplainUpkeepResult]):
@@ -99,13 +102,16 @@ def _rewrites(parts: CallParts, info: TableInfo, explanation: UpkeepExplanation)
         yield UpkeepLine(UpkeepDecision.REWRITE, text, task.partition_name, task.bucket.bucket_id, task.files, task.size_bytes)
     if plan.bytes_left:
         yield UpkeepLine(UpkeepDecision.LEFT, "bytes that the round after it would rewrite", bytes=plan.bytes_left)
+    if plan.left_alone:
+        text = f"{counted(plan.left_alone, 'file')} would be left alone: {LEFT_ALONE}"
+        yield UpkeepLine(UpkeepDecision.NOTE, text, files=plan.left_alone)
 
 
 def _snapshots(parts: CallParts, info: TableInfo) -> Iterator[UpkeepLine]:
     outlook = outlook_of(parts, info.path, ExpiryOrder())
     if outlook is None or info.snapshot_retention is None:
         return
-    kept = ", ".join(f"{number} by {reason}" for reason, number in outlook.kept.items())
+    kept = ", ".join(f"{number} ({reason})" for reason, number in outlook.kept.items())
     yield UpkeepLine(
         UpkeepDecision.NOTE, f"{counted(outlook.expirable, 'snapshot')} would expire with the next commit; others stay: {kept}"
     )

@@ -82,7 +82,7 @@ class RoundRecord:
     upkeep_reason: str | None = None
     """Why the upkeep round was made, in words."""
     upkeep_request: str | None = None
-    """The caller's request that the upkeep round is for (`UpkeepRequest.request_id`); None = nobody asked for it."""
+    """The caller's request that the upkeep round is for (`UpkeepRequest.request_id`); None = the coordinator began it by itself."""
 
     @property
     def fraction_completed(self) -> float | None:

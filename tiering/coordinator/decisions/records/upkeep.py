@@ -76,8 +76,8 @@ class BeforeUpkeep:
 class UpkeepRecord:
     """The upkeep of one table. The `last_*` fields are about the latest upkeep that ended, of an upkeep round or inside a tiering round.
 
-    `next_deadline`: upkeep that nobody asked for begins no earlier (steady time). `rest_deadline`: nor does any upkeep round begin before
-    this one, after a round that gave way to tiering.
+    `next_deadline`: upkeep that the coordinator begins by itself begins no earlier (steady time). `rest_deadline`: no upkeep round begins
+    before it, after a round that gave way to tiering.
     """
 
     last_time: datetime | None = None

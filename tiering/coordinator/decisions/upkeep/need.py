@@ -1,4 +1,4 @@
-"""What upkeep a lake table needs that nobody asked for, by its health. Pure."""
+"""What upkeep a lake table needs by its health, without a request of a caller. Pure."""
 
 from __future__ import annotations
 

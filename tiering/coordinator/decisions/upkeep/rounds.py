@@ -38,7 +38,7 @@ COORDINATOR = "lakeward"
 
 @dataclass(frozen=True)
 class UpkeepWork:
-    """What the next upkeep round of a table does, and why. `request`: of the caller who wants it; None = nobody asked for it."""
+    """What the next upkeep round of a table does, and why. `request`: of the caller who wants it; None = the coordinator wants it."""
 
     order: UpkeepOrder
     reason: str
@@ -187,7 +187,7 @@ def _go_on(change: Change, ctx: Context, *, is_unresolved: bool) -> Change:
         return enter_pending(change, ctx, Trigger.CALL, f"CALL by {record.call.caller}")
     may_begin = record.pause is None and (record.has_turn or not ctx.options.assigned_by_cluster)
     if is_unresolved and may_begin:
-        return enter_pending(change, ctx, Trigger.RETRY, "nobody knows yet whether the commit of its upkeep round is in the lake")
+        return enter_pending(change, ctx, Trigger.RETRY, "it is not known yet whether the commit of its upkeep round is in the lake")
     if record.has_turn and record.assignment is not None and not record.unresolved_commit:
         return change.update(assignment=replace(record.assignment, end=AssignmentEnd.FINISHED))
     return change

@@ -126,7 +126,7 @@ def next_time(ctx: Context, upkeep: UpkeepRecord, ended: RoundRecord, outcome: U
 
 
 def _was_stopped(ended: RoundRecord, outcome: UpkeepOutcome) -> bool:
-    """Whether the round ended with its tierer, and not because somebody cancelled it."""
+    """Whether the round ended with its tierer, and not because a user cancelled it."""
     return outcome is UpkeepOutcome.CANCELLED and ended.error is not None and ended.error.error_class != Cancelled.__name__
 
 
@@ -175,7 +175,7 @@ def _tiering(now: Moment, record: TableRecord, *, needs_turn: bool) -> str | Non
     if record.consecutive_failures:
         return "its latest round failed, and the next one has to go well first"
     if record.unresolved_commit:
-        return "nobody knows yet whether its latest commit is in the lake: its next round finds out"
+        return "it is not known yet whether its latest commit is in the lake: its next round finds out"
     if record.commit is not None and not record.commit.state.is_resolved:
         return "the cluster has not been told of its latest commit yet"
     if record.lake.snapshot_id is None:

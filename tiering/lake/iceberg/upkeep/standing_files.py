@@ -41,7 +41,7 @@ class PartitionFiles:
     has_unknown_deletes: bool = False
     """Whether there are equality deletes that upkeep cannot apply (`_can_be_applied`)."""
     unknown: list[DataFile] = field(default_factory=list)
-    """Data files of which nobody tells the bucket."""
+    """Data files whose bucket is unknown."""
 
     @property
     def deleted_rows(self) -> int:

@@ -36,7 +36,7 @@ class LogFiles:
     def by_bucket(self, buckets: Mapping[BucketKey, str | None]) -> dict[BucketKey, list[DataFile]]:
         """The files of `buckets`, whose partitions' names are given, in the order of their offsets; buckets with none are left out.
 
-        A bucket with files whose offsets overlap is left out, too: somebody doubled rows, and nothing hides that.
+        A bucket with files whose offsets overlap is left out, too: another writer doubled rows, and upkeep does not hide that.
         """
         if self._loaded.head is None or self._loaded.head.document.get("indexManifest") is not None:
             return {}  # index files may be deletion vectors, which name the files that they are for

@@ -41,7 +41,7 @@ class ConsecutiveHistory:
     """The snapshots of a table, and what keeps them.
 
     `committed_ms`: commit times by age, the oldest first; the oldest snapshot has the id `oldest`. `reserved`: ids from which consumers
-    read on. `user_max_age_ms` and `user_min_count` are settings of the lake table. `is_bounded`: nobody said how long snapshots are kept.
+    read on. `user_max_age_ms` and `user_min_count` are settings of the lake table. `is_bounded`: no option says how long they are kept.
     """
 
     oldest: int

@@ -1,9 +1,9 @@
 """What a sweep notes of rounds that the ledger is going to forget while the lake still stores files of theirs. Pure.
 
 The ledger keeps the newest rounds of a table, at a commit every 10 s those of 14 hours. Files live longer: files of a dead round are
-deleted after a day, and a snapshot stays for a day with the files that it names. Without a note nobody would know their rounds then, and
-they would never be deleted. The note of a round has what the ledger had (`RoundFate`), and whether the round is proved to be of the table's
-history:
+deleted after a day, and a snapshot stays for a day with the files that it names. Without a note the sweep would not know their rounds
+then, and they would never be deleted. The note of a round has what the ledger had (`RoundFate`), and whether the round is proved to be
+of the table's history:
 
     the ledger              it is on the chain of rounds that leads to the newest tiering commit (`lineage_of`)
     an earlier note         and the newest tiering commit of that note is on the chain of now

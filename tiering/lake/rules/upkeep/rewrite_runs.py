@@ -34,7 +34,7 @@ RUN_FILES = 1_000
 
 @dataclass(frozen=True)
 class StandingFile:
-    """A live data file of one bucket. `is_fixed`: it stays, for nobody may replace it."""
+    """A live data file of one bucket. `is_fixed`: it stays, because no rewrite may replace it."""
 
     size_bytes: int
     is_dirty: bool = False
