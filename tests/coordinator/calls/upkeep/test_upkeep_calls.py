@@ -310,7 +310,10 @@ def test_a_condition_chooses_partitions(monkeypatch: pytest.MonkeyPatch) -> None
     world = CallWorld(tables=(table,))
     monkeypatch.setattr(world.cluster, "partitions", lambda table: [Partition(1, "north"), Partition(2, "south")])
     row = called(world, "rewrite_data_files", where="region = 'west'")
-    assert (row["outcome"], row["reason"]) == ("EMPTY", "no partition matches 'where'")
+    assert (row["outcome"], row["reason"]) == (
+        "EMPTY",
+        "no partition of the source table matches 'where'; partitions that the source table dropped are not rewritten",
+    )
     called(world, "rewrite_data_files", where="region = 'north'", wait=False)
     [request] = world.record().upkeep.requests
     assert request.order.partitions == {"north"}

@@ -38,6 +38,9 @@ without the removal, so that upkeep never keeps a commit back."""
 OWN_SNAPSHOTS = 1
 """Snapshots that may go only because the round of an expiry has committed, too."""
 
+NO_PARTITION = "no partition of the source table matches 'where'; partitions that the source table dropped are not rewritten"
+"""Answer to a condition that is true for no living partition."""
+
 
 @dataclass(frozen=True)
 class UpkeepCall(Mutation[UpkeepResult]):
@@ -165,7 +168,7 @@ class _Steps:
         order = self._order_of(self._parts, info)
         upkeep.check_may_request(record)
         if order.partitions is not None and not order.partitions:
-            return self._answered(record, UpkeepResult(request.path, UpkeepCallOutcome.EMPTY, "no partition matches 'where'"))
+            return self._answered(record, UpkeepResult(request.path, UpkeepCallOutcome.EMPTY, NO_PARTITION))
         if request.dry_run:
             stats, kept = planned_stats(self._parts, info, order)
             return UpkeepResult(request.path, UpkeepCallOutcome.PLANNED, stats=stats, kept=kept)
