@@ -47,6 +47,7 @@ VALUES = (
     "tests/integration/test_printed_properties.py",
     "tests/lake/health/test_score.py",
     "tests/lake/iceberg/test_hostile_lake_fuzz.py",
+    "tests/lake/paimon/upkeep/test_consecutive_expiry.py",
     "tests/lake/proof/test_row_checksum.py",
     "tests/lake/rules",
     "tests/lake/test_column_names.py",

@@ -25,11 +25,20 @@ def _reads_null_as_empty(answer: Answer, expected: pa.Table) -> bool:
     return not isinstance(answer, str) and sorted_rows(answer, empty_for_null=True) == sorted_rows(expected, empty_for_null=True)
 
 
+def _refuses_shared_deletes(answer: Answer, _: pa.Table) -> bool:
+    return isinstance(answer, str) and "position delete file not limited to one data file" in answer
+
+
 ICEBERG_LIMITS = (
     Limit(
         "pyiceberg",
         "pyiceberg reads an ARRAY of ROW, or a MAP to ROW, that is NULL as an empty one. The files have NULL, as the other readers show.",
         _reads_null_as_empty,
+    ),
+    Limit(
+        "polars",
+        "Polars reads no position-delete file that names several data files. A bucket of a primary-key table has one for all of them.",
+        _refuses_shared_deletes,
     ),
 )
 
