@@ -20,13 +20,13 @@ import pyarrow.parquet as pq
 from rounds.sources import FLIGHTS
 
 TICK_S = 0.2
-"""Rows of so long are written at once."""
+"""Seconds of rows that are written at once."""
 FILE_TICK_S = 1.0
-"""The same of rows that are written as files: a stream of files has few larger ones rather than many small ones."""
+"""Seconds of rows in one file: a stream of files has few large files rather than many small ones."""
 SMALL_ROWS, SMALL_EVERY_S = 10, 5.0
 """Rows that each small table gets at a time, and how often."""
 APPEND_ROWS = 10_000
-"""Of one batch: pyfluss puts a batch into one bucket, and buckets shall be about even."""
+"""Rows in one batch. pyfluss puts a batch into one bucket, and buckets are to be about even."""
 START_S = 60.0
 _DISTINCT_ROWS = 100_000
 
@@ -42,7 +42,7 @@ class Order:
 
     @property
     def rows(self) -> int:
-        """Of the table, at the end."""
+        """How many rows the table has in the end."""
         return int(self.rate * self.seconds)
 
 

@@ -12,7 +12,7 @@ from upkeep.world import AgingWorld
 from tiering.model.tables import TablePath
 
 TOP_LEVEL = 5
-"""Of a Paimon merge tree: files of this level alone are read without a merge."""
+"""Highest level of a Paimon merge tree. Files of this level alone are read without a merge."""
 
 
 def write_copy(world: AgingWorld, path: TablePath) -> TablePath:

@@ -22,7 +22,7 @@ SMALL_SHARE = 0.75
 
 @dataclass(frozen=True)
 class Health:
-    """Of the head of one table. `target_bytes`: the size at which a data file ends."""
+    """Counts at the head of one table. `target_bytes`: the size at which a data file ends."""
 
     data_files: int
     small_files: int

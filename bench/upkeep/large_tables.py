@@ -18,7 +18,7 @@ from tiering.lake.registry import local_lake_properties
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 FILES = 40
-"""Of a table at the beginning, all of them far below the target size."""
+"""Data files that a table has at the beginning, all of them far below the target size."""
 ONLY = BucketKey(None, 0)
 
 

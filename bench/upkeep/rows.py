@@ -23,9 +23,9 @@ SCHEMA = pa.schema(
 )
 KEY_SCHEMA = pa.schema([SCHEMA.field("id")])
 DELETED_SHARE = 0.05
-"""Of the keys that a round of a primary-key table changes. They come again when they are chosen again."""
+"""Part of the changed keys that a round of a primary-key table deletes. A deleted key comes again when it is chosen again."""
 ENCODINGS = {**dict.fromkeys(("id", "version", "changed_at"), "DELTA_BINARY_PACKED"), "amount": "BYTE_STREAM_SPLIT", "name": "PLAIN"}
-"""Of the plain Parquet files to whose bytes those of the lake are compared."""
+"""Encodings of the plain Parquet files with whose bytes those of the lake are compared."""
 _DELETED = -1
 Numbers = npt.NDArray[np.int64]
 
@@ -39,7 +39,7 @@ def rows_of(ids: Numbers, versions: Numbers) -> pa.RecordBatch:
 
 
 def plain_bytes(batch: pa.RecordBatch, buckets: int) -> int:
-    """Bytes of these rows as Parquet files that nobody ever merges: one a bucket, as a round writes them."""
+    """Bytes of these rows as Parquet files that are never merged: one a bucket, as a round writes them."""
     return sum(_file_bytes(batch.take(pa.array(places))) for places in np.array_split(np.arange(batch.num_rows), buckets) if len(places))
 
 

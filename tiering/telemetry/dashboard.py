@@ -127,7 +127,7 @@ PANELS = (
     ),
     Panel("Length of upkeep rounds", m.UPKEEP_SECONDS.comment, _quantiles(m.UPKEEP_SECONDS), "s"),
     Panel(
-        "Tables whose upkeep needs somebody",
+        "Tables whose upkeep needs a person",
         "Lake tables that are ill, whose latest upkeep failed, or whose upkeep is paused.",
         (
             Query(m.TABLES_UNHEALTHY.name, "ill"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,11 @@ from faults.simulated.deployment_faults import WEAKENED
 from faults.simulated.faults import FAULTS
 from faults.stories.weakened import check_that_it_fails_without
 from faults.stories.weakenings import Weakening, without
-from pyiceberg.table import Table
 
+from support.upkeep.unchecked_rewrites import all_rewrites
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.tierers.known_tierers import KnownTierers, Sender
 from tiering.errors import CannotReconcile
-from tiering.lake.iceberg.upkeep.fitting_rewrites import FittingRewrites
-from tiering.lake.iceberg.writing.data_files import FilesPayload
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.round.steps import actions as act
 from tiering.round.steps import steps_to_write
@@ -49,13 +46,6 @@ def goes_on_without_snapshots(state: Round, _: act.SnapshotsLeased) -> Step:
 
 _snapshots_leased = steps_to_write.snapshots_leased
 
-
-def commits_any_rewrite(table: Table, head: int | None, rewrites: Mapping[int, FilesPayload]) -> FittingRewrites:
-    """Whatever became of the files since."""
-    gone = {location for payload in rewrites.values() if payload.change is not None for location in payload.change.obsolete}
-    return FittingRewrites(rewrites, frozenset(gone))
-
-
 WEAKENINGS = (
     Weakening(
         "coordinator-doubled",
@@ -72,7 +62,7 @@ WEAKENINGS = (
         without("tiering.lake.rules.contiguous_offsets.RowOffsets.add", by=takes_names_for_equal),
         fails_with=CannotReconcile,
     ),
-    Weakening("rewrite-overtaken", without("tiering.lake.iceberg.commit.committer.fitting_rewrites", by=commits_any_rewrite)),
+    Weakening("rewrite-overtaken", without("tiering.lake.iceberg.commit.committer.fitting_rewrites", by=all_rewrites)),
     Weakening("upkeep-gives-way", without("tiering.coordinator.tierers.upkeep_slots.UpkeepSlots.give_way")),
 )
 HELD_BY_A_TEST_WITHOUT_IT = {"message-forged"}

@@ -19,6 +19,7 @@ from support.depth import examples
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS, PAIMON, PAIMON_CLEAN, LakeKind
 from support.lake_kinds.simulated_iceberg import SimulatedIcebergLake
 from support.lake_kinds.simulated_paimon import SimulatedPaimonLake
+from support.upkeep.unchecked_rewrites import all_rewrites
 from tiering.errors import CommitOutcomeUnknown
 from tiering.lake.base import Committable
 from tiering.lake.iceberg.commit import committer as iceberg_committer
@@ -88,7 +89,7 @@ def sweeps_what_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def commits_any_rewrite(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever became of the files that it replaces."""
-    monkeypatch.setattr(iceberg_committer, "fitting_rewrites", lambda table, head, rewrites: list(rewrites))
+    monkeypatch.setattr(iceberg_committer, "fitting_rewrites", all_rewrites)
 
 
 WEAKENED = (

@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-
 import pytest
 
+from support.upkeep.expiring_tables import expiring_table, tier
 from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.calls.lake_repair import background_sweeps
 from tiering.coordinator.calls.lake_repair.background_sweeps import EXPIRED_MS, BackgroundSweeps
 from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
-from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MIN_COUNT
 from tiering.model.call_results import SweepResult
-from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path)
-    lake_world.clock.wall = datetime.now(UTC) + timedelta(days=2)  # files carry the machine's time
-    yield lake_world
-    lake_world.close()
-
-
-def expiring_table(world: LakeWorld) -> TableInfo:
-    table = world.table("orders")
-    world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT, "1")
-    return table
-
-
-def tier(world: LakeWorld, table: TableInfo, rounds: int, first: int = 0) -> None:
-    for number in range(first, first + rounds):
-        world.append(table, number * 10, 10)
-        assert world.tier(table).state is RoundState.SUCCEEDED
 
 
 def compact(world: LakeWorld, table: TableInfo) -> None:

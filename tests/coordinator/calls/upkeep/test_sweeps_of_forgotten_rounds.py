@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
-
 from support.background import tick
 from support.upkeep.degraded_tables import Degradation, degraded_table
+from support.upkeep.expiring_tables import expiring_table, tier
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
-from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MIN_COUNT
 from tiering.model.call_results import SweepResult
-from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 from tiering.round.steps import actions as act
 
 DAY_MS = 86_400_000
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path)
-    lake_world.clock.wall = datetime.now(UTC) + timedelta(days=2)  # files carry the machine's time
-    yield lake_world
-    lake_world.close()
-
-
-def expiring_table(world: LakeWorld) -> TableInfo:
-    table = world.table("orders")
-    world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT, "1")
-    return table
-
-
-def tier(world: LakeWorld, table: TableInfo, rounds: int, first: int = 0) -> None:
-    for number in range(first, first + rounds):
-        world.append(table, number * 10, 10)
-        assert world.tier(table).state is RoundState.SUCCEEDED
 
 
 def sweep(world: LakeWorld, table: TableInfo, older_than_ms: int = 0) -> SweepResult:

@@ -118,4 +118,4 @@ class UpkeepRecord:
 
     def with_request(self, request: UpkeepRequest) -> UpkeepRecord:
         """The record with this request in the place of the one with its id."""
-        return replace(self, requests=tuple(request if known.request_id == request.request_id else known for known in self.requests))
+        return replace(self, requests=tuple(request if waiting.request_id == request.request_id else waiting for waiting in self.requests))

@@ -35,17 +35,17 @@ def after_round(
         manifests_left=did.manifests_after if _merged_manifests(ended, did) else upkeep.manifests_left,
     )
     upkeep = schedule.next_time(ctx, upkeep, ended, outcome, gave_way=gave_way)
-    known = upkeep.request(ended.upkeep_request)
-    if known is None:
+    request = upkeep.request(ended.upkeep_request)
+    if request is None:
         return upkeep
-    total = replace(known, rounds=known.rounds + 1, stats=total_stats(known.stats, did) if known.rounds else did)
+    total = replace(request, rounds=request.rounds + 1, stats=total_stats(request.stats, did) if request.rounds else did)
     again = gave_way or (total.rounds < MAX_TRIES and (outcome is UpkeepOutcome.DROPPED or _lost_its_tierer(ended.error)))
     if again or (outcome is UpkeepOutcome.SUCCEEDED and total.order.rewrite and did.bytes_left):
         return upkeep.with_request(total)
-    end = EndedUpkeep(known.request_id, outcome, ctx.now.wall, ended.round_id, total.rounds, total.stats, ended.error)
+    end = EndedUpkeep(request.request_id, outcome, ctx.now.wall, ended.round_id, total.rounds, total.stats, ended.error)
     if outcome is UpkeepOutcome.EMPTY and total.rounds > 1:
         end = replace(end, outcome=UpkeepOutcome.SUCCEEDED)
-    return end_request(upkeep, known, end)
+    return end_request(upkeep, request, end)
 
 
 def _merged_manifests(ended: RoundRecord, did: UpkeepStats) -> bool:
@@ -58,7 +58,7 @@ def _lost_its_tierer(error: ErrorInfo | None) -> bool:
 
 def end_request(upkeep: UpkeepRecord, waiting: UpkeepRequest, end: EndedUpkeep) -> UpkeepRecord:
     """The record with `end` in the place of a request."""
-    requests = tuple(known for known in upkeep.requests if known.request_id != waiting.request_id)
+    requests = tuple(request for request in upkeep.requests if request.request_id != waiting.request_id)
     return replace(upkeep, requests=requests, ended=(*upkeep.ended, end)[-KEPT_ENDED:])
 
 

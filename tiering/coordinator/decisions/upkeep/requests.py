@@ -32,7 +32,7 @@ def request(ctx: Context, record: TableRecord, order: UpkeepOrder, procedure: st
     """
     check_may_request(record)
     order = requested_order(order)
-    waiting = next((known for known in record.upkeep.requests if known.order == order), None)
+    waiting = next((queued for queued in record.upkeep.requests if queued.order == order), None)
     if waiting is not None:
         return Called(Change(record), waiting.request_id, joined=True)
     if len(record.upkeep.requests) >= MAX_REQUESTS:
