@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any
 
 import duckdb
@@ -40,18 +41,25 @@ def queried(connection: duckdb.DuckDBPyConnection, sql: str, name_damage: Callab
     `name_damage` says which file of a lake table DuckDB cannot read, and is asked once the query failed.
     """
 
-    def run() -> Answer:
-        cursor = connection.execute(sql)
-        return Answer([column[0] for column in cursor.description or ()], cursor.fetchall())
+    work: Future[Answer] = Future()
 
-    # In the main thread DuckDB would notice Ctrl-C only now and then.
-    with ThreadPoolExecutor(1, thread_name_prefix="duckdb") as pool:
-        work = pool.submit(run)
+    def run() -> None:
+        if not work.set_running_or_notify_cancel():
+            return
         try:
-            return _awaited(work, name_damage or _no_damage)
-        except KeyboardInterrupt:
+            cursor = connection.execute(sql)
+            work.set_result(Answer([column[0] for column in cursor.description or ()], cursor.fetchall()))
+        except BaseException as error:
+            work.set_exception(error)
+
+    try:
+        # In the main thread DuckDB would notice Ctrl-C only now and then. Ctrl-C may come while the thread starts.
+        Thread(target=run, name="duckdb", daemon=True).start()
+        return _awaited(work, name_damage or _no_damage)
+    except KeyboardInterrupt:
+        if not work.cancel():
             _interrupt_until_done(connection, work)
-            raise
+        raise
 
 
 def _interrupt_until_done(connection: duckdb.DuckDBPyConnection, work: Future[Answer]) -> None:

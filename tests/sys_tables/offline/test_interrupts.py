@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, cast
 
@@ -23,6 +23,23 @@ def functions(frame: FrameType | None) -> Iterator[str]:
     while frame is not None:
         yield frame.f_code.co_name
         frame = frame.f_back
+
+
+class ToldOfTheEnd:
+    """A connection with an event for the end of its query."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self.ended = threading.Event()
+
+    def execute(self, sql: str) -> duckdb.DuckDBPyConnection:
+        try:
+            return self._connection.execute(sql)
+        finally:
+            self.ended.set()
+
+    def interrupt(self) -> None:
+        self._connection.interrupt()
 
 
 class BeginsLate:
@@ -52,18 +69,63 @@ def ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.usefixtures("ctrl_c")
-def test_an_interrupt_before_the_query_begins_ends_it() -> None:
-    gave_up = threading.Event()
-    with duckdb.connect() as connection:
+@pytest.fixture
+def gave_up() -> Iterator[Callable[[duckdb.DuckDBPyConnection], threading.Event]]:
+    """Ends the query of a connection after a minute, and says with an event that it did."""
+    timers: list[threading.Timer] = []
+
+    def watch(connection: duckdb.DuckDBPyConnection) -> threading.Event:
+        event = threading.Event()
 
         def give_up() -> None:
-            gave_up.set()
+            event.set()
             connection.interrupt()
 
-        timer = threading.Timer(60, give_up)
-        timer.start()
+        timers.append(threading.Timer(60, give_up))
+        timers[-1].start()
+        return event
+
+    yield watch
+    for timer in timers:
+        timer.cancel()
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_an_interrupt_before_the_query_begins_ends_it(gave_up: Callable[[duckdb.DuckDBPyConnection], threading.Event]) -> None:
+    with duckdb.connect() as connection:
+        late = gave_up(connection)
         with pytest.raises(KeyboardInterrupt):
             queried(cast(Any, BeginsLate(connection)), LONG)
-        timer.cancel()
-    assert not gave_up.is_set()
+    assert not late.is_set()
+
+
+def test_an_interrupt_while_the_thread_of_the_query_starts_ends_it(
+    gave_up: Callable[[duckdb.DuckDBPyConnection], threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def start_interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name.startswith("duckdb"):
+            wait_for("the query runs", lambda: "execute" in functions(sys._current_frames().get(thread.ident or 0)))
+            raise KeyboardInterrupt
+
+    with duckdb.connect() as connection:
+        late, observed = gave_up(connection), ToldOfTheEnd(connection)
+        monkeypatch.setattr(threading.Thread, "start", start_interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            queried(cast(Any, observed), LONG)
+        assert observed.ended.wait(60)
+    assert not late.is_set()
+
+
+def test_an_interrupt_before_the_thread_of_the_query_starts_runs_no_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start_interrupted(thread: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    with duckdb.connect() as connection:
+        observed = ToldOfTheEnd(connection)
+        monkeypatch.setattr(threading.Thread, "start", start_interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            queried(cast(Any, observed), LONG)
+        assert not observed.ended.is_set()
