@@ -43,7 +43,7 @@ _log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
 
-LEDGER_ROWS = 200
+LEDGER_ROWS = 16
 """Rows of one table's ledger that are read at first. The next ack settles unresolved rows, so they are recent."""
 
 

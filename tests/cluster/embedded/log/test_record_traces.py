@@ -6,9 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from support.clusters.embedded import DAYS as PARTITIONED
 from support.clusters.embedded import PATH, ManualClock, days, make_table, orders, served
+from tiering.cluster.embedded.log.log_index import SEGMENTS_BELOW
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import PeerTooOld
 from tiering.model.tables import BucketKey
@@ -52,6 +54,16 @@ def test_each_bucket_of_each_partition_has_its_own(storage: EmbeddedStorage) -> 
     assert traces.keys() == ends.keys()
     assert len(ends) == 4
     assert len(set(traces.values())) == 4
+
+
+def test_a_long_log_is_not_walked(storage: EmbeddedStorage) -> None:
+    table = make_table(storage)
+    storage.append(PATH, orders(0, 10), "writer", 0)
+    with storage.metadata.read() as connection:
+        plan = connection.execute(sa.text(f"EXPLAIN QUERY PLAN {SEGMENTS_BELOW}"), {"table": table.table_id, "places": "[[0, 0, 10]]"}).all()
+    looks = [row.detail for row in plan if " USING PRIMARY KEY " in row.detail]
+    assert len(looks) == 2
+    assert all("partition_id=? AND bucket_id=? AND starting_offset" in look for look in looks)
 
 
 def test_an_older_service_has_none(storage: EmbeddedStorage, monkeypatch: pytest.MonkeyPatch) -> None:

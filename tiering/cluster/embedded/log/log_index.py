@@ -89,7 +89,7 @@ class LogIndex:
             return {}
         places = json.dumps([(bucket.partition_id or NO_PARTITION, bucket.bucket_id, offset) for bucket, offset in offsets.items()])
         with self._metadata.read() as connection:
-            rows = connection.execute(_SEGMENTS_BELOW, {"table": table_id, "places": places}).all()
+            rows = connection.execute(SEGMENTS_BELOW, {"table": table_id, "places": places}).all()
         return {bucket_key(row.partition_id, row.bucket_id): _trace(row) for row in rows}
 
     def segments(
@@ -120,14 +120,14 @@ class LogIndex:
 _BOUNDS = (buckets.c.log_start, buckets.c.log_end, buckets.c.size_bytes)
 
 
-_SEGMENTS_BELOW = sa.text(
+SEGMENTS_BELOW = sa.text(
     """
     WITH place AS (
         SELECT json_extract(value, '$[0]') AS partition_id, json_extract(value, '$[1]') AS bucket_id, json_extract(value, '$[2]') AS offset
         FROM json_each(:places)
     )
     SELECT segments.* FROM place
-    JOIN segments ON segments.table_id = :table AND segments.partition_id = place.partition_id AND segments.bucket_id = place.bucket_id
+    CROSS JOIN segments ON segments.table_id = :table AND segments.partition_id = place.partition_id AND segments.bucket_id = place.bucket_id
         AND segments.starting_offset = (
             SELECT max(below.starting_offset) FROM segments AS below
             WHERE below.table_id = :table AND below.partition_id = place.partition_id AND below.bucket_id = place.bucket_id
@@ -136,7 +136,10 @@ _SEGMENTS_BELOW = sa.text(
     WHERE segments.stopping_offset >= place.offset
     """
 )
-"""The segments that hold the last record below an offset, for many buckets at once."""
+"""The segments that hold the last record below an offset, for many buckets at once.
+
+CROSS JOIN keeps this order in SQLite: a look by primary key for each place. It would else walk all segments of the table.
+"""
 
 
 def _trace(segment: sa.Row[Any]) -> str:
