@@ -45,7 +45,7 @@ unit: test-setup
 integration: test-setup
 	$(VENV)/pytest -n $(WORKERS) $(PYTEST_ARGS) -m integration
 
-# Simulated deployments, stories on real files, the model, random users, and what CI takes in turn, for long; docs/reliability.md says which faults they meet.
+# Simulated deployments, stories on real files, the model, random users, and what CI takes in turn, for long; tests/faults/README.md lists the faults.
 SEEDS := 10000
 soak: test-setup
 	@PYTHONPATH=.:tests $(VENV)/python -m faults.reliability.soak --seeds $(SEEDS) --counts soak-counts.txt

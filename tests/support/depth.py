@@ -1,6 +1,6 @@
 """How much the tests try: what tells that the code works in CI, and all that there is in a soak.
 
-A soak (`make soak`, docs/reliability.md) sets `LAKEWARD_FUZZ_EXAMPLES` to the number of examples that Hypothesis draws; then the tests
+A soak (`make soak`, tests/faults/README.md) sets `LAKEWARD_FUZZ_EXAMPLES` to the number of examples that Hypothesis draws; then the tests
 with the mark `soak` run too. To run one of them alone: `LAKEWARD_FUZZ_EXAMPLES=200 pytest -n 0 TEST`.
 """
 

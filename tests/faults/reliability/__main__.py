@@ -1,4 +1,4 @@
-"""`PYTHONPATH=.:tests python -m faults.reliability [--counts FILE]` writes docs/reliability.md."""
+"""`PYTHONPATH=.:tests python -m faults.reliability [--counts FILE]` writes tests/faults/README.md."""
 
 from faults.reliability.page import main
 

@@ -1,7 +1,8 @@
-"""Writes docs/reliability.md: `PYTHONPATH=.:tests python -m faults.reliability [--counts FILE]`.
+"""Writes tests/faults/README.md: `PYTHONPATH=.:tests python -m faults.reliability [--counts FILE]`.
 
-The promises and the faults stand here and in the lists of the harnesses. How often each fault was injected is what a soak left
-(`faults.reliability.soak --counts`), else what the page says already.
+The promises stand here and in docs/reliability.md, which users read; a test compares them. The faults stand in the lists of the harnesses.
+`--counts` names a file that a soak wrote (`faults.reliability.soak --counts`): how often each fault was injected. Without it the page keeps
+the counts that it has.
 """
 
 from __future__ import annotations
@@ -22,64 +23,73 @@ from support.repository import ROOT
 from support.worlds.faults import Fault
 from support.worlds.story_faults import FAULTS as STORY_FAULTS
 
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "tests" / "faults" / "README.md"
+USER_PAGE = ROOT / "docs" / "reliability.md"
+"""The page that states the promises to users, without tests and faults. It is written by hand."""
 _ROW = re.compile(r"^\| `(?P<fault>[a-z0-9-]+)` \| (?P<where>[\w, ]+) \| (?P<count>[0-9,]+) \|", re.MULTILINE)
 
 LATE_COMMITS = "tests/coordinator/calls/lake_repair/test_sweeps_before_late_commits.py"
 
 PROMISES = (
     (
-        "Each row of the log is in the lake once, whatever dies, hangs or repeats; nothing is lost.",
+        "Every row of the log is in the lake exactly once.",
         "tests/faults/simulated/test_simulated_deployments.py",
-    ),
-    (
-        "Every interleaving of the commit protocol keeps that, and each of its rules is needed.",
         "tests/faults/model/test_commit_protocol.py",
-    ),
-    (
-        "Claims, grants, commits and acks are linearizable, by somebody else's checker.",
         "tests/faults/linearizability/test_histories.py",
+        "tests/faults/simulated/test_fuzzed_stories.py",
     ),
-    ("It holds on real files of Iceberg and Paimon, with a file system that fails.", "tests/faults/simulated/test_fuzzed_stories.py"),
     (
-        "Upkeep loses no row, brings no deleted row back, deletes no file that is needed, and holds no round with rows up.",
+        "Where another tiering service works on the same tables, no row is lost, and each row that the other service doubles is named or "
+        "repaired.",
+        "tests/faults/beside_flink/test_random_stories.py",
+    ),
+    (
+        "Upkeep loses no row, brings back no deleted row, deletes no file that is needed, and delays no round that has rows.",
         "tests/faults/model/test_commit_protocol.py",
         "tests/faults/simulated/test_real_lakes.py",
         "tests/faults/processes/test_killed_upkeep.py",
     ),
-    ("It holds where another tiering service works on the same tables.", "tests/faults/beside_flink/test_random_stories.py"),
     (
-        "A process that is killed at any named point leaves nothing that stops the next.",
+        "A killed process leaves nothing behind that stops the next one.",
         "tests/faults/processes/test_every_crash_point.py",
         *dict.fromkeys(test.partition("::")[0] for fault in KILLS for test in fault.tests),
     ),
-    ("The state store's database may be gone under load; what goes on is what was there.", "tests/faults/database/test_database_outage.py"),
-    ("A state store that is lost, or set back, takes history along and no row.", "tests/faults/processes/test_lost_state.py", LATE_COMMITS),
+    ("A state store that does not answer delays tiering and changes nothing else.", "tests/faults/database/test_database_outage.py"),
     (
-        "Nothing that a snapshot names, or a commit may still name, is deleted.",
+        "A state store that is lost, or restored from an old backup, costs history and no row.",
+        "tests/faults/processes/test_lost_state.py",
+        LATE_COMMITS,
+    ),
+    (
+        "No file is deleted that a snapshot names, or that a commit can still name.",
         "tests/faults/simulated/test_simulated_rounds.py",
         LATE_COMMITS,
     ),
     (
-        "Once a fault is over, every healthy table is tiered by itself, in bounded time.",
+        "After a fault, every healthy table is tiered again by itself, in bounded time.",
         "tests/faults/simulated/test_simulated_deployments.py",
     ),
-    ("A table that waits for a person says so, and what its hint says ends that.", "tests/faults/simulated/test_fuzzed_stories.py"),
-    ("A CALL that is repeated with its key has one effect.", "tests/sys_tables/procedures/test_changes_once.py"),
+    ("A table that needs a person says so, and its hint says what helps.", "tests/faults/simulated/test_fuzzed_stories.py"),
+    ("A CALL that is repeated with the same idempotency key has one effect.", "tests/sys_tables/procedures/test_changes_once.py"),
 )
-"""What is promised, and the tests that hold it."""
+"""The promises of `USER_PAGE`, each with the files of the tests that hold it."""
 
-NOT_PROMISED = (
-    "Rows that nobody has any more: what retention removed before it was tiered, or a cluster lost. The table says how many records that "
-    "leaves out, and goes on only when somebody says so.",
-    "A lake table that somebody writes rows into by hand. Rewriting and expiring it is fine; rows of one's own belong in another table.",
-    "That a primary-key table shows no older row for a moment after `reconcile_lake(..., 'retier')`: changes are applied again, in order.",
-    "A disk that says it has stored what it has not.",
-)
+FOLDERS = """| folder | what its tests do |
+|---|---|
+| `simulated/` | run coordinator and tierers in one process, in simulated time, and inject faults by seed; `real_lakes.py`: on real files |
+| `stories/` | run a coordinator and a tierer on real files of Iceberg and Paimon, on a file system and a clock that fail |
+| `model/` | search every interleaving of the commit protocol up to a bound, and show that each of its rules is needed |
+| `linearizability/` | check with porcupine that claims, grants, commits and acks are linearizable |
+| `beside_flink/` | run the rules of a shared Fluss cluster against a simulated Flink tiering service |
+| `processes/` | kill, stop and cut off real processes, move their clocks, and let their disks fail |
+| `database/` | take the state store's database away under load |
+| `object_store/` | kill processes on a lake in S3, and let S3 and the catalog answer wrong |
+| `random_users/` | let random users type commands, change lake tables and kill processes |
+| `reliability/` | run all of this for long (`make soak`), and write this page |"""
 
 
 def faults() -> list[Fault]:
-    """Those of all harnesses, each name once."""
+    """Returns the faults of all harnesses, each name once."""
     by_name: dict[str, list[Fault]] = {}
     for fault in (*SIMULATED_FAULTS, *STORY_FAULTS, *FLINK_FAULTS):
         by_name.setdefault(fault.name, []).append(fault)
@@ -87,7 +97,7 @@ def faults() -> list[Fault]:
 
 
 def merged(alike: Sequence[Fault]) -> Fault:
-    """What several harnesses say of the fault that each of them injects under the same name."""
+    """Returns one fault for the faults of the same name in several harnesses, with all of their texts and tests."""
     first, *others = alike
     return replace(
         first,
@@ -99,36 +109,36 @@ def merged(alike: Sequence[Fault]) -> Fault:
 
 
 def kinds(of: Iterable[Fault]) -> list[Fault]:
-    """Those that are no variants of others."""
+    """Returns the faults that are not variants of other faults."""
     return [fault for fault in of if fault.variant_of is None]
 
 
 def counts_on(page: str) -> dict[str, int]:
-    """How often each fault was injected, as the page has it."""
+    """Returns how often each fault was injected, read from the text of the page."""
     return {row["fault"]: int(row["count"].replace(",", "")) for row in _ROW.finditer(page)}
 
 
 def render(counts: Mapping[str, int]) -> str:
-    """The page."""
+    """Returns the page. `counts`: how often each fault was injected, by its name."""
     promises = "\n".join(f"| {promise} | {_tests(tests)} |" for promise, *tests in PROMISES)
-    limits = "\n".join(f"- {limit}" for limit in NOT_PROMISED)
-    return f"""# Reliability
+    return f"""# Faults
 
-<!-- Written by `python -m faults.reliability`; do not edit. -->
+<!-- Written by `PYTHONPATH=.:tests python -m faults.reliability`; do not edit. -->
 
-What Lakeward promises when something goes wrong, which test holds each promise, and which faults were injected to see it.
+This page is for contributors. It lists the tests that hold each promise of [reliability](../../docs/reliability.md), and every fault that
+the tests inject.
 
-## Promised
+## Folders
 
-| promise | held by |
+{FOLDERS}
+
+## Promises
+
+| promise | tests |
 |---|---|
 {promises}
 
-## Not promised
-
-{limits}
-
-## Faults
+## Injected faults
 
 {_injected(counts)}
 
@@ -144,20 +154,20 @@ def _injected(counts: Mapping[str, int]) -> str:
         f"{_tests(fault.tests)} |"
         for fault in faults()
     )
-    return f"""{len(faults())} faults are injected by name, {len(kinds(faults()))} of them different kinds; the others are variants in
-size or place.
-`make soak SEEDS=10000` injects all of them, fails if one of them strikes less than {ENOUGH} times, and prints what it found; `injected`
-is how often each struck in the last soak whose counts were kept. A seed tells its story again exactly, with `PYTHONPATH=.:tests`:
+    return f"""{len(faults())} faults are injected by name, of {len(kinds(faults()))} kinds; the others are variants in size or place.
+`make soak SEEDS=10000` injects all of them, prints what it found, and fails if it injected one of them less than {ENOUGH} times.
+The column `injected` counts the injections of the last soak whose counts were kept. A seed replays its story exactly. The
+commands need `PYTHONPATH=.:tests`:
 
-- of the simulator: `python -m faults.simulated --first SEED --seeds 1`
-- of the simulator on files: `python -m faults.simulated.real_lakes --lake KIND --first SEED --seeds 1`
-- of the stories: `python -m faults.stories --kind KIND --first SEED --seeds 1 --log`
-- of the stories beside Flink: `python -m faults.beside_flink --first SEED --seeds 1`
+- simulator: `python -m faults.simulated --first SEED --seeds 1`
+- simulator on files: `python -m faults.simulated.real_lakes --lake KIND --first SEED --seeds 1`
+- stories: `python -m faults.stories --kind KIND --first SEED --seeds 1 --log`
+- stories beside Flink: `python -m faults.beside_flink --first SEED --seeds 1`
 
-KIND is the kind of lake that is printed with a seed that failed. The last column names the tests that fail when what handles the fault is
-taken out.
+A seed that failed is printed with its KIND, the kind of lake. The last column names the tests that fail when the code that handles the
+fault is taken out.
 
-| fault | injected by | injected | what happens | what handles it | held by |
+| fault | injected by | injected | what happens | what handles it | tests |
 |---|---|---|---|---|---|
 {rows}"""
 
@@ -167,12 +177,10 @@ def _of_processes() -> str:
         f"| `{fault.name}` | {fault.where} | {_description(fault)} | {_cell(fault.handled_by)} | {_tests(fault.tests)} |"
         for fault in PROCESS_FAULTS
     )
-    return f"""{len(PROCESS_FAULTS)} more faults strike real processes and services, {len(kinds(PROCESS_FAULTS))} of them of kinds that are
-not above: kills, stops, cut networks, a PostgreSQL that is away, a catalog and an S3 server that answer wrong, files of certificates,
-tokens and policies that are damaged. Each is injected by a test, by hand: in every run of the tests, or, where that takes long, in each
-soak. No count stands here.
+    return f"""{len(PROCESS_FAULTS)} more faults strike real processes and services. {len(kinds(PROCESS_FAULTS))} of them are of kinds that
+the table above does not have. A test injects each of them in every run, or, where that takes long, in each soak. So they have no count.
 
-| fault | part | what happens | what handles it | held by |
+| fault | part | what happens | what handles it | tests |
 |---|---|---|---|---|
 {rows}"""
 
@@ -186,7 +194,7 @@ def _tests(tests: Iterable[str]) -> str:
 
 
 def _joined(separator: str, texts: Iterable[str]) -> str:
-    """Each text once."""
+    """Joins the texts, each text once."""
     return separator.join(dict.fromkeys(texts))
 
 

@@ -1,20 +1,27 @@
-"""docs/reliability.md is that of the lists, and what it names is there."""
+"""tests/faults/README.md is that of the lists, the tests that it names exist, and docs/reliability.md states the same promises."""
 
 from __future__ import annotations
 
-from faults.reliability.page import NOT_PROMISED, PAGE, PROMISES, counts_on, faults, kinds, render
+import re
+
+from faults.reliability.page import PAGE, PROMISES, USER_PAGE, counts_on, faults, kinds, render
 from faults.reliability.process_faults import FAULTS as PROCESS_FAULTS
 
 from support.repository import ROOT
 
 FEWEST_KINDS = 60
-"""Of faults that a soak injects; a variant in size or place is not another fault."""
+"""Lower limit of the number of different faults that a soak injects. A variant in size or place does not count."""
 
 
 def test_the_page_is_that_of_the_lists() -> None:
     page = PAGE.read_text()
-    assert page == render(counts_on(page)), "write it anew: python -m faults.reliability"
-    assert NOT_PROMISED
+    assert page == render(counts_on(page)), "write it again: PYTHONPATH=.:tests python -m faults.reliability"
+
+
+def test_each_promise_to_users_has_tests() -> None:
+    promised = re.findall(r"^\| \*\*(.+?)\*\* \|", USER_PAGE.read_text(), re.MULTILINE)
+    assert promised == [promise for promise, *_ in PROMISES]
+    assert [promise for promise, *tests in PROMISES if not tests] == []
 
 
 def test_the_tests_that_hold_promises_and_faults_are_there() -> None:
