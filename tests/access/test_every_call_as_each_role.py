@@ -1,4 +1,4 @@
-"""Every RPC, procedure and system table, called as each role over gRPC: what docs/security-grants.md says is what happens."""
+"""Every RPC, procedure and system table, called as each role over gRPC: the service does what docs/security-grants.md says."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 from support.services.guarded_service import GuardedService, guarded_service
 from support.services.method_names import FILES, method_names
 from support.services.procedure_arguments import ARGUMENTS
+from support.services.roles import ROLES, is_allowed
 from sys_tables.registry import default_registry
 from tiering.access.requirements import PROCEDURES, RPCS, SYSTEM_TABLES, On
-from tiering.cli.grants_page import ROLES, is_allowed
 from tiering.errors import AccessDenied, InvalidName, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbTablePath

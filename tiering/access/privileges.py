@@ -1,4 +1,4 @@
-"""What somebody may be allowed to do, and on what: the actions and resources of a policy file (docs/grants.md)."""
+"""Privileges and the resources that they are granted on: the actions and resources of a policy file (docs/grants.md)."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from tiering.model.tables import TablePath
 
 
 class Privilege(StrEnum):
-    """The actions of a policy. None implies another: a table that may not be described is unknown, whatever else is granted on it."""
+    """The actions of a policy. No privilege implies another one. Without DESCRIBE a table is unknown to the caller.
+
+    docs/security-grants.md prints the texts below.
+    """
 
     DESCRIBE = "DESCRIBE"
-    """To know that the table exists, and how its tiering stands."""
+    """Know that the table exists, and see how its tiering works."""
     SELECT = "SELECT"
-    """To read its rows."""
+    """Read the rows of the table, and values of its rows in errors and checks."""
     WRITE = "WRITE"
-    """To create it, and to add, change and delete its rows."""
+    """Create the table, and add, change and delete its rows."""
     TIER = "TIER"
-    """To ask for rounds: tier_table, tier_database, retry_tiering."""
+    """Ask for tiering rounds."""
     OPERATE = "OPERATE"
-    """To steer it: pauses, options, repairs, drops. On the service: what is about no single table."""
+    """On a table: pause it, change its options, repair it and drop it. On the service: everything that concerns no single table."""
     ADMIN = "ADMIN"
-    """On the service: to read sys.grants and sys.audit."""
+    """Read the policies and the audit log."""
     IMPERSONATE = "IMPERSONATE"
-    """On the service: to make CALLs as the user whom the call names."""
+    """Read and make CALLs as the user whom the call names, with the grants of that user."""
     TIERER = "TIERER"
-    """On the service: to be a tierer, which reads every table's log and reports its rounds."""
+    """Work as a tierer: read the log of every table, and report rounds."""
     COORDINATOR = "COORDINATOR"
-    """On the service: to be another coordinator, which forwards the calls of others in their names."""
+    """Work as another coordinator, which forwards calls in the names of their callers."""
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -1,12 +1,12 @@
-"""What needs which privilege: every RPC, procedure and system table, in one table each. What has no line here is refused.
+"""The privilege that each RPC, procedure and system table needs. A call without a line here is refused.
 
-`docs/security-grants.md` is made of it, and tests hold it against the services, procedures and tables that there are.
+`docs/security-grants.md` is made from these tables. Tests compare them with the services, procedures and system tables that exist.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tiering.access.privileges import Privilege
@@ -15,7 +15,7 @@ from tiering.access.privileges import Privilege
 class On(StrEnum):
     """What a privilege is needed on."""
 
-    NOTHING = "nothing: who is known may do it"
+    NOTHING = "nothing: every identified caller may do it"
     SERVICE = "the service"
     TABLE = "the table"
     NEW_TABLE = "the table that is made"
@@ -37,11 +37,11 @@ class Requirement:
     audited: bool = False
     """Whether calls that are allowed leave a row in sys.audit. Refused ones leave a row, up to a number a minute, and then are counted."""
     identified: bool = True
-    """False: it asks nobody who calls."""
+    """False: the call needs no identity."""
 
     def __str__(self) -> str:
         if not self.identified:
-            return "nobody is asked who calls"
+            return "no identity"
         if self.privilege is None:
             return str(self.on)
         return f"{self.privilege} on {self.on}" + ("; or TIERER on the service" if self.tierer else "")
@@ -159,19 +159,22 @@ PROCEDURES: Mapping[str, Requirement] = {
 
 @dataclass(frozen=True)
 class RowsFor:
-    """Whose rows a system table shows, and which columns it has: a new column needs its word here, too."""
+    """The privilege that shows rows of a system table, and the columns of the table. A new column is added here, too."""
 
     requirement: Requirement
     columns: str
     note: str = ""
+    """A sentence of docs/security-grants.md about the rows."""
+    more: Mapping[Requirement, str] = field(default_factory=dict)
+    """Columns and rows that a further privilege shows, as docs/security-grants.md names them."""
 
 
-def _of_tables(columns: str, note: str = "") -> RowsFor:
-    return RowsFor(_LISTED, columns, note)
+def _of_tables(columns: str, note: str = "", more: Mapping[Requirement, str] | None = None) -> RowsFor:
+    return RowsFor(_LISTED, columns, note, more or {})
 
 
-_EVENTS_NOTE = "Rows about no table, and event_id: OPERATE on the service."
-_NEXT_ACTION_NOTE = "next_action: the statement for whoever may run it; for the others the grant to ask for."
+_SELECTS = Requirement(Privilege.SELECT, On.TABLE)
+_NEXT_ACTION_NOTE = "`next_action` is a statement if the caller may run it, and otherwise names the privilege to ask for."
 
 SYSTEM_TABLES: Mapping[str, RowsFor] = {
     "audit": RowsFor(
@@ -197,7 +200,8 @@ SYSTEM_TABLES: Mapping[str, RowsFor] = {
         """
         lease_id owner acquired_at renewed_at expires_at ttl_ms remaining_ms tables buckets state
         """,
-        "Leases without a table that the caller may know of: OPERATE on the service. Numbers count such tables alone.",
+        "The numbers count only tables that the caller may describe.",
+        {_OPERATES_SERVICE: "leases without a table that the caller may describe"},
     ),
     "lake_commits": _of_tables("""
         round_id database_name table_name table_id tiering_epoch base_round_id state prepared_at lake_snapshot_id
@@ -230,7 +234,8 @@ SYSTEM_TABLES: Mapping[str, RowsFor] = {
         """
         call_id procedure_name caller idempotency_key started_time running_ms
         """,
-        "The caller's own CALLs; those of others: OPERATE on the service.",
+        "The table shows the caller's own CALLs.",
+        {_OPERATES_SERVICE: "CALLs of other callers"},
     ),
     "options": RowsFor(
         _KNOWN,
@@ -261,7 +266,7 @@ SYSTEM_TABLES: Mapping[str, RowsFor] = {
         staged_offset lag_records lag_ms oldest_pending_time backlog_offset is_backlog offsets_observed_time
         error_class error_message stopped_at_offset stopped_at_record log_only_records both_records lake_only_records
         """,
-        "stopped_at_record: SELECT on the table.",
+        more={_SELECTS: "`stopped_at_record`"},
     ),
     "tiering_errors": _of_tables(
         """
@@ -274,7 +279,7 @@ SYSTEM_TABLES: Mapping[str, RowsFor] = {
         """
         event_id occurred_at level event_type principal database_name table_name round_id message details
         """,
-        _EVENTS_NOTE,
+        more={_OPERATES_SERVICE: "`event_id`, and events about no table"},
     ),
     "tiering_rounds": _of_tables("""
         round_id database_name table_name table_id tiering_epoch coordinator_epoch trigger triggered_by tierer_id
@@ -293,7 +298,7 @@ SYSTEM_TABLES: Mapping[str, RowsFor] = {
         validated_at database_name table_name lake_snapshot_id level check scope expected actual ok details
         duration_ms engine
         """,
-        "details: SELECT on the table.",
+        more={_SELECTS: "`details`"},
     ),
 }
 """By name; columns in their order."""

@@ -1,88 +1,88 @@
-"""The page `docs/security-grants.md`: what needs which privilege, and what the roles of its example policies may."""
+"""The page `docs/security-grants.md`: what each privilege allows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cache
+import inspect
+from collections.abc import Callable, Iterable, Iterator
 
 from sys_tables.reference import markdown_table
-from sys_tables.registry import Registry
-from tiering.access.grants import Access
-from tiering.access.identity import Authentication, Identity
-from tiering.access.policies.engine import CedarEngine
-from tiering.access.privileges import SERVICE, Privilege, Resource
+from tiering.access.privileges import GROUPS, SERVICE_PRIVILEGES, TABLE_PRIVILEGES, Privilege
 from tiering.access.requirements import PROCEDURES, RPCS, SYSTEM_TABLES, On, Requirement
+from tiering.attribute_docs import attribute_docs
 
-ROLES: Mapping[str, str] = {
-    "stranger": "",
-    "reader": 'permit (principal == User::"reader", action in Action::"read", resource in Database::"sales");',
-    "editor": 'permit (principal == User::"editor", action in Action::"edit", resource in Database::"sales");',
-    "operator": 'permit (principal == User::"operator", action in Action::"operate", resource in Database::"sales");\n'
-    'permit (principal == User::"operator", action == Action::"OPERATE", resource == Service::"lakeward");',
-    "tierer": 'permit (principal == User::"tierer", action == Action::"TIERER", resource == Service::"lakeward");',
-    "admin": 'permit (principal == User::"admin", action, resource);',
-}
-"""Each is a user of that name; `stranger` is known, and has no policy."""
+_Needs = Callable[[Requirement], bool]
 
-EXAMPLE = Resource("sales", "orders")
+_DECIDED_ELSEWHERE = (On.PROCEDURE, On.SYSTEM_TABLE)
 
+_INTRODUCTION = """# What each privilege allows
 
-@cache
-def access_of(role: str) -> Access:
-    """What a role may."""
-    return Access(Identity(role, Authentication.TOKEN), CedarEngine("\n".join(ROLES.values())))
+This page lists the system tables, columns, procedures and RPCs that each privilege allows. `python -m tiering.cli.reference` makes it from
+the code; tests compare it with the service, and call everything with and without the privilege. [grants.md](grants.md) explains policies.
 
+```cedar
+// Ana reads the database sales: DESCRIBE and SELECT, with everything in these two rows of the table.
+permit (principal == User::"ana", action in Action::"read", resource in Database::"sales");
+```"""
 
-def is_allowed(requirement: Requirement, role: str) -> bool | None:
-    """Whether a role meets a line, on the table of the example; None where another line says it."""
-    access = access_of(role)
-    if requirement.tierer and access.may(Privilege.TIERER, SERVICE):
-        return True
-    if requirement.on in (On.PROCEDURE, On.SYSTEM_TABLE):
-        return None
-    if requirement.privilege is None or requirement.on is On.EVERY_TABLE:
-        return True
-    if requirement.on is On.SERVICE:
-        return access.may(requirement.privilege, SERVICE)
-    if requirement.on is On.DATABASE:
-        return access.may(requirement.privilege, Resource("sales"))
-    return access.may(Privilege.DESCRIBE, EXAMPLE) and access.may(requirement.privilege, EXAMPLE)
+_RULES = """- No privilege implies another one. A table without DESCRIBE is unknown to the caller, whatever else is granted on it.
+- A privilege on a database holds for all of its tables, also for those that are created later.
+- A call that this page does not list is refused.
+- A service without a policy file lets every identified caller do everything. The owner of the service may always do everything.
+- Grants do not restrict what a user reads directly from the lake's catalog and storage.
+- `sweep_lake` needs OPERATE on its table, or on the service if it names no table."""
 
 
-def render(registry: Registry) -> str:
-    """The page."""
-    schemas = {table.name: table for table in registry.tables}
-    columns = (
-        [f"`{name}.{column}`", str(line.requirement), line.note, *_marks(line.requirement)]
-        for name, line in SYSTEM_TABLES.items()
-        for column in line.columns.split()
-        if name in schemas
-    )
-    tables = ([f"`{name}`", str(line.requirement), line.note, *_marks(line.requirement)] for name, line in SYSTEM_TABLES.items())
-    parts = [
-        "# What needs which privilege",
-        "Made from the code by `python -m tiering.cli.reference`. Tests hold it against every RPC, procedure, system table and column,"
-        " and call each as each role. [grants.md](grants.md) says how policies are written.",
-        "`yes`: allowed; in a listing, the tables that the role may describe. `no`: refused, or for a table that the role may not describe"
-        " unknown. Roles, on the table `sales.orders`:",
-        "```cedar\n" + "\n".join(text for text in ROLES.values() if text) + "\n```",
-        "`stranger` is a user without a policy.",
-        "## RPCs",
-        _with_roles(("RPC", "needs"), ([f"`{name[1:]}`", str(line), *_marks(line)] for name, line in RPCS.items())),
-        "## Procedures",
-        _with_roles(("procedure", "needs"), ([f"`{name}`", str(line), *_marks(line)] for name, line in PROCEDURES.items())),
-        "## System tables",
-        _with_roles(("table", "rows for", "note"), tables),
-        "## Columns of system tables",
-        _with_roles(("column", "rows for", "note"), columns),
+def render() -> str:
+    """Returns the text of the page."""
+    header = ("privilege", "what it is for", "rows of system tables", "procedures", "RPCs")
+    notes: dict[str, list[str]] = {}
+    for name, line in SYSTEM_TABLES.items():
+        if line.note:
+            notes.setdefault(line.note, []).append(f"`{name}`")
+    groups = (f"`{name}` ({', '.join(privileges)})" for name, privileges in GROUPS.items())
+    deciding = _list(_short(rpc) for rpc, line in RPCS.items() if line.on in _DECIDED_ELSEWHERE)
+    rules = [
+        _RULES,
+        f'- Groups of privileges, for `action in Action::"..."`: {", ".join(groups)}.',
+        f"- These RPCs need what the system table or the procedure in the call needs: {deciding}.",
+        *(f"- {', '.join(tables)}: {note}" for note, tables in notes.items()),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([_INTRODUCTION, markdown_table(header, _rows()), "## Rules and limits", "\n".join(rules)]) + "\n"
 
 
-def _with_roles(header: tuple[str, ...], rows: Iterable[list[str]]) -> str:
-    return markdown_table((*header, *ROLES), rows)
+def _rows() -> Iterator[list[str]]:
+    meanings = attribute_docs(inspect.getsource(Privilege))
+    yield _row("none, not even an identity", "Check the health of the service.", lambda line: not line.identified)
+    yield _row("none", "Connect, and learn what the service offers.", lambda line: line.identified and line.on is On.NOTHING)
+    for privilege in TABLE_PRIVILEGES:
+        yield _row(f"{privilege} on a table or database", meanings[privilege], _needs(privilege, on_service=False))
+    for privilege in SERVICE_PRIVILEGES:
+        yield _row(f"{privilege} on the service", meanings[privilege], _needs(privilege, on_service=True))
 
 
-def _marks(requirement: Requirement) -> list[str]:
-    words = {True: "yes", False: "no", None: "its line"}
-    return [words[is_allowed(requirement, role)] for role in ROLES]
+def _row(name: str, meaning: str, needs: _Needs) -> list[str]:
+    tables = [f"`{name}`" for name, line in SYSTEM_TABLES.items() if needs(line.requirement)]
+    tables += [f"`{name}` ({text})" for name, line in SYSTEM_TABLES.items() for other, text in line.more.items() if needs(other)]
+    procedures = (procedure for procedure, line in PROCEDURES.items() if needs(line))
+    rpcs = (_short(rpc) for rpc, line in RPCS.items() if line.on not in _DECIDED_ELSEWHERE and needs(line))
+    return [name, meaning, ", ".join(tables), _list(procedures), _list(rpcs)]
+
+
+def _needs(privilege: Privilege, *, on_service: bool) -> _Needs:
+    def needs(line: Requirement) -> bool:
+        if privilege is Privilege.TIERER and line.tierer:
+            return True
+        return line.privilege is privilege and (line.on is On.TABLE_OR_SERVICE or (line.on is On.SERVICE) is on_service)
+
+    return needs
+
+
+def _short(rpc: str) -> str:
+    """Returns `Service.Method` for `/package.Service/Method`."""
+    service, method = rpc.removeprefix("/").split("/")
+    return f"{service.rpartition('.')[2]}.{method}"
+
+
+def _list(names: Iterable[str]) -> str:
+    """Returns the names in code style, each once, in the order of the alphabet."""
+    return ", ".join(f"`{name}`" for name in sorted(set(names)))

@@ -44,7 +44,7 @@ def pages(root: Path) -> dict[Path, str]:
         root / "docs/reference.md": reference.render(default_registry()),
         root / "docs/options.md": render(java),
         root / "docs/errors.md": error_page.render(),
-        root / "docs/security-grants.md": grants_page.render(default_registry()),
+        root / "docs/security-grants.md": grants_page.render(),
     }
 
 
