@@ -10,7 +10,7 @@ from tiering.round.tasks.executor_archive import main
 
 
 def test_a_name_that_spark_would_not_unpack_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match=r"lakeward\.zip has none\. Name it lakeward\.tar\.gz"):
+    with pytest.raises(SystemExit, match=r"lakeward\.zip does not end in \.tar\.gz\. Name it lakeward\.tar\.gz"):
         main(str(tmp_path / "lakeward.zip"))
     assert not list(tmp_path.iterdir())
 

@@ -119,7 +119,7 @@ def test_a_commit_that_never_goes_through_fails_the_round_and_deletes_nothing(sc
     assert outcome.error is not None
     assert outcome.error.error_class == "CommitOutcomeUnknown"
     assert scene.lake.deleted == []
-    assert "it was sent 5 times, and the lake does not show it" in outcome.error.message
+    assert "it was sent 5 times, but the lake does not show it" in outcome.error.message
     assert "other commits" not in outcome.error.message  # nobody else was there
     while scene.lake.late:
         scene.lake.deliver_late()

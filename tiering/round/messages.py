@@ -1,4 +1,4 @@
-"""What a tierer reports and asks, as messages to the coordinator."""
+"""Encodes a tierer's reports and requests as messages to the coordinator."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from tiering.wire.rounds import recorded_to_pb, round_to_pb, stats_to_pb
 from tiering.wire.splits import split_to_pb
 
 _ENDED_BY_THE_SERVICE = (Cancelled, Unauthenticated, AccessDenied)
-"""Nothing is wrong with the table: the service ended the round, or did not know its tierer any more, and knows whoever reports that."""
+"""Errors that are not the table's fault: the service ended the round, or no longer recognized its tierer. The service knows the reporting
+tierer.
+"""
 
 
 @dataclass(frozen=True)
 class RoundReport:
-    """How a round ended; repeated in every heartbeat until one of them was answered."""
+    """How a round ended. The tierer repeats the report in every heartbeat until the coordinator has answered one."""
 
     assignment: Assignment
     outcome: RoundOutcome
@@ -40,7 +42,9 @@ class RoundReport:
 
 
 def report_to_pb(report: RoundReport) -> pb.PbHeartbeatReqForTable:
-    """The report as it travels in finished_tables or failed_tables. An error's texts were redacted and cut when it was made."""
+    """Returns the report as an entry of finished_tables or failed_tables. The error's texts were redacted and cut when the error was
+    created.
+    """
     outcome, error = report.outcome, report.outcome.error
     message = renewal_to_pb(report.assignment)
     message.stats.CopyFrom(stats_to_pb(outcome.stats))
@@ -61,7 +65,7 @@ def report_to_pb(report: RoundReport) -> pb.PbHeartbeatReqForTable:
 
 
 def renewal_to_pb(assignment: Assignment) -> pb.PbHeartbeatReqForTable:
-    """The message that a round goes on."""
+    """Returns the message that a round is still running."""
     return pb.PbHeartbeatReqForTable(
         table_id=assignment.table_id,
         coordinator_epoch=assignment.coordinator_epoch,
@@ -79,7 +83,7 @@ def plan_to_pb(
     passed_head: int | None,
     incarnation: str | None = None,
 ) -> pb.RecordPlanRequest:
-    """The message of what the round is about to do. `stops` has the offsets at which it means to end."""
+    """Returns the message with the plan of the round. `stops` has the planned end offsets."""
     return pb.RecordPlanRequest(
         round=round_to_pb(assignment, tierer_id, incarnation),
         lake_table_uuid=lake_table_uuid,
@@ -92,7 +96,7 @@ def plan_to_pb(
 def proposed_commit_to_pb(
     assignment: Assignment, tierer_id: str, proposed: ProposedCommit, incarnation: str | None = None
 ) -> pb.BeginLakeCommitRequest:
-    """Asks to pass the fence with the proposed commit."""
+    """Returns the request to pass the fence with the proposed commit."""
     return pb.BeginLakeCommitRequest(
         round=round_to_pb(assignment, tierer_id, incarnation),
         base_round_id=proposed.base_round_id,
@@ -106,7 +110,7 @@ def proposed_commit_to_pb(
 def ack_to_pb(
     assignment: Assignment, tierer_id: str, marker: Marker, lake_snapshot_id: int, incarnation: str | None = None
 ) -> pb.CommitLakeSnapshotRequest:
-    """The acknowledgement of a commit, with its marker as it was read from the lake."""
+    """Returns the acknowledgement of a commit, with the commit's marker as read from the lake."""
     offsets = {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
     return pb.CommitLakeSnapshotRequest(
         round=round_to_pb(assignment, tierer_id, incarnation),
@@ -119,7 +123,7 @@ def ack_to_pb(
 def progress_to_pb(
     assignment: Assignment, tierer_id: str, phase: Phase, report: ProgressReport, incarnation: str | None = None
 ) -> pb.ReportProgressRequest:
-    """The message of how far a running round is."""
+    """Returns the message with the progress of a running round."""
     return pb.ReportProgressRequest(
         round=round_to_pb(assignment, tierer_id, incarnation),
         phase=phase.value,
@@ -134,7 +138,7 @@ def progress_to_pb(
 
 
 def report_answer(response: pb.ReportProgressResponse) -> ReportAnswer:
-    """What became of a report that was answered."""
+    """Returns what the coordinator did with a report that it answered."""
     if not response.HasField("send_all"):
         return ReportAnswer.NO_SPLITS
     return ReportAnswer.SEND_ALL if response.send_all else ReportAnswer.TAKEN

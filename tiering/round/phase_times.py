@@ -1,4 +1,4 @@
-"""Adds up how long the parts of a round take (`PhaseTimes`)."""
+"""Adds up the durations of the parts of a round (`PhaseTimes`)."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ _PARTS: dict[type[act.Action], str] = {
 
 
 class PhaseTimer:
-    """Of one round."""
+    """The accumulated durations of one round."""
 
     def __init__(self) -> None:
         self._spent: Counter[str] = Counter()
 
     def add(self, action: act.Action, event: act.Event, spent_ms: int, *, sent: bool) -> Mapping[str, int]:
-        """Counts an action that took `spent_ms` and was answered by `event`; what it counted, by part (`plan`, `read`, ...).
+        """Counts an action that took `spent_ms` and was answered by `event`. Returns the counted milliseconds by part (`plan`, `read`,
+        ...).
 
-        `sent`: a commit request went out before, so that a look at the lake is for its outcome. Work on splits that failed as a whole
-        counts as writing.
+        `sent`: a commit request was sent before, so reading the lake serves to find its outcome and counts as `commit`. Work on splits that
+        failed as a whole counts as `write`.
         """
         counted: dict[str, int] = {}
         if isinstance(action, act.RunSplits):
@@ -50,5 +51,5 @@ class PhaseTimer:
         return counted
 
     def times(self) -> PhaseTimes:
-        """What was counted so far."""
+        """Returns the durations counted so far."""
         return PhaseTimes(**{f"{part}_ms": spent_ms for part, spent_ms in self._spent.items()})

@@ -1,4 +1,4 @@
-"""How far a round's tasks are, as they report it, and how often the coordinator hears of that."""
+"""Collects the progress of a round's tasks, and limits how often it is reported to the coordinator."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tiering.model.rounds import IN_THE_TIERER, RoundProgress
 from tiering.model.splits import SplitPosition, SplitState
 
 REPORT_MS = 500
-"""Between two readings while no task ends."""
+"""Minimum time between two readings while no task ends."""
 ENDED_TASK_MS = 100
-"""Between two readings while tasks end: a round of thousands of small splits gives at most ten a second."""
+"""Minimum time between two readings while tasks end, so that a round of thousands of small splits reports at most ten times a second."""
 
 PULSE_SECONDS = 0.25
-"""Between two looks at the meters of rounds that run."""
+"""Interval at which the meters of running rounds are checked."""
 
 
 @dataclass(frozen=True)
 class MeterReading:
-    """What a meter passes on: how far the round is, and the positions that changed since the reading before, by the meter's index."""
+    """A report of a meter: the progress of the round, and the positions that changed since the previous reading, by task index."""
 
     progress: RoundProgress
     positions: Mapping[int, SplitPosition]
@@ -31,8 +31,8 @@ class MeterReading:
 
 @dataclass(frozen=True)
 class Lull:
-    """For how long no task has moved on, and where those are that were heard of and are not over. Without any nothing hangs: what runs on
-    executors that cannot be heard, and what waits for one, is not known to rest.
+    """How long no task has made progress, and the executors of the running tasks that reported. Without such executors the round does not
+    count as hanging: tasks on executors that cannot be heard, or that wait for an executor, may be active.
     """
 
     ms: int
@@ -42,18 +42,18 @@ class Lull:
 class RoundMeter:
     """Counts what tasks have read, and passes that on. Its methods may be called from several threads, in any order.
 
-    `expected` has the number of records that each task has to read. A task that is run again does not take the round's count back,
-    while its own position begins anew with each attempt.
+    `expected` has the number of records that each task has to read. A repeated task does not reduce the round's count, while its own
+    position starts again with each attempt.
     """
 
     def __init__(self, expected: Sequence[int], now_ms: Callable[[], int], report: Callable[[MeterReading], None]) -> None:
         self._expected = list(expected)
         self._smallest = [0, *accumulate(sorted(expected))]
-        """By a number of tasks, the records that so many tasks have at least."""
+        """For each number of tasks, the minimum number of records that so many tasks have."""
         self.now_ms = now_ms
         self._report = report
         self.place = IN_THE_TIERER
-        """Where the tasks run; a runner that sends them elsewhere says so."""
+        """Where the tasks run. A runner that sends them elsewhere sets it."""
         self._lock = threading.Lock()
         self._done = [0] * len(self._expected)
         self._done_in_all = 0
@@ -67,30 +67,30 @@ class RoundMeter:
 
     @property
     def progress(self) -> RoundProgress:
-        """How far the round is now."""
+        """Returns the current progress of the round."""
         with self._lock:
             return self._progress()
 
     def _progress(self) -> RoundProgress:
         splits = max(len(self._ended), self._ended_at_least)
-        # Where it is not known which tasks have ended, they had at least as many records as the smallest ones.
+        # If only the number of ended tasks is known, they had at least as many records as the smallest tasks.
         records = max(self._done_in_all, self._smallest[splits])
         return RoundProgress(splits, len(self._expected), records, self._smallest[-1])
 
     def position(self, task: int) -> SplitPosition:
-        """How far the newest attempt at a task is, as last heard."""
+        """Returns the last reported position of a task's newest attempt."""
         with self._lock:
             return self._positions[task]
 
     @property
     def lull(self) -> Lull:
-        """How long it is now since something moved."""
+        """Returns the time since the last progress, and the executors of the running tasks."""
         with self._lock:
             running = {position.executor or "" for position in self._positions if position.state is SplitState.RUNNING}
             return Lull(self.now_ms() - self._moved_ms, tuple(sorted(running)))
 
     def move(self, position: SplitPosition, *tasks: int) -> None:
-        """Takes in how far an attempt is with its tasks. What is late or a repeat changes nothing."""
+        """Records the position of an attempt for its tasks. Late or repeated positions change nothing."""
         with self._lock:
             for task in tasks:
                 self._move(task, position)
@@ -111,7 +111,7 @@ class RoundMeter:
         self._done[task] = max(done, self._done[task])
 
     def end_at_least(self, tasks: int) -> None:
-        """Takes in how many tasks have ended at least, where nobody knows which ones."""
+        """Records the minimum number of ended tasks, for use when it is unknown which tasks ended."""
         with self._lock:
             if tasks <= max(self._ended_at_least, len(self._ended)):
                 return
@@ -120,11 +120,13 @@ class RoundMeter:
         self._pass_on(ENDED_TASK_MS)
 
     def report(self) -> None:
-        """Passes on what has changed."""
+        """Passes on the changes at once."""
         self._pass_on(0)
 
     def report_if_due(self) -> None:
-        """Passes on what has changed if the last reading is a while ago. Called now and then: the last change before a lull counts, too."""
+        """Passes on the changes if the last reading is old enough. Called periodically, so that the last change before a lull is reported
+        too.
+        """
         self._pass_on(REPORT_MS)
 
     def _pass_on(self, gap_ms: int) -> None:
@@ -142,7 +144,7 @@ class RoundMeter:
 
 
 class ProgressPulse:
-    """Looks now and then whether the meters of running rounds have something to pass on. One thread for a tierer process."""
+    """Checks periodically whether the meters of running rounds have changes to pass on. One thread for a tierer process."""
 
     def __init__(self) -> None:
         self._meters: set[RoundMeter] = set()
@@ -151,7 +153,7 @@ class ProgressPulse:
 
     @contextmanager
     def during(self, meter: RoundMeter) -> Iterator[None]:
-        """Looks at this meter meanwhile."""
+        """Includes this meter in the checks while the context is open."""
         with self._some:
             self._meters.add(meter)
             self._some.notify()

@@ -1,7 +1,7 @@
-"""The way of a round's progress to the coordinator: one call at a time, each of a bounded size, and only what changed.
+"""Sends a round's progress to the coordinator: one call at a time, each of a bounded size, with only the changes.
 
-Best effort, and on nobody's way: no call is waited for, and whatever becomes of it, the round goes on. What a lost call carried is sent
-with the next one.
+Reports are best effort: the round never waits for a call, and continues whatever its outcome is. The content of a lost call is sent with
+the next one.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from tiering.round.progress import MeterReading
 log = structlog.get_logger(__name__)
 
 REPORT_TASKS = 500
-"""Tasks of one report, of at most two splits: with the longest names some 600 KB, far from the 4 MiB of a message."""
+"""Maximum number of tasks in one report; a task has at most two splits. With the longest names a report has some 600 KB, far below the 4
+MiB limit of a message.
+"""
 
 
 SendReport = Callable[[ProgressReport, Callable[[ReportAnswer], None]], None]
-"""Sends a report without waiting, and calls back, from any thread, once it is known what became of it."""
+"""Sends a report without waiting, and calls back, from any thread, once the outcome is known."""
 
 
 class ProgressReports:
-    """Reports one run of a round over its splits; without `tasks` only how far the round is. Any thread may call it."""
+    """Reports one run of a round over its splits; without `tasks` only the round's total progress. Any thread may call it."""
 
     def __init__(self, send: SendReport, run: int, tasks: Sequence[SplitTask]) -> None:
         self._send = send
@@ -40,14 +42,14 @@ class ProgressReports:
         self._progress = RoundProgress()
         self._latest: dict[int, SplitPosition] = {}
         self._unsent: dict[int, None] = {}
-        self._told: set[int] = set()
+        self._acknowledged: set[int] = set()
         self._in_flight: list[int] | None = None
         self._is_due = False
         self._keeps_splits = bool(tasks)
         self._is_refused = False
 
     def pass_on(self, reading: MeterReading) -> None:
-        """Reports what a meter has read, now or when the call under way is answered. Never raises."""
+        """Reports a meter's reading, now or when the outstanding call is answered. Never raises."""
         with self._lock:
             self._progress = reading.progress
             self._latest.update(reading.positions)
@@ -62,7 +64,7 @@ class ProgressReports:
             report = self._next_report()
         try:
             self._send(report, self._answered)
-        except Exception as error:  # a report is worth no round
+        except Exception as error:  # a failed report must not fail the round
             log.debug("a report of progress could not be sent", error=str(error))
             self._answered(ReportAnswer.LOST)
 
@@ -73,10 +75,8 @@ class ProgressReports:
         for task in page:
             del self._unsent[task]
         self._is_due = bool(self._unsent)
-        numbered = [
-            pair for task in page for pair in enumerate(splits_of(self._tasks[task], self._latest[task]), self._first_numbers[task])
-        ]
-        splits_told = sum(self._first_numbers[task + 1] - self._first_numbers[task] for task in self._told)
+        numbered = [pair for task in page for pair in self._numbered(task)]
+        splits_told = sum(self._first_numbers[task + 1] - self._first_numbers[task] for task in self._acknowledged)
         return ProgressReport(self._progress, self._run, numbered, splits_told) if self._keeps_splits else ProgressReport(self._progress)
 
     def _numbered(self, task: int) -> Iterable[tuple[int, SplitProgress]]:
@@ -87,14 +87,14 @@ class ProgressReports:
             page, self._in_flight = self._in_flight or [], None
             match answer:
                 case ReportAnswer.TAKEN:
-                    self._told.update(page)
+                    self._acknowledged.update(page)
                 case ReportAnswer.SEND_ALL:
-                    self._told = set(page)
-                    self._unsent = dict.fromkeys(task for task in self._latest if task not in self._told)
+                    self._acknowledged = set(page)
+                    self._unsent = dict.fromkeys(task for task in self._latest if task not in self._acknowledged)
                     self._is_due = True
                 case ReportAnswer.NO_SPLITS:
                     self._keeps_splits = False
-                case ReportAnswer.LOST:  # no call follows at once: the next reading brings one
+                case ReportAnswer.LOST:  # no call follows at once: the next reading triggers one
                     self._unsent = {**dict.fromkeys(page), **self._unsent}
                     self._is_due = False
                 case ReportAnswer.REFUSED:
@@ -103,7 +103,7 @@ class ProgressReports:
 
 
 def splits_of(task: SplitTask, position: SplitPosition) -> list[SplitProgress]:
-    """The splits of a task by how far that is: its KV snapshot, if it begins with one, and then its log."""
+    """Returns the splits of a task with their progress: its KV snapshot, if it begins with one, and then its log."""
     if task.snapshot is None:
         return [SplitProgress(task.split, position)]
     in_log = position.current_offset is not None or position.state is SplitState.DONE

@@ -1,4 +1,4 @@
-"""Carries out the actions of the round's machine and feeds it what came back. All effects of a round are here."""
+"""Carries out the actions of the round's machine and passes the results back to it. All effects of a round are in this module."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ from tiering.round.watch import TiererWatch
 log = structlog.get_logger(__name__)
 
 NO_LIMIT_MS = 10 * 365 * 86_400_000
-"""The budget of work that has to reach its end."""
+"""Time limit of work that has to run to its end."""
 
 REREAD_SECONDS = 60
 """How long a lake that does not answer is asked again for the outcome of a commit."""
 
 LOG_LOOKS = 3
-"""How often a log is looked at again whose leader may have moved just now."""
+"""How often the log is read again while its leader may just have moved."""
 
 _CRASH_BEFORE = {act.BeginCommit: crash_points.BEFORE_FENCE, act.CommitLake: crash_points.AFTER_FENCE}
 _CRASH_AFTER = {
@@ -68,7 +68,7 @@ _WORK = act.RunSplits | act.MergeFiles | act.PlanUpkeep | act.RewriteFiles
 
 @dataclass(frozen=True)
 class RoundWorld:
-    """Everything outside that a round touches."""
+    """Everything outside of a round that the round uses."""
 
     transport: Transport
     cluster: SplitSource
@@ -101,65 +101,68 @@ class RoundRunner:
         self._step_since_ms: int | None = None
         self._last_view: LakeView | None = None
         self._skipped: SkippedRecords = {}
-        """Records of the assignment that the log still had at its last look."""
+        """Records to skip, from the assignment, that the log still had when it was last read."""
         looks = LOG_LOOKS if isinstance(world.cluster, RewritableLogs) else 0
         self._state, self._action = machine.start(assignment, world.cluster.cluster_id, service_mode_of(world.cluster), looks)
 
     @property
     def next_action(self) -> act.Action:
-        """What `advance` carries out next."""
+        """Returns the action that `advance` carries out next."""
         return self._action
 
     def hangs(self, now_ms: int, after_ms: int) -> bool:
-        """Whether the round has waited for a cluster, a lake or the coordinator for longer than `after_ms`: meanwhile it does no work."""
+        """Returns whether the round has waited for a cluster, a lake or the coordinator for longer than `after_ms`. While it waits, it does
+        no work.
+        """
         since = self._step_since_ms
         return since is not None and now_ms - since > after_ms and not isinstance(self._action, _WORK)
 
     def give_up(self, after_ms: int) -> act.RoundOutcome | None:
-        """Fails the round if its tasks have made no progress for `after_ms`; None if they have, or its commit was granted.
+        """Fails the round if its tasks have made no progress for `after_ms`. Returns None if they have, or if the commit was granted.
 
-        With an outcome the round is over, though its thread may never be: it begins no commit any more, however late a split ends. Its step
-        is looked at after the order to end was left, and each step begins with a look at that order.
+        With an outcome the round is over, even if its thread never ends: the thread cannot begin a commit any more, however late a split
+        ends. That is safe because this method checks the round's step after it has set `_stopped_by`, and each step begins with a check of
+        `_stopped_by`.
         """
         meter = self._upkeep.meter if self._assignment.upkeep else self._meter
-        lull = None if meter is None or not self._works else meter.lull
+        lull = None if meter is None or not self._is_working else meter.lull
         if self._granted or lull is None or not lull.executors or lull.ms < after_ms:
             return None
         where = ", ".join(lull.executors)
         tasks = "rewrites" if self._assignment.upkeep else "splits"
         error = RoundStalled(
-            f"the {tasks} made no progress for {short_duration(lull.ms)}; last heard of at {where}",
+            f"the {tasks} made no progress for {short_duration(lull.ms)}; last reported by {where}",
             round_id=self._assignment.round_id,
         )
         self._given_up, self._stopped_by = True, error
-        if not self._works:
-            return None  # it moved on just now, and ends by itself
+        if not self._is_working:
+            return None  # the round progressed just now, and ends by itself
         self._world.leases.release(self)
         return replace(unexpected_end(self._state, error), phase=Phase.WRITE)
 
     @property
-    def _works(self) -> bool:
+    def _is_working(self) -> bool:
         return isinstance(self._action, act.RunSplits | act.RewriteFiles)
 
     @property
     def granted(self) -> bool:
-        """Whether the round has passed the fence: from then on a cancel comes too late."""
+        """Returns whether the round has passed the fence: from then on a cancellation is too late."""
         return self._granted
 
     def cancel(self, reason: str) -> bool:
-        """Ends the round at its next step; False if that is too late: its commit was granted, or it is over."""
+        """Ends the round at its next step; returns False if it is too late: the commit was granted, or the round is over."""
         if self._granted or isinstance(self._action, act.End):
             return False
         self._stopped_by = Cancelled(reason, round_id=self._assignment.round_id)
         return True
 
     def lose_snapshots(self, message: str) -> None:
-        """As `LeaseHolder.lose_snapshots`: fails the round unless its snapshots were read already."""
+        """Implements `LeaseHolder.lose_snapshots`: fails the round unless its snapshots have been read already."""
         if not self._snapshots_read:
             self._stopped_by = KvSnapshotGone(message, round_id=self._assignment.round_id)
 
     def run(self) -> act.RoundOutcome:
-        """Runs the round to its end. Never raises: whatever happens is in the outcome."""
+        """Runs the round to its end. Never raises: every error is in the outcome."""
         try:
             while (outcome := self.advance()) is None:
                 pass
@@ -173,11 +176,11 @@ class RoundRunner:
     def _release_leases(self) -> None:
         try:
             self._world.leases.release(self)
-        except BaseException:  # what is not released expires; the outcome stands
+        except BaseException:  # a lease that is not released expires; the outcome stays valid
             log.exception("the leases of a round could not be released")
 
     def advance(self) -> act.RoundOutcome | None:
-        """Carries out one action and returns the outcome if the round is over. The simulator interleaves rounds here."""
+        """Carries out one action; returns the outcome if the round is over. The simulator interleaves rounds at this method."""
         if isinstance(self._action, act.End):
             return self._timed(self._action.outcome)
         if (point := _CRASH_BEFORE.get(type(self._action))) is not None:
@@ -191,7 +194,7 @@ class RoundRunner:
         if (point := _CRASH_AFTER.get(type(event))) is not None:
             crash_points.reach(point)
         if isinstance(event, act.ActionFailed) and isinstance(event.action, act.MergeFiles):
-            log.warning("small files were not merged; the round goes on without it", error=event.error.message)
+            log.warning("small files were not merged; the round continues without them", error=event.error.message)
         log.debug("round step", action=type(self._action).__name__, led_to=type(event).__name__)
         self._state, self._action = machine.step(self._state, event)
         return self._timed(self._action.outcome) if isinstance(self._action, act.End) else None
@@ -204,7 +207,7 @@ class RoundRunner:
         try:
             self._check_cancelled(action)
             return self._effect(action)
-        except BaseException as error:  # a library's panic is no Exception, and must not leave the table in Tiering for ever
+        except BaseException as error:  # a panic in a library is no Exception, and must not leave the table in Tiering for ever
             return act.ActionFailed(action, as_lakeward_error(error))
 
     def _check_cancelled(self, action: act.Action) -> None:
@@ -254,7 +257,7 @@ class RoundRunner:
         raise AssertionError(f"no effect for {action}")
 
     def _read_table(self) -> TableInfo:
-        """The source table. Where its upkeep is paused, as if its options turned upkeep off."""
+        """Returns the source table. If upkeep is paused, its options are those of a table without upkeep."""
         table = self._world.cluster.table(self._assignment.path)
         return replace(table, auto_compaction=False, snapshot_retention=None) if self._assignment.upkeep_paused else table
 
@@ -267,7 +270,9 @@ class RoundRunner:
         return act.CommitSent()
 
     def _delete_old_metadata(self) -> None:
-        """Deletes what the round's commit made superfluous. Only now is it certain that the commit is in the lake."""
+        """Deletes metadata files that the round's commit made superfluous. Called after the ack, because only then is the commit known to
+        be in the lake.
+        """
         base, confirmed = self._state.base, self._last_view
         if not self._state.sent or base is None or base.view is None or confirmed is None:
             return
@@ -278,7 +283,7 @@ class RoundRunner:
     def _read_log(self, action: act.ReadLog) -> act.LogRead:
         cluster, table = self._world.cluster, action.table
         look = look_at_log(cluster, table, action.tiered, settle=action.settle)
-        # Behind the look: a log that is cut after this comparison has other traces at the ends of the look in the next round.
+        # Called after the log was read: if the log is cut after this check, the next round finds other traces at the log's end offsets.
         self._skipped = still_skipped(cluster, table, self._assignment.skipped)
         return act.LogRead(look.ends, look.partitions, look.snapshots, look.traces, self._skipped)
 
@@ -287,8 +292,8 @@ class RoundRunner:
         return factory.create_committer()
 
     def _read_lake(self, table: TableInfo) -> act.LakeRead:
-        """Reads the lake. After a commit was sent the round's outcome depends on it, so a lake that does not answer is asked again for a
-        while.
+        """Reads the lake. After a commit was sent, the round's outcome depends on it, so a lake that does not answer is asked again for
+        REREAD_SECONDS.
         """
         world = self._world
         recorded, is_readable = recorded_by_cluster(world.cluster, table)
@@ -313,11 +318,12 @@ class RoundRunner:
         lake = self._world.lake(table.lake_format)
         if service_mode_of(self._world.cluster) is ServiceMode.EXCLUSIVE:
             return lake.ensure_table(table, may_create=may_create)
-        recorded = recorded_by_cluster(self._world.cluster, table)  # before the lake; only a walk of another service's commits needs it
+        # Read before the lake; needed only for the walk of another service's commits.
+        recorded = recorded_by_cluster(self._world.cluster, table)
         return self._walked(table, lake.ensure_table(table, may_create=may_create), *recorded)
 
     def _walked(self, table: TableInfo, view: LakeView, recorded: RecordedLakeSnapshot | None, is_readable: bool) -> LakeView:
-        """`view` with what another tiering service did since the last look."""
+        """Returns `view` extended by the commits of another tiering service since the last read."""
         world, assignment = self._world, self._assignment
         records = steps_to_write.shared_records(assignment, service_mode_of(world.cluster))
         if records is None:
@@ -341,7 +347,7 @@ class RoundRunner:
             outcomes = runner.run(assignment.round_id, tasks, self._limits(action), meter)
             again = self._run_again(action, runner, stopped_records.tasks_again(tasks, outcomes, plan.starts))
         except Cancelled:
-            self._check_cancelled(action)  # who cancelled it, and why
+            self._check_cancelled(action)  # raises the error with the reason of the cancellation
             raise
         finally:
             self._place = meter.place
@@ -355,7 +361,7 @@ class RoundRunner:
         return done
 
     def _run_again(self, action: act.RunSplits, runner: TaskRunner, tasks: Sequence[SplitTask]) -> Sequence[TaskOutcome]:
-        """Runs doubtful tasks once more, after the other splits. Nothing of this run is committed."""
+        """Runs tasks with a doubtful record once more, after the other splits. The results of this run are never committed."""
         if not tasks:
             return ()
         self._meter = RoundMeter([task.expected_records for task in tasks], self._world.clock.monotonic_ms, lambda reading: None)
@@ -365,8 +371,8 @@ class RoundRunner:
         return again
 
     def _limits(self, action: act.RunSplits) -> WorkLimits:
-        """Returns the round's limits for work, counted from now: looks at cluster and lake, and leases, may have taken all of its time, and
-        a round has to make progress.
+        """Returns the round's limits for work, counted from now. Reading cluster and lake, and acquiring leases, may have used up the
+        round's time, but each round has to make progress.
         """
         if action.to_the_end:
             return WorkLimits(NO_LIMIT_MS, lambda: self._given_up)
@@ -374,7 +380,7 @@ class RoundRunner:
         return WorkLimits(limit_ms, lambda: self._stopped_by is not None)
 
     def _tasks(self, action: act.RunSplits) -> tuple[list[SplitTask], Collection[BucketStopped]]:
-        """Returns the tasks, and the errors of buckets that the cluster lets nobody read to their end."""
+        """Returns the tasks, and the errors of buckets that the cluster does not allow to read to their end."""
         table, world, plan = action.table, self._world, action.plan
         lake = world.lake(table.lake_format)
         factory = lake.tiering_factory(table)
@@ -412,7 +418,8 @@ class RoundRunner:
         return lake.merge_small_files(table, base, in_turn(buckets, round_id), round_id, self._world.ids.new_id, budget_bytes, is_over)
 
     def _readable(self, table: TableInfo, splits: Sequence[TieringLogSplit]) -> ReadableSplits[SplitReader]:
-        """Returns the splits with their readers; of a bucket that stands at a refused record the part before it, without its later splits.
+        """Returns the splits with their readers. A bucket that stops at a refused record keeps only the part before that record, without
+        later splits.
 
         Raises BucketStopped if nothing else is left to read.
         """
@@ -424,14 +431,16 @@ class RoundRunner:
 
 
 def unexpected_end(state: machine.Round, error: BaseException) -> act.RoundOutcome:
-    """Returns the outcome of a round that a defect of ours, and no action, ended. Nothing more is done; the next round reads the lake
-    anew.
+    """Returns the outcome of a round that ended with a defect of Lakeward, and not with a failed action. No further action is carried out;
+    the next round reads the lake again.
     """
     return replace(outcome_of(state, RoundState.FAILED), error=as_lakeward_error(error), phase=state.phase)
 
 
 def combined(outcomes: Sequence[TaskOutcome], stopped: Collection[BucketStopped] = ()) -> WorkDone:
-    """Returns the work of all tasks. `stopped`: errors of buckets that were not read to their end, beside those that tasks met."""
+    """Returns the combined work of all tasks. `stopped` has errors of buckets that were not read to their end, in addition to those that
+    tasks met.
+    """
     results = tuple(outcome.result for outcome in outcomes if outcome.result is not None)
     stats = RoundStats(
         splits=len(outcomes),

@@ -1,9 +1,9 @@
-"""The tierer: a long-running service that asks for tables, runs their rounds and reports how they ended.
+"""The tierer: a long-running service that requests tables, runs their rounds and reports how they ended.
 
-Stateless: what it needs after a restart is in the coordinator and the lake. One loop talks to the coordinator, each
-round has a thread. The report of a round's end stays in the outbox until a heartbeat that carried it was answered; sending it
-twice is harmless. Only the answer to the newest heartbeat counts: a table in an older one, which was overtaken, is
-handed over again because the newer request does not list it (DESIGN 4).
+It is stateless: all that it needs after a restart is in the coordinator and the lake. One loop calls the coordinator, and each round has a
+thread. The report of an ended round stays in the outbox until the coordinator has answered a heartbeat that carried it; sending it twice is
+harmless. Only the answer to the newest heartbeat counts: a table in the answer to an overtaken heartbeat is assigned again, because the
+newer request does not list it (DESIGN 4).
 """
 
 from __future__ import annotations
@@ -27,25 +27,28 @@ from tiering.wire.rounds import assignment_from_pb
 log = structlog.get_logger(__name__)
 
 ANSWER_TIMEOUT_MS = 10_000
-"""How long a heartbeat may take beyond the time it is held."""
+"""How long a heartbeat may take in addition to the time for which the coordinator may hold it."""
 RETRY_MS = 1_000
-"""After a heartbeat that failed."""
+"""Delay after a failed heartbeat."""
 FULL_POLL_MS = 3_000
-"""Between heartbeats while every slot has a round: that is how a cancelled one hears of it."""
+"""Interval of heartbeats while every slot has a round; cancellations of rounds arrive with the answers."""
 HANGING_AFTER_MS = 5_000
-"""A round that has waited for one answer of a lake, say, for so long does not work: its slot goes to another table meanwhile."""
+"""A round that has waited for one answer, for example of a lake, for longer than this does no work: its slot goes to another table in the
+meantime.
+"""
 HANGING_ROUNDS = 32
-"""So many rounds may wait beside those in slots: each has a thread, and none has rows in memory."""
+"""Maximum number of waiting rounds in addition to those in slots: each has a thread, and none has rows in memory."""
 GIVEN_UP_ROUNDS = 8
-"""Threads of rounds that were given up and still hang; each may have rows in memory. Further rounds keep their slots: the tierer's storage
-does not answer, and somebody has to look at that."""
+"""Maximum number of threads of given-up rounds that still hang; each may have rows in memory. Beyond that, further rounds keep their slots:
+the tierer's storage does not answer, and an operator has to check it.
+"""
 LAST_HEARTBEAT_MS = 2_000
-"""The last one, within the ten seconds a stopping tierer has."""
+"""Timeout of the last heartbeat, within the ten seconds that a stopping tierer has."""
 
 
 @dataclass(frozen=True)
 class TiererOptions:
-    """How a tierer behaves. Times in milliseconds."""
+    """Settings of a tierer. Times in milliseconds."""
 
     tierer_id: str
     host: str
@@ -53,22 +56,23 @@ class TiererOptions:
     version: str
     started_at_ms: int
     incarnation: str | None = None
-    """Random, of this process alone: it tells two processes with one id apart, which no clock can."""
+    """Random name of this process. It distinguishes two processes with the same tierer id, which no clock can do."""
     slots: int = 1
-    """Rounds at a time, without those that hang."""
+    """Maximum number of concurrent rounds, not counting those that hang."""
     poll_ms: int = 1_000
-    """Between heartbeats while rounds run and a slot is free."""
+    """Interval of heartbeats while rounds run and a slot is free."""
     service_timeout_ms: int = 120_000
-    """The coordinator's: heartbeats come at least four times as often."""
+    """The coordinator's service timeout. Heartbeats are sent at least four times as often."""
     stalled_after_ms: int = 1_800_000
-    """A round whose splits made no progress for so long is given up; 0 = never."""
+    """A round whose splits made no progress for this long is given up; 0 = never."""
     stop_grace_ms: int = 6_000
-    """How long a round whose commit was granted may go on after a stop."""
+    """How long a round whose commit was granted may continue after a stop."""
 
 
 def busy_interval_ms(options: TiererOptions, *, has_free_slot: bool, upkeep_runs: bool) -> int:
-    """Returns the time between heartbeats while rounds run. The slot of an upkeep round goes to the next table that waits, so the tierer
-    asks as often as with a free slot."""
+    """Returns the time between heartbeats while rounds run. The slot of an upkeep round goes to the next waiting table, so the tierer asks
+    as often as with a free slot.
+    """
     if has_free_slot or upkeep_runs:
         return options.poll_ms
     return min(options.service_timeout_ms // 4, FULL_POLL_MS)
@@ -83,7 +87,7 @@ class _RunningRound:
 
 
 class Tierer:
-    """Runs until `stop` is called. `run` is the loop; everything else is safe from other threads."""
+    """Runs until `stop` is called. `run` is the loop; all other methods are safe to call from other threads."""
 
     def __init__(self, world: RoundWorld, options: TiererOptions) -> None:
         self._world = world
@@ -99,13 +103,13 @@ class Tierer:
         self._fenced = False
 
     def stop(self) -> None:
-        """Ends `run`: tables that are not granted yet are given back at once ("tierer stopped")."""
+        """Ends `run`: tables whose commit is not granted yet are given back at once ("tierer stopped")."""
         self._stopping.set()
         self._wake.set()
 
     def run(self) -> None:
-        """Runs the loop until `stop`, and until the coordinator knows of it or cannot be reached. Drops the lease on KV snapshots at the
-        end.
+        """Runs the loop until `stop`, and until the coordinator has been informed or cannot be reached. At the end drops the lease on KV
+        snapshots.
         """
         delay_ms = 0
         while not self._stopping.is_set():
@@ -118,24 +122,26 @@ class Tierer:
         return 0
 
     def _beat_safely(self) -> int:
-        """As `_beat`, but only a signal ends the loop: without it rounds would go on and their ends would not be reported."""
+        """Sends one heartbeat as `_beat` does. Only a signal ends the loop, because without it rounds would continue and their ends would
+        not be reported.
+        """
         try:
             return self._beat()
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
-            log.exception("a heartbeat failed unexpectedly; trying again")
+            log.exception("a heartbeat failed unexpectedly; retrying")
             return RETRY_MS
 
     def _beat(self) -> int:
-        """Sends one heartbeat; returns how long to wait before the next, 0 = not at all."""
+        """Sends one heartbeat; returns the delay before the next in milliseconds."""
         self._wake.clear()
         request, reports = self._request()
         sent_ms = self._world.clock.monotonic_ms()
         call = self._world.transport.heartbeat(request, request.max_wait_ms + ANSWER_TIMEOUT_MS)
         if request.max_wait_ms:
             if not call.wait(self._wake):
-                return 0  # held, and overtaken: there is something to report now
+                return 0  # the heartbeat is held and overtaken: there is something to report now
             self._take_back_wake()
         try:
             answer = call.result()
@@ -150,7 +156,9 @@ class Tierer:
         return 0 if started or reports else self._interval(held_ms)
 
     def _take_back_wake(self) -> None:
-        """An answer that came wakes whoever waited for it, and is not to cut the pause after it short; a report or a stop is."""
+        """Clears the wake-up that the answer itself caused, so that it does not cut the next pause short. Pending reports or a stop set it
+        again.
+        """
         self._wake.clear()
         with self._lock:
             reports_wait = bool(self._outbox)
@@ -158,7 +166,7 @@ class Tierer:
             self._wake.set()
 
     def _interval(self, held_ms: int) -> int:
-        """Returns the time to the next heartbeat: an idle tierer's requests are held by the coordinator, so it need not wait; a busy one
+        """Returns the time to the next heartbeat. An idle tierer's requests are held by the coordinator, so it need not wait; a busy tierer
         polls.
         """
         with self._lock:
@@ -169,7 +177,7 @@ class Tierer:
         return busy_interval_ms(self._options, has_free_slot=free > 0, upkeep_runs=upkeep_runs)
 
     def _free_slots(self) -> int:
-        """Rounds that may begin now; 0 or less = none. Called under the lock."""
+        """Returns how many rounds may begin now; 0 or less = none. Called under the lock."""
         now_ms = self._world.clock.monotonic_ms()
         hanging = sum(running.runner.hangs(now_ms, HANGING_AFTER_MS) for running in self._running.values())
         return self._options.slots - len(self._running) + min(hanging, HANGING_ROUNDS)
@@ -182,7 +190,7 @@ class Tierer:
             self._give_up_stalled()
             reports = list(self._outbox)
             running = [running_round.assignment for running_round in self._running.values()]
-            wants = not stopping and self._free_slots() > 0
+            wants_table = not stopping and self._free_slots() > 0
         request = pb.LakeTieringHeartbeatRequest(
             tierer=pb.PbTierer(
                 tierer_id=options.tierer_id,
@@ -198,8 +206,8 @@ class Tierer:
             finished_tables=[report_to_pb(report) for report in reports if report.finished],
             failed_tables=[report_to_pb(report) for report in reports if not report.finished],
             force_finished_tables=[report.assignment.table_id for report in reports if report.forced],
-            request_table=wants,
-            max_wait_ms=0 if reports or running or not wants else options.service_timeout_ms // 4,
+            request_table=wants_table,
+            max_wait_ms=0 if reports or running or not wants_table else options.service_timeout_ms // 4,
             stopping=stopping,
         )
         return request, reports
@@ -215,10 +223,10 @@ class Tierer:
                 self._outbox.append(RoundReport(running.assignment, RoundOutcome(RoundState.FAILED, error=error)))
 
     def _give_up_stalled(self) -> None:
-        """Reports rounds as failed whose splits rest for too long. Called under the lock.
+        """Reports rounds as failed whose splits made no progress for too long. Called under the lock.
 
-        Their threads are left alone, since nothing ends a read that hangs. Should it end after all, the round begins no commit; a process
-        that dies in between has the round end with its tierer, and a report whose answer is lost is sent again.
+        Their threads keep running, because a hanging read cannot be ended. If the read returns later, the round begins no commit. If the
+        process dies in between, the round ends with its tierer; a report whose answer is lost is sent again.
         """
         after_ms = self._options.stalled_after_ms
         if after_ms <= 0:
@@ -237,13 +245,13 @@ class Tierer:
                 self._watch.round_ended(running.assignment, outcome, self._world.clock.monotonic_ms() - running.started_ms)
 
     def _settle(self, request: pb.LakeTieringHeartbeatRequest, answer: pb.LakeTieringHeartbeatResponse, reports: list[RoundReport]) -> None:
-        """Takes in an answer: removes the reports that it answers, and cancels the rounds that it refuses."""
+        """Processes an answer: removes the reports that it answers, and cancels the rounds that it refuses."""
         with self._lock:
             self._outbox = [report for report in self._outbox if report not in reports]
             running = dict(self._running)
         if answer.fenced and not self._fenced:
             log.error(
-                "this tierer was fenced: it gets no more tables. Stop it; start it again if it is to tier: a new process is not fenced",
+                "this tierer was fenced: it gets no more tables. Stop it. To tier again, start a new process, which is not fenced",
                 tierer_id=self._options.tierer_id,
             )
         self._fenced = answer.fenced
@@ -262,7 +270,7 @@ class Tierer:
         assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
         with self._lock:
             if assignment.round_id in self._running or self._free_slots() <= 0:
-                return False  # it was not requested: every round takes a thread
+                return False  # the table was not requested; every round takes a thread
             try:
                 self._start_thread(assignment)
             except Exception as error:  # no memory for a thread: another tierer may have some
@@ -297,7 +305,7 @@ class Tierer:
                     self._watch.round_ended(assignment, outcome, self._world.clock.monotonic_ms() - started_ms)
 
     def _ended(self, assignment: Assignment, outcome: RoundOutcome) -> bool:
-        """Leaves the report; False if the round was reported before it ended, and is nobody's any more."""
+        """Queues the report; returns False if the round was reported before it ended, and does not belong to this tierer any more."""
         with self._lock:
             if self._running.pop(assignment.round_id, None) is None:
                 return False
@@ -306,7 +314,7 @@ class Tierer:
         return True
 
     def _give_back(self) -> None:
-        """After a stop: cancels rounds that are not granted, lets the others end within the grace, and sends a last heartbeat."""
+        """After a stop, cancels rounds that are not granted, lets the others end within the grace period, and sends a last heartbeat."""
         with self._lock:
             running = list(self._running.values())
         for running_round in running:
@@ -321,10 +329,12 @@ class Tierer:
         try:
             call.result()
         except LakewardError as error:
-            log.warning("could not tell the coordinator that this tierer stops", error=error.message)
+            log.warning("could not inform the coordinator that this tierer stops", error=error.message)
 
     def _report_abandoned(self) -> None:
-        """Reports rounds that did not end in time as stopped. What a granted one left is read from the lake by the next round."""
+        """Reports rounds that did not end in time as stopped. The next round reads from the lake whether the commit of a granted one
+        landed.
+        """
         with self._lock:
             for running_round in self._running.values():
                 if not running_round.runner.granted:
@@ -334,10 +344,10 @@ class Tierer:
 
 
 def answered_round(item: pb.PbHeartbeatRespForTable, request: pb.LakeTieringHeartbeatRequest) -> str | None:
-    """The id of the round that an answer about a running round is about; None if that is not clear.
+    """Returns the id of the round that an answer refers to; None if that is unclear.
 
-    An older coordinator names the table alone. That is clear where the request listed a single round of it: a tierer may still run a
-    fenced round of a table beside the new one, and what is not known to be about a round does not end it. The fence will.
+    An older coordinator names only the table. That suffices if the request listed a single round of it. A tierer may still run a fenced
+    round of a table beside the new one, and an unclear answer must not end a round; the fence will.
     """
     if item.HasField("round_id"):
         return item.round_id

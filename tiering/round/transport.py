@@ -1,4 +1,4 @@
-"""The coordinator over gRPC, as a tierer sees it. Calls are repeated while the coordinator is away: repeating any of them is harmless."""
+"""The coordinator over gRPC, as a tierer sees it. While the coordinator is unavailable, calls are repeated: all of them are idempotent."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from tiering.wire.leases import buckets_to_pb, snapshots_from_pb, snapshots_to_p
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 CallMetadata = tuple[tuple[str, str], ...]
-"""Headers of one call."""
+"""Metadata of one gRPC call: names and values."""
 
 CALL_TIMEOUT_SECONDS = 30
-"""Of one attempt. An ack may read the lake on the coordinator's side."""
+"""Timeout of one attempt. For an ack the coordinator may have to read the lake."""
 MAX_SERVICE_TIMEOUT_MS = 7 * 24 * 3_600_000
-"""Heartbeats come at a quarter of it; a longer one is taken for a mistake."""
+"""Maximum valid service timeout. Heartbeats are sent at a quarter of it; a longer one is treated as a mistake."""
 REPORT_TIMEOUT_SECONDS = 10
-"""Of a report of progress: the next one goes out after it."""
+"""Timeout of a progress report: the next report is sent after it."""
 COMMAND_TIMEOUT_SECONDS = 5
-"""Of a call whose answer a person waits for."""
+"""Timeout of a call whose answer a user waits for."""
 
 
 class GrpcHeartbeatCall:
@@ -55,10 +55,10 @@ class GrpcHeartbeatCall:
 
 
 class GrpcTransport:
-    """A `Transport`. `stop` ends all waiting for a coordinator that is away.
+    """Implements `Transport` over gRPC. `stop` ends all waiting for an unavailable coordinator.
 
-    `incarnation` names this process, as in its heartbeats; a command that runs no rounds has none. `metadata_of` has what the calls
-    about a round carry beside their message, by its id.
+    `incarnation` names this process, as in its heartbeats; None for a command that runs no rounds. `metadata_of` returns the metadata of
+    calls about a round, by round id.
     """
 
     def __init__(
@@ -79,16 +79,18 @@ class GrpcTransport:
         self._warned_of_reports = False
 
     def service_config(self) -> pb.GetServiceConfigResponse:
-        """Settings with which a tierer opens cluster and lake; waits for the coordinator. Raises InvalidAnswer for an absurd time-out."""
+        """Returns the settings with which a tierer opens cluster and lake; waits for the coordinator. Raises InvalidAnswer for an invalid
+        timeout.
+        """
         config = self._patiently(self._stub.GetServiceConfig, pb.GetServiceConfigRequest())
         if not 0 < config.service_timeout_ms <= MAX_SERVICE_TIMEOUT_MS:
             raise InvalidAnswer(
-                f"the service at {self._uri} has a service timeout of {config.service_timeout_ms} ms: no tierer can keep to it"
+                f"the service at {self._uri} has a service timeout of {config.service_timeout_ms} ms: a tierer cannot work with it"
             )
         return config
 
     def service_config_now(self) -> pb.GetServiceConfigResponse:
-        """The same for a command: raises ServiceUnreachable if nobody answers now."""
+        """Returns the same settings for a command, without waiting. Raises ServiceUnreachable if the coordinator does not answer now."""
         return self._call(self._stub.GetServiceConfig, pb.GetServiceConfigRequest(), COMMAND_TIMEOUT_SECONDS)
 
     def heartbeat(self, request: pb.LakeTieringHeartbeatRequest, timeout_ms: int) -> GrpcHeartbeatCall:
@@ -98,9 +100,9 @@ class GrpcTransport:
         request = plan_to_pb(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head, self._incarnation)
         try:
             self._patiently(self._stub.RecordPlan, request, self._metadata(assignment))
-        except PeerTooOld as error:  # the fence holds without it
+        except PeerTooOld as error:  # the fence works without a recorded plan
             if not self._warned_of_age:
-                log.warning("the coordinator is older than this tierer; rounds go on without recording their plans", error=error.message)
+                log.warning("the coordinator is older than this tierer; rounds continue without recording their plans", error=error.message)
             self._warned_of_age = True
 
     def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> Mapping[str, str]:
@@ -145,12 +147,12 @@ class GrpcTransport:
         except (LakewardError, grpc.FutureCancelledError):
             return ReportAnswer.LOST
         if answer is ReportAnswer.NO_SPLITS and has_splits:
-            self._warn_of_reports("it keeps no splits of running rounds")
+            self._warn_of_reports("it stores no splits of running rounds")
         return answer
 
     def _warn_of_reports(self, reason: str) -> None:
         if not self._warned_of_reports:
-            log.warning("the coordinator does not take this tierer's reports of progress whole; rounds go on without", reason=reason)
+            log.warning("the coordinator does not accept all progress reports of this tierer; rounds continue without them", reason=reason)
         self._warned_of_reports = True
 
     def stop(self) -> None:
@@ -158,7 +160,7 @@ class GrpcTransport:
         self._stop.set()
 
     def close(self) -> None:
-        """Ends the channel."""
+        """Closes the channel."""
         self._stop.set()
         self._connection.close()
 
@@ -181,7 +183,7 @@ class GrpcTransport:
     def _log_first_wait(self, state: RetryCallState) -> None:
         if state.attempt_number == 1:
             error = None if state.outcome is None else state.outcome.exception()
-            log.warning("the coordinator does not answer; trying again until it does", uri=self._uri, reason=str(error or ""))
+            log.warning("the coordinator does not answer; retrying until it does", uri=self._uri, reason=str(error or ""))
 
     def _call(self, method: Callable[..., T], request: Any, timeout_seconds: float, metadata: CallMetadata | None = None) -> T:
         with self._connection.calling():

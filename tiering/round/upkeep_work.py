@@ -1,4 +1,4 @@
-"""The effects of an upkeep round between base check and fence: planning and running its rewrites, and adding up what it did."""
+"""The effects of an upkeep round between base check and fence: it plans and runs the rewrites, and adds up their statistics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class UpkeepWork:
-    """Of one round. `meter` and `place` are those of its rewrites, None before they run."""
+    """The upkeep work of one round. `meter` and `place` are those of its rewrites, None before they run."""
 
     def __init__(self, world: RoundWorld, assignment: Assignment) -> None:
         self._world = world
@@ -31,11 +31,11 @@ class UpkeepWork:
         self.meter: RoundMeter | None = None
         self.place: RoundPlace | None = None
         self._committed: UpkeepStats | None = None
-        """What the newest commit request did."""
+        """The upkeep statistics of the newest commit request."""
         self._rewrites: tuple[FileRewrite, ...] = ()
 
     def planned(self, table: TableInfo, base: LakeView, order: UpkeepOrder) -> UpkeepPlan:
-        """Asks the lake. Raises LakeUnavailable, InvalidArgument for a format without upkeep."""
+        """Asks the lake for the upkeep plan. Raises LakeUnavailable, and InvalidArgument for a format without upkeep."""
         partitions = {} if not table.partition_keys else self._partitions(table)
         return upkeep_of(self._world.lake(table.lake_format)).plan_upkeep(table, base, order, partitions)
 
@@ -43,7 +43,7 @@ class UpkeepWork:
         return {entry.partition_name: entry.partition_id for entry in self._world.cluster.partitions(table)}
 
     def rewritten(self, table: TableInfo, tasks: tuple[RewriteTask, ...], is_cancelled: Callable[[], LakewardError | None]) -> act.Event:
-        """Runs the tasks: inline if they are small together, else on Spark."""
+        """Runs the tasks: inline if their total size is small, otherwise on Spark."""
         world, assignment = self._world, self._assignment
         factory = world.lake(table.lake_format).tiering_factory(table)
         if not isinstance(factory, FileRewriter):
@@ -65,11 +65,11 @@ class UpkeepWork:
         return act.FilesRewritten(rewrites, sum(task.size_bytes for task in tasks) - begun, error)
 
     def commit_sent(self, committer: LakeCommitter) -> None:
-        """Notes what a commit request did beside adding rows, also one whose outcome is unknown."""
+        """Records the upkeep statistics of a commit request, even if its outcome is unknown."""
         self._committed = committer.last_upkeep if isinstance(committer, CommitUpkeep) else total_of(self._rewrites)
 
     def with_upkeep(self, outcome: act.RoundOutcome) -> RoundStats:
-        """The stats of a round with what its commit did for the table."""
+        """Returns the statistics of a round, including the upkeep of its commit."""
         stats, done = outcome.stats, self._committed
         if outcome.lake_snapshot_id is None or done is None:
             return stats
@@ -78,7 +78,7 @@ class UpkeepWork:
 
 
 def total_of(rewrites: Sequence[FileRewrite]) -> UpkeepStats | None:
-    """The stats of a commit with all of `rewrites`; None without any."""
+    """Returns the statistics of a commit with all of `rewrites`; None without rewrites."""
     if not rewrites:
         return None
     return UpkeepStats(
@@ -91,7 +91,7 @@ def total_of(rewrites: Sequence[FileRewrite]) -> UpkeepStats | None:
 
 
 def upkeep_of(lake: Lake) -> TableUpkeep:
-    """The lake's upkeep. Raises InvalidArgument for a format that has none."""
+    """Returns the lake's upkeep interface. Raises InvalidArgument for a format without upkeep rounds."""
     if isinstance(lake, TableUpkeep):
         return lake
     raise InvalidArgument(f"the lake format {lake.format} has no upkeep rounds")

@@ -1,4 +1,4 @@
-"""Who hears what a tierer and its rounds do: metrics and traces. Nothing here may fail or delay a round."""
+"""Observers of a tierer and its rounds, for metrics and traces. They must never fail or delay a round."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ _log = structlog.get_logger(__name__)
 
 
 class TiererWatch:
-    """Does nothing. Its methods are called from the tierer's loop and from the threads of rounds, and wait for nothing."""
+    """An observer that does nothing. Its methods are called from the tierer's loop and from the threads of rounds, and must not block."""
 
     def heartbeat_answered(self) -> None:
-        """The coordinator answered."""
+        """Called when the coordinator answered a heartbeat."""
 
     def heartbeat_failed(self) -> None:
-        """It did not, or refused."""
+        """Called when the coordinator did not answer a heartbeat, or refused it."""
 
     def round_started(self, assignment: Assignment) -> None:
-        """A round runs."""
+        """Called when a round starts."""
 
     def phase_done(self, assignment: Assignment, phase: str, spent_ms: int, elapsed_ms: int) -> None:
-        """A piece of its plan, lease, read, write, commit or ack is done: begun `elapsed_ms` ago, of which `spent_ms` count for it."""
+        """Called when an action in a round's plan, lease, read, write, commit or ack is done. It began `elapsed_ms` ago; `spent_ms` of that
+        count for `phase`.
+        """
 
     def round_ended(self, assignment: Assignment, outcome: RoundOutcome, duration_ms: int) -> None:
-        """It is over."""
+        """Called when a round is over."""
 
 
 class Watches(TiererWatch):
-    """Several as one. What one of them raises is logged, and goes no further."""
+    """Forwards to several observers. An exception of an observer is logged and not raised."""
 
     def __init__(self, watches: Sequence[TiererWatch]) -> None:
         self._watches = watches
@@ -57,4 +59,4 @@ class Watches(TiererWatch):
             try:
                 getattr(watch, method)(*arguments)
             except Exception:
-                _log.exception("metrics or traces failed; the round goes on", call=method)
+                _log.exception("metrics or traces failed; the round continues", call=method)

@@ -56,7 +56,7 @@ WEAKENINGS = (
     Weakening("request-late", without("tiering.coordinator.tierers.known_tierers.KnownTierers.meet", by=takes_overtaken_heartbeats)),
     Weakening("kv-snapshot-superseded", without("tiering.round.steps.steps_to_write.snapshots_leased", by=goes_on_without_snapshots)),
     Weakening("lease-expired", without("tiering.round.runner.RoundRunner.lose_snapshots")),
-    Weakening("lease-dropped", without("tiering.round.lease_keeper.LeaseKeeper._all_held", by=lambda _: {})),
+    Weakening("lease-dropped", without("tiering.round.lease_keeper.LeaseKeeper._all_snapshot_ids", by=lambda _: {})),
     Weakening(
         "partitions-alike",
         without("tiering.lake.rules.contiguous_offsets.RowOffsets.add", by=takes_names_for_equal),

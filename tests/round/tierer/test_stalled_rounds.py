@@ -81,7 +81,7 @@ def test_a_round_whose_splits_hang_is_given_up_and_commits_nothing_once_they_go_
     assert outcome is not None
     assert isinstance(outcome.error, RoundStalled)
     assert (outcome.state, outcome.phase, outcome.error.retryable) == (RoundState.FAILED, Phase.WRITE, True)
-    assert "made no progress for 1 min; last heard of at driver@" in outcome.error.message
+    assert "made no progress for 1 min; last reported by driver@" in outcome.error.message
     assert "--stalled-after" in outcome.error.hint
 
     hang.over.set()

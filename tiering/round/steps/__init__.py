@@ -1,1 +1,1 @@
-"""One round as a pure machine: (state, event) -> (state, action)."""
+"""One round as a pure state machine: (state, event) -> (state, action)."""

@@ -1,6 +1,6 @@
 """The actions of a round's machine, the events that answer them, and the outcome of a round. Plain values.
 
-Each action is answered by the event named behind it, or by `ActionFailed`.
+The docstring of each action names the event that answers it, behind an arrow. `ActionFailed` can answer every action.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from tiering.round.ports import ProposedCommit, WorkDone
 
 @dataclass(frozen=True)
 class ReadTable:
-    """The source table at the assignment's path -> TableRead."""
+    """Reads the source table at the assignment's path -> TableRead."""
 
 
 @dataclass(frozen=True)
 class ReadLake:
-    """A fresh look at the lake, and at what the cluster remembers of it -> LakeRead."""
+    """Reads the lake, and the cluster's record of it -> LakeRead."""
 
     table: TableInfo
 
 
 @dataclass(frozen=True)
 class Ack:
-    """Tells the coordinator what the lake holds -> Acked."""
+    """Reports the lake's newest tiering commit to the coordinator -> Acked."""
 
     marker: Marker
     lake_snapshot_id: int
@@ -43,9 +43,10 @@ class Ack:
 
 @dataclass(frozen=True)
 class ReadLog:
-    """Log ends, partitions, KV snapshots and traces of records, now -> LogRead.
+    """Reads log ends, partitions, KV snapshots and traces of records -> LogRead.
 
-    `tiered`: where the lake's buckets go on. `settle`: another look, for the one before cannot be believed yet.
+    `tiered`: offsets at which the lake's buckets continue. `settle`: the log is read again because the previous answer is not reliable
+    yet.
     """
 
     table: TableInfo
@@ -55,10 +56,11 @@ class ReadLog:
 
 @dataclass(frozen=True)
 class ReadTraces:
-    """What the records of buckets that stopped early are known by -> TracesRead.
+    """Reads the traces of the records at which buckets stopped early -> TracesRead.
 
-    `reached`: where they stopped. `witnesses`: a later offset of each whose trace was taken before its records were read. It is looked at
-    behind the others: if it is the same still, so were they while they were read.
+    `reached`: the offsets at which the buckets stopped. `witnesses`: for each bucket a later offset whose trace was taken before the
+    bucket's records were read. Its trace is read after the others: if it is unchanged, the records before it were unchanged while they were
+    read.
     """
 
     table: TableInfo
@@ -75,7 +77,7 @@ class LeaseSnapshots:
 
 @dataclass(frozen=True)
 class EnsureLakeTable:
-    """Creates the lake table if need be, and adds columns to it -> LakeEnsured. Where the base had one, none is created."""
+    """Creates the lake table if needed, and adds columns to it -> LakeEnsured. Does not create it if the base check saw a lake table."""
 
     table: TableInfo
     may_create: bool
@@ -83,7 +85,7 @@ class EnsureLakeTable:
 
 @dataclass(frozen=True)
 class RecordPlan:
-    """Leaves plan and lake table uuid with the coordinator -> PlanRecorded."""
+    """Records the plan and the lake table's uuid with the coordinator -> PlanRecorded."""
 
     plan: Plan
     lake_table_uuid: str
@@ -92,10 +94,10 @@ class RecordPlan:
 
 @dataclass(frozen=True)
 class RunSplits:
-    """Reads and writes, upon what stands in the lake at `base` -> SplitsRun.
+    """Reads and writes the splits, on the state of the lake at `base` -> SplitsRun.
 
-    `to_the_end`: no early stop, for the commit was granted and the offsets are fixed. `replays`: it may be cancelled, but takes as long as
-    it takes: a replay that stopped early would leave keys ahead of the marker.
+    `to_the_end`: no early stop, because the commit was granted and its offsets are fixed. `replays`: the work may be cancelled but has no
+    time limit, because a replay that stopped early would leave keys ahead of the marker.
     """
 
     table: TableInfo
@@ -108,7 +110,7 @@ class RunSplits:
 
 @dataclass(frozen=True)
 class MergeFiles:
-    """Merges small files of `buckets` that stand in the lake at `base` -> FilesMerged. A failure costs the round nothing but time."""
+    """Merges small files of `buckets` in the lake at `base` -> FilesMerged. A failure costs the round only time."""
 
     table: TableInfo
     base: LakeView
@@ -117,7 +119,7 @@ class MergeFiles:
 
 @dataclass(frozen=True)
 class PlanUpkeep:
-    """Asks the lake what is to be rewritten of the table that stands at `base` -> UpkeepPlanned."""
+    """Asks the lake which files of the table at `base` to rewrite -> UpkeepPlanned."""
 
     table: TableInfo
     base: LakeView
@@ -126,7 +128,7 @@ class PlanUpkeep:
 
 @dataclass(frozen=True)
 class RewriteFiles:
-    """Writes the files that take the place of those that `tasks` name -> FilesRewritten."""
+    """Writes the files that replace the files named in `tasks` -> FilesRewritten."""
 
     table: TableInfo
     tasks: tuple[RewriteTask, ...]
@@ -143,7 +145,7 @@ class BeginCommit:
 class CommitLake:
     """Sends one compare-and-set -> CommitSent; ActionFailed with CommitOutcomeUnknown after any error of the request.
 
-    ActionFailed with BaseMoved, and nothing sent, if rows it deletes are elsewhere by now.
+    ActionFailed with BaseMoved, without a request, if rows to delete have moved to other files.
     """
 
     table: TableInfo
@@ -195,7 +197,7 @@ class TableRead:
 
 @dataclass(frozen=True)
 class LakeRead:
-    """The answer to ReadLake. `living` has the source's partitions if the base check needs them (`KnownLake`)."""
+    """Answers ReadLake. `living` has the ids of the source's partitions if the base check needs them (`KnownLake`)."""
 
     view: LakeView | None
     recorded_by_cluster: RecordedLakeSnapshot | None
@@ -213,7 +215,7 @@ class LogRead:
     snapshots: Mapping[BucketKey, KvSnapshot] = field(default_factory=dict)
     traces: Traces = field(default_factory=dict)
     skipped: SkippedRecords = field(default_factory=dict)
-    """Records of the assignment that the log still has."""
+    """Records to skip, from the assignment, that the log still has."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,7 @@ class TracesRead:
 
 @dataclass(frozen=True)
 class SnapshotsLeased:
-    """The answer to LeaseSnapshots. `unavailable` has the buckets whose snapshot was gone already."""
+    """Answers LeaseSnapshots. `unavailable` has the buckets whose snapshot did not exist any more."""
 
     unavailable: Collection[TableBucket] = ()
 
@@ -254,17 +256,17 @@ class UpkeepPlanned:
 
 @dataclass(frozen=True)
 class FilesRewritten:
-    """The answer to RewriteFiles. `error` = the first failure; the files of `rewrites` are there nevertheless."""
+    """Answers RewriteFiles. `error` is the first failure; the files of `rewrites` exist nevertheless."""
 
     rewrites: tuple[FileRewrite, ...] = ()
     bytes_left: int = 0
-    """Bytes of the tasks that were not begun, because the round's time was over."""
+    """Bytes of the tasks that were not begun because the round's time was over."""
     error: LakewardError | None = None
 
 
 @dataclass(frozen=True)
 class CommitGranted:
-    """`properties`: what the lake snapshot has to carry for the cluster."""
+    """Answers BeginCommit. `properties` are those that the lake snapshot has to carry for the cluster."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -279,7 +281,7 @@ class FilesAborted: ...
 
 @dataclass(frozen=True)
 class ActionFailed:
-    """The answer to an action that raised. `error` is of our tree."""
+    """Answers an action that raised `error`."""
 
     action: Action
     error: LakewardError
@@ -309,7 +311,7 @@ Event = (
 class RoundOutcome:
     """How a round ended. `passed_head` is the head that its base check accepted.
 
-    `error` and `phase` are set unless it succeeded. Beside a success they tell of a bucket that stops at a record (BucketStopped).
+    `error` and `phase` are set unless the round succeeded. After a success they report a bucket that stops at a record (BucketStopped).
     """
 
     state: RoundState

@@ -1,23 +1,23 @@
-"""The steps of one round as a pure machine: (state, event) -> (state, action). DESIGN 6.
+"""The steps of one round as a pure state machine: (state, event) -> (state, action). DESIGN 6.
 
-    read table -> read lake [base check] -> [ack what the lake has more] -> read log [plan]
-      -> bad news of the log, while leaders may be moving: read log again
-      -> nothing new: EMPTY; beside another service, if its record or a late request of ours has to be overtaken: a commit of no rows
-      -> [lease KV snapshots; one is gone: read log again]
-      -> ensure lake table -> record plan -> run splits [prefix] -> [stopped early: read traces] -> [log table: merge small files]
-      -> fence -> commit -> read lake [resolve]
-           -> ours: ack -> SUCCEEDED
-           -> another round's: FENCED
-           -> neither: base check again, the very same marker -> commit once more, on the new head
-      -> not sent, because rows to delete have moved: run splits again, to the same offsets -> commit
+   read table -> read lake [base check] -> [ack if the lake is ahead of the records] -> read log [plan]
+     -> the log seems cut or replaced while leaders may be moving: read log again
+     -> nothing new: EMPTY; beside another service, if its record or a late request of ours has to be overtaken: a commit without rows
+     -> [lease KV snapshots; one does not exist any more: read log again]
+     -> ensure lake table -> record plan -> run splits [prefix] -> [stopped early: read traces] -> [log table: merge small files]
+     -> fence -> commit -> read lake [resolve]
+          -> our commit landed: ack -> SUCCEEDED
+          -> another round's commit landed: FENCED
+          -> neither: base check again, with the same marker -> send the commit again, on the new head
+     -> not sent, because rows to delete have moved: run splits again, to the same offsets -> commit
 
-An upkeep round adds no row. It goes another way between base check and fence (`steps_of_upkeep`):
+An upkeep round adds no rows. Its steps between base check and fence differ (`steps_of_upkeep`):
 
-    [base check] -> ensure lake table -> record plan -> plan upkeep -> nothing to do: EMPTY
-      -> rewrite files -> fence -> commit of the same offsets -> as above
+   [base check] -> ensure lake table -> record plan -> plan upkeep -> nothing to do: EMPTY
+     -> rewrite files -> fence -> commit with the same offsets -> as above
 
-Until a commit request was sent, a failure deletes the round's own files; from then on nothing is deleted and every
-error means only that the lake has to be read again. `tiering.round.runner` carries the actions out.
+Before a commit request was sent, a failure deletes the round's own files. After that nothing is deleted, and every error only means that
+the lake has to be read again. `tiering.round.runner` carries out the actions.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = ["Round", "start", "step"]
 
 
 def start(assignment: Assignment, cluster_id: str, mode: ServiceMode = ServiceMode.EXCLUSIVE, log_looks: int = 0) -> Step:
-    """The first step of a round. `log_looks`: how often the log is looked at again before bad news of it is believed."""
+    """Returns the first step of a round. `log_looks`: how often the log may be read again before a cut or replaced log is believed."""
     return Round(assignment, cluster_id, mode=mode, log_looks=log_looks), act.ReadTable()
 
 
 def step(state: Round, event: act.Event) -> Step:
-    """The step after `event`. An error that a rule raises on the way ends the round like a failed action."""
+    """Returns the step after `event`. An error that a rule raises ends the round like a failed action."""
     try:
         return _dispatch(state, event)
     except LakewardError as error:
@@ -84,17 +84,17 @@ def _dispatch(state: Round, event: act.Event) -> Step:
 
 
 def _action_failed(state: Round, action: act.Action, error: LakewardError) -> Step:
-    """The step after an action that raised: before the commit was sent the round ends, afterwards the lake is read again."""
+    """Returns the step after an action that raised. Before the commit was sent the round ends; afterwards the lake is read again."""
     match action:
         case act.CommitLake() if isinstance(error, CommitOutcomeUnknown):
             return replace(state, commit_error=error), act.ReadLake(table_of(state))
         case act.CommitLake():
             return steps_to_commit.commit_not_sent(state, error)
-        case act.Ack() if state.sent:  # the lake has it; the coordinator learns it from the finished report
+        case act.Ack() if state.sent:  # the commit is in the lake; the coordinator learns of it from the finished report
             return end_well(state)
         case act.RunSplits():
             return failed(state, steps_to_commit.error_of_reading(error))
-        case act.ReadTraces() if not isinstance(error, Cancelled):  # the work of the round counts for more
+        case act.ReadTraces() if not isinstance(error, Cancelled):  # the rest of the round's work is worth more than these traces
             return steps_to_commit.merge_files(state)
         case act.MergeFiles() if not isinstance(error, Cancelled):
             return steps_to_commit.begin_commit(state)

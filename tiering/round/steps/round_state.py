@@ -1,4 +1,4 @@
-"""What a round knows so far, and how it ends. Plain values; the steps are in `steps_to_write` and `steps_to_commit`."""
+"""The state of a round, and the ways in which it ends. Plain values; the steps are in `steps_to_write` and `steps_to_commit`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tiering.round.steps import actions as act
 
 @dataclass(frozen=True)
 class Round:
-    """What a round knows so far. `sent` = how many commit requests went out; `phase` names where an error is.
+    """The state of a round. `sent` = number of commit requests sent; `phase` is the phase in which an error is reported.
 
-    `snapshot_properties` came with the grant, and stand in every snapshot that is tried for it.
-    `log_looks` = how often the log may be looked at again, `traces` = what its records are known by.
-    `leased` = how often snapshots were leased, `redone` = how often the splits were run again because the base had moved.
+    `snapshot_properties` come with the grant, and every snapshot of that grant carries them. `log_looks` = how often the log may be read
+    again, `traces` = the traces of its records. `leased` = how often snapshots were leased, `redone` = how often the splits were run again
+    because the base had moved.
     """
 
     assignment: Assignment
@@ -43,7 +43,9 @@ class Round:
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
     stopped: BucketStopped | None = None
-    """The error of a bucket that stops at a record, though the round commits what it can; `stopped_phase` is where that was found."""
+    """The error of a bucket that stops at a record, while the round commits the other work; `stopped_phase` is the phase in which it was
+    found.
+    """
     stopped_phase: Phase = Phase.WRITE
     sent: int = 0
     redone: int = 0
@@ -58,7 +60,7 @@ Step = tuple[Round, act.Action]
 
 
 def failed(state: Round, error: LakewardError) -> Step:
-    """Ends the round with an error. Its files are deleted only if no commit request ever went out."""
+    """Ends the round with an error. Its files are deleted only if no commit request was ever sent."""
     written = state.committable
     if not state.sent and state.failure is None and written is not None and (written.results or written.rewrites):
         return replace(state, failure=error), act.AbortFiles(table_of(state), written)
@@ -66,20 +68,20 @@ def failed(state: Round, error: LakewardError) -> Step:
 
 
 def end_failed(state: Round, error: LakewardError) -> Step:
-    """Ends the round as it stands."""
+    """Ends the round with an error, without deleting files."""
     states = {Fenced: RoundState.FENCED, Cancelled: RoundState.CANCELLED}
     ended = next((name for kind, name in states.items() if isinstance(error, kind)), RoundState.FAILED)
     return state, act.End(replace(outcome(state, ended), error=error, phase=state.phase))
 
 
 def end_well(state: Round) -> Step:
-    """Ends a round whose commit landed. A bucket that stops at a record is reported with it."""
+    """Ends a round whose commit landed. Also reports a bucket that stops at a record."""
     ended = outcome(state, RoundState.SUCCEEDED if state.whole else RoundState.FORCE_FINISHED)
     return state, act.End(ended if state.stopped is None else replace(ended, error=state.stopped, phase=state.stopped_phase))
 
 
 def outcome(state: Round, ended: RoundState) -> act.RoundOutcome:
-    """How the round ended, without an error."""
+    """Returns the outcome of a round that ends in state `ended`, without an error."""
     return act.RoundOutcome(ended, state.stats, state.snapshot_id, state.passed_head)
 
 

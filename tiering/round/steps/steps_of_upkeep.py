@@ -1,6 +1,6 @@
-"""The steps of an upkeep round between base check and fence: it rewrites files of the lake table and adds no row. Pure (DESIGN 7, Upkeep).
+"""The steps of an upkeep round between base check and fence: it rewrites files of the lake table and adds no rows. Pure (DESIGN 7, Upkeep).
 
-Its marker has the offsets of the base. A round whose table waits for a replay, or whose cluster has a wrong record of the lake table, ends
+Its marker has the offsets of the base. If the table needs a replay, or the cluster has a wrong record of the lake table, the round ends
 EMPTY: a tiering round has to come first.
 """
 
@@ -21,14 +21,14 @@ from tiering.round.steps.steps_to_commit import begin_commit
 
 
 def plan_recorded(state: Round) -> Step:
-    """Asks the lake for files to rewrite."""
+    """Requests the upkeep plan from the lake."""
     view = base_of(state).view
-    assert view is not None  # the lake table was ensured
+    assert view is not None  # EnsureLakeTable has returned it
     return replace(state, phase=Phase.MAINTENANCE), act.PlanUpkeep(table_of(state), view, order_of(state))
 
 
 def upkeep_planned(state: Round, plan: UpkeepPlan) -> Step:
-    """Starts the rewrites. Without any the round commits only what else was asked for, or ends EMPTY."""
+    """Starts the rewrites. Without rewrites the round commits only the other requested work, or ends EMPTY."""
     order = order_of(state)
     stats = UpkeepStats(bytes_left=plan.bytes_left if order.rewrite else None)
     state = replace(state, stats=replace(state.stats, upkeep=stats, splits=len(plan.tasks)))
@@ -40,9 +40,9 @@ def upkeep_planned(state: Round, plan: UpkeepPlan) -> Step:
 
 
 def files_rewritten(state: Round, event: act.FilesRewritten) -> Step:
-    """Requests the grant for the rewrites that are done."""
+    """Requests the grant for the completed rewrites."""
     state = replace(state, committable=Committable(state.assignment.round_id, (), event.rewrites, order_of(state)))
-    is_damage = isinstance(event.error, DataCorrupt) and bool(event.rewrites)  # a damaged file holds up its own bucket alone
+    is_damage = isinstance(event.error, DataCorrupt) and bool(event.rewrites)  # a damaged file must not block the other buckets
     if event.error is not None and not is_damage:
         return failed(state, event.error)
     return _commit(state, event)
@@ -62,7 +62,9 @@ def _commit(state: Round, event: act.FilesRewritten) -> Step:
 
 
 def _marker_of(state: Round) -> Marker:
-    """The marker of the base under the name of this round. Where another service moved an end since, its trace is left out."""
+    """Returns the marker of the base with this round's id and epoch. If another service moved a bucket's end since, the bucket's trace is
+    left out.
+    """
     base, round_id = base_of(state), state.assignment.round_id
     marker, view = base.marker, base.view
     assert marker is not None
@@ -80,6 +82,6 @@ def _marker_of(state: Round) -> Marker:
 
 
 def order_of(state: Round) -> UpkeepOrder:
-    """What the round was asked for."""
+    """Returns the upkeep that the assignment requests."""
     assert state.assignment.upkeep is not None
     return state.assignment.upkeep

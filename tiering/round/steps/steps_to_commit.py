@@ -1,6 +1,4 @@
-"""The steps of a round after its splits were written: contiguous prefix, fence, commit, and the outcome of it. Pure (DESIGN 6 steps
-5-8).
-"""
+"""The steps of a round after its splits were written: contiguous prefix, fence, commit, and its outcome. Pure (DESIGN 6 steps 5-8)."""
 
 from __future__ import annotations
 
@@ -35,14 +33,14 @@ from tiering.round.steps.round_state import Round, Step, base_of, end_failed, fa
 from tiering.round.steps.steps_to_write import known_lake
 
 COMMIT_ATTEMPTS = 5
-"""How often a commit is sent, and rebuilt on a new head, when only foreign commits came between or the request seems lost."""
+"""How often a commit is sent on a new head, if only foreign commits came between or the request seems lost."""
 
 
 def splits_run(state: Round, event: act.SplitsRun) -> Step:
     """Takes the contiguous prefix of the work, and requests the grant for it.
 
-    A bucket that stops at a record which cannot be written has a shorter prefix; the other buckets are committed, and the round reports
-    the record when it has ended well. Once such buckets are all that is left, the round fails with the record.
+    A bucket that stops at a record which cannot be written has a shorter prefix. The other buckets are committed, and a successful round
+    reports the record. If only such buckets are left, the round fails with the record's error.
     """
     work = event.work
     if state.marker is not None:
@@ -72,12 +70,12 @@ def _error_instead_of_commit(state: Round, prefix: Prefix, stopped: Sequence[Buc
     """Returns the error of a round that has nothing to commit, or may not commit a part of its work; None = the prefix is committed."""
     is_progress = _is_progress(plan_of(state), prefix)
     if stopped and (base_of(state).moved_back or not (is_progress or _may_land_late(state))):
-        return stopped[0]  # a replay is committed whole, as `steps_to_write.plan_recorded` says
+        return stopped[0]  # a replay is committed as a whole or not at all, see `steps_to_write.plan_recorded`
     return None if stopped or is_progress else Cancelled("the round was stopped before any record was read")
 
 
 def _marker_of(state: Round, event: act.SplitsRun, prefix: Prefix, buckets: Mapping[BucketKey, TieredRange]) -> Marker:
-    """Returns the marker of a round that leads to `buckets`."""
+    """Returns the marker of a round that reaches `buckets`."""
     plan, base, round_id = plan_of(state), base_of(state), state.assignment.round_id
     return Marker(
         cluster_id=state.cluster_id,
@@ -95,7 +93,7 @@ def _marker_of(state: Round, event: act.SplitsRun, prefix: Prefix, buckets: Mapp
 
 
 def traces_read(state: Round, now: Traces) -> Step:
-    """Puts what the last records of buckets that stopped early are known by into the marker. Raises SourceChanged."""
+    """Adds the traces of the last records of buckets that stopped early to the marker. Raises SourceChanged."""
     marker = state.marker
     assert marker is not None
     confirmed = confirmed_traces(table_of(state), witnesses_of(marker.buckets, state.traces), state.traces, now)
@@ -103,9 +101,9 @@ def traces_read(state: Round, now: Traces) -> Step:
 
 
 def merge_files(state: Round) -> Step:
-    """Merges small files of the buckets to which the round adds rows, where the table's options allow it.
+    """Merges small files of the buckets to which the round adds rows, if the table's options allow it.
 
-    It comes before the fence: what is merged is as free to be dropped as the rest of the round's work.
+    This step comes before the fence, so that merged files can be dropped with the other work of the round.
     """
     table, view, committable = table_of(state), base_of(state).view, state.committable
     assert committable is not None
@@ -117,13 +115,13 @@ def merge_files(state: Round) -> Step:
 
 
 def files_merged(state: Round, rewrites: tuple[FileRewrite, ...]) -> Step:
-    """Takes the merged files into the commit."""
+    """Adds the merged files to the commit."""
     assert state.committable is not None
     return begin_commit(replace(state, committable=replace(state.committable, rewrites=rewrites)))
 
 
 def begin_commit(state: Round) -> Step:
-    """Requests the grant for the work that is done."""
+    """Requests the grant for the completed work."""
     base, marker, committable = base_of(state), state.marker, state.committable
     assert marker is not None
     assert committable is not None
@@ -140,7 +138,8 @@ def begin_commit(state: Round) -> Step:
 def error_of_reading(error: LakewardError) -> LakewardError:
     """Returns the error of a round whose splits were not read to their end.
 
-    Of a log that was cut meanwhile only a new look tells what the lake lacks, if anything: a bucket that was never tiered begins later.
+    A cut log becomes SourceChanged, which is retryable: only reading the log again shows which records the lake lacks, if any. For example,
+    a bucket that was never tiered then starts later.
     """
     if not isinstance(error, LogTruncated):
         return error
@@ -148,26 +147,29 @@ def error_of_reading(error: LakewardError) -> LakewardError:
 
 
 def _is_progress(plan: Plan, prefix: Prefix) -> bool:
-    """Whether work moves the marker; a KV snapshot does also when no record follows it, and so does a commit planned without rows."""
+    """Returns whether the work moves the marker. A KV snapshot moves it even if no record follows, and so does a commit planned without
+    rows.
+    """
     return not plan.splits or prefix.reached != plan.bases or any(result.bucket in plan.untiered for result in prefix.kept)
 
 
 def _may_land_late(state: Round) -> bool:
-    """Whether a commit of an earlier round may still land. A snapshot without rows ends that: the late commit fails its compare-and-set.
+    """Returns whether a commit of an earlier round may still land. A snapshot without rows prevents that: the late commit fails its
+    compare-and-set.
 
-    Without such a snapshot the outcome stays unknown for as long as all buckets with new records stop at one. A base that is ahead of the
-    coordinator's records is the commit that landed, or a later one.
+    Without such a snapshot the outcome stays unknown for as long as all buckets with new records stop at a record. A base that is ahead of
+    the coordinator's records is the commit that landed, or a later one.
     """
     return state.assignment.unresolved and not base_of(state).ahead
 
 
 def _is_whole(plan: Plan, buckets: Mapping[BucketKey, TieredRange], stopped: Sequence[BucketStopped]) -> bool:
-    """Whether no bucket has anything left that the next round could commit at once.
+    """Returns whether no bucket has anything left that the next round could commit at once.
 
-    A bucket that stops at a record has to get to the split with that record; one that stops at its KV snapshot cannot get anywhere.
+    A bucket that stops at a record has to reach the split with that record. A bucket that stops at its KV snapshot cannot progress.
     """
     ends: dict[BucketKey, int | None] = dict(plan.stops)
-    for error in reversed(stopped):  # of the records of one bucket the first one counts
+    for error in reversed(stopped):  # the first record of each bucket counts
         bucket, offset = BucketKey.parse(error.ids["bucket"]), offset_of(error)
         starts = [split.starting_offset for split in plan.splits if split.bucket == bucket]
         ends[bucket] = None if offset is None else max((start for start in starts if start <= offset), default=plan.bases[bucket])
@@ -175,8 +177,8 @@ def _is_whole(plan: Plan, buckets: Mapping[BucketKey, TieredRange], stopped: Seq
 
 
 def _splits_run_again(state: Round, event: act.SplitsRun) -> Step:
-    """Takes the work of splits that were run again after the grant. It must reach the very same offsets: they are in the marker, and were
-    granted.
+    """Takes the work of splits that were run again after the grant. It must reach exactly the same offsets, because the marker has them and
+    they were granted.
     """
     work, marker = event.work, state.marker
     assert marker is not None
@@ -209,7 +211,9 @@ def send_commit(state: Round, base: Base) -> Step:
 
 
 def commit_not_sent(state: Round, error: LakewardError) -> Step:
-    """The commit failed before its request was sent. If the base has moved, the rows to delete are looked for again on the new head."""
+    """Handles a commit that failed before its request was sent. If the base has moved, the rows to delete are located again on the new
+    head.
+    """
     state = replace(state, sent=state.sent - 1)
     view = base_of(state).view
     if not isinstance(error, BaseMoved) or state.redone >= COMMIT_ATTEMPTS or view is None:
@@ -222,7 +226,7 @@ def commit_not_sent(state: Round, error: LakewardError) -> Step:
 
 
 def commit_resolved(state: Round, event: act.LakeRead) -> Step:
-    """Decides from a fresh look at the lake whether the request that was sent has landed, and goes on accordingly."""
+    """Decides from a new view of the lake whether the sent request has landed, and returns the next step."""
     base = base_of(state)
     resolved = resolve_commit(event.view, state.assignment.round_id, base)
     if resolved.outcome is CommitOutcome.OTHER_ROUND:
@@ -232,20 +236,20 @@ def commit_resolved(state: Round, event: act.LakeRead) -> Step:
     if resolved.outcome is CommitOutcome.OURS and event.view is not None:
         marker, tiered = event.view.marker, event.view.tiered
         if marker is None or tiered is None or resolved.snapshot_id is None:
-            return end_failed(state, unknown(state, "it landed, but its marker is gone again"))
+            return end_failed(state, unknown(state, "it landed, but the lake table has lost its marker"))
         head = event.view.identity_of(resolved.snapshot_id)
         return replace(state, phase=Phase.ACK, snapshot_id=resolved.snapshot_id, passed_head=head), act.Ack(marker, tiered)
     if state.sent >= COMMIT_ATTEMPTS:
-        return end_failed(state, unknown(state, f"it was sent {state.sent} times, and the lake does not show it"))
+        return end_failed(state, unknown(state, f"it was sent {state.sent} times, but the lake does not show it"))
     return send_commit(state, check_same_base(base, event.view, known_lake(state, event.recorded_by_cluster)))
 
 
 def unknown(state: Round, why: str) -> LakewardError:
-    """Returns the error of a round that does not know whether its commit landed."""
+    """Returns the error of a round whose commit has an unknown outcome."""
     cause = "" if state.commit_error is None else f" ({state.commit_error.message})"
     return CommitOutcomeUnknown(
         f"the commit of round {state.assignment.round_id} to {state.assignment.path} did not go through: {why}{cause}",
-        hint="The next round reads the lake again and goes on from what it holds.",
+        hint="The next round reads the lake again and continues from its state.",
         table_path=state.assignment.path,
         round_id=state.assignment.round_id,
     )

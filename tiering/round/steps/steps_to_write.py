@@ -17,11 +17,11 @@ from tiering.round.steps import actions as act
 from tiering.round.steps.round_state import Round, Step, base_of, outcome, plan_of, table_of
 
 LEASE_ATTEMPTS = 3
-"""How often a round plans afresh because a KV snapshot went before it was leased."""
+"""How often a round plans again because a KV snapshot was deleted before it was leased."""
 
 
 def table_read(state: Round, table: TableInfo) -> Step:
-    """Checks that the path still has the table that was assigned, and that it can be tiered."""
+    """Checks that the path still names the assigned table, and that the table can be tiered."""
     if table.table_id != state.assignment.table_id:
         raise UnknownTable(
             f"{table.path} is another table now: its id is {table.table_id}, the round is for {state.assignment.table_id}",
@@ -33,7 +33,7 @@ def table_read(state: Round, table: TableInfo) -> Step:
 
 
 def known_lake(state: Round, recorded_by_cluster: RecordedLakeSnapshot | None) -> KnownLake:
-    """Returns what coordinator and cluster remember of the lake table."""
+    """Returns what the coordinator and the cluster have recorded about the lake table."""
     assignment = state.assignment
     recorded = tuple(copy for copy in (assignment.recorded, recorded_by_cluster) if copy is not None)
     uuid = state.lake_table_uuid or assignment.lake_table_uuid
@@ -42,33 +42,36 @@ def known_lake(state: Round, recorded_by_cluster: RecordedLakeSnapshot | None) -
 
 
 def shared_records(assignment: Assignment, mode: ServiceMode) -> SharedRecords | None:
-    """What the coordinator remembers for the walk of another service's commits; None where there is none."""
+    """Returns the coordinator's records that are needed for the walk of another service's commits; None on an exclusive cluster."""
     if mode is ServiceMode.EXCLUSIVE:
         return None
     return SharedRecords(assignment.recorded, assignment.recorded_round_id, frozenset(assignment.moved_back))
 
 
 def base_read(state: Round, event: act.LakeRead) -> Step:
-    """Runs the base check. If the lake has more than is recorded, the coordinator is told first, and by it the cluster."""
+    """Runs the base check. If the lake is ahead of the records, acknowledges its state to the coordinator first, which informs the
+    cluster.
+    """
     base = check_base(event.view, replace(known_lake(state, event.recorded_by_cluster), living=event.living))
     head = None if base.view is None else base.view.head_identity
     state = replace(state, base=base, passed_head=head, recorded_by_cluster=event.recorded_by_cluster)
-    # Of its first lake snapshot the cluster may not have heard, for it did not answer then; where others tier, the base check tells.
-    untold = event.recorded_by_cluster is None and state.mode is ServiceMode.EXCLUSIVE
-    if (base.ahead or untold) and base.marker is not None and base.newest is not None:
+    # The cluster may lack a record of the first lake snapshot, because it did not answer at that time. On a shared cluster the base check
+    # decides instead.
+    unreported = event.recorded_by_cluster is None and state.mode is ServiceMode.EXCLUSIVE
+    if (base.ahead or unreported) and base.marker is not None and base.newest is not None:
         return replace(state, phase=Phase.ACK), act.Ack(replace(base.marker, buckets=base.ranges), base.newest)
     _check_not_committed(state)
     return _planning(state)
 
 
 def adopted(state: Round) -> Step:
-    """Goes on from what the lake has, which the coordinator knows by now."""
+    """Continues from the lake's state, which the coordinator has recorded by now."""
     _check_not_committed(state)
     return _planning(replace(state, phase=Phase.PLAN))
 
 
 def _planning(state: Round) -> Step:
-    """The step behind the base check. An upkeep round reads no log: its offsets are those of the lake."""
+    """Returns the step after the base check. An upkeep round reads no log: its offsets are those of the lake."""
     if state.assignment.upkeep is None:
         return state, _read_log(state)
     base = base_of(state)
@@ -80,16 +83,17 @@ def _planning(state: Round) -> Step:
 
 
 def _check_not_committed(state: Round) -> None:
-    """Raises RoundFailed for a round that is in the lake before it wrote anything: a store that was put back to an older copy assigned it
-    again, or two processes of a tierer without incarnations have it. A second snapshot of its id would pass for the first one wherever
-    the lake is asked what became of the round."""
+    """Raises RoundFailed for a round that is in the lake before it wrote anything. Either a coordinator with a restored older store
+    assigned it again, or two processes of a tierer without incarnations run it. A second snapshot with its id could not be told apart from
+    the first one when the lake is read for the outcome of the round.
+    """
     view, round_id = base_of(state).view, state.assignment.round_id
     if view is not None and any(snapshot.round_id == round_id for snapshot in view.snapshots.values()):
         raise RoundFailed(
-            f"round {round_id} is in the lake table {state.assignment.path} already, and was begun once more",
+            f"round {round_id} is in the lake table {state.assignment.path} already, and was started again",
             cause_class="RoundRepeated",
-            hint="Nothing is lost: the next round has an id of its own, and goes on from what the lake has. It happens where the "
-            "coordinator's store was put back to an older copy, or where two tierers of an older version run under one name.",
+            hint="No data is lost: the next round has a new id and continues from the lake's state. This happens if the "
+            "coordinator's store was restored to an older copy, or if two tierers of an older version run under one tierer id.",
             table_path=state.assignment.path,
             round_id=round_id,
         )
@@ -100,7 +104,9 @@ def _read_log(state: Round, settle: bool = False) -> act.ReadLog:
 
 
 def log_read(state: Round, event: act.LogRead) -> Step:
-    """Makes the plan, and leases all of its KV snapshots before one is read. Bad news of the log are believed at the last look only."""
+    """Makes the plan, and leases all of its KV snapshots before one is read. A cut or replaced log is believed only when it is read for the
+    last time.
+    """
     base = base_of(state)
     try:
         plan = plan_round(table_of(state), base.ranges, event.ends, event.partitions, event.snapshots, state.assignment.backlog)
@@ -116,13 +122,15 @@ def log_read(state: Round, event: act.LogRead) -> Step:
     if not plan.splits and not _has_to_commit(state):
         return state, act.End(outcome(state, RoundState.EMPTY))
     if plan.snapshots:
-        wanted = {TableBucket(state.assignment.table_id, split.bucket): split.snapshot_id for split in plan.snapshots}
-        return replace(state, phase=Phase.LEASE, leased=state.leased + 1), act.LeaseSnapshots(wanted)
+        snapshot_ids = {TableBucket(state.assignment.table_id, split.bucket): split.snapshot_id for split in plan.snapshots}
+        return replace(state, phase=Phase.LEASE, leased=state.leased + 1), act.LeaseSnapshots(snapshot_ids)
     return state, _ensure_lake_table(state)
 
 
 def _has_to_commit(state: Round) -> bool:
-    """Whether a snapshot is needed that has no rows: its compare-and-set ends a late request, its marker mends the cluster's record."""
+    """Returns whether a snapshot without rows is needed: its compare-and-set ends a late request, and its marker corrects the cluster's
+    record.
+    """
     base = base_of(state)
     if state.mode is ServiceMode.EXCLUSIVE or base.view is None:
         return False
@@ -130,12 +138,14 @@ def _has_to_commit(state: Round) -> bool:
 
 
 def _ensure_lake_table(state: Round) -> act.EnsureLakeTable:
-    """One that vanished since the base was read is missed, as by `check_base`: an empty one under its name would be in the way of it."""
+    """Returns the action that ensures the lake table. A table that vanished since the base was read is not created again, as `check_base`
+    rules: an empty table under its name would prevent its recovery.
+    """
     return act.EnsureLakeTable(table_of(state), may_create=base_of(state).view is None)
 
 
 def snapshots_leased(state: Round, event: act.SnapshotsLeased) -> Step:
-    """Goes on with the leased snapshots; if one was superseded since the plan, reads the log again for a plan with the newer one."""
+    """Continues with the leased snapshots. If one was superseded since the plan, reads the log again for a plan with the newer snapshot."""
     if not event.unavailable:
         return replace(state, phase=Phase.PLAN), _ensure_lake_table(state)
     if state.leased < LEASE_ATTEMPTS:
@@ -148,18 +158,20 @@ def snapshots_leased(state: Round, event: act.SnapshotsLeased) -> Step:
 
 
 def lake_ensured(state: Round, view: LakeView) -> Step:
-    """Repeats the whole base check on the lake table that exists now: it may have been created or changed since the base was read."""
+    """Repeats the whole base check on the lake table that exists now, because it may have been created or changed since the base was
+    read.
+    """
     base = check_same_base(base_of(state), view, known_lake(state, state.recorded_by_cluster))
     state = replace(state, lake_table_uuid=view.table_uuid, base=base, passed_head=view.head_identity)
     return state, act.RecordPlan(plan_of(state), view.table_uuid, view.head_identity)
 
 
 def plan_recorded(state: Round) -> Step:
-    """Starts the splits: from here on files are written."""
+    """Starts the splits; from this step on files are written."""
     view = base_of(state).view
-    assert view is not None  # the lake table was ensured
-    # Changes behind a replay that stopped early are in the lake already: another service, which goes on at our marker, would add keys to
-    # them that it takes for new ones, and its rows would fit exactly.
+    assert view is not None  # EnsureLakeTable has returned it
+    # A replay must not stop early: the changes behind its end are in the lake already. Another service continues at our marker, and would
+    # treat keys in those changes as new ones; the offsets of its rows would fit, so the base check would not notice.
     replays = bool(base_of(state).moved_back)
     return replace(state, phase=Phase.WRITE), act.RunSplits(
         table_of(state), plan_of(state), state.lake_table_uuid or "", view, replays=replays

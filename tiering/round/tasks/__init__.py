@@ -1,1 +1,1 @@
-"""Where and how the splits of a round are read and written: on Spark, or inline."""
+"""Reads and writes the splits of a round: on Spark, or inline in the tierer."""

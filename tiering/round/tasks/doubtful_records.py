@@ -1,7 +1,8 @@
-"""Whether a round blames a record that failed beside no other record of its bucket. Pure.
+"""Decides whether a record that failed is the cause, if no other record of its bucket was written for comparison. Pure.
 
 A bucket with one new record has nothing to compare it with. Other splits of the round, or the record before the split, show whether rows
-can be written at all. If none can, the storage, a library or an option is the cause, and the error's statement would lose a good record.
+can be written at all. If none can, the storage, a library or an option is the cause, and the statement in the error would skip a good
+record.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from tiering.model.refused_records import offset_of
 from tiering.round.ports import SplitTask, TaskOutcome
 
 HINT = (
-    "No row could be written in this round, so no record is named: check the lake's storage and options. If one record is the cause, "
-    "the first round that can write another row of the table names it, with the statement that leaves it out."
+    "No row could be written in this round, so the error names no record: check the lake's storage and options. If one record is the "
+    "cause, the first round that can write another row of the table names it, with the statement that skips it."
 )
 
 
 def doubtful_tasks(tasks: Sequence[SplitTask], outcomes: Sequence[TaskOutcome]) -> list[SplitTask]:
-    """Returns the tasks whose record has to be tried once more, behind the other splits; none if the round fails in any case."""
+    """Returns the tasks whose record has to be tried once more, after the other splits; none if the round fails in any case."""
     if any(outcome.error is not None for outcome in outcomes):
         return []
     places = [(outcome.stopped.ids["bucket"], offset_of(outcome.stopped)) for outcome in outcomes if outcome.doubt and outcome.stopped]
@@ -31,15 +32,15 @@ def _has(task: SplitTask, bucket: str, offset: int) -> bool:
 
 
 def are_rows_written(outcomes: Sequence[TaskOutcome]) -> bool:
-    """Whether any row was written: as part of a split, or to compare it with a record that failed."""
+    """Returns whether any row was written: as part of a split, or for comparison with a record that failed."""
     return any(outcome.has_control or (outcome.result is not None and outcome.result.records > 0) for outcome in outcomes)
 
 
 def settled(outcomes: Sequence[TaskOutcome], again: Sequence[TaskOutcome]) -> list[TaskOutcome]:
-    """Returns the outcomes without doubts. `again` has the second outcomes of doubtful tasks; nothing of them is committed.
+    """Returns the outcomes without doubts. `again` has the second outcomes of doubtful tasks; their results are never committed.
 
     A record is blamed if it failed before and after another row was written. If a task of `again` does not stop at a record, the storage or
-    the library came back meanwhile, and no record is blamed: the round fails with the errors as they were.
+    the library has recovered in the meantime, and no record is blamed: the round fails with the original errors.
     """
     fails_again = bool(again) and all(outcome.stopped is not None and outcome.error is None for outcome in again)
     is_blamed = fails_again and (are_rows_written(outcomes) or any(outcome.has_control for outcome in again))

@@ -1,4 +1,4 @@
-"""The function that Spark executors run: plain bytes in, outcomes out. Imports neither gRPC nor anything of the driver."""
+"""The function that Spark executors run. It takes and returns plain bytes, and imports neither gRPC nor any module of the driver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tiering.wire.errors import error_to_pb
 
 @dataclass(frozen=True)
 class EncodedTask:
-    """One split's work as it travels to an executor: its place in the round's order of tasks, and the pickled `SplitTask`."""
+    """The work of one split as sent to an executor: its place in the round's order of tasks, and the pickled `SplitTask`."""
 
     index: int
     content: bytes
@@ -28,7 +28,9 @@ class EncodedTask:
 
 @dataclass(frozen=True)
 class EncodedOutcome:
-    """How that work ended, as it travels back: a serialized write result, or PbErrors and the phase it happened in."""
+    """The outcome of a split as returned by an executor: a serialized write result, or PbErrors and the phase in which the error
+    happened.
+    """
 
     index: int
     result: bytes | None
@@ -44,7 +46,9 @@ class EncodedOutcome:
 
 @dataclass(frozen=True)
 class EncodedRewrite:
-    """How a rewrite ended, as it travels back. Neither rewrite nor error: the round's time was over before it began."""
+    """The outcome of a rewrite as returned by an executor. Neither rewrite nor error is set if the round's time was over before it
+    began.
+    """
 
     index: int
     rewrite: FileRewrite | None = None
@@ -55,10 +59,10 @@ Work = Callable[[Iterable[Sequence[EncodedTask]]], Iterable[EncodedOutcome]]
 
 
 def executor_work(budget_ms: int, max_failures: int, address: ProgressAddress | None = None) -> Work:
-    """The function for `mapPartitions`: a closure over plain values, so that nothing of the driver is pickled with it.
+    """Returns the function for `mapPartitions`: a closure over plain values, so that no object of the driver is pickled with it.
 
-    The budget is the round's, not a task's: a task that starts late has what is left of it. Wall clocks of driver and
-    executor may differ; no task gets more than the whole budget for it.
+    The budget is the round's, not a task's: a task that starts late gets the remaining time. The wall clocks of driver and executor may
+    differ, so no task gets more than the whole budget.
     """
     end = time.time() + budget_ms / 1_000
 
@@ -73,7 +77,7 @@ def executor_work(budget_ms: int, max_failures: int, address: ProgressAddress | 
             reports.end(*outcome_state(task.split, outcome))
             if outcome.error is not None and outcome.error.retryable and attempt + 1 < max_failures:
                 reports.close()
-                raise outcome.error  # Spark runs the task again, on another executor if it can
+                raise outcome.error  # Spark runs the task again, on another executor if possible
             yield _encoded(encoded.index, task, outcome)
         reports.close()
 
@@ -83,9 +87,10 @@ def executor_work(budget_ms: int, max_failures: int, address: ProgressAddress | 
 def executor_rewrites(
     budget_ms: int, max_failures: int, address: ProgressAddress | None = None
 ) -> Callable[[Iterable[Sequence[EncodedTask]]], Iterable[EncodedRewrite]]:
-    """The same for tasks with a `RewriteWork`. Spark ends the process of a cancelled task, so that nothing is asked between batches.
+    """Returns the function for tasks with a `RewriteWork`. Spark kills the process of a cancelled task, so the rewrite need not check for a
+    cancellation.
 
-    The budget is the round's: a task that would begin after it is left out, but for the first one.
+    The budget is the round's: a task that would begin after its end is left out, except for the first one.
     """
     end = time.time() + budget_ms / 1_000
 
@@ -98,7 +103,7 @@ def executor_rewrites(
             reports = TaskReports(partial(send_report, address), attempt, executor_name(), SystemClock().monotonic_ms)
             outcome = run_rewrite(pickle.loads(encoded.content), encoded.index, reports, lambda: False)
             if outcome.error is not None and outcome.error.retryable and attempt + 1 < max_failures:
-                raise outcome.error  # as a split
+                raise outcome.error  # Spark runs the task again, as for a split
             error = None if outcome.error is None else error_to_pb(outcome.error).SerializeToString()
             yield EncodedRewrite(encoded.index, outcome.rewrite, error)
 

@@ -1,7 +1,8 @@
-"""Packs the Python packages that executors need into one archive, for a Spark cluster whose machines have none of them.
+"""Packs the Python packages that executors need into one archive, for a Spark cluster whose machines lack them.
 
-`python -m tiering.round.tasks.executor_archive FILE.tar.gz`: the packages of this environment that Lakeward needs, in the versions that are
-here, but for PySpark, which a cluster has. Executors must run the same minor version of Python, on the same kind of machine.
+`python -m tiering.round.tasks.executor_archive FILE.tar.gz` packs the packages of this environment that Lakeward needs, in their installed
+versions. PySpark is left out, because a cluster has it. Executors must run the same minor version of Python, on the same kind of
+machine.
 """
 
 from __future__ import annotations
@@ -20,19 +21,22 @@ from tiering.errors import InvalidArgument, LakewardError
 
 PACKAGE = "lakeward"
 OWN = ("tiering", "sys_tables")
-"""Packages of the wheel: packed from where they are imported from, which may be a checkout."""
+"""The packages of the wheel. They are packed from where they are imported, which may be a checkout."""
 EXTRAS = ("paimon", "hdfs", "fluss", "postgres")
-"""Taken along as far as they are installed."""
+"""Extras whose packages are included if they are installed."""
 LEFT_OUT = frozenset({"pyspark", "py4j"})
 ENDING = ".tar.gz"
 QUICK = 1
-"""Level of the compression: a third larger than the best, in a tenth of the time."""
+"""Compression level. The archive is a third larger than with the best level, but takes a tenth of the time."""
 
 
 def pack(archive: Path) -> int:
-    """Writes the archive; how many files are in it. Raises InvalidArgument for a name that Spark would not unpack."""
+    """Writes the archive and returns the number of its files. Raises InvalidArgument for a name that Spark would not unpack."""
     if not archive.name.endswith(ENDING):
-        raise InvalidArgument(f"Spark unpacks archives by their ending, and {archive.name} has none", hint=f"Name it lakeward{ENDING}.")
+        raise InvalidArgument(
+            f"Spark recognizes archives by their file ending, and {archive.name} does not end in {ENDING}",
+            hint=f"Name it lakeward{ENDING}.",
+        )
     count = 0
     with tarfile.open(archive, "w:gz", compresslevel=QUICK) as tar:
         for path, name in sorted(_files()):
@@ -42,11 +46,11 @@ def pack(archive: Path) -> int:
 
 
 def _files() -> Iterator[tuple[Path, str]]:
-    """Each file with its name in the archive."""
+    """Yields each file with its name in the archive."""
     for package in _needed().values():
         for file in package.files or ():
             path, name = Path(str(package.locate_file(file))), str(file)
-            # Neither programs, which lie beside the packages, nor how a checkout is reached.
+            # Left out: programs, which lie beside the packages, and the .pth file that points to a checkout.
             is_wanted = ".." not in name and "__pycache__" not in name and not name.endswith(".pth")
             if is_wanted and name.split("/")[0] not in OWN and path.is_file():
                 yield path, name
@@ -60,7 +64,7 @@ def _files() -> Iterator[tuple[Path, str]]:
 
 
 def _needed() -> dict[str, Distribution]:
-    """The distributions by their normalized names."""
+    """Returns the needed distributions by their normalized names."""
     needed: dict[str, Distribution] = {}
     waiting = [PACKAGE]
     while waiting:
@@ -71,7 +75,7 @@ def _needed() -> dict[str, Distribution]:
         try:
             needed[key] = distribution(name)
         except PackageNotFoundError:
-            continue  # of an extra that is not installed
+            continue  # a package of an extra that is not installed
         extras = EXTRAS if key == PACKAGE else ()
         for requirement in map(Requirement, needed[key].requires or ()):
             marker = requirement.marker
@@ -81,13 +85,13 @@ def _needed() -> dict[str, Distribution]:
 
 
 def main(archive: str) -> None:
-    """Packs, and says what it did."""
+    """Packs the archive and prints the result."""
     try:
         print(f"{archive}: {pack(Path(archive))} files")
     except LakewardError as error:
         sys.exit(f"{error.message}. {error.hint or ''}".strip())
     except OSError as error:
-        sys.exit(f"{archive} cannot be written: {error.strerror or error}. Name a file in a folder of yours that has 300 MB free.")
+        sys.exit(f"{archive} cannot be written: {error.strerror or error}. Name a file in a writable folder with 300 MB free.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs a small round's tasks in the tierer's own process: no Spark job."""
+"""Runs a small round's tasks in the tierer's own process, without a Spark job."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from tiering.round.tasks.split_work import deadline, run_split
 from tiering.round.tasks.task_reports import DRIVER, TaskReport, TaskReports, outcome_state
 
 SHARED_ROUND_RECORDS = 50_000
-"""A round of fewer records is one thread's: it is over in some 20 ms, and threads with many tiny tasks mostly wait for each other."""
+"""A round with fewer records runs on one thread: it takes some 20 ms, and threads with many tiny tasks mostly wait for each other."""
 MOST_THREADS = 4
-"""Of one round: other rounds run beside it, and each thread has a bucket's rows in memory."""
+"""Maximum number of threads of one round: other rounds run at the same time, and each thread has a bucket's rows in memory."""
 
 
 @cache
 def inline_executor() -> str:
-    """The executor of tasks that run in this process."""
+    """Returns the executor name of tasks that run in this process."""
     return f"{DRIVER}@{socket.gethostname()}"
 
 
 def usable_threads() -> int:
-    """How many tasks of a round this process can work on at once."""
+    """Returns how many tasks of a round this process can work on at once."""
     return min(os.cpu_count() or 1, MOST_THREADS)
 
 
 @dataclass
 class InlineTaskRunner:
-    """A `TaskRunner` without Spark. Begins no task after the first failure, and ends those under way: a failed round commits nothing."""
+    """A `TaskRunner` without Spark. After the first failure it begins no task, and ends those under way: a failed round commits nothing."""
 
     threads: int = 1
-    """Work is mostly Arrow's, which leaves Python to the other threads meanwhile."""
+    """Number of threads of one round. Arrow does most of the work, and releases the interpreter's lock for the other threads."""
     pulse: ProgressPulse | None = None
-    """Without it nobody hears of a change that is followed by a long read."""
+    """Reports changes that are followed by a long read. Without it, they are reported only at the next change."""
 
     def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
         work = _InlineWork(tasks, limits, meter)
@@ -58,7 +58,7 @@ class InlineTaskRunner:
             return work.outcomes
 
     def rewrite(self, round_id: str, tasks: Sequence[RewriteWork], limits: WorkLimits, meter: RoundMeter) -> Sequence[RewriteOutcome]:
-        """One task after the other: upkeep leaves the other cores to rounds with rows."""
+        """Runs one task after the other: upkeep leaves the other cores to rounds with rows."""
         over, outcomes = deadline(limits.budget_ms), list[RewriteOutcome]()
         with nullcontext() if self.pulse is None else self.pulse.during(meter):
             for index, work in enumerate(tasks):
@@ -72,7 +72,7 @@ class InlineTaskRunner:
 
 
 class _InlineWork:
-    """The tasks of one round. Each thread that runs them takes the next one until none is left."""
+    """The tasks of one round. Each thread takes the next task until none is left."""
 
     def __init__(self, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> None:
         self._tasks = tasks
@@ -80,14 +80,14 @@ class _InlineWork:
         self._meter = meter
         self._over = deadline(limits.budget_ms)
         self._lock = threading.Lock()
-        self._left = iter(working_order(tasks))
+        self._remaining = iter(working_order(tasks))
         self._failed = False
         self.outcomes: list[TaskOutcome] = []
 
     def run(self) -> None:
         while not self._failed and not self._limits.cancelled():
             with self._lock:
-                index = next(self._left, None)
+                index = next(self._remaining, None)
             if index is None:
                 return
             reports = TaskReports(self._take, 0, inline_executor(), self._meter.now_ms)

@@ -1,9 +1,9 @@
-"""The way of progress from Spark's executors to the tierer: small UDP datagrams, best effort.
+"""Sends progress from Spark's executors to the tierer in small UDP datagrams, best effort.
 
-Spark itself tells its driver only that a task has ended. An executor therefore sends what its task reports (`task_reports`) to the host on
-which the driver listens for executors. A datagram that is lost, or that a firewall drops, costs nothing but that figure; no datagram is
-answered or waited for, and one that comes late or twice takes no figure back. Each names its round by a random token that only the
-round's tasks have, so that datagrams from elsewhere are ignored.
+Spark itself informs its driver only of ended tasks. An executor therefore sends its task's reports (`task_reports`) to the host on which
+the driver listens for executors. A datagram that is lost, or dropped by a firewall, costs only that figure. No datagram is answered or
+waited for, and a late or repeated one reduces no figure. Each datagram names its round by a random token that only the round's tasks have,
+so datagrams from other senders are ignored.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ log = structlog.get_logger(__name__)
 
 TOKEN_BYTES = 16
 _HEAD = struct.Struct(f"!{TOKEN_BYTES}sIIIBHQq")
-"""Token of the round; first place of the task, splits ended, place; state, attempt, records and offset (-1 = none) of that place. Behind it
-stands the executor's name.
+"""Layout of a datagram: token of the round; first place of the task, number of ended splits, place; state, attempt, records and offset (-1
+= none) at that place. The executor's name follows.
 """
 _EXECUTOR_BYTES = 255
 _STATES = tuple(SplitState)
@@ -39,7 +39,7 @@ _STATES = tuple(SplitState)
 
 @dataclass(frozen=True)
 class ProgressAddress:
-    """Where the tasks of one round send their progress. It can be pickled."""
+    """The address to which the tasks of one round send their progress. It can be pickled."""
 
     host: str
     port: int
@@ -66,17 +66,17 @@ def _encoded(token: bytes, report: TaskReport) -> bytes:
 
 
 def _decoded(content: bytes) -> tuple[bytes, TaskReport]:
-    """Token and report. Raises ValueError or struct.error for what is no such datagram."""
+    """Returns token and report. Raises ValueError or struct.error for content that is not a progress datagram."""
     token, first, ended, place, state, attempt, records, offset = _HEAD.unpack_from(content)
     if state >= len(_STATES) or len(content) > _HEAD.size + _EXECUTOR_BYTES:
-        raise ValueError("no report of progress")
+        raise ValueError("the datagram is not a progress report")
     executor = content[_HEAD.size :].decode(errors="replace") or None
     position = SplitPosition(_STATES[state], attempt, executor, None if offset < 0 else offset, records)
     return token, TaskReport(first, ended, place, position)
 
 
 class ProgressReceiver:
-    """Listens on a port of its own and feeds the meters of the rounds that run. One for a tierer process."""
+    """Listens on its own port and updates the meters of running rounds. One for a tierer process."""
 
     def __init__(self, bind_host: str, host: str, new_token: Callable[[], bytes]) -> None:
         self._host = host
@@ -110,7 +110,7 @@ class ProgressReceiver:
             try:
                 self._take(content)
             except Exception:  # without this thread no round would show its progress any more
-                log.exception("a report of progress could not be taken in")
+                log.exception("a progress report could not be processed")
 
     def _take(self, content: bytes) -> None:
         try:
@@ -135,6 +135,6 @@ def _listen(host: str) -> socket.socket | None:
         listening = socket.socket(family, kind, protocol)
         listening.bind(address)
     except OSError as error:
-        log.warning("executors cannot report their progress; rounds show the tasks that have ended", host=host, error=str(error))
+        log.warning("executors cannot report their progress; rounds show only the number of ended tasks", host=host, error=str(error))
         return None
     return listening

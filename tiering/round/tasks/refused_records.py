@@ -1,4 +1,4 @@
-"""Which record of a split cannot be written, after its writer or its reader failed."""
+"""Finds the record of a split that cannot be written, after its writer or its reader failed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ from tiering.round.ports import SplitTask
 
 @dataclass(frozen=True)
 class Refusal:
-    """A record that cannot be written. `offset`: the bucket's work ends there; of a row of a KV snapshot it is below the log split.
+    """A record that cannot be written. `offset` is where the bucket's work ends. For a row of a KV snapshot it is below the start of the
+    log split.
 
-    `has_control`: another record was written alone. `is_doubtful`: none was, though the record is blamed only beside one.
+    `has_control`: another record was written alone. `is_doubtful`: no other record was written, so the record may be blamed only after one
+    was.
     """
 
     error: BucketStopped
@@ -36,18 +38,18 @@ class Refusal:
 
 
 def refusal_of_record(task: SplitTask, limit: int, error: BaseException) -> Refusal | None:
-    """The record of the split, before `limit`, for which an attempt failed with `error`; None if no single record is the cause.
+    """Returns the record of the split, before `limit`, for which an attempt failed with `error`; None if no single record is the cause.
 
-    An error that names no record, but may come from a value, is looked into: the records are written again, batch by batch, and those
-    of the first batch that fails by halves. Nothing of that is kept.
+    If the error names no record but may be caused by a value, the records are written again: batch by batch, and the first batch that fails
+    by bisection. None of these files is kept.
     """
     split = task.split
     if split.partition_name is not None and _is_name_too_long(error, task.context.table.partition_keys):
-        reason = f"the lake's storage takes no folder with a name as long as that of the partition ({error})"
+        reason = f"the lake's storage does not accept a folder name as long as that of the partition ({error})"
         return Refusal(partition_stopped(split.table_path, split.bucket, split.partition_name, reason), split.starting_offset - 1)
     if not isinstance(error, BucketStopped):
         located = None
-        with suppress(Exception):  # what went wrong before is the error of the split
+        with suppress(Exception):  # the original error is the error of the split
             located = _located(task, limit, error) if _may_come_from_a_value(error) else None
         return located
     offset = offset_of(error)
@@ -57,10 +59,10 @@ def refusal_of_record(task: SplitTask, limit: int, error: BaseException) -> Refu
 
 
 def _is_name_too_long(error: BaseException | None, partition_keys: Sequence[str]) -> bool:
-    """Whether a file system refused a path because the folder of its partition has too long a name.
+    """Returns whether a file system refused a path because the folder name of its partition is too long.
 
-    A path that is too long as a whole, or by the name of its warehouse or of a file, is not the partition's fault. Object stores have
-    no such limit, so none is known beforehand.
+    If the whole path is too long, or the name of the warehouse or of a file, the partition is not the cause. Object stores have no such
+    limit, so no limit can be checked in advance.
     """
     while error is not None:
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
@@ -70,7 +72,7 @@ def _is_name_too_long(error: BaseException | None, partition_keys: Sequence[str]
 
 
 def _has_its_longest_name_from_a_partition(path: str, partition_keys: Sequence[str]) -> bool:
-    """Whether the name of a folder `column=value` is the reason why a file system does not take the path."""
+    """Returns whether the name of a folder `column=value` is the reason why a file system refuses the path."""
     if len(os.fsencode(path)) >= os.pathconf("/", "PC_PATH_MAX"):
         return False
     longest = max(path.split("/"), key=lambda name: len(os.fsencode(name)))
@@ -78,15 +80,15 @@ def _has_its_longest_name_from_a_partition(path: str, partition_keys: Sequence[s
 
 
 def _may_come_from_a_value(error: BaseException) -> bool:
-    """Whether a value may be the cause; what happens to storage, memory or the process says nothing of values."""
+    """Returns whether a value may be the cause; errors of storage, memory or the process are unrelated to values."""
     return isinstance(error, InvalidData | ArithmeticError | LookupError | TypeError | ValueError | struct.error)
 
 
 def _located(task: SplitTask, limit: int, error: BaseException) -> Refusal | None:
-    """The first record that cannot be written; None if no single record is the cause.
+    """Returns the first record that cannot be written; None if no single record is the cause.
 
-    A record is blamed only beside a control: another record that can be written alone. Without one the refusal is doubtful: the cause may
-    as well be the storage, a library or an option, and the statement that the error names would lose a good record.
+    A record is blamed only if a control exists: another record that can be written alone. Without one the refusal is doubtful: the cause
+    may as well be the storage, a library or an option, and the statement in the error would skip a good record.
     """
     before = None
     batches = _batches(task, limit)
@@ -98,14 +100,14 @@ def _located(task: SplitTask, limit: int, error: BaseException) -> Refusal | Non
         record = batch.slice(row, 1)
         before, behind = _last_added_row(batch.slice(0, row)) or before, batch.slice(row + 1)
         if _is_written(task, record, 0, 1):
-            return None  # several records together are the cause, or no value at all
+            return None  # several records together are the cause, or the cause is not a value
         has_control = _has_control(task, before, behind, batches)
         if _is_written(task, record, 0, 1):
             return None
         name, cause = type(error).__name__, str(error)
         if isinstance(error, LakewardError):
             name, cause = error.error_class, error.ids.get(RECORD_ID) or error.message
-        record_text = described(text_of(record), cause)  # the cause may name a value of the record
+        record_text = described(text_of(record), cause)  # the cause may contain a value of the record
         table, offset = task.context.table, int(record.column(OFFSET_COLUMN)[0].as_py())
         reason, split = f"writing it ends with {name}", task.split
         stopped = bucket_stopped(table.path, split.bucket, split.partition_name, offset, reason, record_text)
@@ -114,7 +116,9 @@ def _located(task: SplitTask, limit: int, error: BaseException) -> Refusal | Non
 
 
 def _has_control(task: SplitTask, before: pa.RecordBatch | None, behind: pa.RecordBatch, batches: Iterator[pa.RecordBatch]) -> bool:
-    """Whether a record before or behind the refused one can be written alone; also one of the bucket's log before the split."""
+    """Returns whether a record before or after the refused one can be written alone; records of the bucket's log before the split are tried
+    too.
+    """
     candidates = chain([before], _ends_of(behind), _ends_of(next(batches, None)), _rows_before(task))
     return any(row is not None and _is_written(task, row, 0, 1) for row in candidates)
 
@@ -139,7 +143,9 @@ def _last_added_row(batch: pa.RecordBatch) -> pa.RecordBatch | None:
 
 
 def _added_rows(batch: pa.RecordBatch) -> Sequence[int]:
-    """Places of the records that add a row. Of the other ones, such as deletes, a writer may write nothing, and so prove nothing."""
+    """Returns the places of the records that add a row. For other records, such as deletes, a writer may write nothing, which would prove
+    nothing.
+    """
     if CHANGE_TYPE_COLUMN not in batch.schema.names:
         return range(batch.num_rows)
     kinds = batch.column(CHANGE_TYPE_COLUMN).to_numpy()
@@ -148,7 +154,7 @@ def _added_rows(batch: pa.RecordBatch) -> Sequence[int]:
 
 
 def _batches(task: SplitTask, limit: int) -> Iterator[pa.RecordBatch]:
-    """Records of the split's log before `limit`, as far as they can be read."""
+    """Yields the records of the split's log before `limit`, as far as they can be read."""
     with suppress(Exception):
         for batch in task.reader.read():
             offsets = batch.column(OFFSET_COLUMN).to_numpy()
@@ -160,7 +166,7 @@ def _batches(task: SplitTask, limit: int) -> Iterator[pa.RecordBatch]:
 
 
 def _is_written(task: SplitTask, batch: pa.RecordBatch, start: int, stop: int) -> bool:
-    """Whether a writer takes these rows. Its files are deleted; nothing that stands in the lake is looked at."""
+    """Returns whether a writer accepts these rows. Its files are deleted; the existing files of the lake are not read."""
     rows = batch.slice(start, stop - start)
     if not rows.num_rows:
         return True

@@ -13,7 +13,9 @@ from tiering.round.tasks.task_reports import TaskReports
 
 
 def run_rewrite(work: RewriteWork, place: int, reports: TaskReports, is_cancelled: Callable[[], bool]) -> RewriteOutcome:
-    """Rewrites the files of the task at `place` of the round. Never raises: the error is in the outcome, and its files are deleted."""
+    """Rewrites the files of the task at `place` of the round. Never raises: on failure the error is in the outcome, and the written files
+    are deleted.
+    """
 
     def is_stopped(rows: int) -> bool:
         reports.advance(rows, None)
@@ -25,7 +27,7 @@ def run_rewrite(work: RewriteWork, place: int, reports: TaskReports, is_cancelle
         rewrite = work.rewriter.rewrite(work.task, work.round_id, RandomIds().new_id(), is_stopped)
         reports.end(SplitState.DONE, None)
         return RewriteOutcome(rewrite, size_bytes=work.task.size_bytes)
-    except BaseException as error:  # an executor's failure has to reach the driver as data, a library's panic too
+    except BaseException as error:  # an executor's failure, even a library's panic, has to reach the driver as data
         reports.end(SplitState.FAILED, None)
         return RewriteOutcome(error=as_lakeward_error(error), size_bytes=work.task.size_bytes)
     finally:

@@ -1,6 +1,6 @@
 """Runs a round's tasks as one Spark job; rows never pass through the driver or the JVM.
 
-The job is of Spark's RDDs: planning a DataFrame and its way through Arrow takes 0.1 s longer, for a few bytes a split.
+The job uses Spark's RDDs: planning a DataFrame and passing it through Arrow takes 0.1 s longer, for a few bytes a split.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ T = TypeVar("T")
 
 CANCEL_POLL_SECONDS = 0.2
 ENDED_TASKS_TURNS = 5
-"""A look at the tasks that have ended each second: between two polls for a cancel so many turns."""
+"""Number of cancel polls between two counts of ended tasks: the tasks are counted once a second."""
 
 SMALL_TASK_RECORDS = 50_000
-"""Records of splits that share a Spark task: some 20 ms of an executor's work."""
+"""Maximum number of records in splits that share a Spark task: some 20 ms of an executor's work."""
 
 
 class SparkTaskRunner:
-    """A `TaskRunner` over a Spark session. Several threads may run rounds: each is a job group, and they share the executors."""
+    """A `TaskRunner` over a Spark session. Several threads may run rounds: each round is a job group, and all share the executors."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -48,7 +48,7 @@ class SparkTaskRunner:
         self._receiver: ProgressReceiver | None = None
 
     def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
-        """Raises RoundFailed for what Spark itself could not do, Cancelled if it was cancelled."""
+        """Runs the tasks on Spark. Raises RoundFailed if Spark itself failed, Cancelled if the round was cancelled."""
         order = working_order(tasks)  # Spark starts tasks in order
         encoded = [EncodedTask(place, pickle.dumps(tasks[index])) for place, index in enumerate(order)]
         groups = group_splits([tasks[index].records for index in order], self._spark.sparkContext.defaultParallelism)
@@ -61,7 +61,7 @@ class SparkTaskRunner:
         return [outcome for _, outcome in ended]
 
     def rewrite(self, round_id: str, tasks: Sequence[RewriteWork], limits: WorkLimits, meter: RoundMeter) -> Sequence[RewriteOutcome]:
-        """As `run`, with a Spark task for each rewrite."""
+        """Runs the rewrites as `run` does, with a Spark task for each rewrite."""
         parts = [[EncodedTask(place, pickle.dumps(work))] for place, work in enumerate(tasks)]
         outcomes = self._collected(round_id, parts, range(len(tasks)), limits, meter, executor_rewrites)
         meter.end_at_least(sum(outcome.rewrite is not None for outcome in outcomes))
@@ -123,23 +123,23 @@ class SparkTaskRunner:
             self._pools.discard(pool)
 
     def _watch(self, round_id: str, limits: WorkLimits, meter: RoundMeter, done: threading.Event) -> None:
-        """Cancels the job when the round is cancelled. Counts tasks that have ended: executors may have no way to report it."""
+        """Cancels the job when the round is cancelled. Also counts ended tasks, because executors may be unable to report them."""
         for turn in itertools.count(1):
             if done.wait(CANCEL_POLL_SECONDS):
                 return
             meter.report_if_due()
             if turn % ENDED_TASKS_TURNS == 0:
-                with suppress(Exception):  # Py4J's; the next turn looks again
+                with suppress(Exception):  # an error of Py4J; the next turn counts again
                     meter.end_at_least(_ended_tasks(self._spark, round_id))
             if limits.cancelled():
-                with suppress(Exception):  # Py4J's; as with a job that is not there yet, the next turn asks again
+                with suppress(Exception):  # an error of Py4J, or the job does not exist yet; the next turn cancels again
                     self._spark.sparkContext.cancelJobGroup(round_id)
 
 
 def group_splits(records: Sequence[int], cores: int) -> list[range]:
-    """Which splits, by their place in the order to start them, make one Spark task together.
+    """Returns which splits share a Spark task, as ranges of places in the starting order.
 
-    Neighbours share a task until it has SMALL_TASK_RECORDS, but no more than leaves every core its part: a task costs Spark some 20 ms,
+    Neighbours share a task up to SMALL_TASK_RECORDS, but every core gets a task if there are enough splits. A task costs Spark some 20 ms,
     in which an executor reads and writes that many records.
     """
     limit = min(SMALL_TASK_RECORDS, -(-sum(records) // max(cores, 1)))
@@ -162,14 +162,14 @@ def _max_failures(spark: SparkSession) -> int:
 
 
 def _newest_job(spark: SparkSession, round_id: str) -> int | None:
-    """Returns the id of the last job that was started for the round; None if Spark does not say."""
-    with suppress(Exception):  # Py4J's; the id only informs
+    """Returns the id of the newest job of the round; None if Spark does not report it."""
+    with suppress(Exception):  # an error of Py4J; the id is only informative
         return max(spark.sparkContext.statusTracker().getJobIdsForGroup(round_id), default=None)
     return None
 
 
 def _ended_tasks(spark: SparkSession, round_id: str) -> int:
-    """Returns how many tasks of the round's job succeeded, by Spark's driver."""
+    """Returns how many tasks of the round's job succeeded, according to Spark's driver."""
     tracker = spark.sparkContext.statusTracker()
     jobs = [tracker.getJobInfo(job_id) for job_id in tracker.getJobIdsForGroup(round_id)]
     stages = [tracker.getStageInfo(stage_id) for job in jobs if job is not None for stage_id in job.stageIds]
@@ -189,5 +189,5 @@ def _decoded_error(content: bytes | None) -> LakewardError | None:
 
 
 def _first_lines(error: Exception, limit: int = 12) -> str:
-    """Returns the head of a Spark error: its tail is a Java stack trace that helps nobody in a status column."""
+    """Returns the first lines of a Spark error: the rest is a Java stack trace, which is of no use in a status column."""
     return "\n".join(str(error).strip().split("\n", limit)[:limit])

@@ -1,4 +1,4 @@
-"""The Spark session of a tierer: any master; executors run the Python environment of the driver."""
+"""The Spark session of a tierer, on any master. Executors run the Python environment of the driver."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULTS: Mapping[str, str] = {
     "spark.python.daemon.module": "tiering.round.tasks.worker_daemon",
 }
 LOCAL: Mapping[str, str] = {
-    # A laptop's driver listens to nobody else.
+    # The driver on a laptop accepts no connections from other machines.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
@@ -32,7 +32,7 @@ LOCAL: Mapping[str, str] = {
 AUTHENTICATE = "spark.authenticate"
 SECRET = "spark.authenticate.secret"
 _SPARK_MAKES_THE_SECRET = re.compile(r"local|local\[[^\]]*\]|yarn|k8s://.*")
-"""Masters with which Spark makes a secret for each application itself (SecurityManager.initializeAuth)."""
+"""Masters with which Spark itself creates a secret for each application (SecurityManager.initializeAuth)."""
 _LOCAL_CLUSTER = "local-cluster["
 SECRET_BYTES = 32
 
@@ -57,7 +57,7 @@ def start_session(master: str, app_name: str, settings: Mapping[str, str]) -> Sp
     for name, value in settings.items():
         builder = builder.config(name, value)
     if needs_secret(master, settings):
-        # PySpark puts what it knows when the JVM starts on its command line, which everybody can read.
+        # PySpark puts the settings known at the JVM's start on its command line, which every user of the machine can read.
         public = SparkConf(loadDefaults=False).setMaster(master).setAppName(app_name).setAll(list(settings.items()))
         SparkContext._ensure_initialized(conf=public)
         builder = builder.config(SECRET, secrets.token_hex(SECRET_BYTES))
@@ -65,21 +65,21 @@ def start_session(master: str, app_name: str, settings: Mapping[str, str]) -> Sp
 
 
 def authentication(master: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings by which driver and executors prove to each other that they belong together (Spark, "Security").
+    """Returns the settings by which driver and executors authenticate to each other (Spark, "Security").
 
-    The daemons of a standalone cluster (`spark://`) know no secret but one that its administrator gave to all of them: there the user's
-    settings decide, as they do wherever they name it.
+    The daemons of a standalone cluster (`spark://`) know only a secret that the administrator gave to all of them. There the user's
+    settings decide, as they do wherever they name the option.
     """
     ours = _SPARK_MAKES_THE_SECRET.fullmatch(master) or master.startswith(_LOCAL_CLUSTER)
     return {AUTHENTICATE: "true"} if ours and AUTHENTICATE not in settings else {}
 
 
 def needs_secret(master: str, settings: Mapping[str, str]) -> bool:
-    """Whether Spark wants a secret from us: with `local-cluster`, whose daemons belong to this process."""
+    """Returns whether Lakeward has to create the secret: with `local-cluster`, whose daemons belong to this process."""
     return master.startswith(_LOCAL_CLUSTER) and settings.get(AUTHENTICATE) == "true" and SECRET not in settings
 
 
 def warm_up(spark: SparkSession) -> None:
-    """Runs a job that does nothing on every core, so that the first round finds JVM, daemon and workers running."""
+    """Runs an empty job on every core, so that JVM, daemon and workers run before the first round."""
     cores = spark.sparkContext.defaultParallelism
     spark.sparkContext.parallelize(range(cores), cores).mapPartitions(list).collect()

@@ -1,4 +1,4 @@
-"""One split's work, on an executor or inline: scan -> lake writer -> write result."""
+"""The work of one split, on an executor or inline: scan -> lake writer -> write result."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from tiering.round.ports import SplitTask, TaskOutcome
 from tiering.round.tasks.refused_records import refusal_of_record
 
 Advance = Callable[[int, int | None], None]
-"""Gets the records read so far, and the next offset of the log to be read; None within a KV snapshot."""
+"""Called with the number of records read so far, and the next offset of the log to read; None within a KV snapshot."""
 
-_MEMORY_HINT = "Give the executors, or the tierer for small rounds, more memory. The round is tried again."
+_MEMORY_HINT = "Give the executors, or the tierer for small rounds, more memory. The round is retried."
 
 
 def run_split(task: SplitTask, stop: Callable[[], bool], advance: Advance = lambda records, offset: None) -> TaskOutcome:
-    """Reads the split to its end, or until `stop` says so between two batches. `advance` hears of every batch that was written.
+    """Reads the split to its end, or until `stop` returns True between two batches. `advance` is called after each written batch.
 
-    The first split of a bucket reads at least one batch whatever `stop` says: every round makes some progress. A KV snapshot is
-    read whole or, when `stop` says so before it begins, not at all: then the outcome has neither result nor error. That of the round's
-    first task is always read: a bucket that begins with one makes no progress before.
+    The first split of a bucket reads at least one batch whatever `stop` returns, so that every round makes some progress. A KV snapshot is
+    read as a whole or, if `stop` returns True before it begins, not at all: then the outcome has neither result nor error. The snapshot of
+    the round's first task is always read, because a bucket that begins with a snapshot makes no progress without it.
 
-    The result's reached offset is the end of the split or, after an early stop, that of the last record written plus one: a prefix.
-    Before a record that cannot be written, the split is run again to end there: the outcome has the prefix, if there is one, and the
+    The result's reached offset is the end of the split or, after an early stop, the offset of the last written record plus one: a prefix.
+    If a record cannot be written, the split is run again to end before it. The outcome then has the prefix, if there is one, and the
     record, with a doubt if no other row of the bucket was written. Never raises: the error and its phase are in the outcome, and the files
     of a failed split are deleted.
     """
@@ -49,7 +49,7 @@ def run_split(task: SplitTask, stop: Callable[[], bool], advance: Advance = lamb
 
 
 class _EndsWithinUpdate(Exception):
-    """The records before a limit end with a `-U`. Its `+U` comes behind the limit, and a round never stops between the two."""
+    """The records before a limit end with a `-U`, and its `+U` is behind the limit. A round never stops between the two."""
 
 
 class _Attempts:
@@ -68,7 +68,7 @@ class _Attempts:
         self.bytes_read = 0
 
     def outcome(self) -> TaskOutcome:
-        """The outcome of the attempt that met no such record; each attempt ends earlier than the one before it."""
+        """Returns the outcome of the first attempt without such a record; each attempt ends earlier than the one before it."""
         while self._is_anything_left:
             outcome = self._attempt()
             if outcome is not None:
@@ -76,19 +76,23 @@ class _Attempts:
         return self._with_stop(TaskOutcome(None))
 
     def _with_stop(self, outcome: TaskOutcome) -> TaskOutcome:
-        """A row of the prefix is compared with the record, too: it may be of a KV snapshot."""
+        """Returns the outcome with the record at which the split stopped. Rows of the prefix resolve the doubt about the record, and so do
+        rows of a KV snapshot.
+        """
         phase = outcome.phase if outcome.error is not None else self._phase
         doubt = None if outcome.result is not None and outcome.result.records else self._doubt
         return replace(outcome, stopped=self._stopped, phase=phase, doubt=doubt, has_control=self._has_control)
 
     @property
     def _is_anything_left(self) -> bool:
-        """A KV snapshot is written also if no record of the log follows it; a split without records is only ever one of a snapshot."""
+        """Returns whether another attempt has anything to write. A KV snapshot is written even if no record of the log follows it; a split
+        without records always has a snapshot.
+        """
         start = self._task.split.starting_offset
         return self._stopped is None or self._limit > start or (self._task.snapshot is not None and self._limit == start)
 
     def _attempt(self) -> TaskOutcome | None:
-        """None: the limit is lower now."""
+        """Makes one attempt; returns None if the limit was lowered and another attempt has to follow."""
         work = _SplitWork(self._task, self._advance, self._limit)
         try:
             return TaskOutcome(work.run(self._stop))
@@ -96,7 +100,7 @@ class _Attempts:
             work.abort()
             self._limit -= 1
             return None
-        except BaseException as error:  # an executor's failure has to reach the driver as data, a library's panic too
+        except BaseException as error:  # an executor's failure, even a library's panic, has to reach the driver as data
             work.abort()
             return self._failed(error, work.phase)
         finally:
@@ -114,7 +118,9 @@ class _Attempts:
         return None
 
     def _without_values(self, error: BaseException) -> LakewardError:
-        """The error as everybody who knows of the table may read it: what Arrow says of a value is a field for callers with SELECT."""
+        """Returns the error without values of rows, because every user who may describe the table can read it. Arrow's text, which may
+        contain a value, goes into a field for callers with SELECT.
+        """
         failure = as_lakeward_error(error)
         if isinstance(error, pa.ArrowException) and not isinstance(error, MemoryError):
             text, name = describe(error), type(error).__name__
@@ -157,7 +163,7 @@ class _SplitWork:
             except BucketStopped as error:
                 if self._limit == split.stopping_offset or (offset_of(error) or 0) < self._limit:
                     raise
-                return reached  # no record lies between what was read and the record that cannot be
+                return reached  # no record lies between the last record that was read and the record that cannot be read
             if batch is None:
                 return self._limit  # a reader that ends without an error has read the whole range
             batch, reached = self._before_limit(batch, reached)
@@ -169,7 +175,7 @@ class _SplitWork:
         return reached
 
     def _before_limit(self, batch: pa.RecordBatch, before: int) -> tuple[pa.RecordBatch, int]:
-        """The records of the batch before the limit, and the offset that is reached with them. Offsets may have gaps."""
+        """Returns the records of the batch before the limit, and the offset reached with them. Offsets may have gaps."""
         reached = _last_offset(batch, before - 1) + 1
         if reached <= self._limit:
             return batch, reached
@@ -200,23 +206,23 @@ class _SplitWork:
 
 
 def _last_offset(batch: pa.RecordBatch, before: int) -> int:
-    """That of the batch's last record; `before` if it has none. Offsets may have gaps, so that rows are not counted."""
+    """Returns the offset of the batch's last record; `before` if it has none. Offsets may have gaps, so rows cannot be counted instead."""
     return int(batch.column(OFFSET_COLUMN)[-1].as_py()) if batch.num_rows else before
 
 
 def _ends_within_update(batch: pa.RecordBatch) -> bool:
-    """Whether the last record is a `-U` whose `+U` comes next: a round never stops between the two."""
+    """Returns whether the last record is a `-U` whose `+U` comes next: a round never stops between the two."""
     index = batch.schema.get_field_index(CHANGE_TYPE_COLUMN)
     return index >= 0 and batch.num_rows > 0 and bool(batch.column(index)[-1].as_py() == ChangeType.UPDATE_BEFORE)
 
 
 def as_lakeward_error(error: BaseException) -> LakewardError:
-    """Returns `error` itself if it is of our tree, else wrapped with its class name kept."""
+    """Returns `error` itself if it is a LakewardError, otherwise wraps it with its class name."""
     if isinstance(error, LakewardError):
         return error
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, OSError):
-        return LakeUnavailable(text, hint="Check the storage: is it there, writable and not full?")
+        return LakeUnavailable(text, hint="Check that the storage is available, writable and not full.")
     hint = _MEMORY_HINT if isinstance(error, MemoryError) else None
     return RoundFailed(text, cause_class=type(error).__name__, hint=hint)
 

@@ -1,4 +1,4 @@
-"""What a round looks up about records at which its buckets stop: records to compare them with, and what the cluster knows them by."""
+"""Looks up the records at which a round's buckets stop: earlier records for comparison, and the cluster's traces of the records."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tiering.round.ports import SplitTask, TaskOutcome, WorkDone
 from tiering.round.tasks.doubtful_records import are_rows_written, doubtful_tasks
 
 RECORDS_BEFORE = 4
-"""How many records before splits are looked up to compare with records that failed, in a round that wrote no row at all."""
+"""Maximum number of splits whose preceding record is read for comparison, in a round that wrote no row at all."""
 
 
 @dataclass(frozen=True)
 class StoppedRecords:
-    """Looks at the log of one round's table. `skipped`: records that `sys.skip_record` left out."""
+    """Reads the log of one round's table. `skipped`: records that `sys.skip_record` left out."""
 
     cluster: SplitSource
     table: TableInfo
@@ -31,13 +31,13 @@ class StoppedRecords:
     def tasks_again(self, tasks: Sequence[SplitTask], outcomes: Sequence[TaskOutcome], starts: Offsets) -> list[SplitTask]:
         """Returns the tasks whose record has to be tried once more before it is blamed. `starts`: the first offset ever tiered, by bucket.
 
-        If no row was written at all, the returned tasks are a few, each with the record before its split.
+        If no row was written at all, only a few tasks are returned, each with the record before its split.
         """
         doubtful = doubtful_tasks(tasks, outcomes)
         return doubtful if are_rows_written(outcomes) else self._with_records_before(doubtful, starts)
 
     def _with_records_before(self, tasks: Sequence[SplitTask], starts: Offsets) -> list[SplitTask]:
-        """A bucket that was never tiered has no record before its split."""
+        """Returns the first RECORDS_BEFORE of the tasks with the record before their split. A bucket that was never tiered has none."""
         tiered = [task for task in tasks if task.split.starting_offset > starts[task.split.bucket]]
         readers = ((task, self._record_before(task.split)) for task in tiered[:RECORDS_BEFORE])
         return [replace(task, records_before=reader) for task, reader in readers if reader is not None]
@@ -49,31 +49,31 @@ class StoppedRecords:
             stop -= 1
         if stop == 0:
             return None
-        with suppress(LakewardError):  # it is read only to compare with a record that cannot be written
+        with suppress(LakewardError):  # the record only serves for comparison with a record that cannot be written
             return self.cluster.reader(self.table, replace(split, starting_offset=stop - 1, stopping_offset=stop))
         return None
 
     def with_traces(self, done: WorkDone, look: Traces) -> WorkDone:
-        """Adds to the error of each record what the cluster knows the record by: `sys.skip_record` leaves out no other one.
+        """Adds the cluster's trace of each record to the record's error, so that `sys.skip_record` cannot skip another record.
 
-        `look`: the traces of the round's look at the log. The work fails with SourceChanged if the log was cut since then: the text of the
-        error is of a record that was read, and the trace would be of another one.
+        `look` has the traces from the round's read of the log. The work fails with SourceChanged if the log was cut since then: the error
+        describes the record that was read, and the trace would be of another one.
         """
         first: dict[BucketKey, BucketStopped] = {}
-        for error in done.stopped:  # in the order of their offsets
+        for error in done.stopped:  # sorted by offset
             if offset_of(error) is not None:
                 first.setdefault(BucketKey.parse(error.ids["bucket"]), error)
         places = {bucket: int(error.ids["offset"]) + 1 for bucket, error in first.items()}
         if not places:
             return done
-        # The ends of the look after the records: while the last record is the same, so are all before it.
+        # The log's ends after the records, as read before: while the last record is unchanged, all records before it are unchanged.
         before = {place: trace for place, trace in look.items() if place[1] >= places.get(place[0], place[1] + 1)}
         try:
             now = traces_at(self.cluster, self.table, places, dict(before.keys()))
             check_unchanged(self.table, before, now)
         except SourceChanged as changed:
             return replace(done, error=done.error or changed)
-        except LakewardError:  # a record without a trace is named all the same
+        except LakewardError:  # a record is reported even without a trace
             return done
         for bucket, error in first.items():
             if (bucket, places[bucket]) in now:

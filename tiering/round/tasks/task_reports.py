@@ -1,4 +1,4 @@
-"""What a task says of itself while it works, and how often: on an executor, or inline."""
+"""The progress reports of a running task, and their rate: on an executor, or inline."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tiering.model.splits import SplitPosition, SplitState, TieringLogSplit
 from tiering.round.ports import TaskOutcome
 
 REPORT_MS = 1_000
-"""Between two reports of a task that works on. With the last one, which waits for nothing, there are never more than two in a second."""
+"""Minimum time between two reports of a running task. With the last report, which is sent at once, there are at most two in a second."""
 
 DRIVER = "driver"
-"""Spark's name for the executor that is the driver; a small round's tasks run there, too."""
+"""Spark's name for the driver as an executor. The tasks of small rounds run there too."""
 _ANCESTORS = 4
-"""From a Python worker up to the executor's JVM: there is a daemon between them."""
+"""Maximum number of parent processes from a Python worker up to the executor's JVM; a daemon is between them."""
 
 
 @dataclass(frozen=True)
 class TaskReport:
-    """How far a task is: `position` with the split at `place` of the round's order, after `ended` splits from place `first` on that were
-    read to their end.
+    """The progress of a task: `position` within the split at `place` of the round's order, after `ended` completely read splits that begin
+    at place `first`.
     """
 
     first: int
@@ -50,25 +50,25 @@ class TaskReports:
         self._unsent: TaskReport | None = None
 
     def begin(self, place: int) -> None:
-        """The split at this place is worked on."""
+        """Reports that work on the split at this place begins."""
         self._first = place if self._first is None else self._first
         self._place, self._records, self._offset = place, 0, None
         self._tell(SplitState.RUNNING)
 
     def advance(self, records: int, offset: int | None) -> None:
-        """So many records of it are read, up to this offset of the log; None = within its KV snapshot."""
+        """Reports how many records of the split were read, up to this offset of the log; None = within its KV snapshot."""
         self._records, self._offset = records, offset
         self._tell(SplitState.RUNNING)
 
     def end(self, state: SplitState, offset: int | None) -> None:
-        """Work on it is over; `offset` as far as that is known."""
+        """Reports that work on the split ended; `offset` is None if it is unknown."""
         if state is SplitState.DONE and self._first is not None and self._place == self._first + self._ended:
-            self._ended += 1  # behind a split that ended early no more are counted: that one was not read to its end
+            self._ended += 1  # after a split that ended early no more are counted, because that split was not completely read
         self._offset = self._offset if offset is None else offset
         self._tell(state)
 
     def close(self) -> None:
-        """The attempt is over: what was not reported yet is."""
+        """Sends the last report of the attempt if it was not sent yet."""
         if self._unsent is not None:
             self._send(self._unsent)
         self._unsent = None
@@ -82,7 +82,7 @@ class TaskReports:
 
 
 def outcome_state(split: TieringLogSplit, outcome: TaskOutcome) -> tuple[SplitState, int | None]:
-    """How work on a split ended, and the offset that it reached as far as that is told."""
+    """Returns how work on a split ended, and the offset that it reached, if known."""
     if outcome.error is not None:
         return SplitState.FAILED, None
     if outcome.result is None:
@@ -93,14 +93,16 @@ def outcome_state(split: TieringLogSplit, outcome: TaskOutcome) -> tuple[SplitSt
 
 @cache
 def executor_name() -> str:
-    """This process's executor as `id@host`, by the id that Spark's own pages show; by the process id where that is not to be found."""
+    """Returns this process's executor as `id@host`. The id is the one on Spark's own pages, or the process id if that is not found."""
     return f"{_executor_id() or os.getpid()}@{socket.gethostname()}"
 
 
 def _executor_id() -> str | None:
-    """Spark tells a Python worker no executor id; the command line of the executor's JVM, above the worker, has it on every cluster."""
-    if (known := os.environ.get("SPARK_EXECUTOR_ID")) is not None:
-        return known
+    """Returns the executor id from the command line of the executor's JVM, above this worker. Spark does not pass it to Python workers, but
+    every cluster manager puts it there.
+    """
+    if (executor_id := os.environ.get("SPARK_EXECUTOR_ID")) is not None:
+        return executor_id
     process = os.getppid()
     for _ in range(_ANCESTORS):
         try:

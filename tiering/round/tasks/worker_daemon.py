@@ -1,7 +1,7 @@
-"""The daemon from which Spark forks its Python workers, with everything a task needs imported already.
+"""The daemon from which Spark forks its Python workers, with everything that a task needs already imported.
 
-Imports take two seconds of a core; a forked worker has them at once. Nothing here may start a thread or open a channel:
-neither survives the fork. Spark runs it through `spark.python.daemon.module`.
+Imports take two seconds of a core; a forked worker has them at once. This module must not start a thread or open a channel: neither
+survives the fork. Spark runs it through `spark.python.daemon.module`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 SPARK_ARCHIVE = re.compile(r"pyspark\.zip|py4j-.*\.zip|spark-core_.*\.jar")
-"""What Spark puts on the path of Python workers (PythonUtils.sparkPythonPath)."""
+"""Entries that Spark puts on the path of Python workers (PythonUtils.sparkPythonPath)."""
 
 
 def main() -> None:
-    """Imports, then forks workers as Spark asks for them."""
+    """Imports the modules, then forks workers as Spark requests them."""
     prefer_installed_pyspark()
     import pyspark.worker  # noqa: F401
     from pyspark.daemon import manager
@@ -28,16 +28,16 @@ def main() -> None:
 
     preload_readers()
 
-    # A worker collects garbage after every task before it takes the next: what was imported is none.
+    # A worker collects garbage after every task before it takes the next one. Freezing exempts the imported modules from that.
     gc.freeze()
     manager()  # type: ignore[no-untyped-call]
 
 
 def prefer_installed_pyspark() -> None:
-    """Takes the archives that Spark puts on the path off it if pyspark is installed beside us, as it is in our environment.
+    """Removes the archives that Spark puts on the path if pyspark is installed, as it is in Lakeward's environment.
 
-    Every task begins with `importlib.invalidate_caches()`, which reads the directory of each archive anew. Spark's own jar is among
-    them, and with its 5,000 entries alone it costs each task 0.06 s of a core.
+    Every task begins with `importlib.invalidate_caches()`, after which the directory of each archive is read again. Spark's own jar is
+    among the archives; its 5,000 entries alone cost each task 0.06 s of a core.
     """
     archives = [path for path in sys.path if SPARK_ARCHIVE.fullmatch(Path(path).name)]
     sys.path[:] = [path for path in sys.path if path not in archives]
