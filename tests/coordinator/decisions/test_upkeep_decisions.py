@@ -98,26 +98,26 @@ COMMIT = LakeCommitRecord("r1", 1, "sales", "t1", 1, CommitState.LAKE_COMMITTED,
     [
         (resting(pause=Pause("bob", None, START)), "the table is paused by bob"),
         (with_upkeep(pause=UpkeepPause("bob", "a migration", START)), "its upkeep is paused by bob: a migration"),
-        (resting(state=TableState.FAILED, error=ERROR), "the table failed for good (OSError): upkeep goes on when its tiering does"),
-        (resting(state=TableState.FAILED, error=ERROR, retry_deadline=START), "the table failed, and waits for its next round"),
-        (resting(state=TableState.PENDING), "a tiering round of the table runs, or waits for a tierer"),
-        (resting(consecutive_failures=1), "its latest round failed, and the next one has to go well first"),
+        (resting(state=TableState.FAILED, error=ERROR), "the table failed permanently (OSError): upkeep continues when its tiering does"),
+        (resting(state=TableState.FAILED, error=ERROR, retry_deadline=START), "the table failed and waits for its next round"),
+        (resting(state=TableState.PENDING), "a tiering round of the table runs or waits for a tierer"),
+        (resting(consecutive_failures=1), "its latest round failed, and the next one has to succeed first"),
         (resting(commit=COMMIT), "the cluster has not been told of its latest commit yet"),
         (resting(call=QueuedCall("r2", "bob", START)), "a CALL waits for a tiering round"),
         (resting(due_deadline=START + timedelta(seconds=3)), "its next round begins in 0 ms"),
         (discover(at(0), TABLE).record, "there is no lake table yet"),
-        (with_upkeep(next_deadline=START + timedelta(seconds=90)), "its latest upkeep is not long ago: the next one begins in 1.5 min"),
+        (with_upkeep(next_deadline=START + timedelta(seconds=90)), "its latest upkeep was recent: the next one begins in 1.5 min"),
         (
             with_upkeep(next_deadline=START + timedelta(seconds=9), failures=2),
-            "2 upkeep rounds in a row failed or lost against another commit: the next one begins in 9 s",
+            "2 upkeep rounds in a row failed or lost a commit conflict: the next one begins in 9 s",
         ),
         (
             with_upkeep(next_deadline=START + timedelta(seconds=9), idle_rounds=2),
-            "its latest upkeep round could change nothing: the next one begins in 9 s",
+            "its latest upkeep round found nothing to change: the next one begins in 9 s",
         ),
         (
             with_upkeep(rest_deadline=START + timedelta(seconds=9)),
-            "it rests for 9 s after a round that gave way to tiering, or that lost against another commit",
+            "it pauses for 9 s after a round that gave way to tiering or lost a commit conflict",
         ),
         (
             with_upkeep(rest_deadline=START + timedelta(seconds=9), given_way=3),
@@ -335,7 +335,7 @@ def test_a_pause_of_upkeep_ends_requests_that_wait_and_refuses_others() -> None:
 def test_a_paused_table_and_one_that_failed_for_good_refuse_requests() -> None:
     with pytest.raises(errors.TablePaused):
         ask(resting(pause=Pause("bob", None, START)), UpkeepOrder())
-    with pytest.raises(errors.InvalidArgument, match="failed for good"):
+    with pytest.raises(errors.InvalidArgument, match="failed permanently"):
         ask(resting(state=TableState.FAILED, error=ERROR), UpkeepOrder())
 
 

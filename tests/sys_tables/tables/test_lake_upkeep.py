@@ -98,7 +98,7 @@ def test_health_says_what_the_next_upkeep_waits_for(world: UpkeepWorld, tierer: 
     assert health(world)[3] == f"upkeep round {info.round_id} runs"
     tierer.fail(info)
     interval = timedelta(milliseconds=CoordinatorOptions().upkeep_interval_ms)
-    waits = "1 upkeep round in a row failed or lost against another commit: the next one begins in 5 min"
+    waits = "1 upkeep round in a row failed or lost a commit conflict: the next one begins in 5 min"
     assert health(world) == (world.clock.now(), "FAILED", world.clock.now() + interval, waits, None)
     world.pause_upkeep(pauses=True, reason="a migration")
     assert health(world)[3:] == ("its upkeep is paused by alice: a migration", "alice")

@@ -1,6 +1,7 @@
-"""Pure decisions: (context, record, event) -> `Change`. No I/O, no clock, no ids.
+"""Pure decisions of the coordinator: functions (context, record, event) -> `Change`. They do no I/O, read no clock and make no ids.
 
-`table_lifecycle` (appears, is due, goes away), `round_lifecycle` (assigned to ended), `lake_acks` (what the lake holds, and the ledger of
-grants), `operator_requests` (what a CALL changes), `reconciliation`; `backoff` and `backlog` are rules of their own. `change` has the
-outcome of a decision, `records` what it is made of, `moment` the time that it sees.
+`table_lifecycle` decides when a table appears, is due and is removed. `round_lifecycle` takes a round from its assignment to its end.
+`lake_acks` records what the lake holds and settles the ledger of grants. `operator_requests` applies a CALL. `reconciliation` applies
+`reconcile_lake` and `retry_tiering`. `backoff` and `backlog` hold one rule each. `change` is the outcome of a decision, `records` are its
+inputs, and `moment` is the time that it sees.
 """

@@ -1,4 +1,4 @@
-"""The kinds of errors that a table's rounds had, by phase and class: how often, since when, and whether that is over."""
+"""The kinds of errors of a table's rounds, by phase and class: how often, since when, and whether resolved."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tiering.errors import BucketStopped
 from tiering.model.refused_records import RECORD_ID
 
 MAX_ERRORS = 30
-"""Kinds that a table's record counts on: more classes come only from a tierer that makes them up. The store has the others as they were."""
+"""Kinds of errors that a table's record keeps. More classes would only come from a faulty tierer. The store keeps the older ones."""
 
 
 def with_failure(record: TableRecord, error: ErrorInfo) -> tuple[ErrorRecord, ...]:
-    """The kinds after the table's latest round failed; the one of this error is last."""
+    """Returns the kinds of errors after the table's latest round failed. The kind of this error is last."""
     assert record.round is not None
     offset = error.ids.get("offset", "")
     failure = ErrorRecord(
@@ -43,7 +43,7 @@ def with_failure(record: TableRecord, error: ErrorInfo) -> tuple[ErrorRecord, ..
 
 
 def resolved(errors: tuple[ErrorRecord, ...], time: datetime, stopped: ErrorInfo | None = None) -> tuple[ErrorRecord, ...]:
-    """The kinds once a round went well. `stopped`: the error of a bucket that still stops at a record."""
+    """Returns the kinds of errors after a successful round. `stopped` is the error of a bucket that still stops at a record."""
     kept = None if stopped is None else (stopped.phase, stopped.error_class)
     return tuple(
         row if row.resolved_at is not None or (row.phase, row.error_class) == kept else replace(row, resolved_at=time) for row in errors
@@ -51,15 +51,16 @@ def resolved(errors: tuple[ErrorRecord, ...], time: datetime, stopped: ErrorInfo
 
 
 def is_bucket_stopped(error: ErrorInfo | None) -> bool:
-    """Whether the error is of one bucket, which stops at a record while the others are tiered."""
+    """Returns whether the error is of one bucket that stops at a record while the other buckets are tiered."""
     return error is not None and error.error_class == BucketStopped.__name__
 
 
 def stopped_after(record: TableRecord, reported: ErrorInfo | None) -> ErrorInfo | None:
-    """The error of a bucket that stops at a record after the table's latest round ended well; None = no bucket does.
+    """Returns the error of a bucket that stops at a record after the table's latest round ended well; None if no bucket stops.
 
-    `reported`: by that round. A round may report nothing although the bucket still stops: it ended before it came to the record, or its
-    tierer was lost. Then the error stays until the lake has passed the record, or the record is skipped, rewritten or dropped.
+    `reported` is the error that this round reported. A round may report none although the bucket still stops, because it ended before it
+    reached the record, or its tierer was lost. Then the error stays until the lake has passed the record, or the record is skipped,
+    rewritten or dropped.
     """
     error = record.error if reported is None else reported
     if error is None or not is_bucket_stopped(error):
@@ -71,10 +72,10 @@ def stopped_after(record: TableRecord, reported: ErrorInfo | None) -> ErrorInfo 
 
 
 def _is_left_out(record: TableRecord, bucket: str, offset: int, trace: str | None) -> bool:
-    """Whether the record of an error was left out. `trace`: of that record.
+    """Returns whether the record of an error was left out. `trace` identifies that record.
 
-    Without a trace nothing tells whether the error is of the record that was left out, or of another record that has the offset since the
-    log was rewritten. Then the error stays until the lake is past the offset: a table that stops again waits for its back-off.
+    Without a trace it is unknown whether the error is of the record that was left out, or of another record that got the offset when the
+    log was rewritten. Then the error stays until the lake is past the offset, and a table that stops again waits for its back-off.
     """
     if trace is None and record.lake.skipped_traces.get(bucket, {}).get(offset) is not None:
         return False
@@ -82,14 +83,17 @@ def _is_left_out(record: TableRecord, bucket: str, offset: int, trace: str | Non
 
 
 def is_same_stop(before: ErrorInfo | None, stopped: ErrorInfo) -> bool:
-    """Whether both errors are of the same record, or of the KV snapshot of the same bucket."""
+    """Returns whether both errors are of the same record, or of the KV snapshot of the same bucket."""
     if before is None or before.error_class != stopped.error_class:
         return False
     return before.ids.get("bucket") == stopped.ids.get("bucket") and _offset_of(before) == _offset_of(stopped)
 
 
 def _is_ahead(record: TableRecord, bucket: str, offset: int | None) -> bool:
-    """Whether the latest round planned to read the record, and the lake is not past it. `offset` None: it is the bucket's KV snapshot."""
+    """Returns whether the latest round planned to read the record, and the lake is not past it.
+
+    `offset` None stands for the bucket's KV snapshot.
+    """
     planned = None if record.round is None else (record.round.planned_stops or {}).get(bucket)
     if planned is None:
         return False

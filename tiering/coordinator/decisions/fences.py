@@ -1,7 +1,8 @@
-"""Rounds that are fenced: another round, process or service took the table before their commit.
+"""Fenced rounds: another round, process or service took over the table before the commit.
 
-One fence is normal. It follows a tierer that was lost, a restart, or a late commit of an earlier round, and the next round mends it.
-Several without a round between them that went well are a failure of the table: it is counted and shown as any other, with a back-off.
+One fence is normal. It follows a lost tierer, a restart, or a late commit of an earlier round, and the next round resolves it.
+Several fences without a successful round between them are a failure of the table. Such a failure is counted and displayed like any other,
+and has a back-off.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from tiering.redaction.redact import outside_text
 NOTHING_TO_DO = "Nothing to do: a new round follows."
 
 ANOTHER_WRITER = (
-    "Find what else writes to this lake table: sys.lake_commits and sys.tiering_rounds name the rounds, sys.tierers the processes. "
-    "Stop a second coordinator or tiering service, and a tierer that hangs and goes on late (CALL sys.fence_tierer)."
+    "Find the other writer of this lake table: sys.lake_commits and sys.tiering_rounds show its rounds, sys.tierers the processes. "
+    "Stop a second coordinator or tiering service. Stop a tierer that was suspended and continues late (CALL sys.fence_tierer)."
 )
 TIERER_RESTARTS = (
-    "Its process ends and starts again before a round is over: read the log of this tierer. Each tierer needs a --tierer-id of its own."
+    "The tierer's process ends and starts again before a round is over: read its log. Give each tierer a --tierer-id of its own."
 )
 TURN_LOST = (
-    "Look at the coordinator's log: its connection to the cluster's coordinator ends again and again, or it is started again and again."
+    "Read the coordinator's log: its connection to the cluster's coordinator ends repeatedly, or the coordinator is restarted repeatedly."
 )
 STATE_LOST = (
-    "The state store is set back to a backup again and again, or two coordinators have a store each: run one coordinator with one store."
+    "The state store is repeatedly set back to a backup, or two coordinators have a store each: run one coordinator with one store."
 )
 
 
 @dataclass(frozen=True)
 class Fence:
-    """Why a round was fenced. `hint` is for fences that repeat; `by_operator`: a person did it on purpose, so it is never a failure."""
+    """Why a round was fenced. `hint` helps if such fences repeat. `by_operator`: a user fenced it, so it is never a failure."""
 
     why: str
     hint: str = ANOTHER_WRITER
@@ -42,7 +43,7 @@ class Fence:
 
 @dataclass(frozen=True)
 class FenceVerdict:
-    """What a fence means for its table. `fences`: how many there were since a round last went well, this one included."""
+    """The effect of a fence on its table. `fences` counts the fences since the last successful round, including this one."""
 
     error: ErrorInfo
     fences: int
@@ -50,11 +51,11 @@ class FenceVerdict:
 
 
 def judge(ctx: Context, record: TableRecord, fence: Fence) -> FenceVerdict:
-    """The error of the fenced round, and whether it is a failure of the table: from the second fence on."""
+    """Returns the error of the fenced round. From the second fence on, the fence is a failure of the table."""
     fences = record.consecutive_fences + (0 if fence.by_operator else 1)
     error = ErrorInfo(Fenced.__name__, fence.why, fence.phase, NOTHING_TO_DO, retryable=True, time=ctx.now.wall)
     if fence.by_operator or fences == 1:
         return FenceVerdict(error, fences, is_failure=False)
-    message = outside_text(f"{fences} rounds were fenced, and none between them went well; the latest: {fence.why}")
+    message = outside_text(f"{fences} rounds were fenced, with no successful round between them; the latest: {fence.why}")
     repeated = replace(error, message=message, hint=fence.hint)
     return FenceVerdict(repeated, fences, is_failure=True)

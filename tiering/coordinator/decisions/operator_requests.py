@@ -1,4 +1,4 @@
-"""Pure decisions about what people ask for: a CALL, a pause, a cancellation."""
+"""Pure decisions about requests of users: a CALL, a pause, a cancellation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiering.model.states import TableState
 
 @dataclass(frozen=True)
 class Called:
-    """`round_id` will bring the lake to the asked offsets; `joined` if it was made before this call."""
+    """The answer to a CALL: `round_id` brings the lake to the requested offsets. `joined`: that round existed before the call."""
 
     change: Change
     round_id: str
@@ -25,14 +25,17 @@ class Called:
 
 
 def reach_stops(stops: TextOffsets | None, targets: TextOffsets, log_starts: TextOffsets) -> bool:
-    """Whether a plan gets to every target. No plan yet: nobody knows. A bucket with nothing in its log needs no plan."""
+    """Returns whether a plan reaches every target; False if there is no plan yet.
+
+    A bucket whose log holds no record below its target needs no plan.
+    """
     if stops is None:
         return False
     return all(stops.get(bucket, 0) >= target for bucket, target in targets.items() if target > log_starts.get(bucket, 0))
 
 
 def check_callable(record: TableRecord) -> None:
-    """Raises TablePaused."""
+    """Raises TablePaused if the table is paused."""
     if record.pause is not None:
         why = f": {record.pause.reason}" if record.pause.reason else ""
         raise errors.TablePaused(f"{record.path} was paused by {record.pause.by}{why}", hint="CALL sys.resume_tiering ends the pause.")
@@ -47,10 +50,10 @@ def call(
     recorded: Mapping[str, int] | None = None,
     idempotency_key: str | None = None,
 ) -> Called:
-    """A CALL wants the lake at `targets`: joins the round that gets there, or queues the next. Raises TablePaused.
+    """Handles a CALL that wants the lake at `targets`: joins a round that gets there, or queues the next. Raises TablePaused.
 
-    An upkeep round brings no row to the lake: it ends for the call, unless it may have committed. The plan of a running round names only
-    the buckets it reads: what is `recorded` already counts for the others.
+    An upkeep round brings no row to the lake, so it ends for the CALL unless it may have committed. The plan of a running round names only
+    the buckets that it reads. For the other buckets, the `recorded` offsets count.
     """
     check_callable(record)
     caller = ctx.principal or "unknown"
@@ -83,14 +86,14 @@ def _called(
         change = Change(record)
         if current.trigger is not Trigger.CALL:
             change = change.update_round(trigger=Trigger.CALL, triggered_by=caller, idempotency_key=idempotency_key)
-            change = change.note(ctx, "CALL_QUEUED", f"CALL by {caller}: goes first")
+            change = change.note(ctx, "CALL_QUEUED", f"CALL by {caller}: its table is assigned first")
         return Called(change, current.round_id, joined=True)
     change = Change(record).update(call=QueuedCall(ctx.new_round_id, caller, ctx.now.wall, idempotency_key))
     return Called(enter_pending(change, ctx, Trigger.CALL, f"CALL by {caller}"), ctx.new_round_id, joined=False)
 
 
 def pause(ctx: Context, record: TableRecord, reason: str | None, until: datetime | None) -> Change:
-    """Stops the assigning; a running round ends normally, and an upkeep round at once. `until` is a wall time."""
+    """Stops assignments of the table. A running round ends normally, an upkeep round at once. `until` is a wall time."""
     deadline = None if until is None else ctx.now.from_wall(until)
     change = give_way(ctx, Change(record), f"its table was paused by {ctx.principal or 'unknown'}")
     change = change.update(pause=Pause(ctx.principal or "unknown", reason, ctx.now.wall, deadline, until))
@@ -98,7 +101,7 @@ def pause(ctx: Context, record: TableRecord, reason: str | None, until: datetime
 
 
 def resume(ctx: Context, record: TableRecord, reason: str | None = None) -> Change:
-    """Ends a pause; harmless without one."""
+    """Ends a pause; no effect without one."""
     if record.pause is None:
         return Change(record, durable=False)
     ended = waits.pause_ended(ctx.now, record)
@@ -106,7 +109,7 @@ def resume(ctx: Context, record: TableRecord, reason: str | None = None) -> Chan
 
 
 def cancel(ctx: Context, record: TableRecord, message: str | None = None) -> Change | None:
-    """Asks the running round to end without a commit; None = too late, its commit was granted. Harmless to repeat."""
+    """Asks the running round to end without a commit; None if its commit was already granted. A repeat has no effect."""
     if record.running is None or record.granted:
         return None
     if record.running.cancelled_by is not None:
@@ -117,7 +120,7 @@ def cancel(ctx: Context, record: TableRecord, message: str | None = None) -> Cha
 
 
 def reset_errors(ctx: Context, record: TableRecord) -> Change:
-    """Counts anew. What a failing table says about its error stays until it succeeds."""
+    """Resets the count of errors. The displayed error of a failing table stays until a round succeeds."""
     if not record.error_count:
         return Change(record, durable=False)
     return Change(record).update(error_count=0).note(ctx, "ERRORS_RESET", f"{counted(record.error_count, 'error')} counted so far")

@@ -1,7 +1,7 @@
-"""What a table waited for before a round of it began, by how much a round missed its deadline, and when the next one has to begin.
+"""How long a table waited before a round, by how much the round missed its deadline, and when the next round has to begin.
 
-A promise of freshness is kept by a round that ends before the deadline: so a table becomes due earlier, by what its latest rounds took.
-All in milliseconds.
+A round keeps the promise of freshness if it ends before the deadline. So a table becomes due earlier, by the duration of its latest rounds.
+All values are in milliseconds.
 """
 
 from __future__ import annotations
@@ -15,50 +15,50 @@ from tiering.model.rounds import RoundMode, RoundState
 from tiering.model.states import TableState
 
 FIRST_ROUND_MS = 60_000
-"""Of a table without a round that tells what the next one takes: Spark may start, and the lake table is made."""
+"""Expected duration of a table's first round: Spark may have to start, and the lake table is created."""
 
 REMEMBERED_ROUNDS = 5
-"""The longest of these is what the next round is expected to take: a promise is about the slow rounds, too."""
+"""Number of latest rounds whose maximum is the expected duration of the next one. The maximum covers slow rounds, too."""
 
 REMEMBERED_WAITS = 20
-"""Rounds of others meet one's own only at times."""
+"""Number of latest waits whose maximum is the expected wait for a slot. A table waits for a slot only in some of its rounds."""
 
 MARGIN = 1.25
-"""Of that: rounds differ."""
+"""Safety factor on the expected durations, because durations vary."""
 
 REACTION_MS = 500
-"""From the deadline to a tierer that knows of it: a tick, and a heartbeat's answer."""
+"""Time from the deadline until a tierer knows of it: one tick of the coordinator and one heartbeat."""
 
 ROUND_SHARE, WAIT_SHARE = 0.5, 0.25
-"""Of its freshness: a table becomes due at most so much earlier for its round, and for its wait for a slot. A round that takes more than
-half of the freshness cannot keep it, however early it begins."""
+"""Largest parts of the freshness by which a table becomes due earlier, for its round and for its wait for a slot. A round that takes more
+than half of the freshness cannot keep the promise, however early it begins."""
 
 
 def backoff_ms(now: Moment, record: TableRecord) -> int:
-    """How long the table has been Failed, up to the end of its back-off: what comes after that is a pause, or a slot that is not free."""
+    """Returns how long the table waited in Failed, up to the end of its back-off. Later time counts as a pause or as a wait for a slot."""
     if record.state is not TableState.FAILED:
         return 0
     return milliseconds(min(now.wall, now.to_wall(record.retry_deadline) or now.wall) - record.status_time)
 
 
 def pause_ended(now: Moment, record: TableRecord) -> TableRecord:
-    """The record without its pause. The pause counts from when the table would have been tiered without it."""
+    """Returns the record without its pause. The pause counts from the moment at which the table would have been tiered without it."""
     pause = record.pause
     if pause is None:
         return record
     if record.state is TableState.TIERING:
-        return replace(record, pause=None)  # its round went on
+        return replace(record, pause=None)  # a pause does not stop a running round
     starts = [pause.time, now.to_wall(record.due_deadline)]
     if record.round is not None:
         starts.append(record.round.finished_time or record.round.pending_time)
     if record.state is TableState.FAILED:
-        starts.append(now.to_wall(record.retry_deadline) or now.wall)  # one that failed for good waits for somebody in any case
+        starts.append(now.to_wall(record.retry_deadline) or now.wall)  # a permanent failure waits for a user in any case
     began = max(start for start in starts if start is not None)
     return replace(record, pause=None, paused_ms=record.paused_ms + milliseconds(now.wall - began))
 
 
 def waited_for_slot_ms(now: Moment, record: TableRecord) -> int:
-    """How long the table has waited in the queue for a tierer that is free, without pauses, since a round last went well."""
+    """Returns how long the table has waited in the queue for a free tierer since the last successful round, without pauses."""
     queued = record.round
     if queued is None:
         return record.waited_for_slot_ms
@@ -67,10 +67,10 @@ def waited_for_slot_ms(now: Moment, record: TableRecord) -> int:
 
 
 def promise(now: Moment, record: TableRecord, waiting_since: datetime | None) -> tuple[datetime | None, int]:
-    """When the promise of the queued round is broken, and how much of its waits up to now no row had to wait.
+    """Returns when the promise of the queued round is broken, and how much of the waits until now broke no promise.
 
-    A row has the table's freshness from its own commit on. `waiting_since`: no row that the lake lacks is older; None = not known, and
-    the deadline stands for which the table was queued.
+    A row has to reach the lake within the table's freshness after its own commit. `waiting_since`: no row that the lake lacks is older;
+    None if unknown, and then the deadline of the queued round stays.
     """
     queued = record.round
     if queued is None or queued.deadline is None or waiting_since is None:
@@ -80,10 +80,10 @@ def promise(now: Moment, record: TableRecord, waiting_since: datetime | None) ->
 
 
 def unexplained_ms(now: Moment, record: TableRecord) -> int:
-    """How much of the time since the table became due is neither a wait for a slot, nor a back-off, nor a pause.
+    """Returns how much of the time since the table became due is neither a wait for a slot, nor a back-off, nor a pause.
 
-    The table is about to be queued. Before its first round that is time in which nobody queued it; later, that of rounds that did not
-    bring it up to date.
+    The table is about to be queued. Before its first round, this is time in which it was not queued. Later, it is the time of rounds that
+    did not bring it up to date.
     """
     if record.due_time is None:
         return 0
@@ -92,7 +92,7 @@ def unexplained_ms(now: Moment, record: TableRecord) -> int:
 
 
 def brought_up_to_date(record: TableRecord) -> bool:
-    """Whether the lake had all of the log once the latest round had ended, as far as is known."""
+    """Returns whether the lake held all of the log when the latest round ended, as far as known."""
     ended = record.round
     if ended is None or (record.granted and not ended.acked):
         return False
@@ -100,7 +100,7 @@ def brought_up_to_date(record: TableRecord) -> bool:
 
 
 def missed_by_ms(record: TableRecord) -> int | None:
-    """How long after its deadline the ended round had brought the lake up to date; 0 for one with nothing to do."""
+    """Returns how long after its deadline the ended round had brought the lake up to date; 0 for an EMPTY round."""
     ended = record.round
     if ended is None or ended.deadline is None:
         return None
@@ -111,7 +111,7 @@ def missed_by_ms(record: TableRecord) -> int | None:
 
 
 def _caught_up(record: TableRecord) -> datetime | None:
-    """When the lake had what the ended round brought."""
+    """Returns when the lake held what the ended round brought."""
     caught_up = None if record.round is None else record.round.finished_time
     if record.granted and record.commit is not None:
         caught_up = record.commit.acked_at or record.commit.lake_committed_at or caught_up
@@ -119,14 +119,14 @@ def _caught_up(record: TableRecord) -> datetime | None:
 
 
 def begin_deadline(record: TableRecord) -> datetime | None:
-    """When a table at rest becomes due, so that its lake has caught up by `due_deadline` (steady time, as that is)."""
+    """Returns the steady time at which a scheduled table becomes due, so that its lake is up to date by `due_deadline`."""
     return None if record.due_deadline is None else record.due_deadline - timedelta(milliseconds=lead_ms(record))
 
 
 def lead_ms(record: TableRecord) -> int:
-    """How long before its deadline a table becomes due: for its round, and for the wait for a slot.
+    """Returns how long before its deadline a table becomes due, for its round and for the wait for a slot.
 
-    A slot that is taken is expected to be free after as long as the table's own round takes, or as it had to wait of late.
+    An occupied slot is expected to be free after the duration of the table's own round, or after its longest recent wait.
     """
     freshness = record.freshness_ms
     if not record.recent_rounds_ms:
@@ -137,7 +137,7 @@ def lead_ms(record: TableRecord) -> int:
 
 
 def remember_times(record: TableRecord) -> TableRecord:
-    """The record after its round went well, with what that took. Rounds of a backlog say nothing of those that follow it."""
+    """Returns the record with the times of its successful round. Rounds of a backlog do not count, because later rounds are shorter."""
     ended = record.round
     if ended is None or ended.started_time is None or ended.mode is RoundMode.BACKLOG:
         return record

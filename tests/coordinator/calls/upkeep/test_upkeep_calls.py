@@ -285,7 +285,7 @@ def test_a_table_that_failed_for_good_says_so(world: CallWorld, tierer: HandTier
     world.later(world.table.freshness_ms / 1_000)
     tierer.fail(tierer.get(), error_class="SchemaDrift", error_retryable=False)
     error = error_of(world, "rewrite_data_files")
-    assert "sales.t1 failed for good (SchemaDrift): it gets no upkeep" in error.message
+    assert "sales.t1 failed permanently (SchemaDrift): it gets no upkeep" in error.message
 
 
 def test_a_round_that_fails_ends_the_call_with_its_error(world: CallWorld, tierer: HandTierer) -> None:

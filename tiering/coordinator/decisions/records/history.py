@@ -1,4 +1,4 @@
-"""The rows that a table leaves behind: rounds, the ledger of grants, events."""
+"""Rows that a table adds to the store: rounds, the ledger of grants, events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiering.model.upkeep import UpkeepOrder
 
 
 class Trigger(StrEnum):
-    """Why a round was made (docs/reference.md, `tiering_rounds.trigger`)."""
+    """Why a round was created (docs/reference.md, `tiering_rounds.trigger`)."""
 
     SCHEDULE = "schedule"
     CALL = "call"
@@ -26,7 +26,7 @@ class Trigger(StrEnum):
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """One tiering round: a row of `sys.tiering_rounds`, and what fences it."""
+    """One tiering round: a row of `sys.tiering_rounds`, with the values that fence it."""
 
     round_id: str
     table_id: int
@@ -42,7 +42,7 @@ class RoundRecord:
     idempotency_key: str | None = None
     tierer_id: str | None = None
     incarnation: str | None = None
-    """The process that runs it; shown to no one, so that no other can report for it. None = an older tierer's."""
+    """The process that runs it. It is never displayed, so that no other process can report for it. None for an older tierer."""
     started_time: datetime | None = None
     finished_time: datetime | None = None
     planned_stops: TextOffsets | None = None
@@ -57,48 +57,48 @@ class RoundRecord:
     cancel_message: str | None = None
     error: ErrorInfo | None = None
     deadline: datetime | None = None
-    """When the promise of freshness was to be broken: as it stood when the round was queued, or later (`waits.promise`)."""
+    """When the promise of freshness would be broken: the value when the round was queued, or a later one (`waits.promise`)."""
     missed_by_ms: int | None = None
-    """How long after that the lake had caught up; None unless this round made it catch up."""
+    """How long after the deadline the lake was up to date. None unless this round brought it up to date."""
     completion_target: datetime | None = None
-    """When the round stops early if it is not done."""
+    """When the round stops early if it is not finished."""
     mode: RoundMode | None = None
-    """None before its plan."""
+    """None before the round has a plan."""
     queued_late_ms: int | None = None
     waited_for_slot_ms: int | None = None
     earlier_rounds_ms: int | None = None
     backoff_ms: int | None = None
     paused_ms: int | None = None
     no_tierer_ms: int | None = None
-    """The part of the wait for a slot in which no tierer was connected."""
+    """The part of the wait for a slot during which no tierer was connected."""
     unpromised_ms: int = 0
-    """The part of all waits in which no row had to wait so long."""
+    """The part of all waits that breaks no promise: the oldest waiting row is younger than the queued deadline assumed."""
     definition: str | None = None
-    """Fingerprint of the source table when a tierer got the round."""
+    """Fingerprint of the source table when the round was assigned."""
     outlived_coordinator: bool = False
-    """A coordinator started while it was open: its store may be one that was set back, and lack the grant."""
+    """A coordinator started while the round was open. Its store may be a restored backup that lacks the grant."""
     upkeep: UpkeepOrder | None = None
-    """What an upkeep round does; None = the round tiers."""
+    """The work of an upkeep round; None for a tiering round."""
     upkeep_reason: str | None = None
-    """Why the upkeep round was made, in words."""
+    """Why the upkeep round was created, in words."""
     upkeep_request: str | None = None
-    """The caller's request that the upkeep round is for (`UpkeepRequest.request_id`); None = the coordinator began it by itself."""
+    """The caller's request that the upkeep round serves (`UpkeepRequest.request_id`); None if the coordinator started it."""
 
     @property
     def fraction_completed(self) -> float | None:
-        """The part of the round that is done, by records or else by splits; between 0 and 1."""
+        """The completed part of the round, by records if they are counted, otherwise by splits; between 0 and 1."""
         return None if self.progress is None else self.progress.fraction
 
     @property
     def progress(self) -> RoundProgress | None:
-        """How far the running round is; None before its plan."""
+        """The progress of the running round; None before it has a plan."""
         if self.splits_done is None and self.records_done is None:
             return None
         return RoundProgress(self.splits_done or 0, self.splits_total or 0, self.records_done or 0, self.records_total or 0)
 
 
 class CommitState(StrEnum):
-    """How far a granted commit is (docs/reference.md, `lake_commits.state`)."""
+    """State of a granted commit (docs/reference.md, `lake_commits.state`)."""
 
     PREPARED = "PREPARED"
     LAKE_COMMITTED = "LAKE_COMMITTED"
@@ -109,16 +109,17 @@ class CommitState(StrEnum):
 
     @property
     def is_resolved(self) -> bool:
-        """Whether it is known if the commit is in the lake, and the cluster was told."""
+        """Whether it is known if the commit is in the lake, and the cluster has been told."""
         return self in (CommitState.ACKED, CommitState.ABORTED, CommitState.RECONCILED)
 
 
 @dataclass(frozen=True)
 class LakeCommitRecord:
-    """A grant: a row of `sys.lake_commits`. `base_tag` was the newest tiering commit when it was granted (the sweep's condition).
+    """A grant: a row of `sys.lake_commits`.
 
-    `lake_table_uuid` is the lake table that it was granted for; None in rows of older versions. The last two are those of a commit of
-    `reconcile_lake`; `records_left_out` None = it could not be told.
+    `base_tag` was the newest tiering commit when it was granted; the sweep needs it. `lake_table_uuid` is the lake table that it was
+    granted for; None in rows of older versions. The last two fields belong to a commit of `reconcile_lake`; `records_left_out` is None if
+    the number is unknown.
     """
 
     round_id: str
@@ -143,7 +144,7 @@ class LakeCommitRecord:
 
 
 class Level(StrEnum):
-    """How much an event matters."""
+    """Severity of an event."""
 
     INFO = "INFO"
     WARN = "WARN"
@@ -152,7 +153,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class EventRecord:
-    """A row of `sys.tiering_events`; the store numbers it."""
+    """A row of `sys.tiering_events`. The store sets `event_id`."""
 
     occurred_at: datetime
     level: Level

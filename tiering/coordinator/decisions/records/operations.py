@@ -1,4 +1,4 @@
-"""What callers asked for."""
+"""Records of callers' requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiering.coordinator.decisions.records.text_offsets import TextOffsets
 
 @dataclass(frozen=True)
 class QueuedCall:
-    """A CALL that needs the round after the running one; `round_id` is that round's, given out beforehand."""
+    """A CALL that needs the round after the running one. `round_id` is the id of that next round, assigned in advance."""
 
     round_id: str
     caller: str
@@ -23,9 +23,9 @@ class QueuedCall:
 
 @dataclass(frozen=True)
 class OperationRecord:
-    """What an idempotency key names (DESIGN 5). `targets` and `log_starts` are the offsets captured at the first call.
+    """The operation that an idempotency key names (DESIGN 5). `targets` and `log_starts` are the offsets captured at the first call.
 
-    `outcome` and `error` are None while it goes on.
+    `outcome` and `error` are None while the operation runs.
     """
 
     idempotency_key: str

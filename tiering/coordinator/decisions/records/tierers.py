@@ -1,4 +1,4 @@
-"""Processes that tier."""
+"""Records of tierer processes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class TiererRecord:
-    """A process that tiers, as its heartbeats describe it. Not stored: heartbeats bring it back after a restart.
+    """A tierer process, as its heartbeats describe it. It is not stored: heartbeats restore it after a restart.
 
-    `superseded`: another process was met under its id; of its own heartbeats so many may still be late ones. `took_over`: it has
-    taken over what earlier processes of its id ran. `warned_of_age`: the log says already that it is of an older version.
+    `superseded`: a newer process uses its id, and up to this many of its own late heartbeats are still expected. `took_over`: it has taken
+    over the rounds of earlier processes with its id. `warned_of_age`: the log already says that it runs an older version.
     """
 
     tierer_id: str
@@ -28,12 +28,12 @@ class TiererRecord:
     superseded: int = 0
     took_over: bool = False
     fenced: bool = False
-    """Somebody took it out of service: it gets no table."""
+    """A user took it out of service: it gets no table."""
     warned_of_age: bool = False
     rounds: int = 0
-    """Rounds that it ended since it was met."""
+    """Rounds that ended since this coordinator first heard from it."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Id and incarnation: another process may have the same id."""
+        """Id and incarnation. Another process may have the same id."""
         return self.tierer_id, self.incarnation

@@ -1,4 +1,4 @@
-"""What is on record of the upkeep of a lake table (DESIGN 7, Upkeep)."""
+"""Records of the upkeep of a lake table (DESIGN 7, Upkeep)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class UpkeepOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class UpkeepPause:
-    """A pause of a table's upkeep. Its tiering goes on."""
+    """A pause of a table's upkeep. Tiering continues."""
 
     by: str
     reason: str | None
@@ -32,9 +32,9 @@ class UpkeepPause:
 
 @dataclass(frozen=True)
 class UpkeepRequest:
-    """Upkeep that a caller wants. It may take several rounds; the first one has `request_id` as its round id.
+    """A caller's request for upkeep. It may need several rounds; the first one has `request_id` as its round id.
 
-    `rounds` and `stats` are those of the rounds that ended so far.
+    `rounds` and `stats` cover the rounds that have ended.
     """
 
     request_id: str
@@ -49,7 +49,7 @@ class UpkeepRequest:
 
 @dataclass(frozen=True)
 class EndedUpkeep:
-    """How a caller's request ended. `round_id`: its last round; None = no round began. `stats` are the sums of all its rounds."""
+    """How a caller's request ended. `round_id` is its last round; None if no round began. `stats` are the sums over all its rounds."""
 
     request_id: str
     outcome: UpkeepOutcome
@@ -62,8 +62,7 @@ class EndedUpkeep:
 
 @dataclass(frozen=True)
 class BeforeUpkeep:
-    """What a table's record had before its upkeep round began, and has again once the round has ended: its upkeep says nothing of its
-    tiering."""
+    """The fields of a table's record that an upkeep round overwrites. They are restored when it ends, because upkeep is not tiering."""
 
     round: RoundRecord | None
     commit: LakeCommitRecord | None
@@ -74,10 +73,10 @@ class BeforeUpkeep:
 
 @dataclass(frozen=True)
 class UpkeepRecord:
-    """The upkeep of one table. The `last_*` fields are about the latest upkeep that ended, of an upkeep round or inside a tiering round.
+    """The upkeep of one table. The `last_*` fields are about the latest upkeep that ended, in an upkeep round or in a tiering round.
 
-    `next_deadline`: upkeep that the coordinator begins by itself begins no earlier (steady time). `rest_deadline`: no upkeep round begins
-    before it, after a round that gave way to tiering.
+    `next_deadline` is the earliest start of upkeep that the coordinator begins on its own (steady time). `rest_deadline` is the earliest
+    start of any upkeep round, after a round that gave way to tiering.
     """
 
     last_time: datetime | None = None
@@ -85,37 +84,37 @@ class UpkeepRecord:
     last_outcome: UpkeepOutcome | None = None
     last_error: ErrorInfo | None = None
     commit_time: datetime | None = None
-    """When the latest upkeep round ended that may have changed the lake table: what was observed of it before is outdated."""
+    """When the latest upkeep round ended that may have changed the lake table. Older observations of the table are outdated."""
     next_deadline: datetime | None = None
     rest_deadline: datetime | None = None
     failures: int = 0
-    """Upkeep rounds in a row that failed, or whose work was dropped."""
+    """Consecutive upkeep rounds that failed, or whose work was dropped."""
     idle_rounds: int = 0
-    """Upkeep rounds in a row that had nothing to do, although the table's health said so."""
+    """Consecutive upkeep rounds that had nothing to do, although the table's health required work."""
     given_way: int = 0
-    """Upkeep rounds in a row that gave way to tiering before their commit."""
+    """Consecutive upkeep rounds that gave way to tiering before their commit."""
     budget_bytes: int | None = None
-    """Bytes that the next upkeep round rewrites at most, after rounds that were too large; None = as its order says."""
+    """Upper bound of the bytes that the next upkeep round rewrites, after rounds that were too large; None = the order's own limit."""
     bytes_left: int | None = None
-    """Bytes that the latest upkeep round left to be rewritten; None = not known."""
+    """Bytes that the latest upkeep round left for the next one; None if unknown."""
     manifests_left: int | None = None
-    """Manifests of the lake table after the latest upkeep round that merged all of them; None = not known."""
+    """Manifests of the lake table after the latest upkeep round that merged all of them; None if unknown."""
     is_needed: bool = False
-    """Only where the cluster assigns tables: whether the table's health says that upkeep is to be done, as last observed."""
+    """Whether the table needs upkeep by its last observed health. Used only where the cluster assigns tables."""
     turn_deadline: datetime | None = None
-    """Only where the cluster assigns tables: until when the table's turn is kept after a tiering round, for upkeep (steady time)."""
+    """Until when the table's turn is kept for upkeep after a tiering round (steady time). Used only where the cluster assigns tables."""
     pause: UpkeepPause | None = None
     requests: tuple[UpkeepRequest, ...] = ()
-    """What callers want, the first one next."""
+    """Callers' requests in the order in which they are served."""
     ended: tuple[EndedUpkeep, ...] = ()
     """The latest requests that ended, the newest last."""
     before: BeforeUpkeep | None = None
-    """Only while an upkeep round runs."""
+    """Set only while an upkeep round runs."""
 
     def request(self, request_id: str | None) -> UpkeepRequest | None:
-        """The request with this id that has not ended."""
+        """Returns the open request with this id; None if there is none."""
         return next((request for request in self.requests if request.request_id == request_id), None)
 
     def with_request(self, request: UpkeepRequest) -> UpkeepRecord:
-        """The record with this request in the place of the one with its id."""
+        """Returns the record with this request instead of the one with the same id."""
         return replace(self, requests=tuple(request if waiting.request_id == request.request_id else waiting for waiting in self.requests))

@@ -1,7 +1,7 @@
-"""The one statement that helps an unhealthy lake table: the column `next_action` of `sys.lake_table_health`. Pure.
+"""The column `next_action` of `sys.lake_table_health`: the one statement that helps an unhealthy lake table. Pure.
 
-Upkeep does the same by itself, as soon as no table needs the slot. The statement does it now, and tells what hinders it. None of them
-changes a row.
+Upkeep does the same on its own, as soon as no table needs the slot. The statement does it at once and reports what prevents it. No such
+statement changes a row.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _AGAINST = {
     Cause.MANIFESTS: "rewrite_manifests",
     Cause.SNAPSHOTS: "expire_snapshots",
 }
-"""The procedure against what lowers a score the most."""
+"""The procedure against each cause of a low score."""
 
 REPEATED = 3
-"""After so many failures in a row upkeep does not come right by itself."""
+"""After this many consecutive failures, upkeep will not succeed without help."""
 
 
 def health_action(record: TableRecord, observation: HealthObservation | None, names: CatalogNames) -> str | None:
-    """The statement; None for a healthy table, and for one that was not looked at."""
+    """Returns the statement; None for a healthy table, and for one that was not observed."""
     if observation is None or observation.health is None or observation.health.score >= POOR_SCORE:
         return None
     return f"CALL {names.catalog}.sys.{_procedure(record, observation)}('{record.path}')"
@@ -35,7 +35,7 @@ def _procedure(record: TableRecord, observation: HealthObservation) -> str:
     if record.upkeep.pause is not None:
         return "resume_upkeep"
     if record.pause is not None or failed_for_good(record) is not None or record.upkeep.failures >= REPEATED:
-        return "explain_upkeep"  # a call that rewrites is refused, or fails again
+        return "explain_upkeep"  # a procedure that rewrites would be refused, or fail again
     cause = None if observation.health is None else observation.health.cause
     if cause is Cause.METADATA:
         snapshots = 0 if observation.measure is None else observation.measure.snapshots

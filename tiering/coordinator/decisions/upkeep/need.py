@@ -1,4 +1,4 @@
-"""What upkeep a lake table needs by its health, without a request of a caller. Pure."""
+"""The upkeep that a lake table needs because of its health, without a request of a caller. Pure."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from tiering.model.tables import TableInfo
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 
 IDLE_FOR = timedelta(hours=1)
-"""Snapshots expire with the commits of rounds. A table without a commit for so long gets an upkeep round for that."""
+"""A table without a commit for this long gets an upkeep round to expire snapshots. Otherwise they expire with the commits of its rounds."""
 
 
 LEAST_EXPIRED = 10
-"""Snapshots beyond those that stay for which an upkeep round is worth its own one."""
+"""Expired snapshots, beyond those that stay, that justify an upkeep round. The round's commit adds a snapshot itself."""
 
 MANIFEST_GROWTH = 2
-"""All manifests are merged again once their number is this multiple of what the latest merge left. A merge cannot lower it at will."""
+"""All manifests are merged again once there are this many times as many as after the latest merge. A merge cannot always reduce them."""
 
 MANY_SNAPSHOTS = 1_000
-"""Snapshots of which not all expire with one commit."""
+"""From this number on, one commit may not expire all snapshots, so the next one follows after IDLE_FOR."""
 
 
 def needed_work(record: TableRecord, info: TableInfo, observation: HealthObservation | None, now: datetime) -> UpkeepWork | None:
-    """What an upkeep round of the table would do now; None = nothing, or its health is not known.
+    """Returns the work of an upkeep round that the table needs now; None if it needs none, or its health is unknown.
 
-    What was observed before the latest upkeep round tells nothing any more: then only what that round left is known.
+    An observation from before the latest upkeep round is outdated. Then only what that round left is known.
     """
     upkeep = record.upkeep
     if info.auto_compaction and upkeep.bytes_left and upkeep.last_outcome is not UpkeepOutcome.EMPTY:
@@ -56,7 +56,7 @@ def _rewrite(upkeep: UpkeepRecord, observation: HealthObservation, measure: Lake
 
 
 def _expiry(record: TableRecord, info: TableInfo, measure: LakeMeasure, now: datetime) -> UpkeepWork | None:
-    """Expiry of the snapshots of a table that gets no commits."""
+    """Returns an expiry for a table that gets no commits; None if none is needed."""
     retention, oldest, latest = info.snapshot_retention, measure.oldest_snapshot_time, record.last_tiered_time
     if retention is None or oldest is None or latest is None or now - latest < IDLE_FOR:
         return None
@@ -64,7 +64,7 @@ def _expiry(record: TableRecord, info: TableInfo, measure: LakeMeasure, now: dat
         return None
     rest = IDLE_FOR if measure.snapshots >= MANY_SNAPSHOTS else timedelta(milliseconds=retention.max_age_ms)
     if record.upkeep.commit_time is not None and now - record.upkeep.commit_time < rest:
-        return None  # tags, branches and a user's retention keep old snapshots for good, and each attempt is a commit
+        return None  # tags, branches and a user's retention keep old snapshots permanently, and each attempt is a commit
     if now - oldest < timedelta(milliseconds=retention.max_age_ms) + IDLE_FOR:
         return None
     return UpkeepWork(

@@ -1,4 +1,4 @@
-"""Pure decisions about what is remembered of an upkeep round once it ended."""
+"""Pure decisions about the record of an upkeep round that ended."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tiering.coordinator.decisions.upkeep import schedule
 from tiering.model.upkeep import UpkeepStats
 
 MAX_TRIES = 20
-"""Rounds after which a request whose work is dropped again and again, or loses its tierer, ends."""
+"""Upper bound of rounds of a request whose work is repeatedly dropped, or repeatedly loses its tierer."""
 
 KEPT_ENDED = 20
-"""Requests of one table whose end is remembered, for callers that wait for it."""
+"""Number of ended requests that a table's record keeps, for callers that wait for them."""
 
 
 def after_round(
     ctx: Context, upkeep: UpkeepRecord, ended: RoundRecord, outcome: UpkeepOutcome, *, may_have_committed: bool, gave_way: bool
 ) -> UpkeepRecord:
-    """What is remembered once an upkeep round ended. `gave_way`: the coordinator ended it, for tiering."""
-    did = UpkeepStats() if ended.stats is None or ended.stats.upkeep is None else ended.stats.upkeep
+    """Returns the upkeep record after an upkeep round ended. `gave_way`: the coordinator ended the round for tiering."""
+    upkeep_stats = UpkeepStats() if ended.stats is None or ended.stats.upkeep is None else ended.stats.upkeep
     upkeep = replace(
         upkeep,
         before=None,
@@ -31,16 +31,16 @@ def after_round(
         last_round_id=ended.round_id,
         last_outcome=outcome,
         last_error=ended.error,
-        bytes_left=did.bytes_left if outcome is UpkeepOutcome.SUCCEEDED else upkeep.bytes_left,
-        manifests_left=did.manifests_after if _merged_manifests(ended, did) else upkeep.manifests_left,
+        bytes_left=upkeep_stats.bytes_left if outcome is UpkeepOutcome.SUCCEEDED else upkeep.bytes_left,
+        manifests_left=upkeep_stats.manifests_after if _merged_manifests(ended, upkeep_stats) else upkeep.manifests_left,
     )
     upkeep = schedule.next_time(ctx, upkeep, ended, outcome, gave_way=gave_way)
     request = upkeep.request(ended.upkeep_request)
     if request is None:
         return upkeep
-    total = replace(request, rounds=request.rounds + 1, stats=total_stats(request.stats, did) if request.rounds else did)
+    total = replace(request, rounds=request.rounds + 1, stats=total_stats(request.stats, upkeep_stats) if request.rounds else upkeep_stats)
     again = gave_way or (total.rounds < MAX_TRIES and (outcome is UpkeepOutcome.DROPPED or _lost_its_tierer(ended.error)))
-    if again or (outcome is UpkeepOutcome.SUCCEEDED and total.order.rewrite and did.bytes_left):
+    if again or (outcome is UpkeepOutcome.SUCCEEDED and total.order.rewrite and upkeep_stats.bytes_left):
         return upkeep.with_request(total)
     end = EndedUpkeep(request.request_id, outcome, ctx.now.wall, ended.round_id, total.rounds, total.stats, ended.error)
     if outcome is UpkeepOutcome.EMPTY and total.rounds > 1:
@@ -48,8 +48,8 @@ def after_round(
     return end_request(upkeep, request, end)
 
 
-def _merged_manifests(ended: RoundRecord, did: UpkeepStats) -> bool:
-    return ended.upkeep is not None and ended.upkeep.manifests and did.manifests_after is not None
+def _merged_manifests(ended: RoundRecord, upkeep_stats: UpkeepStats) -> bool:
+    return ended.upkeep is not None and ended.upkeep.manifests and upkeep_stats.manifests_after is not None
 
 
 def _lost_its_tierer(error: ErrorInfo | None) -> bool:
@@ -57,13 +57,16 @@ def _lost_its_tierer(error: ErrorInfo | None) -> bool:
 
 
 def end_request(upkeep: UpkeepRecord, waiting: UpkeepRequest, end: EndedUpkeep) -> UpkeepRecord:
-    """The record with `end` in the place of a request."""
+    """Returns the record with `end` instead of the open request."""
     requests = tuple(request for request in upkeep.requests if request.request_id != waiting.request_id)
     return replace(upkeep, requests=requests, ended=(*upkeep.ended, end)[-KEPT_ENDED:])
 
 
 def total_stats(earlier: UpkeepStats, later: UpkeepStats) -> UpkeepStats:
-    """The sums of two rounds. Manifests are those before the first and after the second one; what is left is that of the second one."""
+    """Adds the statistics of two rounds. The manifests are those before the first and after the second round.
+
+    The remaining bytes are those of the second round.
+    """
     kept = {"manifests_before", "manifests_after", "bytes_left"}
     sums = {
         field.name: getattr(earlier, field.name) + getattr(later, field.name) for field in fields(UpkeepStats) if field.name not in kept

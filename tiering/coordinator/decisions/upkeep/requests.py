@@ -1,4 +1,4 @@
-"""Pure decisions about upkeep that callers ask for, and about pauses of upkeep."""
+"""Pure decisions about callers' requests for upkeep, and about pauses of upkeep."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from tiering.coordinator.decisions.upkeep.outcomes import end_request
 from tiering.model.upkeep import UPKEEP_ROUND_BYTES, UpkeepOrder
 
 MAX_REQUESTS = 20
-"""Requests of one table that may wait: more come only from a program that repeats itself."""
+"""Upper bound of waiting requests of one table. Only a program in a loop sends more."""
 
 
 def request(ctx: Context, record: TableRecord, order: UpkeepOrder, procedure: str, idempotency_key: str | None = None) -> Called:
-    """A caller wants upkeep: joins an equal request that waits, or queues one. `Called.round_id` is the id of the request.
+    """Handles a caller's request: joins an equal request that waits, or queues a new one. `Called.round_id` is the request's id.
 
-    Raises TablePaused, also for upkeep that is paused; InvalidArgument for a table that failed for good; ServiceBusy for too many.
+    Raises TablePaused if the table or its upkeep is paused, InvalidArgument if the table failed permanently, and ServiceBusy if too many
+    requests wait.
     """
     check_may_request(record)
     order = requested_order(order)
@@ -45,7 +46,7 @@ def request(ctx: Context, record: TableRecord, order: UpkeepOrder, procedure: st
 
 
 def check_may_request(record: TableRecord) -> None:
-    """Raises TablePaused; InvalidArgument for a table that failed for good."""
+    """Raises TablePaused if the table or its upkeep is paused, and InvalidArgument if the table failed permanently."""
     check_callable(record)
     pause = record.upkeep.pause
     if pause is not None:
@@ -53,13 +54,13 @@ def check_may_request(record: TableRecord) -> None:
         raise errors.TablePaused(f"upkeep of {record.path} was paused by {pause.by}{why}", hint="CALL sys.resume_upkeep ends the pause.")
     if schedule.is_parked(record) and record.error is not None:
         raise errors.InvalidArgument(
-            f"{record.path} failed for good ({record.error.error_class}): it gets no upkeep until it is tiered again",
-            hint="sys.lake_tiering_status shows the error, and next_action what helps.",
+            f"{record.path} failed permanently ({record.error.error_class}): it gets no upkeep until it is tiered again",
+            hint="sys.lake_tiering_status shows the error, and its column next_action what helps.",
         )
 
 
 def request_state(record: TableRecord, request_id: str) -> UpkeepRequest | RoundRecord | EndedUpkeep | None:
-    """Where a request is: it waits, its round runs, it ended; None = it is not known, or it ended long ago."""
+    """Returns the waiting request, its running round, or its end; None if it is unknown or ended long ago."""
     running = record.running
     if running is not None and running.upkeep_request == request_id:
         return running
@@ -68,7 +69,10 @@ def request_state(record: TableRecord, request_id: str) -> UpkeepRequest | Round
 
 
 def pause_upkeep(ctx: Context, record: TableRecord, reason: str | None) -> Change:
-    """No upkeep round begins any more, and requests that wait end. A running round ends normally; later ones merge and expire nothing."""
+    """Pauses upkeep: no upkeep round begins, and waiting requests end.
+
+    A running upkeep round ends normally. Later tiering rounds neither merge files nor expire snapshots.
+    """
     by = ctx.principal or "unknown"
     text = f"upkeep of {record.path} was paused by {by}" + (f": {reason}" if reason else "")
     error = ErrorInfo(errors.Cancelled.__name__, text, None, "", retryable=True, time=ctx.now.wall)
@@ -81,7 +85,7 @@ def pause_upkeep(ctx: Context, record: TableRecord, reason: str | None) -> Chang
 
 
 def resume_upkeep(ctx: Context, record: TableRecord) -> Change:
-    """Ends a pause of upkeep, and the back-off after failures; harmless without one."""
+    """Ends a pause of upkeep and resets the back-off after failures; no effect without a pause."""
     if record.upkeep.pause is None:
         return Change(record, durable=False)
     upkeep = replace(record.upkeep, pause=None, failures=0, idle_rounds=0, next_deadline=None, rest_deadline=None)
@@ -89,5 +93,5 @@ def resume_upkeep(ctx: Context, record: TableRecord) -> Change:
 
 
 def requested_order(order: UpkeepOrder) -> UpkeepOrder:
-    """A caller's order with the budget of one round. A full rewrite takes several, too: what its rounds wrote needs no other one."""
+    """Returns a caller's order with the budget of one round. A full rewrite takes several rounds, and skips what its rounds wrote."""
     return replace(order, budget_bytes=UPKEEP_ROUND_BYTES)

@@ -1,11 +1,10 @@
-"""Pure decisions about an upkeep round: it begins, and the ways it ends.
+"""Pure decisions about one upkeep round: how it begins, and the ways in which it ends.
 
-An upkeep round is fenced as any round: it has an epoch of its own, and one commit at most. It leaves no trace in what the record says of
-the table's tiering: the table's latest round, its freshness deadline, its waits and its errors are afterwards as they were before. How it
-went is in `TableRecord.upkeep`.
+An upkeep round is fenced like any round: it has its own epoch and at most one commit. It does not change the record of the table's tiering:
+afterwards the latest round, freshness deadline, waits and errors are as before. Its result is in `TableRecord.upkeep`.
 
-A grant whose outcome is unknown follows the ordinary rules: the ledger has it as UNKNOWN, and a tiering round follows at once, whose base
-check finds out.
+A grant with an unknown outcome follows the usual rules. The ledger has it as UNKNOWN, and a tiering round follows at once, whose base check
+finds the outcome.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from tiering.model.states import TableState
 from tiering.model.upkeep import UpkeepOrder
 
 COORDINATOR = "lakeward"
-"""Who cancels an upkeep round that gives way to tiering."""
+"""The name in `cancelled_by` of an upkeep round that gave way to tiering."""
 
 
 @dataclass(frozen=True)
 class UpkeepWork:
-    """What the next upkeep round of a table does, and why. `request`: of the caller who wants it; None = the coordinator wants it."""
+    """The work of a table's next upkeep round, and its reason. `request` is the caller's request; None if the coordinator wants it."""
 
     order: UpkeepOrder
     reason: str
@@ -46,9 +45,10 @@ class UpkeepWork:
 
 
 def begin(ctx: Context, record: TableRecord, work: UpkeepWork, tierer_id: str, incarnation: str | None = None) -> Change:
-    """Scheduled -> Pending -> Tiering: a tierer's request, for which no tiering round waits, is answered with the table.
+    """Scheduled -> Pending -> Tiering: the coordinator answers a tierer's request that no tiering round waits for.
 
-    No upkeep round is ever seen in a queue: it is made for a slot that is free. That it may begin was checked before (`schedule`).
+    An upkeep round is never visible in a queue, because it is created for a free slot. The caller has checked that it may begin
+    (`schedule`).
     """
     upkeep_round = _new_round(ctx, record, work, tierer_id, incarnation)
     before = BeforeUpkeep(record.round, record.commit, record.checked_since, record.checked_wall, record.last_round_duration_ms)
@@ -68,7 +68,7 @@ def begin(ctx: Context, record: TableRecord, work: UpkeepWork, tierer_id: str, i
 
 
 def _new_round(ctx: Context, record: TableRecord, work: UpkeepWork, tierer_id: str, incarnation: str | None) -> RoundRecord:
-    """The running round. The first one of a request has the request's id."""
+    """Returns the running round. The first round of a request has the request's id."""
     request = work.request
     return RoundRecord(
         round_id=request.request_id if request is not None and not request.rounds else ctx.new_round_id,
@@ -95,17 +95,20 @@ def _new_round(ctx: Context, record: TableRecord, work: UpkeepWork, tierer_id: s
 
 
 def finish(ctx: Context, record: TableRecord, stats: RoundStats | None) -> Change:
-    """The upkeep round ended well, or says so although its granted commit was never acked: then the next base check will tell."""
+    """Ends an upkeep round that its tierer reported as finished.
+
+    If its granted commit was never acked, the next base check finds the outcome.
+    """
     current = record.round
     assert current is not None
     if _is_unproved(record):
         change = Change(record).note(ctx, "COMMIT_UNRESOLVED", "finished without an ack of its granted commit", Level.WARN)
         return _end(ctx, change, RoundState.SUCCEEDED, UpkeepOutcome.SUCCEEDED, stats=stats)
-    did = None if stats is None else stats.upkeep
+    upkeep_stats = None if stats is None else stats.upkeep
     state, outcome = RoundState.EMPTY, UpkeepOutcome.EMPTY
     if record.granted or current.acked:
         state, outcome = RoundState.SUCCEEDED, UpkeepOutcome.SUCCEEDED
-    if did is not None and did.dropped and not did.files_after:
+    if upkeep_stats is not None and upkeep_stats.dropped and not upkeep_stats.files_after:
         outcome = UpkeepOutcome.DROPPED
     return _end(ctx, Change(record), state, outcome, stats=stats)
 
@@ -113,9 +116,9 @@ def finish(ctx: Context, record: TableRecord, stats: RoundStats | None) -> Chang
 def fail(
     ctx: Context, record: TableRecord, error: ErrorInfo, state: RoundState = RoundState.FAILED, stats: RoundStats | None = None
 ) -> Change:
-    """The upkeep round failed, was fenced (`state`), or lost its tierer. Its table is as healthy as before.
+    """Ends an upkeep round that failed, was fenced (`state`), or lost its tierer. The health of its table is unchanged.
 
-    A tierer that was stopped did nothing wrong: the upkeep is cancelled, and begins again with another one.
+    If its tierer was stopped, the upkeep is cancelled, and begins again with another tierer.
     """
     if error.error_class == errors.TiererStopped.__name__:
         return _end(ctx, Change(record), state, UpkeepOutcome.CANCELLED, stats=stats, error=error)
@@ -123,7 +126,7 @@ def fail(
 
 
 def end_cancelled(ctx: Context, record: TableRecord, stats: RoundStats | None = None) -> Change:
-    """The upkeep round that a user cancelled is over; so is the request that it was for."""
+    """Ends an upkeep round that a user cancelled, together with the request that it served."""
     current = record.round
     assert current is not None
     error = ErrorInfo(errors.Cancelled.__name__, cancel_text(current), None, "", retryable=True, time=ctx.now.wall)
@@ -131,9 +134,9 @@ def end_cancelled(ctx: Context, record: TableRecord, stats: RoundStats | None = 
 
 
 def give_way(ctx: Context, change: Change, why: str) -> Change:
-    """The change with the table at rest if its upkeep round runs without a grant: the round is over at once, and its epoch fenced.
+    """Ends an upkeep round without a grant at once, so that the table can be tiered. Its epoch is fenced.
 
-    Its tierer learns that with its next heartbeat; until then a slot of it works for nothing. A granted round goes on.
+    The tierer learns this with its next heartbeat; until then one of its slots works for nothing. A granted round continues.
     """
     record = change.record
     if not record.upkeep_runs or record.granted:
@@ -158,7 +161,7 @@ def _end(
     error: ErrorInfo | None = None,
     gave_way: bool = False,
 ) -> Change:
-    """Ends the round and gives the record back what it had; what follows at once is done here, too."""
+    """Ends the round and restores the record's tiering fields. Also does what follows at once."""
     ended = end_round(change, ctx, state, stats=stats, error=error)
     upkeep_round = ended.record.round
     assert upkeep_round is not None
@@ -181,7 +184,7 @@ def _end(
 
 
 def _go_on(change: Change, ctx: Context, *, is_unresolved: bool) -> Change:
-    """What follows an upkeep round: a round for a CALL that waits, one that resolves its commit, or the end of the table's turn."""
+    """Queues a round for a waiting CALL or an unresolved commit, or else ends the table's turn."""
     record = change.record
     if record.pause is None and record.call is not None:
         return enter_pending(change, ctx, Trigger.CALL, f"CALL by {record.call.caller}")
@@ -194,9 +197,9 @@ def _go_on(change: Change, ctx: Context, *, is_unresolved: bool) -> Change:
 
 
 def note_inside_round(ctx: Context, record: TableRecord, stats: RoundStats | None) -> UpkeepRecord:
-    """The upkeep record after a tiering round that ended well, which may have done upkeep, too."""
-    current, did = record.round, None if stats is None else stats.upkeep
-    if current is None or did is None or not (did.files_before or did.snapshots_expired):
+    """Returns the upkeep record after a successful tiering round, which may have done upkeep, too."""
+    current, upkeep_stats = record.round, None if stats is None else stats.upkeep
+    if current is None or upkeep_stats is None or not (upkeep_stats.files_before or upkeep_stats.snapshots_expired):
         return record.upkeep
     return replace(
         record.upkeep,

@@ -1,7 +1,7 @@
 """When an upkeep round may begin, how much it rewrites, and when the next one follows. Pure.
 
-Upkeep takes what tiering leaves: a slot that no table waits for, in the time until the table's own next round. Where that time is too short
-for all that is to be rewritten, rounds become smaller.
+Upkeep uses what tiering leaves: a slot that no table waits for, in the time until the table's own next round. Where that time is too short
+for the whole rewrite, rounds become smaller.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ from tiering.model.states import TableState
 from tiering.model.upkeep import UPKEEP_ROUND_BYTES, UpkeepOrder
 
 LEAST_ROOM_MS = 2_000
-"""Time to the table's next round in which an upkeep round still begins."""
+"""Shortest time until the table's next round in which an upkeep round may begin."""
 
 ROOM_SHARE = 0.25
-"""Part of a table's freshness that is enough, if that is less than LEAST_ROOM_MS."""
+"""Part of a table's freshness that is enough time, if that is less than LEAST_ROOM_MS."""
 
 WORK_SHARE = 0.7
-"""Part of the time until its table is due in which an upkeep round begins rewrites. One that is not granted by then commits nothing."""
+"""Part of the time until its table is due in which an upkeep round may begin rewrites. A round without a grant by then commits nothing."""
 
 REST_MS = 10_000
-"""Pause of a table's upkeep after one round that gave way to tiering. It doubles with each further one in a row."""
+"""Pause of a table's upkeep after one round that gave way to tiering. It doubles with each further consecutive one."""
 
 LONGEST_GIVEN_WAY_MS = 3_600_000
 """Longest pause after upkeep rounds that gave way to tiering."""
 
 LONGEST_REST_MS = 6 * 3_600_000
-"""Longest pause after upkeep rounds that failed, or that had nothing to do."""
+"""Longest pause after upkeep rounds that failed or had nothing to do."""
 
 
 TURN_SHARE, LONGEST_TURN_MS = 0.1, 30_000
-"""Where the cluster assigns tables, upkeep keeps a table's turn for at most this part of its freshness: the cluster counts the freshness
-from the end of the turn."""
+"""Upper bounds of the time for which upkeep keeps a table's turn where the cluster assigns tables: a part of the freshness, and an absolute
+time. The cluster counts the freshness from the end of the turn."""
 
 
 def room_ms(now: Moment, record: TableRecord) -> int | None:
-    """Time until the next round of the table becomes due, or its turn for upkeep ends, in milliseconds; None = not known."""
+    """Returns the milliseconds until the table's next round is due, or until its turn for upkeep ends; None if unknown."""
     deadline = record.upkeep.turn_deadline or begin_deadline(record)
     return None if deadline is None else milliseconds(deadline - now.steady)
 
 
 def turn_ms(record: TableRecord) -> int:
-    """How long a table's turn is kept for upkeep, in milliseconds."""
+    """Returns how long a table's turn is kept for upkeep, in milliseconds."""
     return int(min(LONGEST_TURN_MS, record.freshness_ms * TURN_SHARE))
 
 
 def is_over(now: Moment, record: TableRecord, *, needs_turn: bool) -> bool:
-    """Whether the running upkeep round has to give way to a round of its own table. `needs_turn`: the cluster assigns tables."""
+    """Returns whether the running upkeep round has to give way to a round of its own table. `needs_turn`: the cluster assigns tables."""
     deadline = record.upkeep.turn_deadline if needs_turn else begin_deadline(record)
     return record.call is not None or now.passed(deadline)
 
 
 def least_room_ms(record: TableRecord) -> int:
-    """Time to its next round that an upkeep round of the table needs at least, in milliseconds."""
+    """Returns the shortest time until the next round that an upkeep round of the table needs, in milliseconds."""
     return int(min(LEAST_ROOM_MS, record.freshness_ms * ROOM_SHARE))
 
 
 def within_budget(now: Moment, record: TableRecord, order: UpkeepOrder) -> UpkeepOrder:
-    """The order with as many bytes as the round is likely to rewrite before its table is due."""
+    """Returns the order with as many bytes as the round will probably rewrite before its table is due."""
     if not order.rewrite:
         return order
     budget = min(order.budget_bytes, record.upkeep.budget_bytes or order.budget_bytes)
@@ -79,18 +79,18 @@ def within_budget(now: Moment, record: TableRecord, order: UpkeepOrder) -> Upkee
 
 
 def longest(now: Moment, record: TableRecord, options: CoordinatorOptions) -> timedelta:
-    """How long an upkeep round begins further rewrites. What is left until its table is due is for the last one and the commit."""
+    """Returns for how long an upkeep round may begin rewrites. The time left is for the last rewrite and the commit."""
     room = room_ms(now, record)
     room = max(record.freshness_ms, options.min_round_duration_ms) if room is None else room
     return timedelta(milliseconds=max(int(room * WORK_SHARE), 1))
 
 
 def next_time(ctx: Context, upkeep: UpkeepRecord, ended: RoundRecord, outcome: UpkeepOutcome, *, gave_way: bool) -> UpkeepRecord:
-    """The record with what follows for the next upkeep round: when it may begin, and how large it may be.
+    """Returns the record with the start and the size of the next upkeep round.
 
-    A round that gave way, or whose work was dropped, was too large: the next one rewrites half as much. One that went well allows twice as
-    much, up to the order's budget. A smaller budget does not help a table whose smallest piece of work takes longer than its freshness, so
-    the pause doubles, too, with each round in a row that gave way.
+    A round that gave way, or whose work was dropped, was too large: the next one rewrites half as much. A successful round doubles the
+    budget, up to the order's own one. A smaller budget does not help a table whose smallest piece of work takes longer than its freshness,
+    so the pause doubles, too, with each consecutive round that gave way.
     """
     interval = ctx.options.upkeep_interval_ms
     budget = UPKEEP_ROUND_BYTES if ended.upkeep is None else min(ended.upkeep.budget_bytes, UPKEEP_ROUND_BYTES)
@@ -106,7 +106,7 @@ def next_time(ctx: Context, upkeep: UpkeepRecord, ended: RoundRecord, outcome: U
         follows = ctx.now.after(0 if upkeep.bytes_left else interval)
         done = replace(upkeep, failures=0, idle_rounds=0, given_way=0, budget_bytes=larger)
         return replace(done, next_deadline=follows, rest_deadline=None)
-    if outcome is UpkeepOutcome.EMPTY and upkeep.budget_bytes is not None:  # a larger round may find something
+    if outcome is UpkeepOutcome.EMPTY and upkeep.budget_bytes is not None:  # a larger round may find work
         return replace(upkeep, failures=0, budget_bytes=larger, next_deadline=ctx.now.after(interval))
     if outcome is UpkeepOutcome.EMPTY:
         idle = upkeep.idle_rounds + 1
@@ -126,7 +126,7 @@ def next_time(ctx: Context, upkeep: UpkeepRecord, ended: RoundRecord, outcome: U
 
 
 def _was_stopped(ended: RoundRecord, outcome: UpkeepOutcome) -> bool:
-    """Whether the round ended with its tierer, and not because a user cancelled it."""
+    """Returns whether the round ended because its tierer stopped, and not because a user cancelled it."""
     return outcome is UpkeepOutcome.CANCELLED and ended.error is not None and ended.error.error_class != Cancelled.__name__
 
 
@@ -135,7 +135,7 @@ def _doubled(first_ms: int, times: int) -> int:
 
 
 def earliest_time(now: Moment, record: TableRecord) -> datetime:
-    """When the next upkeep round of the table may begin: now, or later. What a caller asked for does not wait for the interval."""
+    """Returns when the table's next upkeep round may begin, now or later. A caller's request does not wait for the interval."""
     upkeep = record.upkeep
     deadlines = (upkeep.rest_deadline, None if upkeep.requests else upkeep.next_deadline)
     times = [time for deadline in deadlines if (time := now.to_wall(deadline)) is not None]
@@ -143,14 +143,14 @@ def earliest_time(now: Moment, record: TableRecord) -> datetime:
 
 
 def is_parked(record: TableRecord) -> bool:
-    """Whether the table failed, and only a person or a change of the table helps."""
+    """Returns whether the table failed permanently: only a user or a change of the table helps."""
     return record.state is TableState.FAILED and record.retry_deadline is None
 
 
 def waits_for(now: Moment, record: TableRecord, *, needs_turn: bool, requested: bool) -> str | None:
-    """Why no upkeep round of the table begins now, in words; None = one may begin with the next free slot.
+    """Returns why no upkeep round of the table begins now, in words; None if one may begin with the next free slot.
 
-    `needs_turn`: the cluster assigns tables. `requested`: a caller wants it, so it does not wait for the time of the next upkeep.
+    `needs_turn`: the cluster assigns tables. `requested`: a caller wants the round, so it does not wait for the next scheduled upkeep.
     """
     return _pauses(record) or _tiering(now, record, needs_turn=needs_turn) or _times(now, record, requested=requested)
 
@@ -163,17 +163,17 @@ def _pauses(record: TableRecord) -> str | None:
 
 
 def _tiering(now: Moment, record: TableRecord, *, needs_turn: bool) -> str | None:
-    """What the table's tiering keeps its upkeep from."""
+    """Returns the reason in the table's tiering why no upkeep may begin."""
     if is_parked(record) and record.error is not None:
-        return f"the table failed for good ({record.error.error_class}): upkeep goes on when its tiering does"
+        return f"the table failed permanently ({record.error.error_class}): upkeep continues when its tiering does"
     if record.state is TableState.FAILED:
-        return "the table failed, and waits for its next round"
+        return "the table failed and waits for its next round"
     if record.upkeep_runs and record.running is not None:
         return f"upkeep round {record.running.round_id} runs"
     if record.state is not TableState.SCHEDULED:
-        return "a tiering round of the table runs, or waits for a tierer"
+        return "a tiering round of the table runs or waits for a tierer"
     if record.consecutive_failures:
-        return "its latest round failed, and the next one has to go well first"
+        return "its latest round failed, and the next one has to succeed first"
     if record.unresolved_commit:
         return "it is not known yet whether its latest commit is in the lake: its next round finds out"
     if record.commit is not None and not record.commit.state.is_resolved:
@@ -196,16 +196,16 @@ def _times(now: Moment, record: TableRecord, *, requested: bool) -> str | None:
         left = _left(now, upkeep.rest_deadline)
         if upkeep.given_way > 1:
             return f"{upkeep.given_way} upkeep rounds in a row gave way to tiering before their commit: the next one begins in {left}"
-        return f"it rests for {left} after a round that gave way to tiering, or that lost against another commit"
+        return f"it pauses for {left} after a round that gave way to tiering or lost a commit conflict"
     if requested or upkeep.next_deadline is None or now.passed(upkeep.next_deadline):
         return None
     left = _left(now, upkeep.next_deadline)
     if upkeep.failures:
         rounds = counted(upkeep.failures, "upkeep round")
-        return f"{rounds} in a row failed or lost against another commit: the next one begins in {left}"
+        return f"{rounds} in a row failed or lost a commit conflict: the next one begins in {left}"
     if upkeep.idle_rounds:
-        return f"its latest upkeep round could change nothing: the next one begins in {left}"
-    return f"its latest upkeep is not long ago: the next one begins in {left}"
+        return f"its latest upkeep round found nothing to change: the next one begins in {left}"
+    return f"its latest upkeep was recent: the next one begins in {left}"
 
 
 def _left(now: Moment, deadline: datetime) -> str:

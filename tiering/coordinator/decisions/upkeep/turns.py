@@ -1,7 +1,7 @@
-"""Upkeep where the cluster assigns tables: in a turn of ours, after its tiering round, for a small part of the table's freshness.
+"""Upkeep where the cluster assigns tables: it runs in our turn, after the tiering round, for a small part of the table's freshness.
 
-The cluster counts the freshness of a table from the end of its turn. So a turn is kept only if upkeep is needed and may begin, and a slot
-has to be free soon.
+The cluster counts the freshness of a table from the end of its turn. So a turn is kept only if upkeep is needed, may begin, and gets a slot
+soon.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tiering.coordinator.decisions.upkeep import schedule
 
 
 def keep_turn(ctx: Context, before: TableRecord, change: Change) -> Change:
-    """The change after a tiering round, with the turn kept if that ended it and upkeep is to follow. `before`: when the round ran."""
+    """Keeps the turn that a tiering round ended, if upkeep should follow. `before` is the record while the round ran."""
     record = change.record
     ended = record.assignment is not None and record.assignment.end is AssignmentEnd.FINISHED
     if not ended or not before.has_turn:
@@ -29,7 +29,7 @@ def keep_turn(ctx: Context, before: TableRecord, change: Change) -> Change:
 
 
 def end_kept_turn(ctx: Context, change: Change) -> Change | None:
-    """Ends a turn that was kept for upkeep once its time is over; None = it is not over, or the turn ended."""
+    """Ends a turn that was kept for upkeep once its time is over; None if it is not over."""
     record = change.record
     if not ctx.now.passed(record.upkeep.turn_deadline):
         return None
