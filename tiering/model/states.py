@@ -9,7 +9,7 @@
     Tiering     -> Tiered       its round ended, and nothing is left to resolve
     Tiering     -> Failed       its round failed, was fenced or lost its tierer
     Tiered      -> Scheduled    it waits for its next due time
-    Tiered      -> Pending      its round stopped early and has to go on
+    Tiered      -> Pending      its round stopped early, and the next one continues
     Failed      -> Pending      its back-off is over, or a CALL or a change of the table resumed it
     (any)       -> (none)       the table was dropped, or lake was disabled on it
 
@@ -59,7 +59,7 @@ TRANSITIONS: Mapping[tuple[TableState | None, TableState | None], str] = Mapping
         (TableState.TIERING, TableState.TIERED): "its round ended, and nothing is left to resolve",
         (TableState.TIERING, TableState.FAILED): "its round failed, was fenced or lost its tierer",
         (TableState.TIERED, TableState.SCHEDULED): "it waits for its next due time",
-        (TableState.TIERED, TableState.PENDING): "its round stopped early and has to go on",
+        (TableState.TIERED, TableState.PENDING): "its round stopped early, and the next one continues",
         (TableState.FAILED, TableState.PENDING): "its back-off is over, or a CALL or a change of the table resumed it",
         **{(state, None): "the table was dropped, or lake was disabled on it" for state in TableState},
     }

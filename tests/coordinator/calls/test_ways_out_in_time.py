@@ -11,7 +11,7 @@ import pytest
 
 from support.worlds.calling import until
 from support.worlds.lake_world import LakeWorld
-from tiering.coordinator.decisions.records import Way
+from tiering.coordinator.decisions.records import RepairKind
 from tiering.lake.maintenance import LakeSurvey
 from tiering.model.tables import TableInfo, TablePath
 
@@ -56,14 +56,14 @@ def tables(world: LakeWorld) -> list[TableInfo]:
     return infos
 
 
-def way_of(world: LakeWorld, info: TableInfo) -> Way | None:
+def way_of(world: LakeWorld, info: TableInfo) -> RepairKind | None:
     error = world.record(info).error
     assert error is not None
     return None if error.way_out is None else error.way_out.kind
 
 
 def is_retier_named(world: LakeWorld, info: TableInfo) -> bool:
-    return way_of(world, info) is Way.RETIER
+    return way_of(world, info) is RepairKind.RETIER
 
 
 @pytest.fixture

@@ -9,15 +9,15 @@ import pytest
 
 from tiering import errors
 from tiering.coordinator.decisions.next_action import CatalogNames, next_action, next_action_against
-from tiering.coordinator.decisions.records import ErrorInfo, ErrorRecord, Pause, TableRecord, Way, WayOut
+from tiering.coordinator.decisions.records import ErrorInfo, ErrorRecord, Pause, RepairKind, RepairOption, TableRecord
 from tiering.model.states import TableState
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NAMES = CatalogNames()
-RETIER = WayOut(Way.RETIER, choices="That leaves 12 records out.")
+RETIER = RepairOption(RepairKind.RETIER, choices="That leaves 12 records out.")
 
 
-def failed(error_class: str, way_out: WayOut | None = None, retryable: bool = False) -> TableRecord:
+def failed(error_class: str, way_out: RepairOption | None = None, retryable: bool = False) -> TableRecord:
     """As after a round that ended with that error."""
     error = ErrorInfo(error_class, "text", "PLAN", "Mend it.", retryable, NOON, way_out=way_out)
     record = TableRecord(7, "sales", "orders", "LOG", "iceberg", 60_000, "d", TableState.FAILED, NOON, tiering_epoch=3, error=error)
@@ -33,30 +33,30 @@ def kind_of_error(**changes: object) -> ErrorRecord:
     ("way_out", "statement"),
     [
         (RETIER, "CALL fluss.sys.reconcile_lake('sales.orders', 'retier')"),
-        (WayOut(Way.ADOPT), "CALL fluss.sys.reconcile_lake('sales.orders', 'adopt')"),
-        (WayOut(Way.DEDUPLICATE), "CALL fluss.sys.reconcile_lake('sales.orders', 'deduplicate')"),
-        (WayOut(Way.RETRY), "CALL fluss.sys.retry_tiering('sales.orders')"),
-        (WayOut(Way.RENAME_TABLE), "ALTER TABLE lake.sales.orders RENAME TO orders_former_7_3"),
-        (WayOut(Way.SET_SNAPSHOT, value="17"), "CALL lake.system.set_current_snapshot('sales.orders', 17)"),
-        (WayOut(Way.RENAME_COLUMN, "a b", "te`xt"), "ALTER TABLE lake.sales.orders RENAME COLUMN `a b` TO `te``xt`"),
-        (WayOut(Way.DROP_COLUMN, "a.b"), "ALTER TABLE lake.sales.orders DROP COLUMN `a.b`"),
-        (WayOut(Way.DROP_NOT_NULL, "text"), "ALTER TABLE lake.sales.orders ALTER COLUMN text DROP NOT NULL"),
-        (WayOut(Way.CHANGE_TYPE, "id", "bigint"), "ALTER TABLE lake.sales.orders ALTER COLUMN id TYPE bigint"),
+        (RepairOption(RepairKind.ADOPT), "CALL fluss.sys.reconcile_lake('sales.orders', 'adopt')"),
+        (RepairOption(RepairKind.DEDUPLICATE), "CALL fluss.sys.reconcile_lake('sales.orders', 'deduplicate')"),
+        (RepairOption(RepairKind.RETRY), "CALL fluss.sys.retry_tiering('sales.orders')"),
+        (RepairOption(RepairKind.RENAME_TABLE), "ALTER TABLE lake.sales.orders RENAME TO orders_former_7_3"),
+        (RepairOption(RepairKind.SET_SNAPSHOT, value="17"), "CALL lake.system.set_current_snapshot('sales.orders', 17)"),
+        (RepairOption(RepairKind.RENAME_COLUMN, "a b", "te`xt"), "ALTER TABLE lake.sales.orders RENAME COLUMN `a b` TO `te``xt`"),
+        (RepairOption(RepairKind.DROP_COLUMN, "a.b"), "ALTER TABLE lake.sales.orders DROP COLUMN `a.b`"),
+        (RepairOption(RepairKind.DROP_NOT_NULL, "text"), "ALTER TABLE lake.sales.orders ALTER COLUMN text DROP NOT NULL"),
+        (RepairOption(RepairKind.CHANGE_TYPE, "id", "bigint"), "ALTER TABLE lake.sales.orders ALTER COLUMN id TYPE bigint"),
         (
-            WayOut(Way.WRITE_PARQUET),
+            RepairOption(RepairKind.WRITE_PARQUET),
             "ALTER TABLE lake.sales.orders SET TBLPROPERTIES "
             "('write.format.default' = 'parquet', 'write.delete.format.default' = 'parquet')",
         ),
         (
-            WayOut(Way.REWRITE_FILES),
+            RepairOption(RepairKind.REWRITE_FILES),
             "CALL lake.system.rewrite_data_files(table => 'sales.orders', "
             "options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true', 'use-starting-sequence-number', 'false'))",
         ),
-        (WayOut(Way.NONE), None),
+        (RepairOption(RepairKind.NONE), None),
         (None, None),
     ],
 )
-def test_a_table_that_failed_for_good_is_helped_as_a_look_found(way_out: WayOut | None, statement: str | None) -> None:
+def test_a_table_that_failed_for_good_is_helped_as_a_look_found(way_out: RepairOption | None, statement: str | None) -> None:
     assert next_action(failed("MarkerLost", way_out), NAMES) == statement
 
 

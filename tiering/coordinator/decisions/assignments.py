@@ -1,8 +1,8 @@
-"""Pure decisions about tables that the cluster assigns: begun, held without a round, handed back, told, lost.
+"""Pure decisions about tables that the cluster assigns: assigned, held without a round, handed back, reported, lost.
 
-A table belongs to this deployment from the answer that assigned it until the cluster is told how that ended, or its session is over. While
-the outcome of one of our commits is unknown it is neither finished nor failed towards the cluster: another service would plan from an
-offset that a late request may still move.
+A table belongs to this deployment from the answer that assigned it until the cluster is told how the assignment ended, or its session is
+over. While the outcome of one of our commits is unknown, the table is reported neither as finished nor as failed. Otherwise another service
+would plan from an offset that a late request can still move.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ from tiering.model.assignments import AssignmentRef, AssignmentReport, ServiceSt
 from tiering.model.states import TableState
 
 UNCLAIMED_MS = 30_000
-"""How long an assigned table waits while no tierer takes tables, before another service gets it: one that starts again needs less."""
+"""How long an assigned table waits while no tierer takes tables, before it is handed back. A tierer that restarts needs less time."""
 
 FIRST_REST_MS, LONGEST_REST_MS = 1_000, 32_000
-"""How long nothing is asked for after a table was handed back. Flink's tiering asks every 30 s by default, and a table that is failed is
-assigned again at once: to whoever asks next."""
+"""How long no table is requested after one was handed back. Flink's tiering asks every 30 s by default, and the cluster assigns a failed
+table again at once, to the service that asks next."""
 
 NOT_WRITTEN_HERE = frozenset({"UnsupportedType", "ForbiddenLocation", "InvalidArgument", "SetupError"})
-"""Classes of permanent errors that another service may not have: a column type, a catalog or a place that this one has no way to."""
+"""Permanent errors that another service may not have, because it supports the column type, the catalog or the location."""
 
 
 def assign(ctx: Context, record: TableRecord, ref: AssignmentRef, session: str) -> Change:
-    """The cluster assigned the table. A round that still runs goes on: nobody else has been assigned it since, and the lake tells.
+    """Records that the cluster assigned the table. A round that still runs continues: the table was not assigned elsewhere since, and the
+    lake decides.
 
-    One that this deployment cannot write is to go back.
+    A table that this deployment cannot write is handed back.
     """
     assignment = AssignmentRecord(ref.coordinator_epoch, ref.tiering_epoch, session, ctx.now.steady)
     change = Change(record).update(assignment=assignment, elsewhere=None, upkeep=replace(record.upkeep, turn_deadline=None))
@@ -53,7 +54,7 @@ def assign(ctx: Context, record: TableRecord, ref: AssignmentRef, session: str) 
 
 
 def why_not_written(record: TableRecord, lake_format: str) -> str | None:
-    """Why this deployment, which writes `lake_format`, cannot write the table's lake copy however often it tries; None if it can."""
+    """Returns why this deployment, which writes `lake_format`, can never write the table's lake copy; None if it can."""
     if record.lake_format != lake_format:
         return f"its lake format is {record.lake_format}, and this service writes {lake_format}"
     failed_for_good = record.state is TableState.FAILED and record.retry_deadline is None and record.error is not None
@@ -63,19 +64,19 @@ def why_not_written(record: TableRecord, lake_format: str) -> str | None:
 
 
 def is_held(record: TableRecord) -> bool:
-    """Whether the table is kept without a round: reporting it failed would bring it back at once."""
+    """Returns whether the table is kept without a round. If it were reported as failed, the cluster would assign it again at once."""
     return record.has_turn and (record.pause is not None or record.state is TableState.FAILED) and record.running is None
 
 
 def to_hand_back(records: Iterable[TableRecord], options: CoordinatorOptions, now: Moment, *, connected: bool) -> list[TableRecord]:
-    """Assigned tables that somebody else is to get.
+    """Returns the assigned tables that another service should get.
 
-    Those that cannot be written here; those held beyond the limit, the latest first; and, while no tierer is `connected` that takes
-    tables, those that have waited for one.
+    These are the tables that this service cannot write, and the most recent of the held tables beyond the limit. While no tierer that takes
+    tables is `connected`, the tables that have waited long enough for one are added.
     """
     ours = [record for record in records if record.has_turn and record.running is None and not record.unresolved_commit]
-    held = sorted((record for record in ours if is_held(record)), key=_assigned_since)
-    back = {record.table_id: record for record in held[options.held_tables :]}
+    held_records = sorted((record for record in ours if is_held(record)), key=_assigned_since)
+    back = {record.table_id: record for record in held_records[options.held_tables :]}
     for record in ours:
         unclaimed = not connected and record.state is TableState.PENDING and now.passed(_claim_deadline(record))
         if unclaimed or why_not_written(record, options.lake_format) is not None:
@@ -93,25 +94,25 @@ def _claim_deadline(record: TableRecord) -> datetime:
 
 
 def hand_back(record: TableRecord) -> Change:
-    """The cluster is to be told that we failed, so that another service gets the table."""
+    """Reports the table as failed to the cluster, so that another service gets it."""
     assert record.assignment is not None
     return Change(record).update(assignment=replace(record.assignment, end=AssignmentEnd.FAILED))
 
 
 def stop(ctx: Context, record: TableRecord) -> Change:
-    """This coordinator stops: the table goes back, and its round, which was not granted its commit, ends."""
+    """Hands the table back because this coordinator stops. Its round, which was not granted its commit, ends."""
     assert record.assignment is not None
     ended = lose(ctx, record, "the coordinator stops, and gives the table back to the cluster")
     return ended.update(assignment=replace(record.assignment, end=AssignmentEnd.FAILED))
 
 
 def takes_tables(tierer: TiererRecord, now: Moment) -> bool:
-    """Whether it could take a table now. A fenced one that is still heard of could not: what waits is not kept for it."""
+    """Returns whether the tierer could take a table now. A fenced tierer cannot, even if it still sends heartbeats."""
     return not tierer.stopped and not tierer.fenced and not now.passed(tierer.lost_deadline)
 
 
 def free_slots(tierers: Iterable[TiererRecord], records: Iterable[TableRecord], now: Moment) -> int:
-    """How many more tables the tierers can take: held ones take no room, nor do rounds whose tierer is gone."""
+    """Returns how many more tables the tierers can take. Held tables and rounds of lost tierers use no slot."""
     slots = sum(max(tierer.slots, 1) for tierer in tierers if takes_tables(tierer, now))
     taken = sum(1 for record in records if record.running is not None or (record.has_turn and not is_held(record)))
     return slots - taken
@@ -124,9 +125,11 @@ def report_of(
     unknown: Iterable[AssignmentRef] = (),
     is_being_told: Callable[[int], bool] = lambda table_id: False,
 ) -> AssignmentReport:
-    """What the cluster is told of all its assignments, until it has answered. `unknown` tables are handed back.
+    """Returns the report to the cluster about all its assignments; it is repeated until the cluster answers.
 
-    A table of whose lake snapshot the cluster is being told stays until that is over.
+    `unknown` tables are handed back.
+
+    A table stays assigned while the cluster is being told of its lake snapshot.
     """
     by_end: dict[AssignmentEnd | None, list[AssignmentRef]] = {None: [], AssignmentEnd.FINISHED: [], AssignmentEnd.FAILED: [*unknown]}
     for record in records:
@@ -137,52 +140,55 @@ def report_of(
 
 
 def renewed(record: TableRecord, session: str) -> Change:
-    """The cluster renewed the assignment. One of an earlier session is ours again: its commit must be resolved, by a round of ours."""
-    held = record.assignment
-    if held is None or held.certain:
+    """Records that the cluster renewed the assignment. After an earlier session, it is ours again for a round that resolves its commit."""
+    assignment = record.assignment
+    if assignment is None or assignment.certain:
         return Change(record, durable=False)
-    return Change(record).update(assignment=replace(held, session=session, certain=True))
+    return Change(record).update(assignment=replace(assignment, session=session, certain=True))
 
 
 def is_stale(record: TableRecord) -> bool:
-    """Whether it was kept, after its session, for a commit whose outcome is known by now."""
+    """Returns whether the assignment outlived its session for a commit with an unknown outcome that is known by now."""
     return record.assignment is not None and not record.assignment.certain and not record.unresolved_commit
 
 
 def released(record: TableRecord) -> Change:
-    """The cluster knows how the assignment ended, or has no such assignment: it is over on both sides."""
+    """Removes an assignment that has ended in the cluster, too, or that the cluster does not know."""
     return Change(record).update(assignment=None)
 
 
 def lose(ctx: Context, record: TableRecord, why: str) -> Change:
-    """The table is not ours any more. A round that was not granted its commit is fenced; one that was goes on, and the lake decides."""
+    """Records that the table is not ours any more. A round without a grant is fenced. A granted round continues, and the lake decides."""
     change = released(record).note(ctx, "ASSIGNMENT_LOST", why, Level.WARN)
     if record.running is None or record.granted:
         return change
-    lost = errors.Fenced(why, hint="Nothing to do: the table goes on when the cluster assigns it again.")
+    lost = errors.Fenced(why, hint="Nothing to do: tiering continues when the cluster assigns the table again.")
     error = ErrorInfo(lost.error_class, lost.message, None, lost.hint or "", retryable=True, time=ctx.now.wall)
     failure = Failure(error, fenced=True, fence_hint=fences.TURN_LOST)
     return round_lifecycle.fail(ctx, change.record, failure).after(change)
 
 
 def end_session(ctx: Context, record: TableRecord) -> Change:
-    """The session in which the table was assigned is over: the cluster's epochs may begin anew, and ours name somebody else's turn.
+    """Ends the session in which the table was assigned: the cluster's epochs may restart, and another service may get the same numbers.
 
-    Kept for a commit with an unknown outcome, and renewed then: that much does no harm to whoever has the same epochs.
+    The assignment is kept for a commit with an unknown outcome, and renewed. That does not harm another service with the same epochs.
     """
-    held = record.assignment
-    if held is None:
+    assignment = record.assignment
+    if assignment is None:
         return Change(record, durable=False)
-    if not ctx.options.assigned_by_cluster or (held.end is not None and not record.unresolved_commit):
+    if not ctx.options.assigned_by_cluster or (assignment.end is not None and not record.unresolved_commit):
         return released(record)
-    if record.unresolved_commit and not held.certain:
+    if record.unresolved_commit and not assignment.certain:
         return Change(record, durable=False)
     lost = lose(ctx, record, "the connection to the cluster's coordinator, over which the table was assigned, has ended")
-    return lost.update(assignment=replace(held, certain=False)) if record.unresolved_commit else lost
+    return lost.update(assignment=replace(assignment, certain=False)) if record.unresolved_commit else lost
 
 
 def notice(ctx: Context, record: TableRecord, status: ServiceStatus) -> Change | None:
-    """What is known of the tiering of a table whose turn is not ours; None = nothing new. Only shown: a base check decides anew."""
+    """Records another service's progress on a table that is not assigned to us; None if nothing changed.
+
+    It is only displayed. The next base check reads the lake itself.
+    """
     own = record.has_turn or record.running is not None
     snapshot = None if own else status.lake_snapshot
     before = record.elsewhere
@@ -196,23 +202,23 @@ def notice(ctx: Context, record: TableRecord, status: ServiceStatus) -> Change |
 
 
 @dataclass(frozen=True)
-class AskPace:
-    """When tables may be asked for: the more tables in a row went back, the less often, so that others come first."""
+class RequestPace:
+    """When tables may be requested: the more tables in a row were handed back, the less often, so that other services get them."""
 
     handed_back: int = 0
     since: datetime | None = None
 
     def may_ask(self, now: Moment) -> bool:
-        """Whether the rest after the last hand-back is over."""
+        """Returns whether the pause after the last hand-back is over."""
         if self.since is None:
             return True
         rest_ms = min(FIRST_REST_MS * 2 ** min(self.handed_back - 1, 10), LONGEST_REST_MS)
         return now.passed(Moment(self.since, self.since).after(rest_ms))
 
-    def after_hand_back(self, now: Moment) -> AskPace:
-        """A table goes back."""
-        return AskPace(self.handed_back + 1, now.steady)
+    def after_hand_back(self, now: Moment) -> RequestPace:
+        """Returns the pace after a table was handed back."""
+        return RequestPace(self.handed_back + 1, now.steady)
 
-    def after_begin(self) -> AskPace:
-        """A table came that can be tiered: others are waiting behind it."""
-        return AskPace()
+    def after_begin(self) -> RequestPace:
+        """Returns the pace after a table was assigned that can be tiered: more such tables may wait behind it."""
+        return RequestPace()

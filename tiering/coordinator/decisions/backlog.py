@@ -1,9 +1,12 @@
 """The backlog of a table: what was already in the log when reading of its buckets began (FLIP-309).
 
-A start waits for the next plan: of a new table, of one whose lake is enabled again, was reconciled to earlier offsets, or was not tiered
-for long. The plan reads the ends of the log, which become the backlog offsets of what the start touches; a partition that appears later is
-not touched by any. The backlog of a bucket ends once per start, when the lake has passed its offset, with the event BACKLOG_FINISH in the
-same write; that of the table with its last bucket. So no restart, lost answer or fenced round says it twice: what is said is on record.
+A backlog starts for a new table, for a table whose lake was enabled again or was reconciled to earlier offsets, and after a long outage.
+The start waits for the next plan. The plan reads the ends of the log, which become the backlog offsets of the buckets that the start
+covers. A partition that appears later is not covered by any start.
+
+The backlog of a bucket ends once per start, when the lake has passed its offset. The event BACKLOG_FINISH is written together with that
+change. The table's backlog ends with its last bucket. No restart, lost answer or fenced round repeats these events, because the record
+shows which of them were written.
 """
 
 from __future__ import annotations
@@ -22,11 +25,11 @@ from tiering.model.splits import AssignedBacklog, BacklogCause, BacklogStart
 from tiering.model.tables import BucketKey
 
 RESET_AFTER_FRESHNESSES = 10
-"""Without an option of the coordinator, a table that is left alone for so many times its freshness has a backlog."""
+"""Without an option of the coordinator, a table has a backlog after this many times its freshness without tiering."""
 
 PLAN_MS = 10_000
-"""A round that has no plan after so long waits for a cluster or a lake that hangs: it reads no backlog, and its tierer has given its
-slot to another table."""
+"""A round that has no plan after this time waits for a cluster or a lake that hangs. It reads no backlog, and its tierer has given its slot
+to another table."""
 
 _WORDS: Mapping[BacklogCause, str] = {
     BacklogCause.FIRST: "the table is new here",
@@ -37,7 +40,7 @@ _WORDS: Mapping[BacklogCause, str] = {
 
 
 def is_backlog(record: TableRecord) -> bool | None:
-    """Whether tiering works through a backlog; None before the first round looked."""
+    """Returns whether tiering works through a backlog; None before the first round has read the log."""
     lake = record.lake
     if lake.backlog_start is not None or lake.backlog:
         return True
@@ -45,13 +48,13 @@ def is_backlog(record: TableRecord) -> bool | None:
 
 
 def runs_for_throughput(record: TableRecord) -> bool:
-    """Whether the next round of the table is one of a backlog, as far as can be told before its plan."""
+    """Returns whether the next round of the table will be one of a backlog, as far as is known before its plan."""
     lake = record.lake
     return lake.backlog is None or bool(lake.backlog) or lake.backlog_start is not None
 
 
 def takes_backlog_slot(record: TableRecord, now: Moment) -> bool:
-    """Whether the running round of the table is one of a backlog: it reads it, or is about to."""
+    """Returns whether the running round reads a backlog, or is about to."""
     if record.running is None or record.upkeep_runs or not runs_for_throughput(record):
         return False
     since = record.checked_since
@@ -59,7 +62,7 @@ def takes_backlog_slot(record: TableRecord, now: Moment) -> bool:
 
 
 def assigned_backlog(record: TableRecord) -> AssignedBacklog:
-    """What the table's next round is told."""
+    """Returns the backlog that the assignment of the table's next round contains."""
     lake, start = record.lake, record.lake.backlog_start
     touched = None
     if lake.backlog is not None and start is not None and start.buckets is not None:
@@ -68,7 +71,7 @@ def assigned_backlog(record: TableRecord) -> AssignedBacklog:
 
 
 def start_anew(change: Change, ctx: Context, cause: BacklogCause, buckets: tuple[str, ...] | None = None) -> Change:
-    """The backlog of these buckets, or of all, starts with the next plan. A start of more that waits already stays."""
+    """Starts the backlog of these buckets, or of all, with the next plan. A waiting start that covers more buckets keeps them."""
     lake = change.record.lake
     waiting = lake.backlog_start
     if waiting is not None and buckets is not None:
@@ -78,36 +81,35 @@ def start_anew(change: Change, ctx: Context, cause: BacklogCause, buckets: tuple
 
 
 def start_after_outage(ctx: Context, record: TableRecord) -> Change | None:
-    """A table of which rows wait, not tiered for `backlog_reset_after_ms`: its backlog starts anew. None = it was not that long."""
-    if record.running is not None or record.lake.backlog_start is not None or not was_left_alone(record, ctx.now.wall, ctx.options):
+    """Starts a backlog for a table with waiting rows that was not tiered for `backlog_reset_after_ms`; None if it was."""
+    if record.running is not None or record.lake.backlog_start is not None or not had_outage(record, ctx.now.wall, ctx.options):
         return None
     return start_anew(Change(record), ctx, BacklogCause.OUTAGE)
 
 
-def was_left_alone(record: TableRecord, now: datetime, options: CoordinatorOptions) -> bool:
-    """Whether nothing was tiered, found up to date or begun anew for `backlog_reset_after_ms`. One that never was is no outage."""
+def had_outage(record: TableRecord, now: datetime, options: CoordinatorOptions) -> bool:
+    """Returns whether the table was not tiered, checked or started for longer than `reset_after`. A never tiered table has no outage."""
     looks = (record.last_tiered_time, record.last_checked_time, record.lake.backlog_start_time)
     latest = max((time for time in looks if time is not None), default=None)
     return latest is not None and record.lake.backlog is not None and now - latest > reset_after(record, options)
 
 
 def reset_after(record: TableRecord, options: CoordinatorOptions) -> timedelta:
-    """For how long a table may be left alone before what waits is a backlog."""
+    """Returns how long a table may be left alone before its waiting rows are a backlog."""
     return timedelta(milliseconds=options.backlog_reset_after_ms or RESET_AFTER_FRESHNESSES * record.freshness_ms)
 
 
 def begin_planned(change: Change, ctx: Context, stops: TextOffsets) -> Change:
-    """The backlog once a round planned to read up to `stops`, the ends of all buckets that there are.
+    """Returns the change with the backlog of a round that planned to read up to `stops`, the ends of all existing buckets.
 
-    A start that waited, and one after an outage that nobody noticed before, begins with the buckets that it touches and that have
-    something to read; what an earlier start began of them is over. A bucket that is not there any more has no backlog. Repeated, it changes
-    nothing.
+    A start that waits, or one after an outage that was not noticed before, begins with the buckets that it covers and that have something
+    to read. It replaces what an earlier start began for them. A bucket that no longer exists has no backlog. A repeat changes nothing.
     """
     tiered = change.record.lake.offsets or {}
     waiting = {bucket: stop for bucket, stop in stops.items() if stop > tiered.get(bucket, 0)}
     backlog = change.record.lake.backlog or {}
     change = _finish(change, ctx, {bucket: stop for bucket, stop in backlog.items() if bucket not in stops}, in_lake=False)
-    if waiting and change.record.lake.backlog_start is None and was_left_alone(change.record, ctx.now.wall, ctx.options):
+    if waiting and change.record.lake.backlog_start is None and had_outage(change.record, ctx.now.wall, ctx.options):
         change = start_anew(change, ctx, BacklogCause.OUTAGE)
     before = change.record.lake
     if before.backlog is not None and before.backlog_start is None:
@@ -127,13 +129,13 @@ def begin_planned(change: Change, ctx: Context, stops: TextOffsets) -> Change:
 
 
 def finish_passed(change: Change, ctx: Context, tiered: TextOffsets) -> Change:
-    """Ends the backlog of the buckets of which the lake holds all of it. A bucket that `tiered` does not name is not read yet."""
+    """Ends the backlog of each bucket that the lake holds completely. A bucket that is missing in `tiered` has not been read yet."""
     backlog = change.record.lake.backlog or {}
     return _finish(change, ctx, {bucket: stop for bucket, stop in backlog.items() if tiered.get(bucket, -1) >= stop})
 
 
 def finish_all(change: Change, ctx: Context) -> Change:
-    """Ends the backlog of a table whose round found nothing to do: the lake has all that there is."""
+    """Ends the backlog of a table whose round found nothing to do: the lake has everything."""
     before = change.record.lake
     if before.backlog is not None and not before.backlog and before.backlog_start is None:
         return change
@@ -145,7 +147,7 @@ def finish_all(change: Change, ctx: Context) -> Change:
 
 
 def _finish(change: Change, ctx: Context, finished: TextOffsets, *, in_lake: bool = True) -> Change:
-    """One event a bucket, and that of the switch with the last one. `in_lake` False: their partition went, and what it had with it."""
+    """Adds one event per bucket, and the event of a mode switch. `in_lake` False: the partition was dropped together with its records."""
     before = change.record.lake
     if not finished:
         return change
@@ -160,7 +162,7 @@ def _finish(change: Change, ctx: Context, finished: TextOffsets, *, in_lake: boo
 
 
 def _switched(change: Change, ctx: Context, before: LakeKnowledge, why: str) -> Change:
-    """The change with an event if the table's rounds are for something else from now on."""
+    """Adds an event to the change if the purpose of the table's rounds changes."""
     was, becomes = _mode(before), _mode(change.record.lake)
     if was is becomes:
         return change

@@ -1,7 +1,7 @@
-"""`Change`, the outcome of every decision of the coordinator, and the steps that several decisions share.
+"""`Change`, the outcome of every decision of the coordinator, and steps that several decisions share.
 
-Decisions are functions (context, record, ...) -> `Change`: the new record and the rows that go into the store with it.
-They do no I/O, read no clock and make no ids. `Change.move` is the only place where a table changes its state.
+A decision is a function (context, record, ...) -> `Change`: the new record, and the rows that the store gets with it.
+Decisions do no I/O, read no clock and make no ids. `Change.move` is the only place where a table changes its state.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tiering.model.rounds import RoundState, RoundStats
 from tiering.model.states import TableState, check_transition
 
 TIERER_FENCED = "TIERER_FENCED"
-"""The event of a tierer that was taken out of service."""
+"""The event type for a tierer that a user took out of service."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a decision may look at besides the record. `new_round_id` is unused before; `jitter` is in [0, 1)."""
+    """The inputs of a decision besides the record. `new_round_id` is an unused id; `jitter` is in [0, 1)."""
 
     now: Moment
     coordinator_epoch: int
@@ -42,12 +42,12 @@ class Context:
     new_round_id: str = ""
     jitter: float = 0.0
     principal: str | None = None
-    """The caller of the CALL; None = the coordinator itself."""
+    """The caller of the CALL; None if the coordinator acts on its own."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """The outcome of a decision. Rows with the id of a stored one replace it; events are added."""
+    """The outcome of a decision. A row replaces the stored row with the same id; events are appended."""
 
     record: TableRecord
     rounds: Mapping[str, RoundRecord] = field(default_factory=dict)
@@ -55,40 +55,40 @@ class Change:
     events: tuple[EventRecord, ...] = ()
     errors: Mapping[str, ErrorRecord] = field(default_factory=dict)
     durable: bool = True
-    """False for what a restart may forget: heartbeats and progress."""
+    """False for changes that a restart may lose: heartbeats and progress."""
 
     def update(self, **fields: Any) -> Change:
-        """The change with these fields of the record."""
+        """Returns the change with these fields of the record."""
         return replace(self, record=replace(self.record, **fields))
 
     def update_round(self, **fields: Any) -> Change:
-        """The change with these fields of the latest round, in the record and in its row."""
+        """Returns the change with these fields of the latest round, both in the record and in the round's row."""
         assert self.record.round is not None
         changed = replace(self.record.round, **fields)
         return replace(self, record=replace(self.record, round=changed), rounds={**self.rounds, changed.round_id: changed})
 
     def update_commit(self, row: LakeCommitRecord) -> Change:
-        """The change with this row of the ledger; the record keeps the row of its own round."""
+        """Returns the change with this ledger row. If the row is of the record's latest round, the record keeps it, too."""
         record = self.record
         if record.commit is not None and record.commit.round_id == row.round_id:
             record = replace(record, commit=row)
         return replace(self, record=record, commits={**self.commits, row.round_id: row})
 
     def update_errors(self, errors: tuple[ErrorRecord, ...]) -> Change:
-        """The change with these kinds of errors; those that are not as they were go into the store."""
+        """Returns the change with these kinds of errors. Only changed rows go into the store."""
         before = set(self.record.errors)
         changed = {row.key: row for row in errors if row not in before}
         return replace(self, record=replace(self.record, errors=errors), errors={**self.errors, **changed})
 
     def after(self, earlier: Change) -> Change:
-        """Both changes as one; this one was made on the record of `earlier`."""
+        """Combines two changes. This one was made on the record of `earlier`."""
         rounds, commits = {**earlier.rounds, **self.rounds}, {**earlier.commits, **self.commits}
         durable = earlier.durable or self.durable
         events, errors = (*earlier.events, *self.events), {**earlier.errors, **self.errors}
         return replace(self, rounds=rounds, commits=commits, events=events, errors=errors, durable=durable)
 
     def note(self, ctx: Context, event_type: str, message: str, level: Level = Level.INFO, **details: Any) -> Change:
-        """The change with an event about this table and its latest round."""
+        """Returns the change with an event about this table and its latest round."""
         record = self.record
         event = EventRecord(
             occurred_at=ctx.now.wall,
@@ -104,7 +104,7 @@ class Change:
         return replace(self, events=(*self.events, event))
 
     def move(self, ctx: Context, target: TableState | None, why: str, level: Level = Level.INFO) -> Change:
-        """The change with the table in another state: checked against the table of transitions, with an event that says why."""
+        """Moves the table to another state. Checks the transition, and adds an event that gives the reason."""
         source = self.record.state
         check_transition(source, target)
         moved = self.update(state=target, status_time=ctx.now.wall)
@@ -113,22 +113,22 @@ class Change:
 
 
 def heartbeat_deadline(ctx: Context, record: TableRecord) -> datetime:
-    """When the running round is over if nothing is heard of its tierer; if it was cancelled, whatever is heard."""
+    """Returns when the running round times out without a heartbeat. A cancelled round ends then even if heartbeats arrive."""
     cancelled = record.round is not None and record.round.cancelled_by is not None
     timeout_ms = ctx.options.service_timeout_ms
     return ctx.now.after(min(timeout_ms, ctx.options.cancel_ms) if cancelled else timeout_ms)
 
 
 def cancel_text(row: RoundRecord) -> str:
-    """Who cancelled the round, and with which words."""
+    """Returns who cancelled the round, and the caller's message."""
     words = f": {row.cancel_message}" if row.cancel_message else ""
-    return f"round {row.round_id} of {row.database_name}.{row.table_name} was cancelled by {row.cancelled_by or 'nobody'}{words}"
+    return f"round {row.round_id} of {row.database_name}.{row.table_name} was cancelled by {row.cancelled_by or 'unknown'}{words}"
 
 
 def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> Change:
-    """Makes the next epoch and its round together, and queues the table. A queued CALL lends its round id."""
+    """Queues the table: creates the next epoch and its round together. The round of a queued CALL has the CALL's round id."""
     deadline = _deadline(ctx, change.record)
-    record = _counted(ctx, change.record, deadline)
+    record = _with_waits(ctx, change.record, deadline)
     call = record.call
     queued_round = RoundRecord(
         round_id=call.round_id if call else ctx.new_round_id,
@@ -160,8 +160,8 @@ def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> C
     return replace(queued, rounds={**queued.rounds, queued_round.round_id: queued_round}).move(ctx, TableState.PENDING, why)
 
 
-def _counted(ctx: Context, record: TableRecord, deadline: datetime | None) -> TableRecord:
-    """The record with the waits that are over now that it is queued."""
+def _with_waits(ctx: Context, record: TableRecord, deadline: datetime | None) -> TableRecord:
+    """Returns the record with its waits, as they are when it is queued."""
     record = replace(record, backoff_ms=record.backoff_ms + waits.backoff_ms(ctx.now, record))
     if record.due_time is not None:
         return record
@@ -170,7 +170,10 @@ def _counted(ctx: Context, record: TableRecord, deadline: datetime | None) -> Ta
 
 
 def _deadline(ctx: Context, record: TableRecord) -> datetime | None:
-    """When the promise of freshness is broken: one that rests after a round that did not bring it up to date promised it for earlier."""
+    """Returns when the promise of freshness is broken.
+
+    A round that did not bring the table up to date leaves its earlier deadline in force.
+    """
     due, before = ctx.now.to_wall(record.due_deadline), record.round
     if due is None or before is None or before.deadline is None or record.state is not TableState.SCHEDULED:
         return due
@@ -178,7 +181,7 @@ def _deadline(ctx: Context, record: TableRecord) -> datetime | None:
 
 
 def _attempt(record: TableRecord) -> int:
-    """Counts tries in a row; 1 after anything that went well."""
+    """Returns the number of consecutive attempts; 1 after a success."""
     before = record.round
     return before.attempt + 1 if before is not None and before.state in (RoundState.FAILED, RoundState.FENCED) else 1
 
@@ -186,7 +189,7 @@ def _attempt(record: TableRecord) -> int:
 def end_round(
     change: Change, ctx: Context, state: RoundState, *, stats: RoundStats | None = None, error: ErrorInfo | None = None
 ) -> Change:
-    """Ends the round. A grant of which the outcome is unknown stays in the ledger as UNKNOWN."""
+    """Ends the round. A grant with an unknown outcome stays in the ledger as UNKNOWN."""
     current = change.record.round
     assert current is not None
     began = change.record.checked_since if current.started_time is not None else None
@@ -208,7 +211,7 @@ def end_round(
 
 
 def outlives_coordinator(ctx: Context, row: RoundRecord) -> bool:
-    """Whether a coordinator before this one queued the open round, or assigned it."""
+    """Returns whether an earlier coordinator queued or assigned the open round."""
     return row.outlived_coordinator or row.coordinator_epoch != ctx.coordinator_epoch
 
 
@@ -220,17 +223,17 @@ NO_WAITS: Mapping[str, Any] = {
     "queued_late_ms": 0,
     "due_time": None,
 }
-"""What a table waited for, once it was found up to date: nothing."""
+"""The waits of a table that was found up to date: none."""
 
 
-def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool = False) -> Change:
-    """To Tiered, and at once on to Scheduled. `checked`: the lake had all that the log held when the round looked at it.
+def return_to_scheduled(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool = False) -> Change:
+    """Moves the table to Tiered and on to Scheduled. `checked`: the lake held all that the log held when the round read the log's ends.
 
-    The next due time counts from that look, or is now (`at_once`).
+    The next due time counts from that moment, or is now (`at_once`).
     """
     record = change.record
-    looked = record.checked_since or ctx.now.steady
-    due = ctx.now.steady if at_once else looked + timedelta(milliseconds=record.freshness_ms)
+    read_time = record.checked_since or ctx.now.steady
+    due = ctx.now.steady if at_once else read_time + timedelta(milliseconds=record.freshness_ms)
     resting = change.update(due_deadline=due)
     if checked:
         resting = resting.update(last_checked_time=record.checked_wall or ctx.now.wall)
@@ -239,15 +242,15 @@ def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool
 
 
 def clear_error(change: Change, ctx: Context, stopped: ErrorInfo | None = None) -> Change:
-    """Clears what success clears (docs/reference.md); the count of errors stays, and so does the error `stopped` of a bucket."""
+    """Clears what success clears (docs/reference.md). The count of errors stays, and so does `stopped`, the error of a stopped bucket."""
     cleared = change.update(error=stopped, consecutive_failures=0, consecutive_fences=0, retry_deadline=None)
     return cleared.update_errors(error_kinds.resolved(change.record.errors, ctx.now.wall, stopped))
 
 
 def settle_errors(change: Change, ctx: Context, reported: ErrorInfo | None) -> Change:
-    """Clears what success clears after a round that ended well, except for the error of a bucket that still stops at a record.
+    """Clears what success clears after a successful round, except for the error of a bucket that still stops at a record.
 
-    Each round that reports such an error counts it. The event comes with the first of them.
+    Each round that reports such an error counts it. Only the first report adds an event.
     """
     before, stopped = change.record.error, error_kinds.stopped_after(change.record, reported)
     change = clear_error(change, ctx, stopped)

@@ -25,15 +25,15 @@ from tiering.lake.proof.bucket_proof import BucketProof, Proofs
 from tiering.model.tables import BucketKey, SkippedRecords, TableType
 
 CONFIRMED_FOR = timedelta(hours=2)
-"""How long the success of a round confirms the lake table, at least. A healthy table has a round once in its freshness."""
+"""Shortest time for which a successful round confirms the lake table. A healthy table has a round once per freshness."""
 
 PROOFS_LIMIT_CHARACTERS = 64 * 1024
-"""Proofs of a table that are longer, at some 70 characters a bucket, are not recorded: each change of its record writes them again."""
+"""Upper bound of recorded proofs of a table, some 70 characters per bucket. Longer ones are not recorded: each change writes them again."""
 
 
 @dataclass(frozen=True)
 class LakeSize:
-    """Totals of a whole lake table, from its newest snapshot; None = its writers kept no totals."""
+    """Totals of a whole lake table, from its newest snapshot; None if its writers kept no totals."""
 
     records: int | None
     size_bytes: int | None
@@ -43,11 +43,11 @@ class LakeSize:
 
 @dataclass(frozen=True)
 class LakeContents:
-    """Marker, head and size of a lake table, as read from the lake itself. `acker` is the round whose ack made the coordinator read it.
+    """Marker, head and size of a lake table, as read from the lake. `acker` is the round whose ack caused the coordinator to read it.
 
-    `snapshot_id` is the newest tiering snapshot and `offsets` are its ends; beside another service `marker_snapshot_id`, that of the
-    marker, may be older. `starts`: where the rows of buckets begin of which the lake lacks the first.
-    `head` is its identity (`LakeSnapshot.identity`).
+    `snapshot_id` is the newest tiering snapshot, and `offsets` are its ends. On a Fluss that is shared with another service, the snapshot
+    with the marker, `marker_snapshot_id`, may be older. `starts` is where the lake's rows begin, for buckets whose first rows the lake
+    lacks. `head` is the identity of the head (`LakeSnapshot.identity`).
     """
 
     snapshot_id: int
@@ -62,11 +62,11 @@ class LakeContents:
     moved_back: TextOffsets = field(default_factory=dict)
     starts: TextOffsets = field(default_factory=dict)
     skipped: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-    """By bucket the records that the marker names as left out, with their traces; without those that have none."""
+    """The records that the marker names as left out, with their traces, per bucket. Records without a trace are omitted."""
     proofs: Proofs = field(default_factory=dict)
-    """What the marker proves of buckets whose ends are those of `offsets`."""
+    """The marker's proofs of buckets whose ends equal those in `offsets`."""
     traces: Mapping[BucketKey, str] = field(default_factory=dict)
-    """What the cluster knows the records before the marker's ends by."""
+    """The cluster's traces of the last records before the marker's ends."""
 
     @property
     def marked(self) -> int:
@@ -74,13 +74,13 @@ class LakeContents:
         return self.snapshot_id if self.marker_snapshot_id is None else self.marker_snapshot_id
 
 
-def late_starts(ranges: Mapping[BucketKey, TieredRange]) -> dict[str, int]:
-    """Of a marker's ranges those starts that are not 0, as records keep them."""
+def nonzero_starts(ranges: Mapping[BucketKey, TieredRange]) -> dict[str, int]:
+    """Returns the starts in a marker's ranges that are not 0, in the form that records store."""
     return to_text({bucket: tiered.start for bucket, tiered in ranges.items() if tiered.start > 0})
 
 
 def recorded_proofs(record: TableRecord, proofs: Proofs) -> dict[str, str]:
-    """Returns the proofs of a marker as `LakeKnowledge.proofs` keeps them. Only rows of log tables are compared with them later."""
+    """Returns the proofs of a marker as `LakeKnowledge.proofs` stores them. Only rows of log tables are compared with them later."""
     if record.table_type != TableType.LOG:
         return {}
     texts = {str(bucket): proofs[bucket].text for bucket in sorted(proofs, key=BucketKey.sort_key)}
@@ -88,14 +88,14 @@ def recorded_proofs(record: TableRecord, proofs: Proofs) -> dict[str, str]:
 
 
 def recorded_traces(traces: Mapping[BucketKey, str]) -> dict[str, str]:
-    """Returns the traces of a marker as `LakeKnowledge.traces` keeps them."""
+    """Returns the traces of a marker as `LakeKnowledge.traces` stores them."""
     return {str(bucket): traces[bucket] for bucket in sorted(traces, key=BucketKey.sort_key)}
 
 
 def recorded_marker(record: TableRecord, cluster_id: str) -> Marker | None:
     """Returns the newest marker as far as it is recorded; None without proofs and traces.
 
-    It takes the place of a marker that expired in the lake table. It has no base round and no skipped records.
+    It replaces a marker that expired in the lake table. It has no base round and no skipped records.
     """
     lake = record.lake
     if not (lake.proofs or lake.traces) or lake.offsets is None or lake.table_uuid is None or lake.marker_round_id is None:
@@ -118,7 +118,7 @@ def recorded_marker(record: TableRecord, cluster_id: str) -> Marker | None:
 
 
 def traced_records(skipped: SkippedRecords) -> dict[str, dict[int, str]]:
-    """The skipped records of a marker that have a trace. Without one nothing tells later whether the log has another record there."""
+    """Returns the skipped records of a marker that have a trace. Without a trace, a later change of the record is not noticed."""
     return {
         str(bucket): traces
         for bucket, records in skipped.items()
@@ -127,45 +127,45 @@ def traced_records(skipped: SkippedRecords) -> dict[str, dict[int, str]]:
 
 
 def archived_records(lake: LakeKnowledge, table_uuid: str, offsets: TextOffsets) -> int:
-    """Returns `LakeKnowledge.archived_records` once the lake table `table_uuid` holds `offsets`, which have living partitions alone."""
+    """Returns `LakeKnowledge.archived_records` once the lake table `table_uuid` holds `offsets`, which contain only living partitions."""
     if lake.table_uuid != table_uuid:
         return 0
     return lake.archived_records + tiered_of_dropped(lake, {bucket.partition_id for bucket in from_text(offsets)})
 
 
 def tiered_of_dropped(lake: LakeKnowledge, living: Collection[int | None]) -> int:
-    """Returns how many records were tiered of the partitions that are on record and not among the `living` ones."""
+    """Returns how many records were tiered in recorded partitions that are not among the `living` ones."""
     recorded = {bucket.partition_id for bucket in from_text(lake.offsets or {}) if bucket.partition_id is not None}
     return tiered_of(lake, recorded.difference(living))
 
 
 def tiered_of(lake: LakeKnowledge, partitions: Collection[int | None]) -> int:
-    """Returns how many records were tiered of these partitions, as is on record."""
+    """Returns how many records of these partitions were tiered, by the recorded offsets."""
     starts = from_text(lake.starts or {})
     tiered = from_text(lake.offsets or {}).items()
     return sum(offset - starts.get(bucket, 0) for bucket, offset in tiered if bucket.partition_id in partitions)
 
 
 def is_behind(offsets: TextOffsets, recorded: TextOffsets | None) -> bool:
-    """Whether `offsets` are below `recorded` in any bucket: then they are older and came late. Vanished partitions do not count."""
+    """Returns whether `offsets` are below `recorded` in any bucket, because they are older and late. Dropped partitions do not count."""
     return any(offsets[bucket] < tiered for bucket, tiered in (recorded or {}).items() if bucket in offsets)
 
 
 def record_passed_head(record: TableRecord, head: int | None) -> Change:
-    """Records the head that the coordinator's own base check passed: later checks need the lake's history only back to it."""
+    """Records the head that the coordinator's own base check passed. Later checks need the lake's history only back to it."""
     if head is None or head == record.lake.passed_head:
         return Change(record, durable=False)
     return Change(record).update(lake=replace(record.lake, passed_head=head))
 
 
 def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, ledger: Sequence[LakeCommitRecord]) -> Change:
-    """Records what the lake holds. `ledger`: this table's rows that are not resolved, and those they build on."""
+    """Records what the lake holds. `ledger` has this table's unresolved rows, and the rows that these build on."""
     lake = record.lake
     unresolved = _still_unresolved(lake.unresolved_epoch, contents)
     same = (lake.snapshot_id, lake.marker_round_id) == (contents.snapshot_id, contents.marker_round_id) and lake.offsets == contents.offsets
     if same and lake.moved_back == contents.moved_back and lake.unresolved_epoch == unresolved:
         return _settle(record_passed_head(record, contents.head), ctx, contents, ledger)
-    known = replace(
+    updated_lake = replace(
         lake,
         table_uuid=contents.table_uuid,
         passed_head=contents.head,
@@ -183,10 +183,11 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
         traces=recorded_traces(contents.traces),
         archived_records=archived_records(lake, contents.table_uuid, contents.offsets),
     )
-    for bucket, traces in contents.skipped.items():  # a restored store may have lost them
+    for bucket, traces in contents.skipped.items():  # a restored store may lack them
         for offset, trace in traces.items():
-            known = known if offset in known.skipped.get(bucket, ()) else known.with_skipped(bucket, offset, trace)
-    change = Change(record).update(lake=known)
+            if offset not in updated_lake.skipped.get(bucket, ()):
+                updated_lake = updated_lake.with_skipped(bucket, offset, trace)
+    change = Change(record).update(lake=updated_lake)
     if contents.offsets != lake.offsets:  # an upkeep round brings no rows
         change = change.update(last_tiered_time=ctx.now.wall)
     change = backlog.finish_passed(change, ctx, contents.offsets)
@@ -201,15 +202,15 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
 
 
 def _still_unresolved(epoch: int | None, contents: LakeContents) -> int | None:
-    """A marker of that epoch or of a later one decides: the request landed, or its compare-and-set names a tag that has moved."""
+    """Returns the epoch, or None once a marker of that epoch or a later one decides: the request landed, or its tag has moved."""
     decided = epoch is not None and contents.marker_epoch is not None and contents.marker_epoch >= epoch
     return None if decided else epoch
 
 
 def late_commits(record: TableRecord, ledger: Sequence[LakeCommitRecord]) -> list[LakeCommitRecord] | None:
-    """The commits of ended rounds that may still land in the present lake table; None = the ledger does not have all of them.
+    """Returns the commits of ended rounds that may still land in the present lake table; None if the ledger lacks some of them.
 
-    `ledger`: the table's rows that are not resolved. A state store that was restored may lack rows.
+    `ledger` has the table's unresolved rows. A restored state store may lack rows.
     """
     epoch = record.lake.unresolved_epoch
     rows = [row for row in ledger if not row.state.is_resolved and row.lake_table_uuid in (None, record.lake.table_uuid)]
@@ -222,9 +223,9 @@ def _replayed(contents: LakeContents) -> str:
 
 
 def _settle(change: Change, ctx: Context, contents: LakeContents, ledger: Sequence[LakeCommitRecord]) -> Change:
-    """Settles the ledger rows about which the marker decides: its round is in the lake, and so are the rounds it builds on.
+    """Settles the ledger rows that the marker decides: its round is in the lake, and so are the rounds that it builds on.
 
-    A grant of an earlier epoch outside that chain can never land: its base is no longer the newest tiering commit.
+    A grant of an earlier epoch outside of that chain can never land, because its base is no longer the newest tiering commit.
     """
     rows = {row.round_id: row for row in ledger}
     if change.record.commit is not None:
@@ -238,7 +239,7 @@ def _settle(change: Change, ctx: Context, contents: LakeContents, ledger: Sequen
         elif row.round_id in chain and not row.state.is_resolved and row is not newest:
             settled = replace(row, state=CommitState.RECONCILED, reconciled_by=contents.acker)
         elif newest is not None and not row.state.is_resolved and row.tiering_epoch < newest.tiering_epoch:
-            # What was granted for another lake table may be in that one, wherever it stands now.
+            # A commit for another lake table may be in that table, wherever that table is now.
             elsewhere = row.lake_table_uuid is not None and row.lake_table_uuid != newest.lake_table_uuid
             state = CommitState.UNKNOWN if elsewhere else CommitState.ABORTED
             settled = row if row.state is state else replace(row, state=state, reconciled_by=None if elsewhere else contents.acker)
@@ -248,18 +249,21 @@ def _settle(change: Change, ctx: Context, contents: LakeContents, ledger: Sequen
 
 
 def chain_of(round_id: str, rows: Mapping[str, LakeCommitRecord]) -> frozenset[str]:
-    """The round and those it builds on, as far as the ledger goes."""
+    """Returns the round and the rounds that it builds on, as far as the ledger goes."""
     chain: set[str] = set()
-    at: str | None = round_id
-    while at is not None and at not in chain:
-        chain.add(at)
-        row = rows.get(at)
-        at = row.base_round_id if row else None
+    current_id: str | None = round_id
+    while current_id is not None and current_id not in chain:
+        chain.add(current_id)
+        row = rows.get(current_id)
+        current_id = row.base_round_id if row else None
     return frozenset(chain)
 
 
-def record_cluster_has_it(ctx: Context, record: TableRecord, contents: LakeContents, row: LakeCommitRecord | None) -> Change:
-    """The ledger row of the marker's round after the cluster recorded the snapshot too: ACKED if it acked itself, else RECONCILED."""
+def record_cluster_ack(ctx: Context, record: TableRecord, contents: LakeContents, row: LakeCommitRecord | None) -> Change:
+    """Settles the ledger row of the marker's round after the cluster recorded the snapshot, too.
+
+    The row becomes ACKED if the round itself acked, otherwise RECONCILED.
+    """
     if row is None or row.state.is_resolved:
         return replace(Change(record), durable=False)
     if contents.acker == contents.marker_round_id:
@@ -268,14 +272,13 @@ def record_cluster_has_it(ctx: Context, record: TableRecord, contents: LakeConte
 
 
 def lake_is_confirmed(record: TableRecord | None, now: Moment) -> bool:
-    """Whether the cluster may remove records from its log because the lake has them: a round succeeded lately, and none failed since.
+    """Returns whether the cluster may remove records from its log because the lake has them.
 
-    A round that stops at a record of a bucket has checked the lake table: its error says nothing against it.
+    That needs a round that succeeded recently, and no failure since. A round that stops at a record of one bucket has checked the lake
+    table, so its error does not count. An EMPTY round has checked it, too.
 
-    The cluster's record of the lake says what was tiered, and not what became of the lake table since: a user may have dropped it, or
-    rolled it back. The log is then the only place that has the rows. A round without rows counts: it checks the lake table, too.
-
-    False for a table without a record, such as one that the coordinator has not discovered since a start on an empty store.
+    The cluster's own record of the lake is not enough: a user may have dropped or rolled back the lake table since. Then only the log has
+    the rows. False for a table without a record, for example before its discovery by a coordinator with an empty store.
     """
     if record is None or record.state is None or not (record.error is None or is_bucket_stopped(record.error)):
         return False

@@ -22,7 +22,7 @@ from tiering.model.tables import BucketKey
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """What is about to be committed. `offsets` are the tiered ones of its marker. `records_left_out` None = it cannot be told."""
+    """A commit of `reconcile_lake` before it is sent. `offsets` are its marker's tiered offsets. `records_left_out` None: unknown."""
 
     action: str
     round_id: str
@@ -35,9 +35,9 @@ class Reconciliation:
 
 @dataclass(frozen=True)
 class Reconciled:
-    """What the lake holds afterwards: the marker of its newest tiering commit, which may be of a round that already went on from ours.
+    """The lake's newest tiering commit after `reconcile_lake`. It may already be a later round's commit on top of ours.
 
-    `head`, the head that counts as passed, is the identity (`LakeSnapshot.identity`) of that commit.
+    `head` counts as a passed head; it is the identity of that commit (`LakeSnapshot.identity`).
     """
 
     snapshot_id: int
@@ -60,11 +60,10 @@ def check_no_open_grant(record: TableRecord) -> None:
         )
 
 
-def claim(ctx: Context, record: TableRecord, wanted: Reconciliation) -> Change:
-    """Takes the next epoch, which fences a running round, and leaves the grant in the ledger before anything is sent.
+def claim(ctx: Context, record: TableRecord, reconciliation: Reconciliation) -> Change:
+    """Takes the next epoch, which fences a running round, and records the grant in the ledger before anything is sent.
 
-    A fenced round's table would come back by itself after the service timeout if this process died now.
-    Raises CannotReconcile while a granted round is open.
+    If this process dies now, the table continues by itself after the service timeout. Raises CannotReconcile while a granted round is open.
     """
     check_no_open_grant(record)
     change = give_way(ctx, Change(record), f"reconcile_lake of {ctx.principal}")
@@ -73,38 +72,38 @@ def claim(ctx: Context, record: TableRecord, wanted: Reconciliation) -> Change:
         why = f"fenced by reconcile_lake of {ctx.principal}"
         change = _fenced(ctx, change, why).update(retry_deadline=ctx.now.after(ctx.options.service_timeout_ms))
     row = LakeCommitRecord(
-        round_id=wanted.round_id,
+        round_id=reconciliation.round_id,
         table_id=record.table_id,
         database_name=record.database_name,
         table_name=record.table_name,
         tiering_epoch=record.tiering_epoch + 1,
         state=CommitState.PREPARED,
         prepared_at=ctx.now.wall,
-        base_round_id=wanted.base_round_id,
-        base_tag=wanted.base_tag,
-        offsets=wanted.offsets,
-        lake_table_uuid=wanted.lake_table_uuid,
-        reconcile_action=wanted.action,
-        records_left_out=wanted.records_left_out,
+        base_round_id=reconciliation.base_round_id,
+        base_tag=reconciliation.base_tag,
+        offsets=reconciliation.offsets,
+        lake_table_uuid=reconciliation.lake_table_uuid,
+        reconcile_action=reconciliation.action,
+        records_left_out=reconciliation.records_left_out,
     )
     change = change.update(tiering_epoch=record.tiering_epoch + 1)
-    if wanted.records_left_out != 0 and wanted.action == ReconcileAction.ACCEPT:
-        # Before anything is sent: if nobody learns whether it landed, its marker must not be taken for what the lake holds.
+    if reconciliation.records_left_out != 0 and reconciliation.action == ReconcileAction.ACCEPT:
+        # Recorded before the commit is sent: if its outcome stays unknown, its marker must not count as what the lake holds.
         change = change.update(lake=replace(record.lake, marker_tells=False))
-    if record.state is TableState.PENDING:  # its queued round was shown to nobody: it keeps its id and takes a newer epoch
+    if record.state is TableState.PENDING:  # no tierer knows its queued round yet: the round keeps its id and gets a newer epoch
         change = change.update(tiering_epoch=record.tiering_epoch + 2).update_round(tiering_epoch=record.tiering_epoch + 2)
     change = replace(change, commits={**change.commits, row.round_id: row})
     details = {
-        "action": wanted.action,
-        "reconcile_round_id": wanted.round_id,
-        "offsets": dict(wanted.offsets),
-        "records_left_out": wanted.records_left_out,
+        "action": reconciliation.action,
+        "reconcile_round_id": reconciliation.round_id,
+        "offsets": dict(reconciliation.offsets),
+        "records_left_out": reconciliation.records_left_out,
     }
-    return change.note(ctx, "RECONCILE_STARTED", f"reconcile_lake({wanted.action}) by {ctx.principal}", Level.WARN, **details)
+    return change.note(ctx, "RECONCILE_STARTED", f"reconcile_lake({reconciliation.action}) by {ctx.principal}", Level.WARN, **details)
 
 
 def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action: str, in_lake: Reconciled) -> Change:
-    """The lake holds it: what is recorded follows the lake, also backwards, and the table is due at once."""
+    """Records that the lake holds the commit. The recorded offsets follow the lake, also backwards, and the table is due at once."""
     lake = replace(
         record.lake,
         table_uuid=in_lake.table_uuid,
@@ -118,7 +117,7 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action:
         marker_tells=record.lake.marker_tells or action == ReconcileAction.RETIER,
         archived_records=lake_acks.archived_records(record.lake, in_lake.table_uuid, in_lake.offsets),
         moved_back={},
-        unresolved_epoch=None,  # the tag has moved: no request of before can land
+        unresolved_epoch=None,  # the tag has moved: no earlier request can land
     )
     settled = replace(row, state=CommitState.RECONCILED, acked_at=ctx.now.wall, reconciled_by=f"reconcile_lake({action})")
     settled = replace(settled, lake_snapshot_id=in_lake.snapshot_id, lake_committed_at=ctx.now.wall)
@@ -134,20 +133,20 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action:
         "records_left_out": row.records_left_out,
     }
     change = change.note(ctx, "LAKE_RECONCILED", f"reconcile_lake({action}) by {ctx.principal}", Level.WARN, **details)
-    return go_on(ctx, clear_error(change, ctx), f"reconcile_lake({action}) by {ctx.principal}")
+    return queue_now(ctx, clear_error(change, ctx), f"reconcile_lake({action}) by {ctx.principal}")
 
 
 def abandoned(record: TableRecord, row: LakeCommitRecord, state: CommitState) -> Change:
-    """It was not sent (ABORTED), or is not in the lake yet (UNKNOWN): a late one meets its compare-and-set."""
+    """Records a commit that was not sent (ABORTED), or is not in the lake yet (UNKNOWN). A late request fails its compare-and-set."""
     return Change(record).update_commit(replace(row, state=state))
 
 
-def go_on(ctx: Context, change: Change, why: str) -> Change:
-    """Due at once, for a caller. A paused table when its pause ends; a running or queued one as it is."""
+def queue_now(ctx: Context, change: Change, why: str) -> Change:
+    """Queues the table at once for a caller. A paused table is due when its pause ends. A granted or queued round does not change."""
     change = give_way(ctx, change, why)
     record = change.record
     if record.running is not None and not record.granted:
-        return go_on(ctx, _fenced(ctx, change, why), why)
+        return queue_now(ctx, _fenced(ctx, change, why), why)
     if record.state not in (TableState.SCHEDULED, TableState.FAILED):
         return change
     if record.pause is not None:
@@ -157,14 +156,14 @@ def go_on(ctx: Context, change: Change, why: str) -> Change:
 
 
 def _fenced(ctx: Context, change: Change, why: str) -> Change:
-    """The change with its round fenced by a caller. The table shows why it is Failed until a round goes well; it is no failure."""
+    """Fences the table's round for a caller. That is no failure; the table shows the reason until a round succeeds."""
     verdict = judge(ctx, change.record, Fence(why, by_operator=True))
     ended = end_round(change, ctx, RoundState.FENCED, error=verdict.error)
     return ended.update(error=ended.record.error or verdict.error).move(ctx, TableState.FAILED, why, Level.WARN)
 
 
-def mended(ctx: Context, record: TableRecord) -> Change:
-    """Failed for good -> Pending: a look found nothing wrong with the lake table (any more). A paused one when its pause ends."""
+def lake_repaired(ctx: Context, record: TableRecord) -> Change:
+    """Failed permanently -> Pending, after an inspection found nothing wrong with the lake table. A paused table waits for its pause."""
     why = "nothing is wrong with its lake table any more"
     change = (
         Change(record)
@@ -175,15 +174,15 @@ def mended(ctx: Context, record: TableRecord) -> Change:
 
 
 def fence_and_retry(ctx: Context, record: TableRecord, why: str) -> Change:
-    """Fences the running round, which has no grant, and queues the next one; a paused table's next round waits for the end of the pause."""
+    """Fences the running round, which has no grant, and queues the next one. The next round of a paused table waits for its pause."""
     fenced = _fenced(ctx, Change(record), why)
     return retry(ctx, fenced.record).after(fenced)
 
 
 def retry(ctx: Context, record: TableRecord) -> Change:
-    """Failed -> Pending now, with the back-off reset; a paused table when its pause ends. Any other table is left as it is.
+    """Failed -> Pending at once, with the back-off reset. A paused table is due when its pause ends. Other tables do not change.
 
-    A table at rest of which a bucket stops at a record is due now, too.
+    A scheduled table with a bucket that stops at a record is due at once, too.
     """
     is_stopped = record.state is TableState.SCHEDULED and is_bucket_stopped(record.error)
     if record.state is not TableState.FAILED and not is_stopped:

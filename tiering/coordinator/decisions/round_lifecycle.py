@@ -1,7 +1,7 @@
-"""Pure decisions about one round: assigned, renewed, planned, granted its commit, and all the ways it ends.
+"""Pure decisions about one round: assigned, renewed, planned, granted its commit, and all the ways in which it ends.
 
-A report is about the running round only if it names its epoch and its round id. Everything else about an older round
-is either a repeat, which is harmless, or fenced.
+A report is about the running round only if it names the round's epoch and id. Any other report is about an older round: it is either a
+harmless repeat, or fenced.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tiering.coordinator.decisions.change import (
     end_round,
     enter_pending,
     outlives_coordinator,
-    rest,
+    return_to_scheduled,
     settle_errors,
 )
 from tiering.coordinator.decisions.fences import Fence
@@ -39,17 +39,17 @@ from tiering.model.rounds import RoundMode, RoundProgress, RoundState, RoundStat
 from tiering.model.states import TableState
 
 STATE_LOST = "STATE_LOST"
-"""The event of a state store that knows less than the lake, or than a tierer."""
+"""The event type for a state store that knows less than the lake or a tierer."""
 
 MOST_ROUNDS = 10**12
-"""A round each millisecond for thirty years. Epochs are numbers of 64 bits."""
+"""Highest believed epoch: one round per millisecond for thirty years. Epochs are 64-bit numbers."""
 
 
 @dataclass(frozen=True)
 class RoundRef:
-    """Names a round, with the numbers that fence it. `round_id` may be empty from an older peer.
+    """Identifies a round, with the numbers that fence it. `round_id` may be empty from an older peer.
 
-    `incarnation`: of the process that speaks; None = it is not known who does.
+    `incarnation` is the process that sent the message; None if unknown.
     """
 
     table_id: int
@@ -62,9 +62,9 @@ class RoundRef:
 
 @dataclass(frozen=True)
 class Finished:
-    """A round that ended well. `empty`: there was nothing to do; `forced`: it stopped early at its maximum duration.
+    """A round that ended well. `empty`: there was nothing to do. `forced`: it stopped early at its maximum duration.
 
-    `stopped`: the error of a bucket that stops at a record, while all others are committed.
+    `stopped` is the error of a bucket that stops at a record, while all other buckets are committed.
     """
 
     stats: RoundStats | None = None
@@ -75,19 +75,19 @@ class Finished:
 
 @dataclass(frozen=True)
 class Failure:
-    """A round that ended badly. `fenced`: its tierer found that somebody else owns the table; `stopped`: the tierer goes down."""
+    """A round that failed. `fenced`: its tierer found another owner of the table. `stopped`: the tierer is shutting down."""
 
     error: ErrorInfo
     fenced: bool = False
     stopped: bool = False
     stats: RoundStats | None = None
     fence_hint: str = ""
-    """What to do if rounds are fenced for this reason again and again."""
+    """The hint if rounds are repeatedly fenced for this reason."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a round is going to do (RecordPlan). `lake_table_uuid` was checked against the lake."""
+    """The plan of a round (RecordPlan). `lake_table_uuid` was checked against the lake."""
 
     lake_table_uuid: str | None
     stops: TextOffsets
@@ -96,7 +96,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class GrantRequest:
-    """What a round is going to commit (BeginLakeCommit)."""
+    """The commit that a round asks for (BeginLakeCommit)."""
 
     base_round_id: str | None
     base_tag: int | None
@@ -106,7 +106,7 @@ class GrantRequest:
 
 
 def is_current(record: TableRecord | None, ref: RoundRef) -> bool:
-    """Whether `ref` is the running round, reported by the process that has it. An older coordinator epoch does not matter (DESIGN 5)."""
+    """Returns whether `ref` is the running round, reported by its process. An older coordinator epoch is accepted (DESIGN 5)."""
     if record is None or record.running is None or record.tiering_epoch != ref.tiering_epoch:
         return False
     if record.running.incarnation not in (None, ref.incarnation):
@@ -115,23 +115,23 @@ def is_current(record: TableRecord | None, ref: RoundRef) -> bool:
 
 
 def fenced_error(record: TableRecord | None, ref: RoundRef) -> errors.LakewardError:
-    """Why `ref` is not the running round, for its tierer."""
+    """Returns the error that tells a tierer why `ref` is not the running round."""
     if record is None or record.state is None:
         return errors.UnknownTable(f"no lake table has the id {ref.table_id}: it was dropped, or its lake disabled", table_id=ref.table_id)
     latest = f"epoch {record.tiering_epoch}, {record.state}"
     return errors.Fenced(
         f"round {ref.round_id or '?'} with epoch {ref.tiering_epoch} does not own {record.path} any more ({latest})",
-        hint="Nothing to do: the round that owns the table now goes on.",
+        hint="Nothing to do: the round that owns the table now continues.",
         table_id=ref.table_id,
         round_id=ref.round_id,
     )
 
 
 @dataclass(frozen=True)
-class QueueLook:
-    """What is known of a queued table's wait beside its record. `waiting_since`: no row that its lake lacks is older; None = not known.
+class QueueFacts:
+    """Facts about a queued table's wait. `waiting_since`: no row that the lake lacks is older; None if unknown.
 
-    `no_tierer_ms`: for how long of its time in the queue no tierer was connected.
+    `no_tierer_ms` is the part of its time in the queue during which no tierer was connected.
     """
 
     waiting_since: datetime | None = None
@@ -145,11 +145,11 @@ def assign(
     incarnation: str | None = None,
     *,
     leaves_slots: bool = True,
-    look: QueueLook = QueueLook(),
+    look: QueueFacts = QueueFacts(),
 ) -> Change:
-    """Pending -> Tiering: a tierer's request is answered with the table.
+    """Pending -> Tiering: the coordinator answers a tierer's request with the table.
 
-    `leaves_slots`: a round of a backlog, which takes long, keeps no table from its freshness.
+    `leaves_slots`: a long round of a backlog would not keep another table from its freshness.
     """
     waited_ms = waits.waited_for_slot_ms(ctx.now, record)
     no_tierer_ms = min(record.no_tierer_ms + look.no_tierer_ms, waited_ms)
@@ -169,28 +169,28 @@ def assign(
         deadline=deadline,
         unpromised_ms=unpromised_ms,
     )
-    looked = {"checked_since": ctx.now.steady, "checked_wall": ctx.now.wall}
-    change = change.update(**looked, waited_for_slot_ms=waited_ms, no_tierer_ms=no_tierer_ms)
+    read_times = {"checked_since": ctx.now.steady, "checked_wall": ctx.now.wall}
+    change = change.update(**read_times, waited_for_slot_ms=waited_ms, no_tierer_ms=no_tierer_ms)
     return _beat(change, ctx).move(ctx, TableState.TIERING, f"assigned to the tierer {tierer_id}")
 
 
 def _longest_ms(ctx: Context, record: TableRecord, *, leaves_slots: bool) -> int:
-    """How long the round may take: that of a backlog many times the freshness, which costs less a row.
+    """Returns how long the round may take. A round of a backlog may take many times the freshness, because that costs less per row.
 
-    After a failure it gets as long as all others, so that one that hangs keeps no slot for longer; the next has its time again.
+    After a failure the round gets only the normal time, so that a round that hangs keeps no slot for longer.
     """
     factor = 1
     if (
         leaves_slots
         and not record.consecutive_failures
-        and (backlog.runs_for_throughput(record) or backlog.was_left_alone(record, ctx.now.wall, ctx.options))
+        and (backlog.runs_for_throughput(record) or backlog.had_outage(record, ctx.now.wall, ctx.options))
     ):
         factor = ctx.options.backlog_duration_factor
     return max(factor * record.freshness_ms, ctx.options.min_round_duration_ms)
 
 
 def renew(ctx: Context, record: TableRecord) -> Change:
-    """Renews the service timeout: the tierer still runs the round. One that was cancelled has its time, and no more."""
+    """Renews the service timeout, because the tierer still runs the round. The deadline of a cancelled round is not extended."""
     if record.round is not None and record.round.cancelled_by is not None:
         return replace(Change(record), durable=False).update(heartbeat_time=ctx.now.wall)
     return _beat(replace(Change(record), durable=False), ctx)
@@ -201,7 +201,7 @@ def _beat(change: Change, ctx: Context) -> Change:
 
 
 def plan(ctx: Context, record: TableRecord, planned: Plan) -> Change:
-    """Records what the round will do. The log was read just before: freshness counts from here."""
+    """Records the plan of the round. The freshness counts from the assignment, just before the round read the ends of the log."""
     change = Change(record).update(lake=replace(record.lake, table_uuid=planned.lake_table_uuid or record.lake.table_uuid))
     mode = RoundMode.UPKEEP
     if not record.upkeep_runs:
@@ -212,7 +212,7 @@ def plan(ctx: Context, record: TableRecord, planned: Plan) -> Change:
 
 
 def progress(record: TableRecord, reported: RoundProgress) -> Change | None:
-    """Records how far the round is; this alone is never stored. None if it was further already: reports overtake each other."""
+    """Records the round's progress, which is never stored. None if it was further already: reports can overtake each other."""
     before = record.round.progress if record.round else None
     if before is not None and (reported.fraction or 0.0) < (before.fraction or 0.0):
         return None
@@ -226,10 +226,10 @@ def progress(record: TableRecord, reported: RoundProgress) -> Change | None:
 
 
 def grant(ctx: Context, record: TableRecord, request: GrantRequest) -> Change:
-    """The fence: from here on this round, and no other, may send its commit. A repeat is granted again.
+    """Grants the round its commit (the fence): only this round may send it. A repeat of the same request is granted again.
 
-    One commit a round: the newest tiering commit that it is granted on keeps the sweep from its files, so no later request changes that.
-    Raises Fenced for another one, and for a round that was cancelled. That the round is the running one was checked before.
+    A round gets one grant. The sweep spares its files because of the tiering commit that the grant is based on, so no later request may
+    change that. Raises Fenced for another commit, and for a cancelled round. The caller has checked that this is the running round.
     """
     current = record.round
     assert current is not None
@@ -264,15 +264,15 @@ def grant(ctx: Context, record: TableRecord, request: GrantRequest) -> Change:
 
 
 def _granted_for(row: LakeCommitRecord) -> tuple[object, ...]:
-    """The commit that was granted, without what became of it."""
+    """Returns the identity of the granted commit, without its outcome."""
     return row.base_round_id, row.base_tag, dict(row.offsets), row.records, row.files
 
 
 def finish(ctx: Context, record: TableRecord, report: Finished) -> Change:
-    """Tiering -> Tiered -> Scheduled, or on to Pending if it stopped early or a CALL waits.
+    """Tiering -> Tiered -> Scheduled, or on to Pending if the round stopped early or a CALL waits.
 
-    A round that says it finished although its granted commit was never acked proved nothing: it is due again at once,
-    and the next base check will tell.
+    A round that finished although its granted commit was never acked proved nothing. The table is due again at once, and the next base
+    check finds the outcome.
     """
     if record.upkeep_runs:
         return upkeep.finish(ctx, record, report.stats)
@@ -294,16 +294,16 @@ def finish(ctx: Context, record: TableRecord, report: Finished) -> Change:
         change = backlog.finish_all(change, ctx)
     if report.forced:
         tiered = change.move(ctx, TableState.TIERED, "the round reached its maximum duration and stopped early")
-        return enter_pending(tiered, ctx, Trigger.FORCE, "its round stopped early and has to go on")
+        return enter_pending(tiered, ctx, Trigger.FORCE, "its round stopped early, and the next one continues")
     checked_before, is_skipped = record.last_checked_time, report.stopped is not None and change.record.error is None
-    change = rest(change, ctx, f"round {state}", checked=not unproved, at_once=unproved or is_skipped)
-    if report.stopped is not None:  # the lake lacks what the bucket has behind the record
+    change = return_to_scheduled(change, ctx, f"round {state}", checked=not unproved, at_once=unproved or is_skipped)
+    if report.stopped is not None:  # the lake lacks the stopped bucket's records from that one on
         change = change.update(last_checked_time=checked_before)
     return keep_turn(ctx, record, _answer_call(change, ctx))
 
 
 def _answer_call(change: Change, ctx: Context) -> Change:
-    """What follows a round: the next one, if a CALL waits for it, else an assigned table that rests goes back to the cluster."""
+    """Queues the next round if a CALL waits for it. Otherwise hands a scheduled table back to the cluster."""
     call = change.record.call
     if call is None or change.record.pause is not None:
         return end_assignment(change)
@@ -311,7 +311,7 @@ def _answer_call(change: Change, ctx: Context) -> Change:
 
 
 def end_assignment(change: Change) -> Change:
-    """The turn of a table that rests is over, and the cluster is to be told; not while the outcome of a commit is unknown (R4)."""
+    """Ends the turn of a scheduled table and reports that to the cluster, unless the outcome of a commit is unknown (R4)."""
     record = change.record
     if not record.has_turn or record.assignment is None or record.state is not TableState.SCHEDULED or record.unresolved_commit:
         return change
@@ -319,15 +319,15 @@ def end_assignment(change: Change) -> Change:
 
 
 def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
-    """Tiering -> Failed, with the back-off of its kind; what follows at once is done here too.
+    """Tiering -> Failed, with the back-off for this kind of failure. Also does what follows at once.
 
-    Acked and then only its tierer stopped or was lost: the data is in the lake and recorded, so it is Tiered (DESIGN 5).
+    If the commit was acked, and then the tierer stopped or was lost, the data is in the lake: the table is Tiered (DESIGN 5).
     """
     current = record.round
     assert current is not None
     if current.acked and (report.stopped or report.error.error_class == errors.TiererLost.__name__):
         return finish(ctx, record, Finished(stats=report.stats))
-    if current.cancelled_by is not None:  # refused its commit for that, it reports that it was fenced
+    if current.cancelled_by is not None:  # its commit was refused because of the cancellation, so it reports that it was fenced
         return _end_cancelled(ctx, record, report.stats)
     if report.fenced:
         hint = report.fence_hint or fences.ANOTHER_WRITER
@@ -346,31 +346,31 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
 
 
 def _is_outdated(record: TableRecord, error: ErrorInfo) -> bool:
-    """Whether a failure is of a source table as it was before: a change resumes a table that failed for good, also one that came meanwhile.
+    """Returns whether the failure belongs to an earlier definition of the source table.
 
-    That the table of a running round is not there says a coordinator whose store another one took over, or a cluster as it was before.
+    A change resumes a permanent failure, even if it came during the round. UnknownTable comes from a replaced coordinator or cluster.
     """
     is_redefined = record.round is not None and record.round.definition not in (None, record.definition)
     return is_redefined or error.error_class == errors.UnknownTable.__name__
 
 
 def _end_cancelled(ctx: Context, record: TableRecord, stats: RoundStats | None = None) -> Change:
-    """Its freshness counts from now: after a round that took longer than that the next one would begin at once."""
+    """Ends a cancelled round. The freshness counts from now; otherwise the next round of a late table would begin at once."""
     if record.upkeep_runs:
         return upkeep.end_cancelled(ctx, record, stats)
     current = record.round
     assert current is not None
     error = ErrorInfo(errors.Cancelled.__name__, cancel_text(current), None, "", retryable=True, time=ctx.now.wall)
     ended = end_round(Change(record), ctx, RoundState.CANCELLED, stats=stats, error=error)
-    resting = rest(ended, ctx, cancel_text(current), checked=False)
+    resting = return_to_scheduled(ended, ctx, cancel_text(current), checked=False)
     return _answer_call(resting.update(due_deadline=ctx.now.after(record.freshness_ms)), ctx)
 
 
 def _start_anew(ctx: Context, record: TableRecord, fence: Fence, stats: RoundStats | None = None) -> Change:
-    """The round is over without a verdict: a new epoch and round follow at once, and the table has not failed.
+    """Ends a fenced round without a verdict: a new epoch and round follow at once, and the table has not failed.
 
-    From the second fence on without a round that went well the table has failed, and waits before the next round: two services that fence
-    each other must not race. A table that stays Failed, as a paused one does, always shows why.
+    From the second fence on without a successful round, the table has failed and waits before the next round, because two services that
+    fence each other must not race. A table that stays Failed, as a paused one does, always shows the reason.
     """
     verdict = fences.judge(ctx, record, fence)
     if record.upkeep_runs:
@@ -389,27 +389,27 @@ def _start_anew(ctx: Context, record: TableRecord, fence: Fence, stats: RoundSta
 
 
 def _count_failure(change: Change, error: ErrorInfo, failures: int, retry: datetime | None) -> Change:
-    """The change with one more failure of the table. `failures`: in a row; `retry` None = it is not tried again by itself."""
+    """Counts one more failure of the table. `failures` is the number in a row. `retry` None: no automatic retry."""
     record = change.record
     change = change.update(error=error, error_count=record.error_count + 1, consecutive_failures=failures, retry_deadline=retry)
     return change.update_errors(error_kinds.with_failure(record, error))
 
 
 def expire(ctx: Context, record: TableRecord) -> Change | None:
-    """Fails the round if its tierer was silent for the service timeout, ends it if it was cancelled; None = not yet."""
+    """Fails the round if its tierer was silent for the service timeout, or ends it if it was cancelled; None if neither is due."""
     current = record.running
     if current is None or not ctx.now.passed(record.heartbeat_deadline):
         return None
     seconds = ctx.options.service_timeout_ms / 1000
-    lost = errors.TiererLost(f"the tierer {current.tierer_id} was not heard of for {seconds:g} s")
+    lost = errors.TiererLost(f"the tierer {current.tierer_id} sent no heartbeat for {seconds:g} s")
     info = ErrorInfo(lost.error_class, lost.message, None, lost.hint, retryable=True, time=ctx.now.wall)
     return fail(ctx, record, Failure(info))
 
 
 def lose(ctx: Context, record: TableRecord) -> Change:
-    """The tierer asks for work and does not list this round: the answer that assigned it got lost (DESIGN 4).
+    """Handles a tierer that requests a table and does not list this round: the answer that assigned it was lost (DESIGN 4).
 
-    Handed over again under the same epoch and round id, unless its commit was granted: then it ends.
+    The round is handed over again under the same epoch and round id. If its commit was granted, it ends instead.
     """
     current = record.round
     assert current is not None
@@ -425,19 +425,19 @@ def lose(ctx: Context, record: TableRecord) -> Change:
 
 
 def take_over(ctx: Context, record: TableRecord) -> Change:
-    """Another process started under the id of the round's tierer, which is gone, or has no right to the name any more.
+    """Ends a round because another process started under its tierer's id, or because the tierer lost its right to that id.
 
-    Never handed over under the same epoch: should the former process live, the new epoch fences it.
+    The round is never handed over under the same epoch: if the former process still lives, the new epoch fences it.
     """
     tierer_id = record.round.tierer_id if record.round else None
     return _leave_tierer(ctx, record, Fence(f"another process started as the tierer {tierer_id}", fences.TIERER_RESTARTS))
 
 
 def fence_tierer(ctx: Context, record: TableRecord, reason: str | None) -> Change:
-    """Somebody took the round's tierer out of service, which may live: the new epoch fences it.
+    """Ends a round whose tierer a user took out of service. The tierer may still live; the new epoch fences it.
 
-    What became of a commit that was granted only the lake knows: the next round's base check finds its marker, or that it is not there,
-    and then the compare-and-set of its late request fails.
+    Only the lake knows the outcome of a granted commit. The next round's base check finds its marker. If the marker is missing, the
+    compare-and-set of the late request will fail.
     """
     tierer_id = record.round.tierer_id if record.round else None
     because = f": {reason}" if reason else ""
@@ -446,40 +446,40 @@ def fence_tierer(ctx: Context, record: TableRecord, reason: str | None) -> Chang
 
 
 def catch_up(ctx: Context, change: Change, marker_epoch: int | None) -> Change:
-    """Lets the table's epochs go on above that of the lake's marker, which is ahead only of a store that was lost, or set back to a backup.
+    """Raises the table's epoch to that of the lake's marker. A marker is only ahead of a store that was lost or restored from a backup.
 
-    The round under way may be one that ran before, under the same epoch and id: another one takes its place.
+    The running round may repeat an earlier round with the same epoch and id, so another round replaces it.
     """
-    known = change.record.tiering_epoch
-    if marker_epoch is None or marker_epoch <= known:
+    own_epoch = change.record.tiering_epoch
+    if marker_epoch is None or marker_epoch <= own_epoch:
         return change
-    why = f"the lake's marker has epoch {marker_epoch}, the state store knew of {known}: it was lost, or is from a backup"
-    change = replace(change, durable=True).update(tiering_epoch=marker_epoch).note(ctx, STATE_LOST, why, Level.WARN, known_epoch=known)
+    why = f"the lake's marker has epoch {marker_epoch}, the state store knew of {own_epoch}: it was lost, or is from a backup"
+    change = replace(change, durable=True).update(tiering_epoch=marker_epoch).note(ctx, STATE_LOST, why, Level.WARN, known_epoch=own_epoch)
     if change.record.running is not None:
         return _start_anew(ctx, change.record, Fence(why, fences.STATE_LOST)).after(change)
     return _queue_above(change, ctx, why)
 
 
-def heed_epoch(ctx: Context, record: TableRecord, named: int) -> Change | None:
-    """What follows from an epoch that a tierer named of the table; None = nothing, for it is none above those known here.
+def note_named_epoch(ctx: Context, record: TableRecord, named: int) -> Change | None:
+    """Handles an epoch that a tierer named for the table; None if it is not above the known epochs.
 
-    One above says that the store was lost, or set back to a backup, while the tierer's round ran. Rounds that are queued from then on have
-    epochs above it, and one that is queued already is queued anew; so whatever is assigned later cannot be taken for the tierer's round.
-    The round that runs now goes on: it has an epoch and an id of its own, its commit is decided by the compare-and-set, and whoever names a
-    number must not be able to end it. That is also all that a made-up number does: a gap. It is believed up to `MOST_ROUNDS`, which no
-    table reaches and from which on there is room for more than any table has.
+    A higher epoch shows that the store was lost or restored from a backup while the tierer's round ran. Later rounds get epochs above it,
+    and a round that is queued already is queued again. So no later assignment can be confused with the tierer's round. The running round
+    continues. It has its own epoch and id, and the compare-and-set decides about its commit. A tierer must not be able to end it by naming
+    a number. A made-up number only causes a gap. Numbers up to `MOST_ROUNDS` are believed; no table reaches it, and above it there is room
+    for more rounds than any table has.
     """
     if not record.highest_epoch < named <= MOST_ROUNDS:
         return None
     change = Change(record).update(named_epoch=named)
     why = f"a tierer runs a round with epoch {named}, the state store knew of {record.tiering_epoch}: it was lost, or is from a backup"
-    if record.named_epoch <= record.tiering_epoch:  # else it is known already, and only by how much is new
+    if record.named_epoch <= record.tiering_epoch:  # otherwise the loss is known already
         change = change.note(ctx, STATE_LOST, why, Level.WARN, known_epoch=record.tiering_epoch)
     return _queue_above(change, ctx, why)
 
 
 def _queue_above(change: Change, ctx: Context, why: str) -> Change:
-    """The change with a round that is queued under a new id, and an epoch above all that are known, in its place."""
+    """Replaces a queued round by one with a new id and an epoch above all known ones."""
     record, current = change.record, change.record.round
     if record.state is not TableState.PENDING or current is None:
         return change

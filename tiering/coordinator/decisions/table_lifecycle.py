@@ -1,4 +1,4 @@
-"""Pure decisions about a table as a whole: it appears, comes back after a restart, changes, is due, goes away."""
+"""Pure decisions about a whole table: it appears, is restored after a restart, is redefined, becomes due, or is removed."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ from tiering.model.tables import TableInfo
 
 
 def fingerprint(info: TableInfo) -> str:
-    """A hash that changes with anything about the source table that can mend, or break, its tiering."""
+    """Returns a hash of everything in the source table's definition that can cause or repair a tiering failure."""
     parts = (str(info.schema), info.bucket_count, info.bucket_keys, info.primary_key, info.partition_keys, sorted(info.properties.items()))
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def discover(ctx: Context, info: TableInfo, earlier: TableRecord | None = None) -> Change:
-    """The record of a lake-enabled table that appeared. `earlier`: its record of before its lake was disabled; epochs go on."""
+    """Creates the record of a new lake-enabled table.
+
+    `earlier` is its record from before its lake was disabled. The new record continues the epochs of that record.
+    """
     since = info.lake_enabled_at or info.created_at
     record = TableRecord(
         table_id=info.table_id,
@@ -45,7 +48,7 @@ def discover(ctx: Context, info: TableInfo, earlier: TableRecord | None = None) 
         status_time=ctx.now.wall,
         tiering_epoch=earlier.tiering_epoch if earlier else 0,
         named_epoch=earlier.named_epoch if earlier else 0,
-        # A table that seems to be made in the future is due as one made now.
+        # A creation time in the future counts as now. Otherwise a wrong clock would delay the first round.
         due_deadline=min(ctx.now.from_wall(since), ctx.now.steady) + timedelta(milliseconds=info.freshness_ms),
         last_tiered_time=earlier.last_tiered_time if earlier else None,
     )
@@ -56,7 +59,7 @@ def discover(ctx: Context, info: TableInfo, earlier: TableRecord | None = None) 
 
 
 def restore(ctx: Context, record: TableRecord) -> Change:
-    """A record of the store when its coordinator starts. A round that is under way gets a fresh service timeout."""
+    """Restores a stored record when the coordinator starts. A running round gets a fresh service timeout."""
     if record.state is None:
         return Change(within_reach(ctx, record), durable=False)
     assignments = end_session(ctx, record)
@@ -70,21 +73,22 @@ def _restore(ctx: Context, record: TableRecord) -> Change:
         if record.state is not TableState.TIERING:
             return Change(record, durable=False)
         return Change(replace(record, heartbeat_deadline=heartbeat_deadline(ctx, record)), durable=False)
-    met = Change(replace(record, state=None))
-    met = met.move(ctx, TableState.INITIALIZED, "met in the store after a start of the coordinator")
-    return met.move(ctx, TableState.SCHEDULED, "waits for its next due time")
+    initialized = Change(replace(record, state=None))
+    initialized = initialized.move(ctx, TableState.INITIALIZED, "found in the store after a start of the coordinator")
+    return initialized.move(ctx, TableState.SCHEDULED, "waits for its next due time")
 
 
 def within_reach(ctx: Context, record: TableRecord) -> TableRecord:
-    """The record with no deadline further away than one that is set now: the clock was ahead when it was stored, or is behind now.
+    """Returns the record with every deadline limited to the latest value that could be set now.
 
-    Times that are only shown stay as they were written.
+    A stored deadline can be further away, because the clock was ahead when it was stored, or is behind now. Times that are only displayed
+    do not change.
     """
 
     def at_most(deadline: datetime | None, milliseconds: float) -> datetime | None:
         return None if deadline is None else min(deadline, ctx.now.after(milliseconds))
 
-    before = record.upkeep.before  # an upkeep round that runs: the record gets these values back when it ends
+    before = record.upkeep.before  # an upkeep round is running: the record gets these values back when that round ends
     longest_retry = max(ctx.options.backoff_max_ms, ctx.options.service_timeout_ms)  # the latter: after a reconciliation
     return replace(
         record,
@@ -104,9 +108,10 @@ def within_reach(ctx: Context, record: TableRecord) -> TableRecord:
 
 
 def _until_its_wall_time(ctx: Context, pause: Pause | None) -> Pause | None:
-    """The pause, ending at the wall time that its caller named, however the clock was set since; one without an end stays so.
+    """Returns the pause with a deadline at the wall time that its caller named, even if the clock was set since then.
 
-    A far end is not cut: it is shown as `paused_until`, and CALL sys.resume_tiering ends the pause.
+    A pause without an end does not change. An end in the far future is not limited: `paused_until` shows it, and CALL sys.resume_tiering
+    ends the pause.
     """
     if pause is None or pause.until is None:
         return pause
@@ -114,7 +119,10 @@ def _until_its_wall_time(ctx: Context, pause: Pause | None) -> Pause | None:
 
 
 def reread(ctx: Context, record: TableRecord, before: TableRecord | None) -> TableRecord:
-    """A stored record after a write with an unknown outcome: heartbeats are taken from memory, for they are not stored."""
+    """Restores a record that was read again after a write with an unknown outcome.
+
+    Heartbeat times are taken from `before`, the record in memory, because they are not stored.
+    """
     if record.pause is not None:
         same = before is not None and before.pause is not None and before.pause.time == record.pause.time
         record = replace(record, pause=before.pause if before is not None and same else _until_its_wall_time(ctx, record.pause))
@@ -127,14 +135,14 @@ def reread(ctx: Context, record: TableRecord, before: TableRecord | None) -> Tab
 
 
 def is_as_defined(record: TableRecord, info: TableInfo) -> bool:
-    """Whether the record says of the source table what the cluster says."""
-    known = (record.database_name, record.table_name, record.freshness_ms, record.round_bytes, record.lake_format, record.definition)
+    """Returns whether the record agrees with the cluster's definition of the source table."""
+    recorded = (record.database_name, record.table_name, record.freshness_ms, record.round_bytes, record.lake_format, record.definition)
     listed = (info.path.database_name, info.path.table_name, info.freshness_ms, info.round_bytes, info.lake_format)
-    return known == (*listed, fingerprint(info))
+    return recorded == (*listed, fingerprint(info))
 
 
 def redefine(ctx: Context, record: TableRecord, info: TableInfo) -> Change | None:
-    """Takes over how the source table is defined now; None = as it was. A change resumes a table that failed for good."""
+    """Applies a changed definition of the source table; None if it is unchanged. A change resumes a table that failed permanently."""
     if is_as_defined(record, info):
         return None
     definition = fingerprint(info)
@@ -158,7 +166,10 @@ def redefine(ctx: Context, record: TableRecord, info: TableInfo) -> Change | Non
 
 
 def drop(ctx: Context, record: TableRecord) -> Change | None:
-    """Removes a table that the cluster does not list any more; None = that is known. Its record is forgotten after `forget_dropped_ms`."""
+    """Removes a table that the cluster no longer lists; None if it is already removed.
+
+    The record is forgotten after `forget_dropped_ms`.
+    """
     if record.forget_deadline is not None:
         return None
     removed = Change(record) if record.state is None else _remove(ctx, record, "the table was dropped")
@@ -166,21 +177,25 @@ def drop(ctx: Context, record: TableRecord) -> Change | None:
 
 
 def disable(ctx: Context, record: TableRecord) -> Change | None:
-    """Removes a table whose lake was disabled; None = that is known. Its record is kept: epochs go on from there if it gets one again."""
+    """Removes a table whose lake was disabled; None if it is already removed.
+
+    The record is kept, so that epochs continue from it if the lake is enabled again.
+    """
     if record.state is not None:
         return _remove(ctx, record, "its lake was disabled")
     return None if record.forget_deadline is None else Change(record).update(forget_deadline=None)
 
 
 def agrees(record: TableRecord, *, listed: bool) -> bool:
-    """Whether the record of a removed table is right in whether the table was dropped; `listed`: the cluster has the table."""
+    """Returns whether a removed table's record is right about a drop. `listed`: the cluster lists the table."""
     return record.state is not None or listed == (record.forget_deadline is None)
 
 
 def _remove(ctx: Context, record: TableRecord, why: str) -> Change:
-    """Ends the round, of which the tierer learns with its next heartbeat, and whose commit is refused. Epoch and lake stay.
+    """Ends the round and removes the table. The epoch and the knowledge about the lake stay in the record.
 
-    Its rounds, with their errors, are history in the store, and so is the ledger of its grants, by which the sweep goes.
+    The tierer learns this with its next heartbeat, and its commit is refused. The store keeps the table's rounds with their errors, and
+    the ledger of its grants, which the sweep needs.
     """
     change = Change(record)
     if record.round is not None and not record.round.state.is_final:
@@ -192,17 +207,16 @@ def _remove(ctx: Context, record: TableRecord, why: str) -> Change:
 
 
 def may_be_forgotten(now: Moment, record: TableRecord) -> bool:
-    """Whether nothing needs the record of a dropped table any more.
+    """Returns whether the record of a dropped table is no longer needed.
 
-    What could still arrive is fenced without it: reports and acks of its rounds name a table that is not there, and a commit that
-    was granted is fenced by the lake. Should the cluster list the table once more, its epochs begin anew, and its round ids
-    are new in any case.
+    Late messages are fenced without it. Reports and acks of its rounds name a table that does not exist, and the lake fences a commit that
+    was granted. If the cluster lists the table again, its epochs start from zero. Its round ids are new in any case.
     """
     return record.state is None and now.passed(record.forget_deadline)
 
 
 def due(ctx: Context, record: TableRecord) -> Change | None:
-    """Moves the table to Pending if its freshness or its back-off is over or a CALL waits; None = not yet."""
+    """Moves the table to Pending if its freshness or its back-off has elapsed, or a CALL waits; None if it is not due."""
     if record.pause is not None and ctx.now.passed(record.pause.until_deadline):
         change = Change(waits.pause_ended(ctx.now, record)).note(ctx, "TABLE_RESUMED", "the pause was limited in time and is over")
         return _due(ctx, change) or change
@@ -235,9 +249,10 @@ def _due(ctx: Context, change: Change) -> Change | None:
 
 
 def may_be_idle(record: TableRecord, now: Moment, options: CoordinatorOptions) -> bool:
-    """Whether a table at rest is due by its freshness alone, and nothing on record asks for a round: it may have nothing to tier.
+    """Returns whether a scheduled table is due only because of its freshness, so that it may have nothing to tier.
 
-    Where the cluster assigns tables, an assigned table ends its turn with a round.
+    False if a failure, a backlog or an unresolved commit needs a round. False also where the cluster assigns tables: there, only a round
+    ends the turn of an assigned table.
     """
     if record.state is not TableState.SCHEDULED or record.pause is not None or record.call is not None or options.assigned_by_cluster:
         return False
@@ -247,10 +262,10 @@ def may_be_idle(record: TableRecord, now: Moment, options: CoordinatorOptions) -
 
 
 def found_idle(record: TableRecord, looked_at: Moment, head: int | None) -> Change:
-    """The table rests on: its lake passed the base check, with all that the log held at that moment. As after a round without rows.
+    """Leaves a table Scheduled whose lake passed the base check and held all that was in the log at `looked_at`.
 
-    `head`: of the lake table, which later checks need the history back to (DESIGN 6, 2h). A new one is always stored, and else the first
-    check of each minute.
+    The effect is that of an EMPTY round. `head` is the lake table's head. Later base checks need the history only back to it
+    (DESIGN 6, 2h). The store gets each new head, and the first check of each minute.
     """
     passed, checked_before = record_passed_head(record, head), record.last_checked_time
     is_first = checked_before is None or _minute(checked_before) != _minute(looked_at.wall)
@@ -265,9 +280,9 @@ def _minute(time: datetime) -> datetime:
 
 @dataclass(frozen=True)
 class WaitingRows:
-    """Rows in the log of a table that its lake lacks, as last observed. `size_bytes` None = nobody knows how large they are.
+    """Rows in the log that the lake lacks, as last observed.
 
-    `since`: when the oldest of them was written, as far as known.
+    `size_bytes` is None if their size is unknown. `since` is when the oldest of them was written; None if unknown.
     """
 
     records: int
@@ -276,15 +291,15 @@ class WaitingRows:
 
 
 def may_change_by_rows(record: TableRecord, now: datetime, options: CoordinatorOptions) -> bool:
-    """Whether `rows_wait` could change the record. Cheap: it is asked of every table at every observation."""
+    """Returns whether `rows_wait` could change the record. It is cheap, because every observation asks it for every table."""
     rests = record.state is TableState.SCHEDULED or record.upkeep_runs
     if rests and (record.round_bytes is not None or backlog.runs_for_throughput(record)):
         return True
-    return backlog.was_left_alone(record, now, options)
+    return backlog.had_outage(record, now, options)
 
 
 def rows_wait(ctx: Context, record: TableRecord, rows: WaitingRows) -> Change | None:
-    """What follows from rows that wait: a backlog after an outage, and a round before the freshness is over; None = nothing."""
+    """Applies an observation of waiting rows: starts a backlog after an outage, and makes the table due by size. None = no change."""
     if not rows.records:
         return None
     outage = backlog.start_after_outage(ctx, record)
@@ -293,10 +308,10 @@ def rows_wait(ctx: Context, record: TableRecord, rows: WaitingRows) -> Change | 
 
 
 def due_by_size(ctx: Context, record: TableRecord, rows: WaitingRows) -> Change | None:
-    """Moves a table at rest to Pending once as much waits as its round is to have; None = it does not.
+    """Moves a scheduled table to Pending once as many bytes wait as its rounds should have; None if it is not due.
 
-    After a round that somebody cancelled it waits for its freshness: what was cancelled is not to begin again at once. In backlog a table
-    without `table.datalake.round.bytes` is due as soon as a round would not run inline. Where the cluster assigns tables it decides.
+    A cancelled round is not followed at once: the table waits for its freshness. In backlog, a table without `table.datalake.round.bytes`
+    is due as soon as a round would be too large to run inline. Where the cluster assigns tables, only the cluster decides.
     """
     change = give_way(ctx, Change(record), "enough rows wait for a round of its table") if record.upkeep_runs else Change(record)
     record, enough = change.record, record.round_bytes
@@ -311,7 +326,7 @@ def due_by_size(ctx: Context, record: TableRecord, rows: WaitingRows) -> Change 
 
 
 def _estimated_bytes(record: TableRecord, rows: WaitingRows) -> int | None:
-    """Bytes that wait; by the size of its rows in the lake, if the cluster does not know that of those in the log."""
+    """Returns the bytes that wait. If the cluster does not know them, they are estimated from the size of the table's rows in the lake."""
     lake = record.lake
     if rows.size_bytes is None and lake.records and lake.size_bytes is not None:
         return rows.records * lake.size_bytes // lake.records
@@ -323,7 +338,7 @@ def _was_cancelled(record: TableRecord) -> bool:
 
 
 def _found_nothing_since(record: TableRecord, waits_since: datetime | None) -> bool:
-    """Whether the latest round found nothing to do although these rows were there: the next one would not either."""
+    """Returns whether the latest round was EMPTY although these rows existed. The next round would be EMPTY too."""
     if record.round is None or record.round.state is not RoundState.EMPTY or record.last_checked_time is None:
         return False
     return waits_since is None or waits_since <= record.last_checked_time
@@ -331,8 +346,10 @@ def _found_nothing_since(record: TableRecord, waits_since: datetime | None) -> b
 
 @dataclass(frozen=True)
 class BacklogTurns:
-    """Whether tables in backlog may get the slot, and whether they wait apart: as they are past their deadline in any case, they would
-    always go before tables that are not. They count as past it once they have waited for their freshness.
+    """How tables in backlog wait for a slot.
+
+    `allowed`: they may get one. `apart`: they count as past their deadline only after they waited for their freshness. Without `apart` they
+    would always overtake tables that are not in backlog, because a table in backlog is always past its deadline.
     """
 
     allowed: bool = True
@@ -340,10 +357,10 @@ class BacklogTurns:
 
 
 def pick(waiting: Iterable[TableRecord], now: Moment, turns: BacklogTurns = BacklogTurns()) -> TableRecord | None:  # frozen
-    """The table that the next request gets: a CALL waits for it, else it is past its deadline, else it has waited longest.
+    """Returns the table that the next request gets.
 
-    One that a CALL waits for may always get the slot. One that fails again and again is always past its deadline: it counts as past it once
-    it has waited for its freshness.
+    The order is: tables that a CALL waits for, tables past their deadline, then the longest wait. A table that a CALL waits for may always
+    get a slot. A table that fails repeatedly is always past its deadline, so it counts as past it only after it waited for its freshness.
     """
     pickable = waiting
     if not turns.allowed:
@@ -352,7 +369,7 @@ def pick(waiting: Iterable[TableRecord], now: Moment, turns: BacklogTurns = Back
 
 
 def queued_before(waiting: Iterable[TableRecord], record: TableRecord, now: Moment, turns: BacklogTurns = BacklogTurns()) -> int:
-    """How many of the tables that wait for a tierer get one before `record`."""
+    """Returns how many of the waiting tables get a tierer before `record`."""
     own = _order(record, now, turns)
     return sum(1 for other in waiting if _order(other, now, turns) < own)
 
@@ -362,13 +379,15 @@ def _called(record: TableRecord) -> bool:
 
 
 QueueKind = tuple[bool, bool, bool]
-"""Whether a CALL waits for the table, its round would be one of a backlog, and it would be a retry: what a request may be refused by."""
+"""Three flags: a CALL waits for the table, its round would be one of a backlog, it would be a retry. A request may refuse a kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
-    """What decides when a waiting table gets a tierer: of one kind those past their deadline come first, and of these and of the others
-    the one that waits for longest. `deadline` None = it is never past it."""
+    """The position of a waiting table in the queue. Within one kind, tables past their deadline come first, then the longest wait.
+
+    `deadline` None: the table is never past it.
+    """
 
     kind: QueueKind
     since: datetime
@@ -376,14 +395,14 @@ class QueuePlace:
 
 
 def queue_place(record: TableRecord, *, backlog_apart: bool) -> QueuePlace:
-    """The place of a table that waits. `backlog_apart`: as of `BacklogTurns`."""
+    """Returns the queue position of a table that waits. `backlog_apart` is `BacklogTurns.apart`."""
     since = record.pending_since or record.status_time
     deadline = _queue_deadline(record, since, backlog_apart=backlog_apart)
     return QueuePlace((_called(record), backlog.runs_for_throughput(record), retries.is_retry(record)), since, deadline)
 
 
 def _queue_deadline(record: TableRecord, since: datetime, *, backlog_apart: bool) -> datetime | None:
-    if (backlog_apart and backlog.runs_for_throughput(record)) or retries.fails_again_and_again(record):
+    if (backlog_apart and backlog.runs_for_throughput(record)) or retries.fails_repeatedly(record):
         return since + timedelta(milliseconds=record.freshness_ms)
     return record.due_deadline
 

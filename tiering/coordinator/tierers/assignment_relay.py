@@ -14,7 +14,7 @@ import structlog
 
 from tiering.cluster.assignments import TableAssignments
 from tiering.coordinator.decisions import assignments, table_lifecycle
-from tiering.coordinator.decisions.assignments import AskPace
+from tiering.coordinator.decisions.assignments import RequestPace
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TableRecord, TiererRecord
@@ -55,7 +55,7 @@ class AssignmentRelay:
         self._turn = threading.Lock()
         self._closed = False
         self._reachable = True
-        self._pace = AskPace()
+        self._pace = RequestPace()
         self._unknown: list[AssignmentRef] = []
         """Tables that were assigned and that the cluster does not list: to be handed back."""
         self._last_heartbeat: datetime | None = None

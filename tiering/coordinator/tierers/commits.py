@@ -263,7 +263,7 @@ class Commits:
             size=LakeSize(view.records, view.size_bytes, view.files, view.location),
             marker_snapshot_id=view.tiered,
             marker_epoch=marker.tiering_epoch,
-            starts=lake_acks.late_starts(base.ranges),
+            starts=lake_acks.nonzero_starts(base.ranges),
             skipped=lake_acks.traced_records(marker.skipped),
             proofs=marker.proofs if view.foreign is None else {},
             traces=marker.traces if view.foreign is None else {},
@@ -309,7 +309,7 @@ class Commits:
         row = record.commit
         if row is None or row.round_id != contents.marker_round_id:
             row = self._table_records.store_with(info.table_id).commit(contents.marker_round_id)
-        self._table_records.put(lake_acks.record_cluster_has_it(self._table_records.context(), record, contents, row))
+        self._table_records.put(lake_acks.record_cluster_ack(self._table_records.context(), record, contents, row))
 
     def _tell_cluster(self, info: TableInfo, contents: LakeContents) -> None:
         """Tells the cluster, which reads what it has before it writes: a repeat changes nothing, and it is never set back."""

@@ -19,7 +19,7 @@ from tiering.coordinator.decisions import backlog, retries, round_lifecycle, tab
 from tiering.coordinator.decisions.change import TIERER_FENCED, cancel_text
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, TiererRecord
-from tiering.coordinator.decisions.round_lifecycle import Failure, QueueLook, RoundRef
+from tiering.coordinator.decisions.round_lifecycle import Failure, QueueFacts, RoundRef
 from tiering.coordinator.decisions.table_lifecycle import BacklogTurns
 from tiering.coordinator.memory.history import HistoryRange
 from tiering.coordinator.memory.table_records import TableRecords
@@ -293,10 +293,10 @@ class Heartbeats:
             waiting = [record for record in waiting if not retries.is_retry(record)]
         return table_lifecycle.pick(waiting, now, turns)
 
-    def _queue_look(self, record: TableRecord) -> QueueLook:
+    def _queue_look(self, record: TableRecord) -> QueueFacts:
         queued, now = record.round, self._table_records.now().wall
         absent_ms = 0 if queued is None else self._tierers.absent_ms(queued.pending_time, now)
-        return QueueLook(self._waiting_since(record), absent_ms)
+        return QueueFacts(self._waiting_since(record), absent_ms)
 
     def _slots(self, key: TiererKey) -> int:
         tierer = self._tierers.get(key)

@@ -48,6 +48,6 @@ def heed_epochs(table_records: TableRecords, messages: Iterable[NamesEpochs]) ->
         table_records.rise_above(highest)  # once: each time is a write of its own, and others wait for the lock
     for table_id, epoch in unknown.items():
         record = table_records.get(table_id)
-        change = None if record is None else round_lifecycle.heed_epoch(table_records.context(), record, epoch)
+        change = None if record is None else round_lifecycle.note_named_epoch(table_records.context(), record, epoch)
         if change is not None:
             table_records.put(change)

@@ -21,9 +21,9 @@ from tiering.cluster.shared_lake import log_begins
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.calls.lake_repair.decision import Decider, Decision, Inspection
 from tiering.coordinator.decisions import lake_acks, reconciliation
-from tiering.coordinator.decisions.next_action import CatalogNames, mend_of, statement_of
+from tiering.coordinator.decisions.next_action import CatalogNames, repair_of, repair_statement
 from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliation
-from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, Way, from_text, to_text
+from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, RepairKind, TableRecord, from_text, to_text
 from tiering.coordinator.requests import Mutation
 from tiering.lake.base import Committable, Lake, LakeView, WriteResult
 from tiering.lake.log_begins import NO_BEGINS
@@ -142,9 +142,9 @@ class Reconciler:
         drift = self.drift(inspection)
         if drift is None:
             return
-        way_out = mend_of(drift)
-        mend = None if way_out is None else statement_of(inspection.record, way_out, CatalogNames(lake=LAKE_CATALOG))
-        loses = " (which loses the values in it)" if way_out is not None and way_out.kind is Way.DROP_COLUMN else ""
+        way_out = repair_of(drift)
+        mend = None if way_out is None else repair_statement(inspection.record, way_out, CatalogNames(lake=LAKE_CATALOG))
+        loses = " (which loses the values in it)" if way_out is not None and way_out.kind is RepairKind.DROP_COLUMN else ""
         first = "" if mend is None else f"First {mend}{loses}, then this CALL again. "
         raise errors.SchemaDrift(f"{drift.message}; nothing was reconciled", hint=f"{first}{drift.hint}", **drift.ids) from drift
 
@@ -374,7 +374,7 @@ class Reconciler:
                 table_path=inspection.info.path,
                 round_id=row.round_id,
             )
-        ends, starts = to_text(tiered_offsets(view.marker)), lake_acks.late_starts(view.marker.buckets)
+        ends, starts = to_text(tiered_offsets(view.marker)), lake_acks.nonzero_starts(view.marker.buckets)
         # Only the commit itself has passed: what somebody put behind it since, or a roll-back of it, is the next check's to judge.
         head, marker = view.identity_of(view.tiered), view.marker
         return Reconciled(view.tiered, head, view.table_uuid, marker.round_id, ends, starts, marker.proofs, marker.traces)

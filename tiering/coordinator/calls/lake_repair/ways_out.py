@@ -1,8 +1,8 @@
 """Looks at the lake tables of tables that failed for good: which statement helps, and whether somebody mended what was wrong.
 
-What it finds stands with the table's error (`WayOut`), for `decisions.next_action`. A reconciliation is named only if, as lake and log
-are now, it leaves no record out; the others stand in the hint with their number. A table whose lake table is whole, at the first look or
-at a later one, is tried again, as after a change of the source table; if it fails again with such an error, a statement is named.
+What it finds stands with the table's error (`RepairOption`), for `decisions.next_action`. A reconciliation is named only if, as lake and
+log are now, it leaves no record out; the others stand in the hint with their number. A table whose lake table is whole, at the first look
+or at a later one, is tried again, as after a change of the source table; if it fails again with such an error, a statement is named.
 
 Looks take no lock: a call that comes between meets the record as it is, and a look at what is over by then is dropped. A pass waits for
 each only so long (`lake_looks`): one that goes on behind a catalog that hangs notes what it finds by itself.
@@ -25,8 +25,15 @@ from tiering.coordinator.calls.lake_repair.decision import Inspection
 from tiering.coordinator.calls.lake_repair.reconcile_lake import LAKE_CATALOG, Reconciler
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change
-from tiering.coordinator.decisions.next_action import CatalogNames, failed_for_good, former_name, is_looked_at, mend_of, statement_of
-from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, Way, WayOut
+from tiering.coordinator.decisions.next_action import (
+    CatalogNames,
+    failed_for_good,
+    former_name,
+    needs_inspection,
+    repair_of,
+    repair_statement,
+)
+from tiering.coordinator.decisions.records import ErrorInfo, RepairKind, RepairOption, TableRecord
 from tiering.coordinator.observing.lake_looks import Asking, LakeLook, LakeLooks, Side
 from tiering.counts import counted
 from tiering.lake.base import LakeView
@@ -39,8 +46,8 @@ from tiering.pace import Rest, no_rest
 
 _log = structlog.get_logger(__name__)
 
-_MENDED = WayOut(Way.RETRY)
-_NOTHING_HELPS = WayOut(Way.NONE)
+_MENDED = RepairOption(RepairKind.RETRY)
+_NOTHING_HELPS = RepairOption(RepairKind.NONE)
 _SERVICES = (errors.ForeignTiering, errors.ForeignTieringOverlap, errors.ForeignTieringGap, errors.ForeignTieringUnproved)
 _AFTER_SERVICES = (ReconcileAction.ADOPT, ReconcileAction.DEDUPLICATE, ReconcileAction.RETIER)
 _ELSE = (ReconcileAction.RETIER, ReconcileAction.DEDUPLICATE, ReconcileAction.ADOPT)
@@ -66,7 +73,7 @@ class WaysOut:
         self._reconciler = Reconciler(parts)
         self._decider = self._reconciler.decider
         self._threads = LakeLooks(THREADS, "way-out")
-        self._sights: dict[int, tuple[Sight, WayOut]] = {}
+        self._sights: dict[int, tuple[Sight, RepairOption]] = {}
         self._tried_again = defaultdict[int, set[str]](set)
         """By table, the classes of errors after which it was tried again since it succeeded last."""
         self._late: set[int] = set()
@@ -125,7 +132,7 @@ class WaysOut:
         if problem is None and inspection.passes:
             self._record(record, _MENDED)
             return
-        mend = None if drift is None else mend_of(drift)  # one difference may have another mend, once a property was changed
+        mend = None if drift is None else repair_of(drift)  # one difference may have another mend, once a property was changed
         logs = {key: log.log_start for key, log in inspection.situation.log.items()}
         sight = (str(problem), str(drift), mend, _seen_of(inspection.view), logs)
         before = self._sights.get(record.table_id)
@@ -149,7 +156,7 @@ class WaysOut:
         actions = _AFTER_SERVICES if isinstance(inspection.problem, _SERVICES) else _ELSE
         return {action: self._left_out(action, inspection) for action in (*actions, ReconcileAction.ACCEPT)}
 
-    def _way_out_without_rows(self, inspection: Inspection, drift: errors.SchemaDrift | None) -> WayOut | None:
+    def _way_out_without_rows(self, inspection: Inspection, drift: errors.SchemaDrift | None) -> RepairOption | None:
         """None where it depends on what the actions leave out."""
         problem = inspection.problem
         if _is_of_another_cluster(inspection):
@@ -162,16 +169,20 @@ class WaysOut:
 
     def _way_out_among(
         self, inspection: Inspection, drift: errors.SchemaDrift | None, choices: Mapping[ReconcileAction, int | None]
-    ) -> WayOut:
+    ) -> RepairOption:
         lossy = {action: left_out for action, left_out in choices.items() if left_out not in (0, _REFUSED, _UNREADABLE)}
         text = " ".join(_choice(inspection, action, left_out) for action, left_out in lossy.items())
         lossless = next((action for action, left_out in choices.items() if left_out == 0 and action is not ReconcileAction.ACCEPT), None)
         if lossless is not None and drift is not None:
             return self._mending(inspection, drift, text)  # until then it is refused
         if lossless is not None:
-            return WayOut(Way(lossless.value), choices=text)
+            return RepairOption(RepairKind(lossless.value), choices=text)
         snapshot = _former_head(inspection)
-        return self._with_new_table(inspection, text) if snapshot is None else WayOut(Way.SET_SNAPSHOT, value=snapshot, choices=text)
+        return (
+            self._with_new_table(inspection, text)
+            if snapshot is None
+            else RepairOption(RepairKind.SET_SNAPSHOT, value=snapshot, choices=text)
+        )
 
     def _left_out(self, action: ReconcileAction, inspection: Inspection) -> int | None:
         if action is ReconcileAction.ACCEPT and is_empty(inspection.view):
@@ -183,19 +194,19 @@ class WaysOut:
         except errors.LakewardError:
             return _REFUSED
 
-    def _with_new_table(self, inspection: Inspection, choices: str) -> WayOut:
+    def _with_new_table(self, inspection: Inspection, choices: str) -> RepairOption:
         """A new lake table in place of this one, if KV snapshots and log still hold all that was ever written."""
         situation = inspection.situation
         absent = replace(situation, survey=LakeSurvey(LakeView(inspection.info.path, "", None, None, None, {}), None))
         if inspection.view is None or situation.known.shared is not None:
-            return WayOut(Way.NONE, choices=choices)
+            return RepairOption(RepairKind.NONE, choices=choices)
         try:
             ranges = retiered(absent, RowOffsets())
         except errors.LakewardError:
-            return WayOut(Way.NONE, choices=choices)
+            return RepairOption(RepairKind.NONE, choices=choices)
         left_out = records_left_out(absent, ReconcileAction.RETIER, ranges, RowOffsets())
         if left_out != 0 or not self._has_all_keys(inspection):
-            return WayOut(Way.NONE, choices=choices)
+            return RepairOption(RepairKind.NONE, choices=choices)
         archived = self._decider.archived_rows(inspection, inspection.view)
         if archived == 0:
             return self._renaming(inspection, choices)
@@ -204,7 +215,7 @@ class WaysOut:
             f"{new_table_hint(inspection.info.path)} The new lake table would lack {number} of dropped partitions: neither the cluster nor "
             "its log has them any more, and they stay in the renamed one alone."
         )
-        return WayOut(Way.NONE, choices=f"{choices} {text}".strip())
+        return RepairOption(RepairKind.NONE, choices=f"{choices} {text}".strip())
 
     def _has_all_keys(self, inspection: Inspection) -> bool:
         """Whether a KV snapshot covers every bucket of a primary-key table whose log was cut."""
@@ -215,30 +226,30 @@ class WaysOut:
         snapshots = self._parts.cluster.kv_snapshots(inspection.info)
         return all(bucket in snapshots and snapshots[bucket].log_offset >= start for bucket, start in cut.items())
 
-    def _mending(self, inspection: Inspection, drift: errors.SchemaDrift, choices: str) -> WayOut:
+    def _mending(self, inspection: Inspection, drift: errors.SchemaDrift, choices: str) -> RepairOption:
         """What makes the lake table fit again and loses no value."""
-        way_out = mend_of(drift)
-        if way_out is None or way_out.kind is not Way.DROP_COLUMN:
+        way_out = repair_of(drift)
+        if way_out is None or way_out.kind is not RepairKind.DROP_COLUMN:
             return self._with_new_table(inspection, choices) if way_out is None else replace(way_out, choices=choices)
         lake = self._parts.lakes.of(inspection.record.lake_format)
         column = way_out.column or ""
         values = lake.values_of(inspection.info.path, column) if isinstance(lake, ColumnValues) else None
         if values == 0:
             return replace(way_out, choices=choices)
-        statement = statement_of(inspection.record, way_out, CatalogNames(lake=LAKE_CATALOG))
+        statement = repair_statement(inspection.record, way_out, CatalogNames(lake=LAKE_CATALOG))
         of_rows = "that it has in rows, it cannot be told how many" if values is None else f"of {counted(values, 'row')}"
         return self._with_new_table(inspection, f"{choices} {statement} loses the values {of_rows}.".strip())
 
-    def _renaming(self, inspection: Inspection, choices: str) -> WayOut:
+    def _renaming(self, inspection: Inspection, choices: str) -> RepairOption:
         """The lake table gets another name: by a statement, or where Spark has none for it, by hand, as the hint says."""
         lake, path = self._parts.lakes.of(inspection.record.lake_format), inspection.info.path
         if isinstance(lake, DriftCheck) and isinstance(lake, LakeMaintenance) and lake.renames_tables:
-            return WayOut(Way.RENAME_TABLE, value=_free_name(inspection.record, lake), choices=choices)
+            return RepairOption(RepairKind.RENAME_TABLE, value=_free_name(inspection.record, lake), choices=choices)
         error, advice = inspection.record.error, new_table_hint(path)
         is_said = error is not None and any(hint in error.hint for hint in (advice, keeping_table_hint(path)))
-        return WayOut(Way.NONE, choices=choices if is_said else f"Or: {advice} {choices}".strip())
+        return RepairOption(RepairKind.NONE, choices=choices if is_said else f"Or: {advice} {choices}".strip())
 
-    def _record(self, looked_at: TableRecord, way_out: WayOut) -> None:
+    def _record(self, looked_at: TableRecord, way_out: RepairOption) -> None:
         records = self._parts.table_records
         with records.changing():
             record = records.get(looked_at.table_id)
@@ -248,7 +259,7 @@ class WaysOut:
             tried_again = self._tried_again[record.table_id]
             if way_out == _MENDED and (error.way_out not in (None, _MENDED) or error.error_class not in tried_again):
                 tried_again.add(error.error_class)
-                records.put(reconciliation.mended(records.context(), record))
+                records.put(reconciliation.lake_repaired(records.context(), record))
             elif way_out != error.way_out:
                 records.put(Change(record).update(error=replace(error, way_out=way_out)))
 
@@ -262,7 +273,7 @@ _UNREADABLE = -2
 
 def _looked_at(record: TableRecord) -> ErrorInfo | None:
     error = failed_for_good(record)
-    return error if error is not None and is_looked_at(error) else None
+    return error if error is not None and needs_inspection(error) else None
 
 
 def _free_name(record: TableRecord, lake: LakeMaintenance) -> str:

@@ -1,14 +1,14 @@
-"""What the coordinator remembers: one frozen record a table, and the rows it leaves behind (rounds, ledger, events).
+"""The coordinator's records: one frozen record per table, and the rows that a table adds to the store (rounds, ledger, events).
 
-Records live here and not in `memory`, because decisions are functions from records to records: `memory` keeps them, and imports
-this package. `tables` has the record of a table, and the other modules what it is made of and what stands beside it.
+Records are here and not in `memory`, because decisions are functions from records to records. `memory` stores them and imports this
+package. `tables` has the record of a table. The other modules have its parts, and the records beside it.
 
-Offsets are kept by the text of their bucket (`text_offsets`). Fields named `*_time` are wall times, `*_deadline` and `*_since` steady
-ones (see `moment`); all aware, UTC. None = unknown.
+The keys of stored offsets are the texts of buckets (`text_offsets`). Fields named `*_time` are wall times. Fields named `*_deadline` and
+`*_since` are steady times (`moment`). All times have a time zone, UTC. None means unknown.
 """
 
 from tiering.coordinator.decisions.records.assignments import AssignmentEnd, AssignmentRecord, ElsewhereRecord
-from tiering.coordinator.decisions.records.errors import ErrorInfo, ErrorRecord, Way, WayOut
+from tiering.coordinator.decisions.records.errors import ErrorInfo, ErrorRecord, RepairKind, RepairOption
 from tiering.coordinator.decisions.records.history import CommitState, EventRecord, LakeCommitRecord, Level, RoundRecord, Trigger
 from tiering.coordinator.decisions.records.operations import OperationRecord, QueuedCall
 from tiering.coordinator.decisions.records.tables import LakeKnowledge, Pause, TableRecord
@@ -39,6 +39,8 @@ __all__ = [
     "OperationRecord",
     "Pause",
     "QueuedCall",
+    "RepairKind",
+    "RepairOption",
     "RoundRecord",
     "TableRecord",
     "TextOffsets",
@@ -48,8 +50,6 @@ __all__ = [
     "UpkeepPause",
     "UpkeepRecord",
     "UpkeepRequest",
-    "Way",
-    "WayOut",
     "from_text",
     "to_text",
 ]

@@ -1,4 +1,4 @@
-"""What the cluster and other tiering services say about a table."""
+"""Records of what the cluster and other tiering services report about a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiering.coordinator.decisions.records.text_offsets import TextOffsets
 
 
 class AssignmentEnd(StrEnum):
-    """What the cluster is told of an assignment that is over here."""
+    """The end of an assignment that is reported to the cluster."""
 
     FINISHED = "finished"
     FAILED = "failed"
@@ -18,10 +18,11 @@ class AssignmentEnd(StrEnum):
 
 @dataclass(frozen=True)
 class AssignmentRecord:
-    """The cluster's word that it is this deployment's turn with a table; only from clusters that assign (`tiering.cluster.assignments`).
+    """An assignment of the table to this deployment by the cluster. Only clusters that assign tables have it (`cluster.assignments`).
 
-    `end`: over here, and the cluster is to be told; None = still ours. `certain` False: its session is over, so that the same epochs may be
-    another service's by now; it is kept for a commit with an unknown outcome alone, and begins no round.
+    `end`: the assignment is over here, and the cluster must be told; None while the table is still assigned. `certain` is False once the
+    session of the assignment is over: another service may now have the same epochs. Such a record is kept only for a commit with an unknown
+    outcome, and starts no round.
     """
 
     coordinator_epoch: int
@@ -34,7 +35,7 @@ class AssignmentRecord:
 
 @dataclass(frozen=True)
 class ElsewhereRecord:
-    """What is known of a lake table that another service tiered further than we know. `source`: the value of `status_source`."""
+    """A snapshot of another service that is newer than what the coordinator has recorded. `source` is the value of `status_source`."""
 
     source: str
     lake_snapshot_id: int

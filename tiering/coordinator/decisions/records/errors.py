@@ -1,4 +1,4 @@
-"""Errors as they are shown, what helps against them, and the kinds of errors of a table."""
+"""Errors as they are displayed, the repairs for them, and the kinds of errors of a table."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 
 
-class Way(StrEnum):
-    """What helps a table that failed for good, as lake and log were when the coordinator last looked (`WayOut`)."""
+class RepairKind(StrEnum):
+    """The kind of a repair for a table that failed permanently, as the latest inspection of lake and log found it (`RepairOption`)."""
 
     NONE = "none"
     RETIER = "retier"
@@ -27,14 +27,14 @@ class Way(StrEnum):
 
 
 @dataclass(frozen=True)
-class WayOut:
-    """A way that leaves no acknowledged row out of the lake; NONE = there is none, and what is wrong is not mended yet.
+class RepairOption:
+    """A repair that leaves no acknowledged row out of the lake. `RepairKind.NONE`: there is none, and the problem still exists.
 
-    `column` is the lake's, `value` its new name or type, the table's new name, or a snapshot's id. `choices` tells of the ways that leave
-    rows out, and how many, for the hint.
+    `column` is the lake's column. `value` is the new name or type of the column, the new name of the table, or a snapshot id. `choices`
+    describes the repairs that leave rows out, with the number of rows, for the hint.
     """
 
-    kind: Way
+    kind: RepairKind
     column: str | None = None
     value: str | None = None
     choices: str = ""
@@ -42,7 +42,7 @@ class WayOut:
 
 @dataclass(frozen=True)
 class ErrorInfo:
-    """An error as it is shown: redacted and cut before it gets here. `way_out` None = nobody looked for one."""
+    """An error as it is displayed, already redacted and truncated. `way_out` is None if no inspection has looked for a repair yet."""
 
     error_class: str
     message: str
@@ -51,17 +51,17 @@ class ErrorInfo:
     retryable: bool
     time: datetime
     ids: Mapping[str, str] = field(default_factory=dict)
-    way_out: WayOut | None = None
+    way_out: RepairOption | None = None
 
     @property
     def full_hint(self) -> str:
-        """The hint with the choices that leave rows out of the lake."""
+        """The hint, followed by the choices that leave rows out of the lake."""
         return self.hint if self.way_out is None else f"{self.hint} {self.way_out.choices}".strip()
 
 
 @dataclass(frozen=True)
 class ErrorRecord:
-    """How often rounds of a table failed in one phase with one class: a row of `sys.tiering_errors`. Texts are of the last time."""
+    """Counts failures of a table's rounds with one phase and one class: a row of `sys.tiering_errors`. Texts are from the last failure."""
 
     table_id: int
     database_name: str
@@ -76,16 +76,16 @@ class ErrorRecord:
     last_seen: datetime
     last_round_id: str
     resolved_at: datetime | None = None
-    """When a later round went well, or somebody reconciled the table, or it was dropped or its lake disabled."""
+    """When a later round succeeded, a user reconciled the table, the table was dropped, or its lake was disabled."""
     bucket: str | None = None
-    """Which bucket stands, as in `TextOffsets`, and `offset` where; None = none does, or an older version recorded the error."""
+    """The bucket that stops, as in `TextOffsets`; `offset` is where. None if no bucket stops, or an older version recorded the error."""
     offset: int | None = None
     trace: str | None = None
-    """What the cluster knows the record at `offset` by; None = not known."""
+    """The cluster's trace of the record at `offset`; None if unknown."""
     record_text: str | None = None
-    """The record at `offset`, for callers with SELECT; None = not known, or an older version recorded the error, with it in `message`."""
+    """The record at `offset`, for callers with SELECT. None if unknown; older versions recorded the record in `message`."""
 
     @property
     def key(self) -> str:
-        """Names it in the store."""
+        """Its key in the store."""
         return f"{self.table_id}/{self.phase or ''}/{self.error_class}"

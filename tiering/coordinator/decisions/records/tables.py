@@ -1,4 +1,4 @@
-"""Everything about the tiering of one lake table."""
+"""The record of one lake table's tiering."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tiering.model.tables import BucketKey, SkippedRecords, TablePath
 
 @dataclass(frozen=True)
 class Pause:
-    """A paused table is not assigned. `until_deadline` None = until somebody resumes it.
+    """A pause: the table is not assigned. `until_deadline` is None if the pause lasts until a user resumes the table.
 
-    `until` is the wall time that was asked for: a wish, which a start of the coordinator takes as it stands.
+    `until` is the wall time that the caller named. After a restart the pause still ends at that wall time.
     """
 
     by: str
@@ -35,11 +35,11 @@ class Pause:
 
 @dataclass(frozen=True)
 class LakeKnowledge:
-    """The coordinator's copy of what the lake holds: it may be behind, never ahead.
+    """The coordinator's copy of what the lake holds. It may be behind the lake, never ahead of it.
 
-    `passed_head` is the newest head that a base check passed (DESIGN 6.2). Totals are of the whole lake table. `backlog`: per bucket
-    where its backlog ends, until the lake has passed that (`decisions.backlog`); None = no round has planned yet.
-    `marker_tells`: the lake holds what its markers say; False once `reconcile_lake(accept)` left records out.
+    `passed_head` is the newest head that a base check passed (DESIGN 6.2). `records`, `size_bytes` and `files` are totals of the whole
+    lake table. `backlog` maps each bucket to the end of its backlog until the lake has passed it (`decisions.backlog`); None before the
+    first plan. `marker_tells` is False once `reconcile_lake(accept)` left records out: the lake then holds less than its markers say.
     """
 
     table_uuid: str | None = None
@@ -54,46 +54,48 @@ class LakeKnowledge:
     backlog: TextOffsets | None = None
     marker_tells: bool = True
     moved_back: TextOffsets = field(default_factory=dict)
-    """Buckets whose end in `offsets` was moved back by what another tiering service wrote: the next round replays them."""
+    """Buckets whose end in `offsets` was moved back because of another tiering service's commit. The next round replays them."""
     skipped: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """By bucket, as in `TextOffsets`, the offsets of records that `sys.skip_record` left out for rounds, in order."""
+    """The sorted offsets of records that `sys.skip_record` leaves out of rounds, per bucket."""
     skipped_traces: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-    """By bucket and offset, what the cluster knows a record of `skipped` by; older versions recorded none."""
+    """The cluster's trace of each record in `skipped`, per bucket and offset. Older versions recorded none."""
     starts: TextOffsets | None = None
-    """Where the rows of buckets begin of which the lake lacks the first; None = an older version recorded the offsets."""
+    """Where the lake's rows of a bucket begin, for buckets whose first rows the lake lacks. None if an older version recorded `offsets`."""
     backlog_start: BacklogStart | None = None
-    """A start that waits for its plan."""
+    """A start of a backlog that waits for the next plan."""
     backlog_starts: int = 0
-    """How many starts were planned."""
+    """Number of planned starts."""
     backlog_start_time: datetime | None = None
-    """When the latest one was."""
+    """Time of the latest start."""
     archived_records: int = 0
-    """How many records of partitions that were dropped since were tiered to the present lake table: of a log table as many rows stay there,
-    of a primary-key table at most as many, unless a user removes them."""
+    """Number of records in dropped partitions that were tiered to the present lake table.
+
+    A log table keeps that many rows of them, a primary-key table at most that many, unless a user removes them.
+    """
     reported_drops: tuple[int, ...] = ()
-    """Partitions in `offsets` whose drop was reported (`observing.dropped_partitions`): a later coordinator does not report it again."""
+    """Partitions in `offsets` whose drop was reported (`observing.dropped_partitions`). No later coordinator reports them again."""
     proofs: Mapping[str, str] = field(default_factory=dict)
-    """By bucket of a clean log table, what the marker of `marker_round_id` proves of its rows (`BucketProof.text`)."""
+    """The proof of each bucket's rows in the marker of `marker_round_id`, for a clean log table (`BucketProof.text`)."""
     traces: Mapping[str, str] = field(default_factory=dict)
-    """By bucket, what the cluster knows the last tiered record by (`Marker.traces`); older versions recorded none."""
+    """The cluster's trace of the last tiered record, per bucket (`Marker.traces`). Older versions recorded none."""
     unresolved_epoch: int | None = None
-    """Epoch of the newest round whose granted commit nobody has the outcome of: its request may still land."""
+    """Epoch of the newest round whose granted commit has an unknown outcome: its request may still land."""
 
     @property
     def skipped_records(self) -> SkippedRecords:
-        """`skipped` with the traces, as rounds and markers have it."""
+        """`skipped` with the traces, in the form that rounds and markers use."""
         return {
             BucketKey.parse(bucket): {offset: self.skipped_traces.get(bucket, {}).get(offset) for offset in offsets}
             for bucket, offsets in self.skipped.items()
         }
 
     def has_skipped(self, bucket: str, offset: int, trace: str | None) -> bool:
-        """Whether that very record was left out. `trace`: of the record; None = not known, as it may be of the one that was left out."""
+        """Returns whether this record was left out. `trace` identifies it; None if unknown, and then the offset decides."""
         recorded = self.skipped_traces.get(bucket, {}).get(offset)
         return offset in self.skipped.get(bucket, ()) and (trace is None or recorded is None or trace == recorded)
 
     def with_skipped(self, bucket: str, offset: int, trace: str | None) -> LakeKnowledge:
-        """The knowledge with that record left out, in the place of another one that stood at its offset."""
+        """Returns the knowledge with this record left out. It replaces an earlier skipped record at the same offset."""
         traces = {**self.skipped_traces.get(bucket, {}), **({} if trace is None else {offset: trace})}
         return replace(
             self,
@@ -103,7 +105,7 @@ class LakeKnowledge:
 
     @property
     def recorded(self) -> RecordedLakeSnapshot | None:
-        """Snapshot and offsets, if a commit was recorded."""
+        """The recorded snapshot and offsets; None before the first recorded commit."""
         if self.snapshot_id is None or self.offsets is None:
             return None
         return RecordedLakeSnapshot(self.snapshot_id, from_text(self.offsets))
@@ -111,12 +113,12 @@ class LakeKnowledge:
 
 @dataclass(frozen=True)
 class TableRecord:
-    """Everything about the tiering of one lake table. `state` None = removed: only its epoch and lake are kept.
+    """The record of one lake table's tiering. `state` is None for a removed table, of which only the epochs and the lake are kept.
 
-    A removed table with a `forget_deadline` was dropped, and is forgotten then; without one its lake was disabled.
+    A removed table with a `forget_deadline` was dropped, and its record is deleted then. Without one, its lake was disabled.
 
-    `definition` is a fingerprint of the source table: a change resumes a permanent failure. `round` is the latest
-    round, `commit` its ledger row once granted. `checked_since` is when the running round looked at the log.
+    `definition` is a fingerprint of the source table; a change of it resumes a permanent failure. `round` is the latest round, and `commit`
+    its ledger row once it was granted. `checked_since` is when the running round read the ends of the log.
     """
 
     table_id: int
@@ -144,36 +146,36 @@ class TableRecord:
     error_count: int = 0
     consecutive_failures: int = 0
     consecutive_fences: int = 0
-    """Rounds that were fenced since a round last went well. From the second on they are failures, too (`decisions.fences`)."""
+    """Fenced rounds since the last successful round. From the second one on, each is also a failure (`decisions.fences`)."""
     retry_deadline: datetime | None = None
     pause: Pause | None = None
     call: QueuedCall | None = None
     lake: LakeKnowledge = field(default_factory=LakeKnowledge)
     forget_deadline: datetime | None = None
     errors: tuple[ErrorRecord, ...] = ()
-    """The kinds of errors of its rounds, the one seen last at the end; at most `MAX_ERRORS`."""
+    """The kinds of errors of its rounds, the most recent last; at most `MAX_ERRORS`."""
     backoff_ms: int = 0
-    """How long the table has waited after failures since a round last went well."""
+    """How long the table has waited after failures since the last successful round."""
     paused_ms: int = 0
-    """How long pauses have held it up since then; those that are over."""
+    """How long pauses that have ended delayed it since then."""
     waited_for_slot_ms: int = 0
-    """How long its rounds have waited for a tierer since then, those that got one."""
+    """How long its assigned rounds had waited for a tierer since then."""
     no_tierer_ms: int = 0
-    """For how much of that no tierer was connected."""
+    """The part of that wait during which no tierer was connected."""
     queued_late_ms: int = 0
-    """How long nobody queued it since then although it was due."""
+    """How long the table was due but not queued since then."""
     due_time: datetime | None = None
-    """When it became due; None = not yet."""
+    """When the table became due; None if it is not due."""
     assignment: AssignmentRecord | None = None
     elsewhere: ElsewhereRecord | None = None
     round_bytes: int | None = None
-    """So much waiting makes the table due before its freshness is over; None = only its freshness does."""
+    """The table is due before its freshness has elapsed once this many bytes wait; None if only the freshness counts."""
     recent_rounds_ms: tuple[int, ...] = ()
-    """How long its latest rounds took that committed, but for those of a backlog."""
+    """Durations of its latest rounds that committed, without rounds of a backlog."""
     recent_waits_ms: tuple[int, ...] = ()
-    """How long these waited for a slot."""
+    """How long these rounds waited for a slot."""
     named_epoch: int = 0
-    """The highest tiering epoch above its own that a tierer named: rounds that are queued from then on are above it."""
+    """The highest tiering epoch above the table's own one that a tierer named. Rounds that are queued later get a higher epoch."""
     upkeep: UpkeepRecord = field(default_factory=UpkeepRecord)
 
     @property
@@ -182,7 +184,7 @@ class TableRecord:
 
     @property
     def highest_epoch(self) -> int:
-        """No round of the table that anybody knows of has a higher one; the next one has."""
+        """The highest known epoch of any round of the table. The next round gets a higher one."""
         return max(self.tiering_epoch, self.named_epoch)
 
     @property
@@ -192,37 +194,40 @@ class TableRecord:
 
     @property
     def unresolved_commit(self) -> bool:
-        """Whether a commit request of ours may still land: until that is known, no other service may have the table."""
+        """Whether one of our commit requests may still land. Until that is known, no other service may get the table."""
         granted = self.granted and self.round is not None and not self.round.acked
         return granted or self.lake.unresolved_epoch is not None
 
     @property
     def has_turn(self) -> bool:
-        """Whether the cluster, where it assigns tables, lets this deployment begin a round of it."""
+        """Whether the cluster has assigned the table to this deployment and a round may begin.
+
+        Always False if the cluster does not assign tables.
+        """
         return self.assignment is not None and self.assignment.end is None and self.assignment.certain
 
     @property
     def assignment_ref(self) -> AssignmentRef | None:
-        """The name under which the cluster knows the assignment."""
-        held = self.assignment
-        return None if held is None else AssignmentRef(self.table_id, held.coordinator_epoch, held.tiering_epoch)
+        """The cluster's identification of the assignment."""
+        assignment = self.assignment
+        return None if assignment is None else AssignmentRef(self.table_id, assignment.coordinator_epoch, assignment.tiering_epoch)
 
     @property
     def shown_offsets(self) -> TextOffsets | None:
-        """How far the lake is, as it is shown; only what a base check passed counts for rounds."""
+        """The displayed offsets of the lake. Rounds use only offsets that a base check passed."""
         return self.lake.offsets if self.elsewhere is None else self.elsewhere.offsets
 
     @property
     def shown_snapshot_id(self) -> int | None:
-        """The newest tiering snapshot that is known of, as `shown_offsets`."""
+        """The newest known tiering snapshot, with the offsets `shown_offsets`."""
         return self.lake.snapshot_id if self.elsewhere is None else self.elsewhere.lake_snapshot_id
 
     @property
     def running(self) -> RoundRecord | None:
-        """The round that a tierer has now."""
+        """The round that a tierer runs now."""
         return self.round if self.state is TableState.TIERING else None
 
     @property
     def upkeep_runs(self) -> bool:
-        """Whether the running round is an upkeep round."""
+        """Whether an upkeep round is running."""
         return self.running is not None and self.running.trigger is Trigger.UPKEEP
