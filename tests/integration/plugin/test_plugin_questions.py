@@ -49,7 +49,7 @@ ON_CALL = {
         SELECT table_name, next_retry_time FROM {status}
         WHERE lower(last_error) LIKE '%timed out%' AND NOT (status IN ('Tiered', 'Scheduled')) ORDER BY 2, 1 LIMIT 20""",
 }
-"""The ten most usual questions of whoever is on call (docs/how-it-works.md lists them)."""
+"""The ten most usual questions of whoever is on call (docs/system-tables.md lists them)."""
 
 
 def statuses() -> list[TableStatus]:

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def reconcile(
     table: TableArgument,
-    action: Annotated[str, typer.Argument(help="adopt, accept, retier or deduplicate: docs/how-it-works.md says which.")],
+    action: Annotated[str, typer.Argument(help="adopt, accept, retier or deduplicate: docs/lake-repair.md says which.")],
     uri: UriOption = DEFAULT_URI,
     dry_run: DryRunOption = False,
     idempotency_key: KeyOption = None,

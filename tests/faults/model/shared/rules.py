@@ -1,4 +1,4 @@
-"""The rules of tiering beside another service (docs/fluss.md), as switches of the model: each has to be needed.
+"""The rules of tiering beside another service (docs/fluss-shared.md), as switches of the model: each has to be needed.
 
 A rule has a number, R1 to R9, and may have several parts: each part is a switch, and is taken out alone. That `retier` is one commit (R8)
 has no switch: the model knows no statement of two commits.

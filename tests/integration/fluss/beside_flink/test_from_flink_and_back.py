@@ -1,4 +1,4 @@
-"""The way that docs/fluss.md describes: from Flink's tiering to Lakeward beside it, then in its place, and back."""
+"""The way that docs/fluss-migration.md describes: from Flink's tiering to Lakeward beside it, then in its place, and back."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def action_of(text: str) -> ReconcileAction:
         known = ", ".join(ReconcileAction)
         raise errors.InvalidArgument(
             f"{text[:60]!r} is not an action of reconcile_lake: it must be one of {known}",
-            hint="docs/how-it-works.md says which one is right.",
+            hint="docs/lake-repair.md says which one is right.",
         ) from None
 
 
