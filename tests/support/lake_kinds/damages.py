@@ -1,4 +1,4 @@
-"""Damages to a lake table that validation has to find, each done by hand to a copy that is right, in every format and layout."""
+"""Damages that validation has to find. Each is done by hand to a correct lake table, in every format and layout."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Damaged:
         return [file for file in files if f"region={region}/" in str(file) and file.parent.name.endswith((f"={bucket}", f"-{bucket}"))]
 
     def in_place_of_it(self, other: Path, source: TableInfo | None = None) -> None:
-        """A copy of `other` stands where that file stood."""
+        """Puts a copy of `other` in the place of that file."""
         self.world.by_hand.put_in(self.table.path, (source or self.table).path, other.name, self.file().name)
 
 
@@ -69,7 +69,7 @@ def _rows(change: Callable[[pa.Table], pa.Table]) -> Damage:
 
 
 def _all_rows(change: Callable[[pa.Table], pa.Table]) -> Damage:
-    """Somebody writes all files anew."""
+    """Rewrites all files with changed rows."""
 
     def damage(damaged: Damaged) -> None:
         by_hand = damaged.world.by_hand
@@ -111,31 +111,31 @@ def _older_value(rows: pa.Table) -> pa.Table:
 
 
 TO_A_FILE: Mapping[str, Damage] = {
-    "a value is another one": _rows(_changed),
+    "a value is changed": _rows(_changed),
     "a row is missing in a file": _rows(lambda rows: rows.slice(1)),
     "a row is in a file twice": _rows(lambda rows: pa.concat_tables([rows, rows.slice(0, 1)])),
-    "a row stands there in the place of another": _rows(_another_in_its_place),
-    "a file is gone from its folder": lambda damaged: damaged.file().unlink(),
+    "a row is replaced by another row": _rows(_another_in_its_place),
+    "a file is deleted from its folder": lambda damaged: damaged.file().unlink(),
     "a file is cut in half": _half,
 }
-"""Done to one file: it can be put back."""
+"""Damages to one file, which can be put back."""
 TO_A_TABLE: Mapping[str, Damage] = {
-    "a file left the snapshot": lambda damaged: damaged.world.by_hand.take_out(damaged.table.path, damaged.file().name),
-    "a file of another table": lambda damaged: damaged.in_place_of_it(damaged.file(table=damaged.twin), damaged.twin),
-    "a file of another partition": lambda damaged: damaged.in_place_of_it(damaged.file("us")),
-    "a file of another bucket": lambda damaged: damaged.in_place_of_it(damaged.file(bucket=1)),
-    "a row that the log never had": _one_more,
-    "all files written anew, a row less": _all_rows(lambda rows: rows.slice(1)),
-    "all files written anew, a row twice": _all_rows(lambda rows: pa.concat_tables([rows, rows.slice(0, 1)])),
-    "all files written anew, a value is another one": _all_rows(_changed),
+    "a file is taken out of the snapshot": lambda damaged: damaged.world.by_hand.take_out(damaged.table.path, damaged.file().name),
+    "a file is replaced by one of another table": lambda damaged: damaged.in_place_of_it(damaged.file(table=damaged.twin), damaged.twin),
+    "a file is replaced by one of another partition": lambda damaged: damaged.in_place_of_it(damaged.file("us")),
+    "a file is replaced by one of another bucket": lambda damaged: damaged.in_place_of_it(damaged.file(bucket=1)),
+    "a row is added that the log never had": _one_more,
+    "all files are rewritten, one row is missing": _all_rows(lambda rows: rows.slice(1)),
+    "all files are rewritten, one row is there twice": _all_rows(lambda rows: pa.concat_tables([rows, rows.slice(0, 1)])),
+    "all files are rewritten, a value is changed": _all_rows(_changed),
 }
-TO_A_TABLE_OF_KEYS: Mapping[str, Damage] = {"all files written anew, a row has an older value of its key": _all_rows(_older_value)}
+TO_A_TABLE_OF_KEYS: Mapping[str, Damage] = {"all files are rewritten, a row has an older value of its key": _all_rows(_older_value)}
 
 
 def damaged_tables(world: LakeWorld, table_type: TableType, upkeep: Upkeep | None = None) -> dict[str, str]:
-    """Does each damage, and undoes it or takes another table for the next. By damage what validation finds: see `_findings`.
+    """Returns what validation finds, by damage. Each damage is undone, or the next one is done to another table.
 
-    `upkeep`: is done to all tables first.
+    `upkeep` runs on all tables first.
     """
     damages = TO_A_TABLE if table_type is TableType.LOG else {**TO_A_TABLE, **TO_A_TABLE_OF_KEYS}
     twin, first, *tables = (_new_table(world, table_type, f"t{number}") for number in range(len(damages) + 2))
@@ -189,10 +189,10 @@ def rewrite_in_upkeep_rounds(world: LakeWorld, tables: Sequence[TableInfo]) -> N
 
 
 def _findings(damaged: Damaged) -> str:
-    """The checks that name a difference, each once, in their order, as Markdown; "untold" if one says that it cannot tell."""
+    """Returns the checks that name a difference, as Markdown; "unknown" if a check reports `ok` = None, "none" if all agree."""
     results = check(damaged.world, damaged.table)
     checks = dict.fromkeys(name for name, _, _ in faults(results))
-    return ", ".join(f"`{name}`" for name in checks) or ("untold" if untold(results) else "no")
+    return ", ".join(f"`{name}`" for name in checks) or ("unknown" if untold(results) else "none")
 
 
 def _new_table(world: LakeWorld, table_type: TableType, name: str) -> TableInfo:
