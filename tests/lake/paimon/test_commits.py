@@ -266,7 +266,7 @@ def test_files_that_cannot_be_looked_at_are_not_said_to_be_gone(kit: PaimonKit, 
         return stat(path, **options)
 
     monkeypatch.setattr(Path, "stat", failing)
-    with pytest.raises(LakeUnavailable, match=r"cannot look at the new files of .*Input/output error"):
+    with pytest.raises(LakeUnavailable, match=r"cannot check the new files of .*Input/output error"):
         prepared.commit()
     monkeypatch.undo()
     prepared.commit()

@@ -1,4 +1,4 @@
-"""Errors of pypaimon and the storage become LakeUnavailable, redacted, with the cause kept."""
+"""Converts errors of pypaimon and the storage to LakeUnavailable, redacted, with the cause kept."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from tiering.lake.outside_errors import describe
 from tiering.lake.paimon.storage.s3_objects import StoreError
 
 _DAMAGED: tuple[type[Exception], ...] = (ValueError, KeyError, TypeError, IndexError, EOFError, struct.error)
-"""What readers of JSON and Avro raise over bytes that are no metadata."""
+"""Errors that readers of JSON and Avro raise for bytes that are no valid metadata."""
 _OUTSIDE: tuple[type[Exception], ...] = (OSError, pa.ArrowException, RuntimeError)
-"""pypaimon raises RuntimeError for most."""
-_HINT = "May this user read and write the lake's warehouse folder, is it mounted, and is its disk full?"
+"""Errors of the storage and of pypaimon, which mostly raises RuntimeError."""
+_HINT = "Check that this user may read and write the lake's warehouse folder, that it is mounted, and that its disk is not full."
 _STORE_HINT = (
-    "Is the store of the lake up and reachable, and may these keys read, write and list there? The next round tries again by itself."
+    "Check that the lake's store is running and reachable, and that these keys may read, write and list there. The next round retries."
 )
 _GONE_HINT = (
-    "Is the warehouse folder there, is it the right one, and is it mounted? If it is, a file of the lake table was removed: restore it "
-    "from a backup of the warehouse, and the next round goes on by itself."
+    "Check that the warehouse folder exists, is the right one, and is mounted. If so, a file of the lake table was removed: restore it "
+    "from a backup of the warehouse; the next round then continues."
 )
 _DAMAGED_HINT = (
-    "A metadata file of the lake table is damaged: in its folders `snapshot`, `schema` or `manifest`. Restore it from a backup of the "
-    "warehouse; the next round tries again by itself."
+    "A metadata file of the lake table is damaged, in its folder `snapshot`, `schema` or `manifest`. Restore it from a backup of the "
+    "warehouse; the next round retries."
 )
 
 
 @contextmanager
 def lake_errors(action: str, **ids: object) -> Iterator[None]:
-    """Raises LakeUnavailable ("cannot <action>: ...") for what pypaimon or the storage raise inside; errors of our tree pass."""
+    """Raises LakeUnavailable ("cannot <action>: ...") for errors of pypaimon or the storage inside the block; a LakewardError passes
+    unchanged.
+    """
     try:
         yield
     except LakewardError:
@@ -46,11 +48,13 @@ def lake_errors(action: str, **ids: object) -> Iterator[None]:
 
 
 def _outside() -> tuple[type[Exception], ...]:
-    """pypaimon's CatalogException too, of a table that somebody drops or renames while it is read. Executors have no pypaimon."""
+    """Returns the error classes of the storage, and pypaimon's CatalogException if it is loaded: it is raised for a table that is dropped
+    or renamed while it is read. Executors have no pypaimon.
+    """
     module = sys.modules.get("pypaimon.catalog.catalog_exception")
     return _OUTSIDE if module is None else (*_OUTSIDE, module.CatalogException)
 
 
 def _is_of_store(error: BaseException) -> bool:
-    """Whether S3 answered it, to boto3 or to PyArrow's client."""
+    """Returns whether the error is an answer of S3, to boto3 or to PyArrow's client."""
     return isinstance(error, StoreError) or "AWS Error" in str(error)

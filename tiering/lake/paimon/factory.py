@@ -1,4 +1,6 @@
-"""The `LakeTieringFactory` for Paimon: writers in any process that sees the warehouse, committers in the one that made it."""
+"""The `LakeTieringFactory` for Paimon: it creates writers in any process that can access the warehouse, and committers in the process that
+created the factory.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ CommitterMaker = Callable[[PurePath], LakeCommitter]
 
 @dataclass(frozen=True)
 class PaimonTieringFactory:
-    """A `LakeTieringFactory`. `make_committer` is left behind when it is pickled."""
+    """A `LakeTieringFactory`. `make_committer` is dropped when it is pickled."""
 
     state: TableState
     make_committer: CommitterMaker | None = field(compare=False, repr=False)
@@ -41,7 +43,7 @@ class PaimonTieringFactory:
         return PaimonTieringFactory, (self.state, None)
 
     def create_writer(self, context: WriterInitContext) -> LakeWriter:
-        """A writer of one split. Raises LakeTableReplaced, InvalidData (a partition's name)."""
+        """Creates the writer of one split. Raises LakeTableReplaced, InvalidData (a partition's name)."""
         state = self.state
         if context.lake_table_uuid != state.table_uuid:
             raise LakeTableReplaced(
@@ -69,13 +71,13 @@ class PaimonTieringFactory:
         return PaimonPrimaryKeyWriter(context, target, files, ChangeGuard(context, places), state.is_followed)
 
     def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
-        """See `FileRewriter.rewrite`."""
+        """Writes the files that replace the files of `task`. Implements `FileRewriter.rewrite`."""
         return rewrite_files(self.state, task, round_id, nonce, is_stopped)
 
     def create_committer(self) -> LakeCommitter:
-        """Only in the process that made the factory: InvalidArgument elsewhere."""
+        """Creates a committer. Raises InvalidArgument in a process other than the one that created the factory."""
         if self.make_committer is None:
-            raise InvalidArgument("a committer is made on the driver, not on an executor")
+            raise InvalidArgument("a committer can be created on the driver only, not on an executor")
         return self.make_committer(self.state.root)
 
     def serialize_write_result(self, result: WriteResult) -> bytes:

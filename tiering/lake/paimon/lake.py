@@ -1,4 +1,4 @@
-"""The `Lake` of Paimon tables below a warehouse. Their catalog is its folders: `<warehouse>/<database>.db/<table>`."""
+"""The `Lake` of Paimon tables below a warehouse. Its catalog is the folder structure: `<warehouse>/<database>.db/<table>`."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 
 FORMAT = "paimon"
 EVOLVE_ATTEMPTS = 5
-"""How often new columns are sent when other changes of the table come between."""
+"""How often new columns are sent if other changes of the table come in between."""
 
 
 class PaimonLake:
-    """Paimon tables of one warehouse. `clock` tells when snapshots are committed. Safe to use from several threads."""
+    """Paimon tables of one warehouse. `clock` gives the commit times. Safe to use from several threads."""
 
     def __init__(self, warehouse: PurePath, storage: Storage = LOCAL, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -75,27 +75,30 @@ class PaimonLake:
         return FORMAT
 
     def databases(self) -> Sequence[str]:
-        """See `Lake.databases`."""
+        """Returns the names of the databases in the warehouse. Implements `Lake.databases`."""
         with lake_errors(f"read the warehouse {self._place}"):
             folders = self._storage.folders_in(self._warehouse)
         return sorted(name.removesuffix(DATABASE_SUFFIX) for name in folders if name.endswith(DATABASE_SUFFIX))
 
     def view(self, path: TablePath) -> LakeView | None:
-        """A fresh read; None if there is no such lake table. Raises MarkerCorrupt, LakeUnavailable."""
+        """Reads the lake table; returns None if it does not exist. Raises MarkerCorrupt, LakeUnavailable."""
         loaded = self._load(path)
         return None if loaded is None else replace(_view(loaded), **vars(self._sizes.size_of(loaded)))
 
     def survey(self, path: TablePath) -> LakeSurvey | None:
-        """See `LakeMaintenance.survey`."""
+        """Reads markers and snapshots of the lake table. Implements `LakeMaintenance.survey`."""
         loaded = self._load(path)
         return None if loaded is None else survey_of(loaded)
 
     def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
-        """See `LakeMaintenance.row_offsets`."""
+        """Returns the offsets of the head's rows. Implements `LakeMaintenance.row_offsets`."""
         return row_offsets(table, view, partitions, begins)
 
     def drop_table(self, path: TablePath) -> bool:
-        """See `TableRemoval.drop_table`. The schemas go last: without them there is no table, whatever else is left."""
+        """Drops the lake table with its files; returns False if it does not exist. Implements `TableRemoval.drop_table`.
+
+        The schemas are deleted last: without them the table does not exist, even if other files are left.
+        """
         root = table_root(self._warehouse, path)
         with lake_errors(f"drop the lake table {path} in {self._place}", table_path=path):
             files = [self._storage.path_of(file.location) for file in self._storage.files_below(root)]
@@ -105,91 +108,95 @@ class PaimonLake:
         return bool(files)
 
     def partition_rows(self, table: TableInfo, view: LakeView) -> Mapping[str | None, int]:
-        """See `PartitionRows.partition_rows`."""
+        """Returns the number of rows of each partition. Implements `PartitionRows.partition_rows`."""
         with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
             return partition_rows(table, cast(LoadedTable, view.handle))
 
     def measure(self, table: TableInfo, view: LakeView) -> LakeMeasure:
-        """See `MeasuredLake.measure`."""
+        """Measures the health of the lake table. Implements `MeasuredLake.measure`."""
         with lake_errors(f"read the metadata of {view.path}", table_path=view.path):
             return measure(table, cast(LoadedTable, view.handle))
 
     def standing_rows(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> Sequence[CleanRows]:
-        """See `StandingRows.standing_rows`."""
+        """Returns the rows of the head by scope. Implements `StandingRows.standing_rows`."""
         return standing_rows(table, view, partitions)
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
-        """See `LakeMaintenance.foreign_offsets`."""
+        """Returns the offsets that Fluss's tiering stored with its snapshot. Implements `LakeMaintenance.foreign_offsets`."""
         return foreign_offsets(view, snapshot_id)
 
     def remove_rows(self, table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Sequence[WriteResult]:
-        """See `RowRemoval.remove_rows`."""
+        """Writes files without the rows to remove. Implements `RowRemoval.remove_rows`."""
         state = _state(table, cast(LoadedTable, view.handle))
         return remove_rows(table, view, round_id, removal, state.columns, state.total_buckets)
 
     def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
-        """See `ForeignCommits.foreign_snapshot`."""
+        """Returns what a snapshot of another tiering service added. Implements `ForeignCommits.foreign_snapshot`."""
         return foreign_snapshot(table, view, snapshot_id, partitions)
 
     def clean_rows(
         self, table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]
     ) -> Sequence[CleanRows]:
-        """See `CleanForeignCommits.clean_rows`."""
+        """Returns the rows that snapshots added to a clean table. Implements `CleanForeignCommits.clean_rows`."""
         return clean_rows(table, view, snapshot_ids, partitions)
 
     def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
-        """See `LakeMaintenance.stored_files`."""
+        """Returns all stored files of the table. Implements `LakeMaintenance.stored_files`."""
         return stored_files(view)
 
     def live_files(self, view: LakeView) -> Collection[str]:
-        """See `LakeMaintenance.live_files`."""
+        """Returns the locations of all files that any snapshot names. Implements `LakeMaintenance.live_files`."""
         return live_files(view)
 
     def delete_file(self, view: LakeView, location: str) -> None:
-        """See `LakeMaintenance.delete_file`."""
+        """Deletes one of the stored files. Implements `LakeMaintenance.delete_file`."""
         delete_file(view, location)
 
     def delete_old_metadata(self, base: LakeView, confirmed: LakeView) -> Sequence[str]:
-        """See `OldMetadata.delete_old_metadata`. Nothing: files of expired snapshots are deleted by the sweep alone."""
+        """Deletes nothing, because only the sweep deletes files of expired snapshots. Implements `OldMetadata.delete_old_metadata`."""
         return ()
 
     def may_delete_expired(self, view: LakeView) -> bool:
-        """See `OldMetadata.may_delete_expired`. Paimon has no option that keeps such files."""
+        """Returns True, because Paimon has no option that keeps such files. Implements `OldMetadata.may_delete_expired`."""
         return True
 
     def unnamed_metadata(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[StoredFile]:
-        """See `OldMetadata.unnamed_metadata`. None: manifests are judged by the rounds in their names."""
+        """Returns nothing, because manifests are judged by the rounds in their names. Implements `OldMetadata.unnamed_metadata`."""
         return ()
 
     def columns(self, view: LakeView) -> pa.Schema:
-        """See `ReadableLake.columns`."""
+        """Returns the columns of the lake table. Implements `ReadableLake.columns`."""
         return columns(view)
 
     def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
-        """See `ColumnCheck.new_columns`."""
+        """Returns the names of the columns that a round would add. Implements `ColumnCheck.new_columns`."""
         return [column.name for column in check_drift(table, cast(LoadedTable, view.handle).schema)]
 
     @property
     def has_follow_up_commits(self) -> bool:
-        """See `FollowUpCommits.has_follow_up_commits`: merged files come with a snapshot of their own (`commit.compaction`)."""
+        """Returns True, because merged files come with a separate snapshot (`commit.compaction`). Implements
+        `FollowUpCommits.has_follow_up_commits`.
+        """
         return True
 
     @property
     def renames_tables(self) -> bool:
-        """See `DriftCheck.renames_tables`. Spark has no catalog with these tables, and a table's name is that of its folder."""
+        """Returns False, because Spark has no catalog with these tables, and a table's name is that of its folder. Implements
+        `DriftCheck.renames_tables`.
+        """
         return False
 
     def check_fit(self, table: TableInfo) -> None:
-        """See `DriftCheck.check_fit`."""
+        """Checks that the columns of the lake table fit the source table. Implements `DriftCheck.check_fit`."""
         if (loaded := self._load(table.path)) is not None:
             check_drift(table, loaded.schema)
 
     def file_lists(self, view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
-        """See `ReadableLake.file_lists`."""
+        """Returns the files of a snapshot for reading. Implements `ReadableLake.file_lists`."""
         return file_lists(view, snapshot_id, copies_in)
 
     def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
-        """See `ReadableLake.marker_at`."""
+        """Returns the marker of a snapshot. Implements `ReadableLake.marker_at`."""
         return marker_at(view, snapshot_id)
 
     def check_schema(self, table: TableInfo) -> None:
@@ -197,22 +204,25 @@ class PaimonLake:
         table_layout(table)
 
     def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
-        """Creates the lake table if need be, and if it may be; of two processes that create it at once, both get the first one's.
+        """Creates the lake table if it does not exist and `may_create` is True. Of two processes that create it at once, both get the first
+        one's.
 
-        Adds columns that are new at the source, nullable, before the system columns if there are any; the snapshots stay as they are.
+        Adds columns that are new at the source, nullable, before the system columns if the table has them; the snapshots stay unchanged.
         Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt, LakeUnavailable.
         """
-        with lake_errors(f"look whether commits to {self._place} can be made", table_path=table.path):
+        with lake_errors(f"check whether commits to {self._place} are possible", table_path=table.path):
             self._storage.check_commits(self._warehouse)
-        there = self._load(table.path)
-        if there is None and not may_create:
+        existing = self._load(table.path)
+        if existing is None and not may_create:
             raise absent_table(table.path)
-        loaded = self._with_new_columns(table, there or self._create(table))
+        loaded = self._with_new_columns(table, existing or self._create(table))
         self._states[table.path] = _state(table, loaded)
         return _view(loaded)
 
     def bucket_files(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
-        """See `Lake.bucket_files`: the highest sequence number of each bucket, by which its new rows are told to be newer."""
+        """Returns the highest sequence number of each bucket, so that writers give new rows higher numbers. Implements
+        `Lake.bucket_files`.
+        """
         loaded = cast(LoadedTable, view.handle)
         keys, columns = loaded.schema.table.partition_keys, loaded.schema.columns
         places: dict[Place, BucketKey] = {}
@@ -232,23 +242,25 @@ class PaimonLake:
         budget_bytes: int,
         is_over: Callable[[], bool] = never,
     ) -> Sequence[FileRewrite]:
-        """See `FileMerging.merge_small_files`."""
+        """Merges small files of the buckets. Implements `FileMerging.merge_small_files`."""
         with lake_errors(f"merge small files of {view.path}", table_path=view.path):
             state = _state(table, cast(LoadedTable, view.handle))
             return merge_small_files(state, table, view, buckets, round_id, new_nonce, budget_bytes, is_over)
 
     def expiry_outlook(self, table: TableInfo, view: LakeView, order: ExpiryOrder) -> ExpiryOutlook:
-        """See `SnapshotExpiry.expiry_outlook`. Reads the files of consumers."""
+        """Returns which snapshots a commit would remove and keep. Reads the files of consumers. Implements
+        `SnapshotExpiry.expiry_outlook`.
+        """
         with lake_errors(f"read the consumers of {view.path}", table_path=view.path):
             return expiry_outlook(cast(LoadedTable, view.handle), table, to_milliseconds(self._clock.now()), order)
 
     def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:
-        """See `TableUpkeep.plan_upkeep`."""
+        """Plans the rewrites of an upkeep round. Implements `TableUpkeep.plan_upkeep`."""
         with lake_errors(f"plan the upkeep of {view.path}", table_path=view.path):
             return plan_upkeep(_state(table, cast(LoadedTable, view.handle)), table, view, order, partitions)
 
     def tiering_factory(self, table: TableInfo) -> PaimonTieringFactory:
-        """For the lake table as `ensure_table` found it last; raises LakeTableReplaced if there is none."""
+        """Returns the factory for the lake table as `ensure_table` found it last. Raises LakeTableReplaced if it does not exist."""
         state = self._states.get(table.path)
         if state is None:
             loaded = self._load(table.path)
@@ -272,13 +284,15 @@ class PaimonLake:
         with lake_errors(f"create the lake table {table.path} in {self._place}", table_path=table.path):
             for name in (SCHEMA, SNAPSHOT, MANIFEST):
                 self._storage.make_folder(root / name)
-            with self._storage.opened_table(root) as folder, suppress(FileExistsError):  # another process made it at once
+            with self._storage.opened_table(root) as folder, suppress(FileExistsError):  # another process created it at the same time
                 if folder is not None:
                     folder.create(SCHEMA, "schema-0", content)
         return self._loaded_again(table.path)
 
     def _with_new_columns(self, table: TableInfo, loaded: LoadedTable) -> LoadedTable:
-        """`loaded` with the columns that are new at the source. It is read again after each request: others send theirs, too."""
+        """Returns `loaded` with the columns that are new at the source. The table is read again after each request, because other processes
+        add columns too.
+        """
         for _ in range(EVOLVE_ATTEMPTS):
             new_columns = check_drift(table, loaded.schema)
             if not new_columns or _is_of_another(table, _view(loaded)):
@@ -289,8 +303,8 @@ class PaimonLake:
                     folder.create(SCHEMA, f"schema-{loaded.schema.schema_id + 1}", content)
             loaded = self._loaded_again(table.path)
         raise LakeUnavailable(
-            f"cannot add columns to the lake table {table.path}: others change it at the same time",
-            hint="The next round tries again.",
+            f"cannot add columns to the lake table {table.path}: other processes change it at the same time",
+            hint="The next round retries.",
             table_path=table.path,
         )
 
@@ -298,7 +312,7 @@ class PaimonLake:
         loaded = self._load(path)
         if loaded is None:
             raise LakeTableReplaced(
-                f"the lake table {path} was dropped while it was made or changed", hint=absent_hint(path), table_path=path
+                f"the lake table {path} was dropped while it was created or changed", hint=absent_hint(path), table_path=path
             )
         return loaded
 
@@ -327,5 +341,5 @@ def _state(table: TableInfo, loaded: LoadedTable) -> TableState:
 
 
 def _is_of_another(table: TableInfo, view: LakeView) -> bool:
-    """Whether the base check refuses this lake table anyway: then nothing of it is changed."""
+    """Returns whether the base check refuses this lake table, which belongs to another source table: then nothing in it is changed."""
     return bool(view.snapshots) if view.marker is None else view.marker.table_id != table.table_id

@@ -1,4 +1,4 @@
-"""How the registry opens the Paimon lake: with pypaimon at hand, for a warehouse that is a folder of this machine, or in S3."""
+"""Opens the Paimon lake for the registry: with pypaimon installed, for a warehouse that is a folder of this machine or is in S3."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from tiering.redaction.redact import redact
 
 EXTRA, EXTRA_FOR_S3 = "paimon", "paimon-s3"
 KINDS = ("", "sql", "hadoop", FILESYSTEM)
-"""Values of the property `type` with which the tables are found by the names of their folders. `sql` is what a data folder's own lake
-has, for the catalog of its Iceberg tables."""
+"""Values of the property `type` with which tables are found by the names of their folders. `sql` is the value of a data folder's own lake,
+for the catalog of its Iceberg tables.
+"""
 S3_SCHEMES = ("s3", "s3a")
 WITHOUT_BOTO3 = ("role-arn", "role-session-name", "anonymous", "signer", "signer.uri", "resolve-region")
-"""Properties, behind `s3.` or `client.`, that PyArrow's client knows and commits would not go by."""
+"""Properties, behind `s3.` or `client.`, that PyArrow's client knows but commits, which use boto3, would ignore."""
 
 
 def open_paimon(properties: Mapping[str, str]) -> Lake:
-    """The Paimon tables below `warehouse`. Raises InvalidArgument: no pypaimon, or a catalog or a storage that is not supported."""
+    """Opens the Paimon tables below `warehouse`. Raises InvalidArgument if pypaimon is missing, or the catalog or the storage is not
+    supported.
+    """
     try:
         from tiering.lake.paimon.lake import PaimonLake
     except ModuleNotFoundError as error:
@@ -46,20 +49,20 @@ def open_paimon(properties: Mapping[str, str]) -> Lake:
 
 
 def warehouse_in_s3(properties: Mapping[str, str]) -> PurePosixPath:
-    """`<bucket>/<key>` of a `warehouse` in S3. Raises InvalidArgument."""
+    """Returns `<bucket>/<key>` of a `warehouse` in S3. Raises InvalidArgument."""
     _check_kind(properties)
     for name in (f"{prefix}.{name}" for prefix in ("s3", "client") for name in WITHOUT_BOTO3):
         if name in properties:
             raise InvalidArgument(
                 f"the lake property {name!r} is not supported with Paimon tables in S3",
-                hint="Give keys by s3.access-key-id and s3.secret-access-key, or have the environment of each process provide them, as "
-                "AWS_PROFILE does for a role; name the region by s3.region.",
+                hint="Set keys with s3.access-key-id and s3.secret-access-key, or provide them in the environment of each process, as "
+                "AWS_PROFILE does for a role; set the region with s3.region.",
                 lake_format="paimon",
             )
     if not properties.get("s3.region") and not properties.get("client.region"):
         raise InvalidArgument(
             "the lake in S3 has no region",
-            hint="Name it as the lake property s3.region; us-east-1 where the store has none.",
+            hint="Set the lake property s3.region; use us-east-1 if the store has no regions.",
             lake_format="paimon",
         )
     warehouse = properties["warehouse"]
@@ -67,14 +70,14 @@ def warehouse_in_s3(properties: Mapping[str, str]) -> PurePosixPath:
     if not path or any(part in ("", ".", "..") for part in path.split("/")) or set(path) & set("?#@"):
         raise InvalidArgument(
             f"Paimon tables in the warehouse {redact(warehouse)!r} are not supported",
-            hint="The property `warehouse` of a lake in S3 is s3://BUCKET/FOLDER.",
+            hint="The property `warehouse` of a lake in S3 has the form s3://BUCKET/FOLDER.",
             lake_format="paimon",
         )
     return PurePosixPath(path)
 
 
 def warehouse_folder(properties: Mapping[str, str]) -> Path:
-    """The folder of this machine that `warehouse` names. Raises InvalidArgument."""
+    """Returns the folder of this machine that `warehouse` names. Raises InvalidArgument."""
     _check_kind(properties)
     warehouse = properties.get("warehouse", "")
     parts = urlsplit(warehouse)
@@ -84,7 +87,7 @@ def warehouse_folder(properties: Mapping[str, str]) -> Path:
     if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost") or not path.startswith("/"):
         raise InvalidArgument(
             f"Paimon tables in the warehouse {redact(warehouse)!r} are not supported",
-            hint="The property `warehouse` has to be a folder of this machine, /path/of/a/folder or file:///path/of/a/folder, or in S3: "
+            hint="The property `warehouse` has to be a folder of this machine (/path/of/a/folder or file:///path/of/a/folder) or in S3: "
             "s3://BUCKET/FOLDER.",
             lake_format="paimon",
         )
@@ -96,18 +99,18 @@ def _check_kind(properties: Mapping[str, str]) -> None:
     if kind not in KINDS:
         raise InvalidArgument(
             f"Paimon tables in a catalog of type {kind!r} are not supported",
-            hint="Their catalog is the warehouse folder itself: leave `type` out.",
+            hint="The warehouse folder itself is their catalog: leave out `type`.",
             lake_format="paimon",
         )
 
 
 def _not_installed(package: str, extra: str) -> InvalidArgument:
     return InvalidArgument(
-        f"the package {package} is not installed, with which Paimon tables are read",
+        f"the package {package}, which reads Paimon tables, is not installed",
         hint=f"{install_hint(extra)} Coordinator and tierers need it.",
         lake_format="paimon",
     )
 
 
 LAKE_FORMAT = LakeFormat(open_paimon, own_settings)
-"""What the registry finds under `paimon`."""
+"""The entry of the registry for `paimon`."""

@@ -1,1 +1,1 @@
-"""Publishing a round as one snapshot."""
+"""Publishes a round as one snapshot."""

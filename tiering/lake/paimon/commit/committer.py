@@ -1,8 +1,8 @@
-"""One round's write results become one snapshot of a Paimon table, by one request (DESIGN 6 step 7).
+"""Commits a round's write results as one snapshot of a Paimon table, with one request (DESIGN 6 step 7).
 
-pypaimon's own commit is not used: it retries on a new base, so that a stale writer succeeds, and a replay commits twice. Here the
-snapshot is number base + 1 or none. After the request was sent every error means "unknown": only the lake can tell. Nothing is
-deleted from then on.
+pypaimon's own commit is not used: it retries on a new base, so that a stale writer succeeds, and a replay commits twice. Here the new
+snapshot is number base + 1, or nothing is committed. After the request was sent, every error means that the outcome is unknown: only the
+lake can tell. From then on nothing is deleted.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class _Staged:
-    """A snapshot that was not published yet. `kept`: the numbers of the rewrites that are in it."""
+    """A snapshot that is not published yet. `kept`: the numbers of the rewrites that it contains."""
 
     content: bytes
     lists: ManifestLists
@@ -56,8 +56,9 @@ class _Staged:
 
 
 class PaimonCommitter:
-    """A `LakeCommitter`. `sent` is shared by all committers of a process; `publisher` sends the request; `clock` tells when snapshots are
-    committed. Snapshots expire as the options of `table` say; None = they do not."""
+    """A `LakeCommitter`. `sent` is shared by all committers of a process. `publisher` sends the request. `clock` gives the commit times.
+    Snapshots expire as the options of `table` say; None = no expiry.
+    """
 
     def __init__(
         self,
@@ -75,17 +76,17 @@ class PaimonCommitter:
         self._publisher = publisher
         self._table = table
         self.last_upkeep: UpkeepStats | None = None
-        """See `CommitUpkeep`."""
+        """Implements `CommitUpkeep.last_upkeep`."""
 
     def commit(self, committable: Committable, base: LakeView, marker: Marker, properties: Mapping[str, str] = NO_PROPERTIES) -> int:
         """Sends one compare-and-set on the table and its head, once; returns the new snapshot's id.
 
-        Raises CommitOutcomeUnknown after any error of the request. Before it was sent: LakeTableReplaced, Fenced, RoundFailed,
+        Raises CommitOutcomeUnknown after any error of the request. Before the request was sent: LakeTableReplaced, Fenced, RoundFailed,
         SchemaDrift, LakeUnavailable; then nothing can have landed.
         """
         check_committable(committable, base, marker)
         loaded = cast(LoadedTable, base.handle)
-        with lake_errors(f"look whether commits to {base.path} can be made", table_path=base.path):
+        with lake_errors(f"check whether commits to {base.path} are possible", table_path=base.path):
             loaded.storage.check_commits(loaded.warehouse)
         payloads = _payloads(committable)
         self._check_files(committable, payloads, base, loaded)
@@ -96,15 +97,15 @@ class PaimonCommitter:
         self._sent.add(committable.round_id)
         try:
             self._publisher(loaded, snapshot_id, staged.content)
-        except BaseException as error:  # whatever it is: the request may have landed
+        except BaseException as error:  # after any error the request may have landed
             raise CommitOutcomeUnknown(
-                f"the commit of round {marker.round_id} to {base.path} was sent, its outcome is not known: {describe(error)}",
-                hint="The lake is read again to learn it.",
+                f"the commit of round {marker.round_id} to {base.path} was sent, but its outcome is unknown: {describe(error)}",
+                hint="The lake is read again to find the outcome.",
                 table_path=base.path,
                 round_id=marker.round_id,
                 lake_snapshot_id=snapshot_id,
             ) from error
-        with suppress(OSError):  # what was kept until now is older: it keeps this one, too
+        with suppress(OSError):  # the consumer names an older snapshot, which keeps this one too
             keep_from_expiry(loaded, snapshot_id)
         self._after_commit(loaded, staged, committable, rewrites if payloads else ())
         return snapshot_id
@@ -117,13 +118,15 @@ class PaimonCommitter:
         _delete(self._storage, (self._root / file.path for payload in payloads for file in payload.files))
 
     def _keep(self, loaded: LoadedTable, snapshot_id: int) -> None:
-        """Keeps the newest tiering commit, or what may be the first, from expiry; before the request, so that it always is."""
+        """Keeps the newest tiering commit, or the possibly first one, from expiry. Called before the request, so that the commit is
+        protected at all times.
+        """
         with lake_errors(f"keep the snapshots of {loaded.path} from expiry", table_path=loaded.path):
             if not is_kept(loaded, snapshot_id):
                 keep_from_expiry(loaded, snapshot_id)
 
     def _after_commit(self, base: LoadedTable, staged: _Staged, committable: Committable, rewrites: Sequence[FilesPayload]) -> None:
-        """Upkeep of the table as the round's commit left it. It is left to a later round where it fails: the round has landed."""
+        """Does upkeep of the table after the round's commit. If it fails, it is left to a later round, because this round has landed."""
         now_ms, order = to_milliseconds(self._clock.now()), committable.order
         kept, expired = staged.kept, 0
         try:
@@ -133,7 +136,7 @@ class PaimonCommitter:
                 kept = compacted.kept
             expired = expire_snapshots(compacted.loaded, self._table, now_ms, None if order is None else order.expiry)
         except Exception as error:
-            _log.warning("a lake table goes without upkeep after a commit", table=str(base.path), error=describe(error))
+            _log.warning("the upkeep of a lake table after a commit failed", table=str(base.path), error=describe(error))
         self.last_upkeep = upkeep_stats(committable, kept, staged.lists, expired)
 
     def _stage(
@@ -145,7 +148,7 @@ class PaimonCommitter:
         properties: Mapping[str, str],
         order: UpkeepOrder | None,
     ) -> _Staged:
-        """Writes all that the new snapshot names. Nothing of it is visible. Those of `rewrites` that do not fit the head are left out."""
+        """Writes all files that the new snapshot names; none of them is visible yet. Leaves out `rewrites` that do not fit the head."""
         prefix = f"lakeward-{marker.round_id}-{uuid.uuid4()}"
         path = loaded.path
         written: list[PurePath] = []
@@ -163,16 +166,16 @@ class PaimonCommitter:
                 kind = COMPACT if kept else OVERWRITE if lists.removes_files else APPEND
                 return _Staged(snapshot_content(loaded, lists, all_properties, to_milliseconds(self._clock.now()), kind), lists, kept)
         except BaseException:
-            _delete(loaded.storage, written)  # of this attempt alone, and never sent
+            _delete(loaded.storage, written)  # only files of this attempt, which was never sent
             raise
 
     def _check_files(self, committable: Committable, payloads: Sequence[FilesPayload], base: LakeView, loaded: LoadedTable) -> None:
-        """Whether the files were written for this table and its columns, and all of them are still there."""
+        """Raises unless the files were written for this table and its columns, and all of them still exist."""
         for payload in payloads:
             if payload.lake_table_uuid != base.table_uuid:
                 raise LakeTableReplaced(
                     f"files of round {committable.round_id} were written for the lake table {payload.lake_table_uuid}, "
-                    f"{base.path} is {base.table_uuid} now",
+                    f"{base.path} has the uuid {base.table_uuid} now",
                     hint=replaced_hint(base.path),
                     table_path=base.path,
                 )
@@ -180,24 +183,27 @@ class PaimonCommitter:
             for schema_id in {payload.schema_id for payload in payloads} - {loaded.schema.schema_id}:
                 written = read_schema(folder, schema_id)
                 if written is None:
-                    raise drift(base.path, None, f"was given other columns while a round wrote files for its schema {schema_id}")
+                    raise drift(base.path, None, f"got other columns while a round wrote files for its schema {schema_id}")
                 check_written(base.path, written, loaded.schema)
         files = [file for payload in payloads for file in payload.files]
-        with lake_errors(f"look at the new files of {base.path}", table_path=base.path):
+        with lake_errors(f"check the new files of {base.path}", table_path=base.path):
             sizes = loaded.storage.sizes([loaded.root / file.path for file in files])
         missing = [file.path for file, size in zip(files, sizes, strict=True) if size != file.size_bytes]
         if missing:
             raise RoundFailed(
-                f"{len(missing)} files of round {committable.round_id} are gone or changed, the first is {missing[0]}",
+                f"{len(missing)} files of round {committable.round_id} are missing or changed; the first one is {missing[0]}",
                 cause_class="DataFilesMissing",
-                hint="Nothing was committed; the next round writes them anew. Does a clean-up delete files that no snapshot names yet?",
+                hint="Nothing was committed; the next round writes them again. Check whether a clean-up job deletes files that no snapshot "
+                "names yet.",
                 table_path=base.path,
                 round_id=committable.round_id,
             )
 
 
 def _check_buckets(manifests: Manifests, payloads: Sequence[FilesPayload], marker: Marker) -> None:
-    """Whether the sequence numbers of the changes follow those that stand in each bucket: by these readers tell which row is newer."""
+    """Raises BaseMoved unless the sequence numbers of the changes follow those in each bucket: readers use them to find the newest row of a
+    key.
+    """
     changes = {manifests.place(payload): payload for payload in payloads if payload.base_sequence is not None and not payload.replaces}
     standing = manifests.buckets(changes.keys())
     for place, payload in changes.items():
@@ -232,5 +238,5 @@ def _rewrites(committable: Committable) -> list[FilesPayload]:
 
 def _delete(storage: Storage, paths: Iterable[PurePath]) -> None:
     for path in paths:
-        with suppress(OSError):  # the sweep comes later
+        with suppress(OSError):  # the sweep deletes the file later
             storage.delete(path)

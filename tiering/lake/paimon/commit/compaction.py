@@ -1,9 +1,9 @@
-"""The snapshot of the kind COMPACT that follows a round's own: files that the round merged take the place of the old ones.
+"""Publishes the snapshot of kind COMPACT that follows a round's snapshot: files that the round merged replace the old files.
 
-Paimon's snapshots have one kind each, and readers that follow a table take every file that an APPEND adds for new rows. So merged files
-need a snapshot of their own, as in Paimon's own commits (`FileStoreCommitImpl`). It comes behind the round's, by a compare-and-set of its
-own on it, and has no marker: whatever becomes of it, the round has landed, and the newest tiering commit is the round's. A process that
-dies in between leaves the small files as they were.
+Each Paimon snapshot has one kind, and readers that follow a table treat every file that an APPEND adds as new rows. So merged files need a
+separate snapshot, as in Paimon's own commits (`FileStoreCommitImpl`). It follows the round's snapshot, by a separate compare-and-set on
+that snapshot, and has no marker. Whether it succeeds or not, the round has landed, and the newest tiering commit is the round's. If the
+process dies in between, the small files stay as they were.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Publisher = Callable[[LoadedTable, int, bytes], None]
 
 
 def followed_by(loaded: LoadedTable, content: bytes) -> LoadedTable:
-    """`loaded` as it is once the snapshot `content` landed on its head."""
+    """Returns `loaded` with the snapshot `content` added to its head."""
     return replace(loaded, chain=(*loaded.chain, parse_snapshot(next_id(loaded), content)))
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """The table with the snapshot of a compaction, and the numbers of the rewrites that are in it."""
+    """The table after a compaction, and the numbers of the rewrites in that compaction."""
 
     loaded: LoadedTable
     kept: Sequence[int] = ()
@@ -41,9 +41,9 @@ class Compacted:
 def publish_compaction(
     loaded: LoadedTable, round_id: str, rewrites: Sequence[FilesPayload], publisher: Publisher, now_ms: int
 ) -> Compacted:
-    """Publishes those of `rewrites` that fit the head of `loaded`; nothing if none does.
+    """Publishes those of `rewrites` that fit the head of `loaded`; publishes nothing if none fits.
 
-    Raises what pypaimon and the storage raise. Unless the request was sent, the manifests that were written are deleted.
+    Raises the errors of pypaimon and the storage. Unless the request was sent, the written manifests are deleted.
     """
     written: list[PurePath] = []
     try:
@@ -55,7 +55,7 @@ def publish_compaction(
         content = snapshot_content(loaded, lists, {}, now_ms, COMPACT)
     except BaseException:
         for path in written:
-            with suppress(OSError):  # the sweep comes later
+            with suppress(OSError):  # the sweep deletes the file later
                 loaded.storage.delete(path)
         raise
     crash_points.reach(crash_points.BEFORE_COMPACTION)

@@ -1,11 +1,11 @@
 """Expiry of snapshots after a round's commit (`rules.upkeep.consecutive_expiry`).
 
-The hint EARLIEST comes first. From then on the older snapshots are no part of the table to Lakeward's own readers, and commits that arrive
-late on them are refused (`publishing`). Then their files go, the oldest first, as Paimon's readers expect it: they take EARLIEST if its
-snapshot is there, else the lowest id. What an expiry that died left below EARLIEST goes with the next one. Data files and manifests stay
-for the sweep, which deletes by reachability.
+First the hint EARLIEST is written. From then on Lakeward's readers treat the older snapshots as expired, and late commits on them are
+refused (`publishing`). Then the snapshot files are deleted, oldest first, as Paimon's readers expect: they use EARLIEST if its snapshot
+exists, otherwise the lowest id. Files below EARLIEST that an interrupted expiry left are deleted by the next expiry. Data files and
+manifests are left to the sweep, which deletes by reachability.
 
-Ids come again after a roll-back. So every deletion is preceded by a look whether the head is still the one that was committed.
+Paimon reuses ids after a roll-back. So before every deletion, the head is checked to be the one that was committed.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from tiering.model.tables import TableInfo
 from tiering.model.upkeep import ExpiryOrder
 
 TIME_RETAINED, NUM_RETAINED = "snapshot.time-retained", "snapshot.num-retained.min"
-"""Options of a Paimon table that keep more snapshots than the policy, never fewer."""
+"""Options of a Paimon table that can keep more snapshots than the policy, never fewer."""
 
 CHANGELOG_RETAINED = ("changelog.time-retained", "changelog.num-retained.")
-"""With such an option changelogs live longer than their snapshots; only Paimon's own expiry keeps them (`ExpireChangelogImpl`)."""
+"""With such an option changelogs live longer than their snapshots. Only Paimon's own expiry preserves them (`ExpireChangelogImpl`)."""
 
 HAS_CHANGELOG_OPTION = "changelogs outlive snapshots (changelog.time-retained or changelog.num-retained): Paimon's own expiry removes both"
 
 KEEPS_ALL = 1 << 60
-"""In the place of a setting or a consumer that cannot be read."""
+"""Value used instead of a setting or a consumer that cannot be read: keeps all snapshots."""
 
 
 def expire_snapshots(loaded: LoadedTable, table: TableInfo | None, now_ms: int, order: ExpiryOrder | None = None) -> int:
-    """Removes snapshots of `loaded`, whose head is a commit that has landed; returns how many. `table` None: nothing expires.
+    """Removes snapshots of `loaded`, whose head is a commit that has landed; returns how many. Without `table` nothing expires.
 
     Raises OSError.
     """
@@ -57,7 +57,7 @@ def expire_snapshots(loaded: LoadedTable, table: TableInfo | None, now_ms: int, 
 
 
 def expiry_outlook(loaded: LoadedTable, table: TableInfo, now_ms: int, order: ExpiryOrder) -> ExpiryOutlook:
-    """See `SnapshotExpiry.expiry_outlook`. Reads the files of consumers."""
+    """Implements `SnapshotExpiry.expiry_outlook`. Reads the files of consumers."""
     rule = expiry_rule(table, order, now_ms)
     with opened_table(loaded) as folder:
         history = _history(loaded, folder, table, order)
@@ -69,7 +69,7 @@ def expiry_outlook(loaded: LoadedTable, table: TableInfo, now_ms: int, order: Ex
 
 
 def _history(loaded: LoadedTable, folder: TableFolder, table: TableInfo, order: ExpiryOrder | None) -> ConsecutiveHistory | None:
-    """None: nothing may expire."""
+    """Returns the table's history for the expiry rules; None if nothing may expire."""
     options = loaded.schema.options
     rounds = (snapshot.snapshot_id for snapshot in reversed(loaded.chain) if ROUND_ID_KEY in snapshot.properties)
     tiered = next(rounds, None)
@@ -93,7 +93,9 @@ def _has_long_changelogs(loaded: LoadedTable) -> bool:
 
 
 def _consumers(folder: TableFolder) -> list[int]:
-    """The ids from which consumers read on, Lakeward's own included (Paimon's `ConsumerManager`); 0 for one that cannot be read."""
+    """Returns the ids from which consumers continue to read, Lakeward's own included (Paimon's `ConsumerManager`); 0 for an unreadable
+    consumer.
+    """
     contents = [folder.read(f"{CONSUMER}/{name}") for name in folder.names(CONSUMER) if name.startswith("consumer-")]
     return [_next_snapshot(content) for content in contents if content is not None]
 
@@ -119,7 +121,7 @@ def _number(text: str | None) -> int:
 
 
 def _has_earliest(folder: TableFolder, snapshot_id: int) -> bool:
-    """Whether no snapshot file is older than `snapshot_id`, so that nothing is left to delete."""
+    """Returns whether no snapshot file is older than `snapshot_id`, so that nothing is left to delete."""
     return folder.numbers(SNAPSHOT)[:1] == [snapshot_id]
 
 

@@ -1,8 +1,8 @@
-"""Keys of files in manifests, as Paimon's binary rows. Python has no dates and times outside of the years 1 to 9999; Paimon has.
+"""Encodes keys of files in manifests as Paimon's binary rows, including dates and times outside of the years 1 to 9999, which Python lacks.
 
-pypaimon makes binary rows of Python's values alone. A key beyond them is made with another value, and its bytes are put in (Paimon's
-`BinaryRow`: behind the bits of NULLs 8 bytes a field. DATE: the days. TIMESTAMP above 3 digits: the place of its milliseconds in the
-high half, the nanoseconds within the millisecond in the low half).
+pypaimon builds binary rows only from Python values. For a key outside of Python's range the row is built with another value, and then its
+bytes are replaced. Format of Paimon's `BinaryRow`: after the null bits 8 bytes for each field. DATE: the number of days. TIMESTAMP with
+more than 3 digits: the position of its milliseconds in the high half, the nanoseconds within the millisecond in the low half.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EPOCH_DAY, _EPOCH = date(1970, 1, 1), datetime(1970, 1, 1)
 
 
 def key_row(key: pa.Table, fields: list[Any]) -> GenericRow | BinaryRow:
-    """The only row of `key`, whose columns are `fields`."""
+    """Returns the only row of `key`, whose columns are `fields`."""
     values: list[Any] = []
     beyond: dict[int, pa.Scalar[Any]] = {}
     for place, column in enumerate(key.columns):
@@ -41,7 +41,7 @@ def key_row(key: pa.Table, fields: list[Any]) -> GenericRow | BinaryRow:
 
 
 def _put(content: bytearray, arity: int, place: int, value: Any) -> None:
-    """Puts a date, or a timestamp in microseconds, in the place of the one that is there."""
+    """Replaces the value at `place` by a date, or by a timestamp in microseconds."""
     at = _ARITY_BYTES + GenericRowDeserializer.calculate_bit_set_width_in_bytes(arity) + place * _FIELD_BYTES
     if pa.types.is_date(value.type):
         struct.pack_into("<i", content, at, value.value)
@@ -53,7 +53,7 @@ def _put(content: bytearray, arity: int, place: int, value: Any) -> None:
 
 
 class _LenientDeserializer:
-    """Leaves a row as its bytes where Python does not have its values. pypaimon writes such a row as it was read."""
+    """Leaves a row as bytes if Python cannot represent its values. pypaimon writes such a row as it was read."""
 
     @staticmethod
     def from_bytes(bytes_data: bytes, data_fields: list[Any]) -> Any:
@@ -64,5 +64,5 @@ class _LenientDeserializer:
 
 
 def keep_unreadable_keys() -> None:
-    """Lets pypaimon read manifests of files whose keys Python does not have, in this process."""
+    """Lets pypaimon, in this process, read manifests of files whose keys Python cannot represent."""
     manifest_file_manager.GenericRowDeserializer = _LenientDeserializer

@@ -1,7 +1,7 @@
-"""Manifests of a Paimon table: the only module that uses pypaimon's readers and writers of them, which are not its documented API.
+"""Manifests of a Paimon table. The only module that uses pypaimon's manifest readers and writers, which are not a documented API.
 
-A snapshot names two lists of manifests: the base list has all manifests of the snapshot that it is built on, the delta list those
-of its own changes.
+A snapshot names two lists of manifests: the base list has all manifests of the snapshot that it is built on, the delta list has those of
+its own changes.
 """
 
 from __future__ import annotations
@@ -43,18 +43,19 @@ Place = tuple[tuple[PartitionValue, ...], int]
 ENTRIES_A_MANIFEST = 20_000
 MERGE_COUNT = 5
 MERGE_BYTES = 8 << 20
-"""Where so many manifests are, each smaller than this, some are merged. Paimon's `manifest.merge-min-count` (30) and
-`manifest.target-file-size`: 30 is meant for tables that get few commits and have many files."""
+"""If at least MERGE_COUNT manifests are smaller than MERGE_BYTES, some of them are merged. Paimon's `manifest.merge-min-count` is 30, which
+suits tables with few commits and many files; MERGE_BYTES is its `manifest.target-file-size`.
+"""
 NO_LIMIT = 1 << 62
-"""Bytes of manifests that a commit merges."""
+"""Upper bound for the bytes of manifests that a commit merges: none."""
 ADD, DELETE = 0, 1
 _APPENDED, _COMPACTED = 0, 1
-"""`_FILE_SOURCE` of a file that a writer made, and of one that a compaction made."""
+"""`_FILE_SOURCE` of a file that a writer created, and of a file that a compaction created."""
 
 
 @dataclass(frozen=True)
 class ManifestLists:
-    """The lists of a new snapshot, name and size in bytes each, and how many rows it adds and takes away."""
+    """The lists of a new snapshot, with name and size in bytes of each, and the number of rows that it adds or removes."""
 
     base: tuple[str, int]
     delta: tuple[str, int]
@@ -63,13 +64,13 @@ class ManifestLists:
     changelog_records: int
     removes_files: bool
     manifests_before: int = 0
-    """How many manifests a scan of the base reads; `manifests_after` is the number of the new snapshot."""
+    """Number of manifests that a scan of the base reads; `manifests_after` is the number for the new snapshot."""
     manifests_after: int = 0
 
 
 @dataclass(frozen=True)
 class BucketState:
-    """What stands in a bucket: entries of its live data files, and the highest sequence number among them (-1 = none)."""
+    """The content of a bucket: entries of its live data files, and their highest sequence number (-1 = none)."""
 
     entries: tuple[Any, ...] = ()
 
@@ -80,7 +81,9 @@ class BucketState:
 
 @dataclass(frozen=True)
 class Changes:
-    """Entries of the files of one snapshot: `added` and `removed` have rows, `changelog` all changes of the added ones."""
+    """Entries of the files of one snapshot: data files that it added and removed, and changelog files with all changes of the added
+    ones.
+    """
 
     added: tuple[Any, ...]
     removed: tuple[Any, ...]
@@ -89,7 +92,7 @@ class Changes:
 
 @dataclass
 class Manifests:
-    """The manifests of one table. `written` grows with each file, also when writing fails half-way."""
+    """The manifests of one table. `written` gets the path of each file before it is written, so that it is complete after a failure."""
 
     loaded: LoadedTable
     written: list[PurePath] = field(default_factory=list)
@@ -100,9 +103,10 @@ class Manifests:
         self._lists = ManifestListManager(self._table)
 
     def write(self, prefix: str, payloads: Sequence[FilesPayload], *, merges_all: bool = False) -> ManifestLists:
-        """Writes manifests and lists of a snapshot on the head of `loaded` that adds the files of `payloads`; all durable then.
+        """Writes manifests and lists of a snapshot on the head of `loaded` that adds the files of `payloads`; all files are durable on
+        return.
 
-        `merges_all`: all manifests of the head are merged, and not only small ones where they are many.
+        `merges_all`: all manifests of the head are merged, instead of only small ones if they are many.
         """
         added = [entry for payload in payloads for entry in self._entries(payload, is_changelog=False)]
         followed = [entry for payload in payloads for entry in self._entries(payload, is_changelog=True)]
@@ -127,7 +131,7 @@ class Manifests:
         )
 
     def buckets(self, places: Collection[Place]) -> dict[Place, BucketState]:
-        """What stands in those of `places`, each a partition's values and a bucket, in which anything stands."""
+        """Returns the content of the buckets at `places` (partition values and bucket), without empty buckets."""
         head = self.loaded.head
         if head is None or not places:
             return {}
@@ -139,28 +143,30 @@ class Manifests:
         return {place: BucketState(tuple(entries)) for place, entries in standing.items()}
 
     def place(self, payload: FilesPayload) -> Place:
-        """Where the files of a split are."""
+        """Returns the partition values and the bucket of a payload's files."""
         return partition_values(self._table.partition_keys, self.loaded.schema.columns, payload.partition), payload.bucket
 
     def _replaced(self, payloads: Sequence[FilesPayload]) -> list[ManifestEntry]:
         standing = self.buckets({self.place(payload) for payload in payloads if payload.replaces or payload.removed})
-        going: list[ManifestEntry] = []
+        removed_entries: list[ManifestEntry] = []
         for payload in payloads:
             entries = standing.get(self.place(payload), BucketState()).entries
             named = [entry for entry in entries if payload.replaces or entry.file.file_name in payload.removed]
             if len(named) < len(payload.removed):
                 path = self.loaded.path
-                raise BaseMoved(f"files of {path} that were to be written anew without some rows are not there any more", table_path=path)
-            going += [replace(entry, kind=DELETE) for entry in named]
-        return going
+                raise BaseMoved(f"files of {path} to be rewritten without some rows do not exist any more", table_path=path)
+            removed_entries += [replace(entry, kind=DELETE) for entry in named]
+        return removed_entries
 
     def _merged(self, prefix: str, manifests: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
-        """`manifests`, the small ones at their end merged if they are many. Their order counts: a file is removed after it was added."""
+        """Returns `manifests` with the small ones at their end merged if they are many. Their order is kept, because a file is removed
+        after it was added.
+        """
         first = first_to_merge([meta.file_size for meta in manifests], MERGE_BYTES, NO_LIMIT, MERGE_COUNT - 1)
         return manifests if first is None else self._merged_from(prefix, manifests, first)
 
     def _merged_from(self, prefix: str, manifests: list[ManifestFileMeta], first: int) -> list[ManifestFileMeta]:
-        """`manifests`, those from the position `first` on merged."""
+        """Returns `manifests` with those from position `first` on merged."""
         entries: dict[tuple[Any, ...], ManifestEntry] = {}
         for meta in manifests[first:]:
             for entry in self._files.read(meta.file_name, drop_stats=False):
@@ -176,8 +182,9 @@ class Manifests:
         return [self._manifest(f"{prefix}{number}.avro", entries[start : start + ENTRIES_A_MANIFEST]) for number, start in enumerate(parts)]
 
     def named_files(self, snapshot: StoredSnapshot, manifests: set[str]) -> Iterator[str]:
-        """Paths below the table's folder of all that a snapshot names, removed files too; without what is in `manifests`, to which
-        those that were read are added."""
+        """Yields the paths, below the table's folder, of all files that a snapshot names, removed data files included. Skips the contents
+        of `manifests`, and adds the manifests that it reads to that set.
+        """
         document = snapshot.document
         for key in ("baseManifestList", "deltaManifestList", "changelogManifestList"):
             name = document.get(key)
@@ -195,7 +202,7 @@ class Manifests:
             yield f"{MANIFEST}/{document['indexManifest']}"
 
     def changes(self, snapshot: StoredSnapshot) -> Changes:
-        """What a snapshot added and removed itself."""
+        """Returns the changes that a snapshot itself made."""
         document = snapshot.document
         delta = self._entries_of(str(document["deltaManifestList"]))
         followed = document.get("changelogManifestList")
@@ -209,7 +216,7 @@ class Manifests:
         return [entry for meta in self._lists.read(manifest_list) for entry in self._files.read(meta.file_name)]
 
     def added_size(self, snapshot: StoredSnapshot, *, with_base: bool) -> tuple[int, int]:
-        """Data files and their bytes that a snapshot has more than the one before it, or, `with_base`, than an empty table."""
+        """Returns the number and bytes of the data files that a snapshot adds to the one before it, or, `with_base`, to an empty table."""
         lists = ("baseManifestList", "deltaManifestList") if with_base else ("deltaManifestList",)
         files, size = 0, 0
         for name in filter(None, (snapshot.document.get(key) for key in lists)):
@@ -221,15 +228,15 @@ class Manifests:
         return files, size
 
     def live_entries(self, snapshot: StoredSnapshot, *, drop_stats: bool = False) -> list[Any]:
-        """Entries of the data files of a snapshot. `drop_stats`: without the bounds of their values, in less memory."""
+        """Returns the entries of the data files of a snapshot. `drop_stats`: without the bounds of their values, to save memory."""
         return list(self._files.read_entries_parallel(self._lists.read_all(as_pypaimon(snapshot)), drop_stats=drop_stats))
 
     def count(self, snapshot: StoredSnapshot) -> int:
-        """How many manifests a scan of the snapshot reads."""
+        """Returns how many manifests a scan of the snapshot reads."""
         return len(self._lists.read_all(as_pypaimon(snapshot)))
 
     def file_path(self, entry: Any) -> str:
-        """Where a file is, below the table's folder."""
+        """Returns the path of a file below the table's folder."""
         folder = bucket_folder(self._table.partition_keys, [str(value) for value in entry.partition.values], entry.bucket)
         return f"{folder}/{entry.file.file_name}"
 
@@ -269,7 +276,7 @@ def _pypaimon_table(loaded: LoadedTable) -> Any:
 
 
 def as_pypaimon(snapshot: StoredSnapshot) -> Snapshot:
-    """The snapshot as pypaimon's readers take it."""
+    """Returns the snapshot in pypaimon's type."""
     return cast(Snapshot, JSON.from_json(snapshot.content.decode(), Snapshot))
 
 
@@ -302,7 +309,7 @@ def _file_meta(file: WrittenFile, payload: FilesPayload, schema: StoredSchema, k
 
 
 def _key_rows(file: WrittenFile, fields: list[Any]) -> list[GenericRow | BinaryRow]:
-    """First and last key, lowest and highest values; empty rows for a file of a log table."""
+    """Returns first and last key, and lowest and highest values; empty rows for a file of a log table."""
     if not file.keys:
         return [GenericRow([], [])] * 4
     keys = unpack_keys(file.keys).select([field.name for field in fields])

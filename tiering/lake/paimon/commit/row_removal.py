@@ -1,8 +1,8 @@
-"""Removes rows of a Paimon table by what `reconcile_lake` found: doubled offsets, rows behind a gap, whole buckets.
+"""Removes the rows of a Paimon table that `reconcile_lake` found: doubled offsets, rows behind a gap, whole buckets.
 
-Files of a log table that hold such rows are written anew without them; others stay. Of a clean table footers tell which offsets a file
-has, and each file is written anew by itself, since a footer tells of one bucket. A bucket of a primary-key table that is emptied loses
-its files. The offsets of a bucket's rows are held in memory while it is looked at: some 25 bytes a row.
+Files of a log table that contain such rows are rewritten without them; other files stay. In a clean table, footers tell which offsets a
+file has, and each file is rewritten separately, because a footer describes one bucket. An emptied bucket of a primary-key table loses all
+its files. The offsets of a bucket's rows are held in memory meanwhile: some 25 bytes a row.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from tiering.lake.writing.provenance import Provenance
 from tiering.model.tables import OFFSET_COLUMN, SYSTEM_COLUMNS, BucketKey, TableInfo
 
 _BATCH_ROWS = 1 << 18
-OF_NONE = -1
-"""In the place of a bucket's number: rows of none of those that are looked at."""
+NO_BUCKET = -1
+"""Bucket number for rows that belong to none of the examined buckets."""
 Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class _Target:
-    """What new files are written for."""
+    """The target of the new files."""
 
     table: TableInfo
     view: LakeView
@@ -66,15 +66,15 @@ class _File:
     buckets: Numbers
     offsets: Numbers
     footer: FileFooter | None = None
-    """Of a clean table."""
+    """Set only for a clean table."""
     times_ms: Numbers | None = None
-    """Commit times, of a table with system columns."""
+    """Commit times; set only for a table with system columns."""
 
 
 def remove_rows(
     table: TableInfo, view: LakeView, round_id: str, removal: Removal, columns: pa.Schema, total_buckets: int
 ) -> list[WriteResult]:
-    """See `RowRemoval.remove_rows`. `columns`: as files have them."""
+    """Implements `RowRemoval.remove_rows`. `columns`: the columns of the table's files."""
     target = _Target(table, view, columns, total_buckets, round_id)
     with lake_errors(f"remove rows from the lake table {view.path}", table_path=view.path):
         manifests = Manifests(target.loaded)
@@ -88,7 +88,7 @@ def remove_rows(
 
 
 def _places(target: _Target, removal: Removal) -> dict[Place, list[BucketKey]]:
-    """The buckets to look at by their place in the lake. Without a bucket key all of a partition share one."""
+    """Returns the examined buckets by their place in the lake. Without a bucket key all buckets of a partition share one place."""
     keys = target.loaded.schema.table.partition_keys
     places: defaultdict[Place, list[BucketKey]] = defaultdict(list)
     for bucket, (name, _) in removal.places.items():
@@ -98,7 +98,7 @@ def _places(target: _Target, removal: Removal) -> dict[Place, list[BucketKey]]:
 
 
 def _emptied(target: _Target, manifests: Manifests, place: Place, buckets: list[BucketKey]) -> Iterator[WriteResult]:
-    """All files of the bucket go."""
+    """Yields the write results that remove all files of the buckets."""
     for bucket in buckets:
         state = manifests.buckets([place]).get(place)
         if state is not None:
@@ -107,14 +107,14 @@ def _emptied(target: _Target, manifests: Manifests, place: Place, buckets: list[
 
 
 def _without_rows(target: _Target, manifests: Manifests, place: Place, buckets: list[BucketKey], removal: Removal) -> Iterator[WriteResult]:
-    """One write result for each bucket that loses rows; what becomes of the files is in the first one."""
+    """Yields one write result for each bucket that loses rows; the first one carries the changes of the files."""
     state = manifests.buckets([place]).get(place)
     if state is None:
         return
     files = [_file(target, entry, target.loaded.root / manifests.file_path(entry), buckets) for entry in state.entries]
-    dying = _dying(files, buckets, removal)
-    lost = Counter(int(number) for file, mask in zip(files, dying, strict=True) for number in file.buckets[mask])
-    changed = [(file, mask) for file, mask in zip(files, dying, strict=True) if mask.any()]
+    masks = _rows_to_remove(files, buckets, removal)
+    lost = Counter(int(number) for file, mask in zip(files, masks, strict=True) for number in file.buckets[mask])
+    changed = [(file, mask) for file, mask in zip(files, masks, strict=True) if mask.any()]
     if not changed:
         return
     removed = tuple(str(file.entry.file.file_name) for file, _ in changed)
@@ -128,10 +128,11 @@ def _without_rows(target: _Target, manifests: Manifests, place: Place, buckets: 
 def _file(target: _Target, entry: Any, path: PurePath, buckets: list[BucketKey]) -> _File:
     if not target.loaded.schema.layout.has_row_offsets:
         footer = read_footer(target.loaded.storage, target.table.path, path, int(entry.file.row_count))
-        bucket_id = footer.bucket.bucket_id if footer.bucket in buckets else OF_NONE  # of a former partition of that name
+        # NO_BUCKET: the file is of a former partition with that name.
+        bucket_id = footer.bucket.bucket_id if footer.bucket in buckets else NO_BUCKET
         return _File(entry, path, np.full(footer.rows, bucket_id, np.int64), offsets_of(footer), footer)
     if path.suffix != ".parquet":
-        raise drift(target.table.path, None, f"has the file {path.name}, which is not Parquet")
+        raise drift(target.table.path, None, f"has the file {path.name}, which is not a Parquet file")
     with open_data_file(target.loaded.storage, path) as file:
         rows = file.read(columns=list(SYSTEM_COLUMNS), use_threads=False)
     columns = [rows.column(name) for name in SYSTEM_COLUMNS] if rows.num_columns == len(SYSTEM_COLUMNS) else []
@@ -142,31 +143,32 @@ def _file(target: _Target, entry: Any, path: PurePath, buckets: list[BucketKey])
     return _File(entry, path, numbers, offsets, times_ms=np.concatenate([np.zeros(0, np.int64), *times]))
 
 
-def _dying(files: list[_File], buckets: list[BucketKey], removal: Removal) -> list[Mask]:
-    """By file the rows of `buckets` whose offset came before, in it or in another file, or is at their ceiling or above.
+def _rows_to_remove(files: list[_File], buckets: list[BucketKey], removal: Removal) -> list[Mask]:
+    """Returns for each file a mask of the rows to remove from `buckets`: their offset occurred before, in this or another file, or is at or
+    above the bucket's ceiling.
 
-    Rows that a bucket's log did not write stay: a former partition of the same name may have written them.
+    Rows that the bucket's log did not write stay: a former partition of the same name may have written them.
     """
     numbers, offsets = (np.concatenate(parts) for parts in ([file.buckets for file in files], [file.offsets for file in files]))
-    goes = np.zeros(len(numbers), dtype=bool)
+    is_removed = np.zeros(len(numbers), dtype=bool)
     for bucket in buckets:
         may_go, begin, ceiling = numbers == bucket.bucket_id, removal.begins.get(bucket), removal.ceilings.get(bucket)
         times = [file.times_ms for file in files if file.times_ms is not None]
         if begin is not None and times:
             may_go &= begin.own(np.concatenate(times))
-        mine = np.flatnonzero(may_go)
-        mine = mine[np.argsort(offsets[mine], kind="stable")]
-        in_order = offsets[mine]
-        doubled = np.zeros(len(mine), dtype=bool)
+        own_rows = np.flatnonzero(may_go)
+        own_rows = own_rows[np.argsort(offsets[own_rows], kind="stable")]
+        in_order = offsets[own_rows]
+        doubled = np.zeros(len(own_rows), dtype=bool)
         doubled[1:] = in_order[1:] == in_order[:-1]
         if ceiling is not None:
             doubled |= in_order >= ceiling
-        goes[mine[doubled]] = True
-    return np.split(goes, np.cumsum([len(file.offsets) for file in files])[:-1])
+        is_removed[own_rows[doubled]] = True
+    return np.split(is_removed, np.cumsum([len(file.offsets) for file in files])[:-1])
 
 
 def _written_anew(target: _Target, place: Place, changed: list[tuple[_File, Mask]]) -> tuple[WrittenFile, ...]:
-    """The rows that stay of files that lose some."""
+    """Writes the remaining rows of files that lose some rows."""
     if target.loaded.schema.layout.has_row_offsets:
         return _rows_that_stay(target, place, changed, None)
     written: list[WrittenFile] = []
@@ -177,7 +179,7 @@ def _written_anew(target: _Target, place: Place, changed: list[tuple[_File, Mask
             written += _rows_that_stay(target, place, [(file, mask)], Provenance(context))
     except BaseException:
         for file_written in written:
-            with suppress(OSError):  # the sweep comes later
+            with suppress(OSError):  # the sweep deletes the file later
                 target.loaded.storage.delete(target.loaded.root / file_written.path)
         raise
     return tuple(written)
@@ -210,10 +212,13 @@ def _rows_that_stay(
 
 
 def _with_all_columns(target: _Target, file: _File, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """`rows` with nulls in the columns that came after the file. Raises SchemaDrift for one that the table has no more."""
+    """Returns `rows` with nulls in the columns that were added after the file was written. Raises SchemaDrift for a column that the table
+    does not have any more.
+    """
     for name in rows.schema.names:
         if name not in target.columns.names:
-            raise drift(target.table.path, name, f"has the file {file.path.name} with the column {name!r}, which the table has no more")
+            difference = f"has the file {file.path.name} with the column {name!r}, which the table does not have any more"
+            raise drift(target.table.path, name, difference)
     for column in target.columns:
         if column.name not in rows.schema.names:
             rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))

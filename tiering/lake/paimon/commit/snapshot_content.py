@@ -1,4 +1,4 @@
-"""What a snapshot file of ours says (Paimon's `Snapshot`)."""
+"""Builds the content of Lakeward's snapshot files (Paimon's `Snapshot`)."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.snapshots import BASE_DIGEST_KEY
 
 APPEND, COMPACT, OVERWRITE = "APPEND", "COMPACT", "OVERWRITE"
-"""Kinds of commits. Readers that follow a table skip COMPACT: it changes files and no row."""
+"""Kinds of commits. Readers that follow a table skip COMPACT: it changes files but no rows."""
 
 COMMIT_USER = "lakeward"
-"""Where the cluster asks for no other one, as Fluss does."""
+"""Commit user, unless the cluster requires another one, as Fluss does."""
 COMMIT_IDENTIFIER = 2**63 - 1
 """Paimon's `BATCH_COMMIT_IDENTIFIER`, which Fluss uses too."""
 _CARRIED = ("indexManifest", "watermark", "statistics", "nextRowId")
-"""What a snapshot takes over from the one before it."""
+"""Fields that a snapshot takes over from its predecessor."""
 
 
 def next_id(loaded: LoadedTable) -> int:
-    """The id of the snapshot that follows the head of `loaded`: ids are consecutive, beginning with 1."""
+    """Returns the id of the snapshot that follows the head of `loaded`: ids are consecutive and begin with 1."""
     return 1 if loaded.head is None else loaded.head.snapshot_id + 1
 
 
 def snapshot_content(loaded: LoadedTable, lists: ManifestLists, properties: Mapping[str, str], now_ms: int, kind: str) -> bytes:
-    """The content of the snapshot file that follows the head of `loaded`, with the manifests `lists`."""
+    """Returns the content of the snapshot file that follows the head of `loaded`, with the manifests `lists`."""
     head = loaded.head
     before: Mapping[str, Any] = {} if head is None else head.document
     own = {name: value for name, value in properties.items() if name != FLUSS_COMMIT_USER_KEY}
@@ -46,7 +46,7 @@ def snapshot_content(loaded: LoadedTable, lists: ManifestLists, properties: Mapp
         "commitUser": properties.get(FLUSS_COMMIT_USER_KEY, COMMIT_USER),
         "commitIdentifier": COMMIT_IDENTIFIER,
         "commitKind": kind,
-        # A clock behind the last commit's: Paimon looks snapshots up by time.
+        # The clock may be behind the last commit's. Times must not decrease, because Paimon looks up snapshots by time.
         "timeMillis": max(now_ms, int(before.get("timeMillis", 0))),
         "totalRecordCount": int(before.get("totalRecordCount") or 0) + lists.added_records,
         "deltaRecordCount": lists.added_records,

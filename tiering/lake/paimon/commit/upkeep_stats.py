@@ -1,4 +1,4 @@
-"""What one commit did for the upkeep of its table, as its stats tell it."""
+"""The upkeep statistics of one commit."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tiering.model.upkeep import UpkeepStats
 
 
 def upkeep_stats(committable: Committable, kept: Collection[int], lists: ManifestLists, snapshots_expired: int) -> UpkeepStats | None:
-    """The stats of a commit with those of its rewrites whose numbers are `kept`; None if it only added rows.
+    """Returns the statistics of a commit with the rewrites whose numbers are in `kept`; None if it only added rows.
 
-    A commit that merges all manifests always has stats: its caller learns that their number did not fall.
+    A commit that merges all manifests always has statistics, so that its caller learns when their number did not decrease.
     """
     rewrites = committable.rewrites
     committed = [rewrites[number] for number in kept]
