@@ -198,11 +198,11 @@ def refusal(kit: PaimonKit, table: TableInfo, snapshot_id: int) -> str:
 
 def test_files_that_cannot_be_compared_are_refused(kit: PaimonKit, log: TableInfo) -> None:
     in_orc = written_by_pypaimon(kit, log, rows([5]), **{"file.format": "orc"})
-    assert "which is no Parquet file in its folder: it cannot be compared with the log" in refusal(kit, log, in_orc)
+    assert "which is not a Parquet file in the table's folder: its rows cannot be compared with the log" in refusal(kit, log, in_orc)
     number = added(kit, log, {B0: rows([6])})
     PaimonByHand(kit.warehouse).drop_column(log.path, "name")
     PaimonByHand(kit.warehouse).add_text_column(log.path, "name")
-    assert "some column of which has another name by now, or is gone" in refusal(kit, log, number)
+    assert "which has a column that was renamed or dropped since" in refusal(kit, log, number)
 
 
 def test_a_file_that_was_changed_is_refused(kit: PaimonKit, log: TableInfo) -> None:

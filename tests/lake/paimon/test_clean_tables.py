@@ -181,7 +181,9 @@ def test_a_file_of_somebody_else_is_named_with_the_way_on(kit: PaimonKit, table:
         lambda: kit.lake.row_offsets(table, view, {}),
         lambda: kit.lake.remove_rows(table, view, "mend", Removal(PLACES, {B0: 4})),
     ):
-        with pytest.raises(SchemaDrift, match="which somebody else wrote: the layout is clean, and its rows tell no offsets") as refusal:
+        with pytest.raises(
+            SchemaDrift, match="which Lakeward did not write: the layout is clean, and the rows of the file have no offsets"
+        ) as refusal:
             look()
         assert refusal.value.hint.startswith("CALL sys.reconcile_lake('sales.orders', 'accept') goes on from what was recorded")
     assert kit.lake.foreign_snapshot(table, view, view.head or 0, {}).has_clean_rows

@@ -90,7 +90,7 @@ def test_a_column_that_was_renamed_is_refused_and_one_that_was_added_is_not(kit:
     catalog.alter_table(str(table.path), [SchemaChange.add_column("note", AtomicType("STRING"))], False)
     assert len(kit.lake.file_lists(kit.view(table), None).data) == 1
     catalog.alter_table(str(table.path), [SchemaChange.rename_column("name", "title")], False)
-    with pytest.raises(InvalidArgument, match="has files of its schema 0, in which the column 'name' is not the one of now"):
+    with pytest.raises(InvalidArgument, match="has files of its schema 0, in which 'name' is not the present column of that name"):
         kit.lake.file_lists(kit.view(table), None)
 
 
@@ -107,5 +107,5 @@ def test_files_that_are_not_parquet_and_index_files_are_refused(kit: PaimonKit) 
     write, commit = builder.new_write(), builder.new_commit()
     write.write_arrow(kit.read(table))
     commit.commit(write.prepare_commit())
-    with pytest.raises(InvalidArgument, match=r"\.orc is no Parquet file in the folder of sales\.orders"):
+    with pytest.raises(InvalidArgument, match=r"\.orc is not a Parquet file in the folder of sales\.orders"):
         kit.lake.file_lists(kit.view(table), None)

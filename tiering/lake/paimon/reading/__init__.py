@@ -1,1 +1,1 @@
-"""Reading a Paimon table's metadata."""
+"""Reads the metadata of a Paimon table."""

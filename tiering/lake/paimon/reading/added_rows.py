@@ -1,8 +1,8 @@
-"""What a snapshot of Fluss's own tiering added to a Paimon table: the offsets of its rows per bucket.
+"""Finds what a snapshot of Fluss's own tiering added to a Paimon table: the offsets of its rows by bucket.
 
-They come from the statistics of the system columns in the footers of the files that it added, or from the rows of a file that has
-none, or holds several buckets. Changelog files count: of a primary-key table a data file has the last change of each key alone.
-What rows of a clean layout are worth is told by `clean_rows`.
+The offsets come from the statistics of the system columns in the footers of the added files. For a file without statistics, or with several
+buckets, they come from its rows. Changelog files count too, because a data file of a primary-key table has only the last change of each
+key. For a clean layout `clean_rows` is used instead.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ APPEND, COMPACT = "APPEND", "COMPACT"
 
 @dataclass(frozen=True)
 class _Piece:
-    """Rows of one bucket in one file."""
+    """The rows of one bucket in one file."""
 
     bucket_id: int
     begin: int
@@ -51,11 +51,11 @@ class _Piece:
 
 
 def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
-    """See `ForeignCommits.foreign_snapshot`."""
+    """Returns what the snapshot added. Implements `ForeignCommits.foreign_snapshot`."""
     loaded = cast(LoadedTable, view.handle)
     snapshot = loaded.snapshot(snapshot_id)
     if snapshot is None:
-        raise drift(view.path, None, f"lost its snapshot {snapshot_id} while it was looked at")
+        raise drift(view.path, None, f"lost its snapshot {snapshot_id} while it was read")
     with lake_errors(f"read what snapshot {snapshot_id} added to {view.path}", table_path=view.path):
         manifests = Manifests(loaded)
         changes = manifests.changes(snapshot)
@@ -74,7 +74,7 @@ def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partiti
 
 
 def _is_rewrite(table: TableInfo, snapshot: StoredSnapshot, changes: Changes) -> bool:
-    """Whether files were only written anew; of a primary-key table that leaves out rows that are older or deleted."""
+    """Returns whether files were only rewritten. For a primary-key table a rewrite may leave out rows that are replaced or deleted."""
     if snapshot.document["commitKind"] != COMPACT:
         return False
     before, after = (sum(int(entry.file.row_count) for entry in entries) for entries in (changes.removed, changes.added))
@@ -82,10 +82,10 @@ def _is_rewrite(table: TableInfo, snapshot: StoredSnapshot, changes: Changes) ->
 
 
 def _check_kind(table: TableInfo, snapshot: StoredSnapshot, changes: Changes) -> None:
-    """Raises SchemaDrift for a snapshot that neither adds rows nor writes files anew."""
+    """Raises SchemaDrift for a snapshot that neither adds rows nor rewrites files."""
     kind = snapshot.document["commitKind"]
     if kind != COMPACT and (kind != APPEND or changes.removed):
-        difference = f"was given snapshot {snapshot.snapshot_id} by another tiering service, which is no mere {APPEND}: {kind}"
+        difference = f"has snapshot {snapshot.snapshot_id} of another tiering service, whose commit kind is {kind} and not just {APPEND}"
         raise drift(table.path, None, difference)
 
 
@@ -97,7 +97,7 @@ def _added(
         for entry in entries:
             values = tuple(entry.partition.values)
             if table.partition_keys and values not in ids:
-                continue  # of a partition that was dropped
+                continue  # a file of a dropped partition
             for piece in _pieces(table, loaded.storage, loaded.root / manifests.file_path(entry)):
                 key = BucketKey(ids[values] if table.partition_keys else None, piece.bucket_id)
                 rows[key] = _together(rows.get(key), piece, is_data=is_data)
@@ -105,7 +105,7 @@ def _added(
 
 
 def partition_ids(table: TableInfo, loaded: LoadedTable, partitions: Mapping[str, int]) -> dict[tuple[PartitionValue, ...], int]:
-    """By the values of the partition columns, as files have them."""
+    """Returns the partition ids by the values of the partition columns, in the form in which files have them."""
     keys, columns = loaded.schema.table.partition_keys, loaded.schema.columns
     return {partition_values(keys, columns, partition_texts(table, name)): number for name, number in partitions.items()}
 
@@ -113,13 +113,14 @@ def partition_ids(table: TableInfo, loaded: LoadedTable, partitions: Mapping[str
 def _pieces(table: TableInfo, storage: Storage, path: PurePath) -> tuple[_Piece, ...]:
     pieces = _pieces_of(storage, path) if path.suffix == ".parquet" else None
     if pieces is None:
-        raise drift(table.path, None, f"was given the file {path.name} by another tiering service, which has no offsets, or is not Parquet")
+        difference = f"has the file {path.name} of another tiering service, which is not Parquet or has no offsets"
+        raise drift(table.path, None, difference)
     return pieces
 
 
 @lru_cache(_REMEMBERED_FILES)
 def _pieces_of(storage: Storage, path: PurePath) -> tuple[_Piece, ...] | None:
-    """None for a file without offsets. A file never changes, and its name never comes again."""
+    """Returns the pieces of a file; None for a file without offsets. Cached, because a file never changes and its name is never reused."""
     with open_data_file(storage, path) as file:
         if not set(SYSTEM_COLUMNS) <= set(file.schema_arrow.names):
             return None
@@ -130,7 +131,7 @@ def _pieces_of(storage: Storage, path: PurePath) -> tuple[_Piece, ...] | None:
 
 
 def _bounds(file: pq.ParquetFile, column: str) -> tuple[int, int] | None:
-    """Lowest and highest value; None unless each row group tells, and has no null."""
+    """Returns lowest and highest value; None unless each row group has these statistics and no nulls."""
     metadata = file.metadata
     position = next(number for number in range(metadata.num_columns) if metadata.schema.column(number).path == column)
     lows: list[int] = []
@@ -145,14 +146,14 @@ def _bounds(file: pq.ParquetFile, column: str) -> tuple[int, int] | None:
 
 
 def _number(value: Any) -> int:
-    """A statistic as a whole number: a time as milliseconds since 1970-01-01 UTC."""
+    """Returns a statistic as a whole number; a time becomes milliseconds since 1970-01-01 UTC."""
     if not isinstance(value, datetime):
         return int(value)
     return to_milliseconds(value if value.tzinfo is not None else value.replace(tzinfo=UTC))
 
 
 def _read_pieces(file: pq.ParquetFile) -> Iterator[_Piece]:
-    """Raises ValueError for a row without bucket or offset."""
+    """Yields the pieces of a file from its rows. Raises ValueError for a row without bucket, offset or commit time."""
     for batch in file.iter_batches(_BATCH_ROWS, columns=list(SYSTEM_COLUMNS), use_threads=False):
         columns = [batch.column(name) for name in SYSTEM_COLUMNS]
         if any(column.null_count for column in columns):
@@ -169,7 +170,10 @@ def _together(rows: AddedRows | None, piece: _Piece, *, is_data: bool) -> AddedR
 
 
 def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:
-    """See `LakeMaintenance.foreign_offsets`. A file on another storage than a path of this machine counts as one that is gone."""
+    """Returns the offsets that Fluss's tiering stored with its snapshot. Implements `LakeMaintenance.foreign_offsets`.
+
+    A file that is not on a path of this machine counts as unreadable.
+    """
     loaded = cast(LoadedTable, view.handle)
     snapshot = loaded.snapshot(snapshot_id)
     name = None if snapshot is None else snapshot.properties.get(FLUSS_OFFSETS_KEY)
@@ -180,7 +184,7 @@ def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:
         raise unreadable(view, snapshot_id, f"its file {name} is not on a path of this machine")
     with lake_errors(f"read the offsets {name}", table_path=view.path):
         if not path.is_file():
-            raise unreadable(view, snapshot_id, f"its file {name} is gone; Fluss keeps the newest one only")
+            raise unreadable(view, snapshot_id, f"its file {name} does not exist; Fluss keeps only the newest one")
         with path.open("rb") as file:
             text = file.read(OFFSETS_LIMIT_BYTES + 1)
     if len(text) > OFFSETS_LIMIT_BYTES:

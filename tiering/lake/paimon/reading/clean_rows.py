@@ -1,12 +1,13 @@
-"""Rows of a Paimon table of a clean layout as sums (`tiering.lake.proof.change_sums`): those that snapshots of Fluss's own tiering added
-together, and those of a log table that stand at its head.
+"""Computes sums of the rows of a Paimon table with a clean layout (`tiering.lake.proof.change_sums`): of the rows that snapshots of Fluss's
+own tiering added together, and of the rows at the head of a log table.
 
-All rows of the files that others wrote are read, a batch at a time, for nothing else tells which they are. Of a primary-key table a data
-file has the last change of each key that was in its writer's memory, and readers take the row with the highest sequence number. A writer
-numbers its changes behind those that stand in the bucket (Paimon's `AbstractFileStoreWrite`), so the newest change of a key is that of the
-newest snapshot. Where that is not so, as of a round that wrote its files before another one committed, the rows cannot be told from sums.
+All rows of files that another service wrote are read, batch by batch, because nothing else identifies the rows. A data file of a
+primary-key table has the last change of each key that was in its writer's memory, and readers take the row with the highest sequence
+number. A writer numbers its changes after those in the bucket (Paimon's `AbstractFileStoreWrite`), so the newest change of a key is in the
+newest snapshot. If that does not hold, for example because a round wrote its files before another one committed, sums cannot identify the
+rows.
 
-Memory: of one snapshot's bucket 25 bytes a change, and 17 bytes a key that changed.
+Memory: for one snapshot's bucket 25 bytes a change, and 17 bytes a changed key.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from tiering.lake.proof.row_checksum import Words, row_hashes
 from tiering.lake.rules.hints import accept_hint
 from tiering.model.tables import ChangeType, TableInfo
 
-REMOVES_FILES = "it removed data files without writing their rows anew"
-OUT_OF_ORDER = "sequence numbers of its rows are not above all that stood there, so that rows of before may hide them or be hidden by them"
+REMOVES_FILES = "it removed data files without rewriting their rows"
+OUT_OF_ORDER = "sequence numbers of its rows are not above those of the earlier rows, so readers may take an earlier row for the newest"
 _BATCH_ROWS = 1 << 16
 _TAKES_AWAY = np.array([ROW_KINDS[ChangeType.UPDATE_BEFORE], ROW_KINDS[ChangeType.DELETE]], np.int8)
 _OWN = (pa.field(SEQUENCE, pa.int64()), pa.field(KIND, pa.int8()))
@@ -50,7 +51,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass
 class _Added:
-    """What one snapshot added to one place. `standing`: the highest sequence number that stood there before."""
+    """What one snapshot added to one place. `standing`: the highest sequence number at the place before the snapshot."""
 
     data: list[Any] = field(default_factory=list)
     changelog: list[Any] = field(default_factory=list)
@@ -59,7 +60,7 @@ class _Added:
 
 
 def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]) -> list[CleanRows]:
-    """See `CleanForeignCommits.clean_rows`."""
+    """Returns the sums of the rows that the snapshots added together. Implements `CleanForeignCommits.clean_rows`."""
     loaded = cast(LoadedTable, view.handle)
     with lake_errors(f"read what another tiering service added to {view.path}", table_path=view.path):
         manifests, ids = Manifests(loaded), partition_ids(table, loaded, partitions)
@@ -72,7 +73,7 @@ def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], pa
         scopes = []
         for (values, bucket_id), parts in places.items():
             if table.partition_keys and values not in ids:
-                continue  # of a partition that is gone
+                continue  # a file of a dropped partition
             partition_id = ids[values] if table.partition_keys else None
             sums, complaint = _keyed_sums(reader, parts) if table.primary_key else (_row_sums(reader, parts), "")
             complaint = next((added.complaint for added in parts if added.complaint), complaint)
@@ -81,7 +82,10 @@ def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], pa
 
 
 def standing_rows(table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> list[CleanRows]:
-    """See `StandingRows.standing_rows`. Rows that deletion vectors name count as if they stood: they were tiered."""
+    """Returns the sums of the head's rows. Implements `StandingRows.standing_rows`.
+
+    Rows that deletion vectors delete count too, because they were tiered.
+    """
     loaded = cast(LoadedTable, view.handle)
     if loaded.head is None:
         return []
@@ -94,7 +98,7 @@ def standing_rows(table: TableInfo, view: LakeView, partitions: Mapping[str, int
         for entry in manifests.live_entries(loaded.head):
             values, bucket_id = place = _place(entry)
             if table.partition_keys and values not in ids:
-                continue  # of a partition that is gone
+                continue  # a file of a dropped partition
             name = names[ids[values]] if table.partition_keys else None
             sums[place] += _standing_in(reader, identity, entry, (name, None if is_unaware else bucket_id))
     return [
@@ -108,7 +112,7 @@ def standing_rows(table: TableInfo, view: LakeView, partitions: Mapping[str, int
 
 
 def _standing_in(reader: _FileReader, identity: FileIdentity, entry: Any, place: tuple[str | None, int | None]) -> RowSum:
-    """The rows of one file. Raises SchemaDrift for a file that cannot be read, or of another place."""
+    """Returns the sum of the rows of one file. Raises SchemaDrift for a file that cannot be read or belongs to another place."""
     footer = reader.footer(entry)
     if footer is None:
         total = RowSum()
@@ -117,15 +121,15 @@ def _standing_in(reader: _FileReader, identity: FileIdentity, entry: Any, place:
         return total
     if (complaint := identity.complaint(footer, *place)) is not None:
         path = identity.table.path
-        raise drift(path, None, f"holds the file {entry.file.file_name}, which {complaint}", accept_hint(path))
+        raise drift(path, None, f"has the file {entry.file.file_name}, which {complaint}", accept_hint(path))
     return RowSum() if identity.is_former(footer, place[0]) else RowSum(footer.rows, footer.checksum)
 
 
 def _by_place(table: TableInfo, loaded: LoadedTable, manifests: Manifests, snapshot_id: int) -> dict[Place, _Added]:
-    """Raises SchemaDrift for a snapshot that expired meanwhile, or the one before it."""
+    """Returns the changes of a snapshot by place. Raises SchemaDrift if the snapshot, or the one before it, has expired in the meantime."""
     snapshot, before = loaded.snapshot(snapshot_id), loaded.snapshot(snapshot_id - 1)
     if snapshot is None or (before is None and snapshot_id > 1):
-        raise drift(table.path, None, f"lost its snapshot {snapshot_id}, or the one before it, while it was looked at")
+        raise drift(table.path, None, f"lost its snapshot {snapshot_id}, or the one before it, while it was read")
     changes, kind = manifests.changes(snapshot), str(snapshot.document["commitKind"])
     places: dict[Place, _Added] = defaultdict(_Added)
     for entry in changes.added:
@@ -158,7 +162,7 @@ def _row_sums(reader: _FileReader, parts: Sequence[_Added]) -> ChangeSums:
 
 
 def _keyed_sums(reader: _FileReader, parts: Sequence[_Added]) -> tuple[ChangeSums, str]:
-    """And what is wrong with the order of the changes; "" = nothing."""
+    """Returns the sums of changes of a primary-key table, and what is wrong with their order; "" = nothing."""
     newest, in_order = NewestRows(), True
     for added in parts:
         keys, rows, alive, sequences = reader.changes(added.data)
@@ -172,7 +176,7 @@ def _keyed_sums(reader: _FileReader, parts: Sequence[_Added]) -> tuple[ChangeSum
 
 
 def _followed(reader: _FileReader, parts: Sequence[_Added]) -> tuple[RowSum | None, RowSum | None]:
-    """Of all changes: the rows that they wrote, and the keys that they took away. None, if the table is made without files of these."""
+    """Returns the sums of all written rows and of the keys of all deleted ones. Both are None if the table has no changelog files."""
     if not reader.is_followed and not any(added.changelog for added in parts):
         return None, None
     written, deleted = RowSum(), RowSum()
@@ -185,11 +189,11 @@ def _followed(reader: _FileReader, parts: Sequence[_Added]) -> tuple[RowSum | No
 
 
 Hashed = tuple[Words, Words, npt.NDArray[np.bool_], Numbers]
-"""Of changes the hashes of keys and rows, which of them leave a row, and their sequence numbers."""
+"""For a batch of changes: hashes of keys, hashes of rows, whether each change leaves a row, and the sequence numbers."""
 
 
 class _FileReader:
-    """Reads rows of files, whoever wrote them, in the columns of the source table; one that a file lacks is null."""
+    """Reads rows of files of any writer, in the columns of the source table; a column that a file lacks is null."""
 
     def __init__(self, table: TableInfo, loaded: LoadedTable, manifests: Manifests) -> None:
         self._table, self._loaded, self._manifests = table, loaded, manifests
@@ -199,39 +203,39 @@ class _FileReader:
 
     @property
     def is_followed(self) -> bool:
-        """Whether the table is made with files of all changes."""
+        """Returns whether the table's options require changelog files."""
         return self._loaded.schema.options.get(CHANGELOG_PRODUCER, "none").lower() == INPUT
 
     def footer(self, entry: Any) -> FileFooter | None:
-        """None for a file that somebody else wrote."""
+        """Returns the footer of a file; None for a file that another service wrote."""
         path = self._loaded.root / self._manifests.file_path(entry)
         return known_footer(self._loaded.storage, path, int(entry.file.row_count))
 
     def rows(self, entry: Any) -> Iterator[pa.RecordBatch]:
-        """Raises SchemaDrift (a file that cannot be read so), DataCorrupt."""
+        """Yields the rows of a file. Raises SchemaDrift if its rows cannot be compared with the log, DataCorrupt."""
         return self._batches(entry, self._columns)
 
     def changes(self, entries: Sequence[Any]) -> Hashed:
-        """All of several files of a primary-key table."""
+        """Returns the changes of several files of a primary-key table."""
         parts = [part for entry in entries for part in self.parts(entry)]
         nothing = np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, bool), np.zeros(0, np.int64)
         columns = [np.concatenate(column) for column in zip(nothing, *parts, strict=True)]
         return cast(Hashed, tuple(columns))
 
     def parts(self, entry: Any) -> Iterator[Hashed]:
-        """Changes of a file of a primary-key table."""
+        """Yields the changes of one file of a primary-key table, batch by batch."""
         names, keys = self._columns.names, list(self._table.primary_key)
         for batch in self._batches(entry, pa.schema([*self._columns, *_OWN])):
             numbers, kinds = batch.column(SEQUENCE), batch.column(KIND)
             if numbers.null_count or kinds.null_count:
-                raise self._unreadable(entry, "which has no sequence numbers, or no kinds of changes")
+                raise self._unreadable(entry, "which has rows without sequence number or kind of change")
             alive = ~np.isin(kinds.to_numpy(), _TAKES_AWAY)
             yield row_hashes(batch.select(keys)), row_hashes(batch.select(names)), alive, numbers.to_numpy()
 
     def _batches(self, entry: Any, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
         path = self._loaded.root / self._manifests.file_path(entry)
         if path.suffix != ".parquet" or entry.file.external_path:
-            raise self._unreadable(entry, "which is no Parquet file in its folder")
+            raise self._unreadable(entry, "which is not a Parquet file in the table's folder")
         self._check_schema(entry)
         with open_data_file(self._loaded.storage, path) as file:
             if file.metadata.num_rows != int(entry.file.row_count):
@@ -257,22 +261,24 @@ class _FileReader:
             raise self._unreadable(entry, f"whose column {column.name!r} is {values.type}, not {column.type}") from error
 
     def _check_schema(self, entry: Any) -> None:
-        """Raises SchemaDrift if a column has another name in the file: files have names of columns, and a schema tells their ids."""
+        """Raises SchemaDrift if a column has another name in the file: files only have column names, and the file's schema gives their
+        ids.
+        """
         number = int(entry.file.schema_id)
         if number in self._checked:
             return
         with opened_table(self._loaded) as folder:
             schema = read_schema(folder, number)
         ids = None if schema is None else schema.field_ids
-        if ids is None or any(self._loaded.schema.field_ids.get(name) != known for name, known in ids.items()):
-            raise self._unreadable(entry, "some column of which has another name by now, or is gone")
+        if ids is None or any(self._loaded.schema.field_ids.get(name) != field_id for name, field_id in ids.items()):
+            raise self._unreadable(entry, "which has a column that was renamed or dropped since")
         self._checked.add(number)
 
     def _type(self, column: pa.Field[Any]) -> pa.DataType:
-        """As files of the lake table have it; of a column that it lacks, for it is new at the source, as they will."""
-        known = column.name in self._names
-        return written_type(self._loaded.schema.columns.field(column.name).type if known else lake_type(column.name, column.type))
+        """Returns the type in which files of the lake table have the column, or will have it if the column is new at the source."""
+        is_in_lake = column.name in self._names
+        return written_type(self._loaded.schema.columns.field(column.name).type if is_in_lake else lake_type(column.name, column.type))
 
     def _unreadable(self, entry: Any, difference: str) -> Exception:
-        difference = f"was given the file {entry.file.file_name} by another tiering service, {difference}"
-        return drift(self._table.path, None, f"{difference}: it cannot be compared with the log")
+        difference = f"has the file {entry.file.file_name} of another tiering service, {difference}"
+        return drift(self._table.path, None, f"{difference}: its rows cannot be compared with the log")

@@ -1,4 +1,4 @@
-"""Data files of a Paimon table, whoever wrote them: one that was changed since is named."""
+"""Opens data files of a Paimon table, by any writer; the error for a damaged file names it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from tiering.lake.proof.file_footer import FileFooter, decode_footer
 
 @contextmanager
 def open_data_file(storage: Storage, path: PurePath) -> Iterator[pq.ParquetFile]:
-    """The open file. Raises DataCorrupt over bytes that are no Parquet, also while it is read; what the storage raises passes."""
+    """Yields the open file. Raises DataCorrupt for damaged bytes, also while the file is read; other errors of the storage pass
+    unchanged.
+    """
     try:
         with storage.opened_file(path) as source, pq.ParquetFile(source) as file:
             yield file
@@ -27,7 +29,7 @@ def open_data_file(storage: Storage, path: PurePath) -> Iterator[pq.ParquetFile]
 
 
 def known_footer(storage: Storage, path: PurePath, records: int) -> FileFooter | None:
-    """The footer of a live file, of which the lake says that it has `records` rows; None for a file that somebody else wrote."""
+    """Returns the footer of a live file with `records` rows according to the lake table; None for a file that another service wrote."""
     footer = _footer(storage, path) if path.suffix == ".parquet" else None
     fits = footer is not None and footer.rows == records and path.name.startswith(f"lakeward-{footer.round_id}-")
     return footer if fits else None

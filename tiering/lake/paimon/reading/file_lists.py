@@ -1,4 +1,4 @@
-"""The files of a Paimon snapshot for engines that read them without Paimon, and the rule by which rows of a key become one."""
+"""Lists the files of a Paimon snapshot for engines that read them without Paimon, with the rule that merges rows of one key."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ _READ_OTHERWISE = {
     "data-evolution.enabled": "false",
     "record-level.expire-time": "",
 }
-"""Options with which a Paimon reader makes other rows of the same files, by the value with which it does not."""
+"""Options with which a Paimon reader returns other rows from the same files, and the value with which it does not."""
 
 
 def columns(view: LakeView) -> pa.Schema:
-    """See `ReadableLake.columns`."""
+    """Returns the columns of the lake table with their field ids. Implements `ReadableLake.columns`."""
     schema = cast(LoadedTable, view.handle).schema
     fields = [field.with_metadata({FIELD_ID_KEY: str(schema.field_ids[field.name])}) for field in schema.columns]
     return pa.schema(fields)
 
 
 def file_lists(view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
-    """See `ReadableLake.file_lists`."""
+    """Returns the files of a snapshot; None = the head. Implements `ReadableLake.file_lists`."""
     loaded = cast(LoadedTable, view.handle)
     _check_options(loaded)
-    wanted = view.head if snapshot_id is None else snapshot_id
+    requested_id = view.head if snapshot_id is None else snapshot_id
     rule = _merge_rule(loaded.schema)
-    if wanted is None:
+    if requested_id is None:
         return FileLists(None, merge=rule, has_field_ids=False)
-    snapshot = loaded.snapshot(wanted)
+    snapshot = loaded.snapshot(requested_id)
     if snapshot is None:
         raise InvalidArgument(
-            f"the lake table {view.path} has no snapshot {wanted}",
-            hint=f"It has {len(view.snapshots)}; the newest is {view.head}. It may have been expired.",
-            lake_snapshot_id=wanted,
+            f"the lake table {view.path} has no snapshot {requested_id}",
+            hint=f"It has {len(view.snapshots)} snapshots; the newest is {view.head}. The snapshot may have expired.",
+            lake_snapshot_id=requested_id,
         )
     with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
         manifests = Manifests(loaded)
@@ -68,11 +68,11 @@ def file_lists(view: LakeView, snapshot_id: int | None, copies_in: Path | None =
     _check_deletion_vectors(loaded, snapshot)
     if copies is not None:
         copies.fetch()
-    return FileLists(wanted, data, merge=rule, has_field_ids=False)
+    return FileLists(requested_id, data, merge=rule, has_field_ids=False)
 
 
 def marker_at(view: LakeView, snapshot_id: int) -> Marker | None:
-    """See `ReadableLake.marker_at`."""
+    """Returns the newest marker up to a snapshot. Implements `ReadableLake.marker_at`."""
     loaded = cast(LoadedTable, view.handle)
     for snapshot in reversed(loaded.chain):
         if snapshot.snapshot_id <= snapshot_id and ROUND_ID_KEY in snapshot.properties:
@@ -98,14 +98,14 @@ def _file(loaded: LoadedTable, manifests: Manifests, entry: Any, copies: LocalCo
     location = loaded.storage.location(loaded.root / manifests.file_path(entry))
     if not location.endswith(".parquet") or entry.file.external_path:
         raise InvalidArgument(
-            f"{entry.file.external_path or location} is no Parquet file in the folder of {loaded.path}: this version reads no other file",
-            hint="Read the table with Paimon, or let it write its files anew with the option `file.format` = `parquet`.",
+            f"{entry.file.external_path or location} is not a Parquet file in the folder of {loaded.path}: this version reads no others",
+            hint="Read the table with Paimon, or let Paimon rewrite its files with the option `file.format` = `parquet`.",
             table_path=loaded.path,
         )
     if copies is None and not loaded.storage.is_local:
         raise InvalidArgument(
-            f"{location} is not a local file: DuckDB reads the lake's files on this machine alone",
-            hint="Read the table with Paimon's own reader, such as pypaimon. `lakeward validate` copies the files it reads.",
+            f"{location} is not a local file: DuckDB reads only lake files on this machine",
+            hint="Read the table with Paimon's own reader, such as pypaimon. `lakeward validate` copies the files that it reads.",
             table_path=loaded.path,
         )
     partition = VALUE_SEPARATOR.join(str(value) for value in entry.partition.values)
@@ -122,7 +122,7 @@ def _file(loaded: LoadedTable, manifests: Manifests, entry: Any, copies: LocalCo
 
 
 def _check_options(loaded: LoadedTable) -> None:
-    """Raises InvalidArgument for an option with which the files say other things than is read here."""
+    """Raises InvalidArgument for an option with which the table's rows differ from those that this module reads from its files."""
     options = loaded.schema.options
     for name, plain in _READ_OTHERWISE.items():
         value = options.get(name, plain)
@@ -144,7 +144,9 @@ def _refused(loaded: LoadedTable, reason: str) -> InvalidArgument:
 
 
 def _check_columns(loaded: LoadedTable, entries: list[Any]) -> None:
-    """Raises InvalidArgument if a column has another name in a file: files have names of columns, and a schema tells their ids."""
+    """Raises InvalidArgument if a column has another name in a file: files only have column names, and the file's schema gives their
+    ids.
+    """
     now = loaded.schema
     former = {int(entry.file.schema_id) for entry in entries} - {now.schema_id}
     if not former:
@@ -154,7 +156,7 @@ def _check_columns(loaded: LoadedTable, entries: list[Any]) -> None:
         for schema_id in former:
             schema = read_schema(folder, schema_id)
             if schema is None:
-                raise _refused(loaded, f"has files of its schema {schema_id}, which is not there")
+                raise _refused(loaded, f"has files of its schema {schema_id}, which does not exist")
             for name, field_id in schema.field_ids.items():
                 if names.get(field_id, name) != name or now.field_ids.get(name, field_id) != field_id:
-                    raise _refused(loaded, f"has files of its schema {schema_id}, in which the column {name!r} is not the one of now")
+                    raise _refused(loaded, f"has files of its schema {schema_id}, in which {name!r} is not the present column of that name")

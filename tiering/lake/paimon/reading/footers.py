@@ -1,4 +1,4 @@
-"""What the footers of a clean table's data files say (`tiering.lake.proof.file_footer`): the rows themselves are not read."""
+"""Reads the footers of a clean table's data files (`tiering.lake.proof.file_footer`), without their rows."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tiering.model.tables import TablePath
 
 
 def read_footer(storage: Storage, table: TablePath, path: PurePath, records: int) -> FileFooter:
-    """The footer of a live file, of which the lake says that it has `records` rows.
+    """Returns the footer of a live file with `records` rows according to the lake table.
 
-    Raises SchemaDrift for a file that has none, or one that does not fit: then somebody else wrote it.
+    Raises SchemaDrift for a file without a footer, or with one that does not fit: another service wrote it.
     """
     footer = known_footer(storage, path, records)
     if footer is None:
@@ -28,15 +28,15 @@ def read_footer(storage: Storage, table: TablePath, path: PurePath, records: int
 
 
 def without_offsets(table: TablePath, path: PurePath) -> SchemaDrift:
-    """The error for a file whose rows tell no offsets."""
+    """Returns the error for a file whose rows have no offsets."""
     return drift(
         table,
         None,
-        f"holds the file {path.name}, which somebody else wrote: the layout is clean, and its rows tell no offsets",
+        f"has the file {path.name}, which Lakeward did not write: the layout is clean, and the rows of the file have no offsets",
         accept_hint(table),
     )
 
 
 def offsets_of(footer: FileFooter) -> npt.NDArray[np.int64]:
-    """The offset of each row of a log table's file."""
+    """Returns the offset of each row of a log table's file."""
     return np.concatenate([np.zeros(0, np.int64), *(np.arange(start, stop) for start, stop in footer.runs)])

@@ -1,7 +1,7 @@
-"""What a Paimon table's metadata tells of its health: the head's manifests, and the files in the folders of the metadata.
+"""Measures a Paimon table's health from its metadata: from the head's manifests, and from the files in the metadata folders.
 
-A table that Lakeward tiers to has no deletion vectors (`schema.allowed_options`), so it has no delete files. A primary-key table replaces
-rows while it is read: the metadata tells how many rows are dead only where a bucket has a single sorted run.
+A table that Lakeward tiers to has no deletion vectors (`schema.allowed_options`), so it has no delete files. Rows of a primary-key table
+are replaced while it is read: the metadata gives the number of dead rows only if a bucket has a single sorted run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PRIMARY_KEY_TARGET_BYTES = 128 << 20
 
 
 def measure(table: TableInfo, loaded: LoadedTable) -> LakeMeasure:
-    """See `MeasuredLake.measure`. Raises what pypaimon and the storage raise."""
+    """Measures the table. Implements `MeasuredLake.measure`. Raises the errors of pypaimon and the storage."""
     target, head = target_file_bytes(table, loaded), loaded.head
     reachable = reachable_bytes(target, table.freshness_ms)
     manifests = Manifests(loaded)
@@ -48,7 +48,7 @@ def measure(table: TableInfo, loaded: LoadedTable) -> LakeMeasure:
 
 
 def target_file_bytes(table: TableInfo, loaded: LoadedTable) -> int:
-    """The size at which a writer of the table ends a data file: as the source table's option says, or else as the lake table's does."""
+    """Returns the size at which a writer ends a data file, from the option of the source table, or otherwise of the lake table."""
     if table.target_file_bytes is not None:
         return table.target_file_bytes
     text = loaded.schema.options.get(TARGET_FILE_SIZE)
@@ -64,7 +64,7 @@ def _log_place(place: FilePlace, files: list[Any]) -> FilePlace:
 
 
 def _keyed_place(place: FilePlace, files: list[Any]) -> FilePlace:
-    """Each file of level 0 is a sorted run of its own, the files of another level are one run."""
+    """Adds the files of a bucket with keys. Each file of level 0 is a separate sorted run; the files of another level are one run."""
     for file in files:
         place.add_data_file(int(file.file_size), int(file.row_count), is_merged_by_readers=file.level == 0)
     runs = sum(file.level == 0 for file in files) + len({file.level for file in files} - {0})

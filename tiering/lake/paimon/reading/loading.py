@@ -1,4 +1,4 @@
-"""A Paimon table as it is at one moment: its folder, its identity, its columns and its snapshots."""
+"""A Paimon table at one moment: its folder, its identity, its columns and its snapshots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DATABASE_SUFFIX = ".db"
 
 @dataclass(frozen=True)
 class LoadedTable:
-    """What a view's `handle` is. `chain`: its snapshots, oldest first."""
+    """The content of a view's `handle`. `chain`: the table's snapshots, oldest first."""
 
     path: TablePath
     warehouse: PurePath
@@ -29,41 +29,41 @@ class LoadedTable:
     schema: StoredSchema
     chain: tuple[StoredSnapshot, ...]
     tagged: tuple[StoredSnapshot, ...] = ()
-    """What its tags name; they keep files after a snapshot expired."""
+    """The snapshots that the table's tags name; a tag keeps files after its snapshot expired."""
     storage: Storage = LOCAL
-    """What its paths are paths of."""
+    """The storage to which the paths belong."""
 
     @property
     def head(self) -> StoredSnapshot | None:
         return self.chain[-1] if self.chain else None
 
     def snapshot(self, snapshot_id: int) -> StoredSnapshot | None:
-        """The snapshot of that id; ids are consecutive."""
+        """Returns the snapshot with that id; None if it does not exist. Ids are consecutive."""
         position = snapshot_id - self.chain[0].snapshot_id if self.chain else -1
         return self.chain[position] if 0 <= position < len(self.chain) else None
 
     @property
     def location(self) -> str:
-        """Its folder, as users name it."""
+        """Returns the table's folder in the form that users know."""
         return self.storage.location(self.root)
 
     @property
     def marker_folder(self) -> PurePath:
-        """Where files of its long markers are."""
+        """Returns the folder of the table's marker files."""
         return marker_folder(self.warehouse, self.uuid)
 
     def read_marker(self, path: str) -> bytes:
-        """See `marker_files.read_marker_file`."""
+        """Returns the content of a marker file; see `marker_files.read_marker_file`."""
         return read_marker_file(self.storage, self.marker_folder, path)
 
 
 def table_root(warehouse: PurePath, path: TablePath) -> PurePath:
-    """The folder of a table (Paimon's `Catalog`)."""
+    """Returns the folder of a table (Paimon's `Catalog`)."""
     return warehouse / f"{path.database_name}{DATABASE_SUFFIX}" / path.table_name
 
 
 def load_table(storage: Storage, warehouse: PurePath, path: TablePath, reader: SnapshotReader) -> LoadedTable | None:
-    """None if there is no such table. Raises what pypaimon and the storage raise."""
+    """Loads a table; returns None if it does not exist. Raises the errors of pypaimon and the storage."""
     root = table_root(warehouse, path)
     with storage.opened_table(root) as folder:
         if folder is None:
@@ -76,7 +76,7 @@ def load_table(storage: Storage, warehouse: PurePath, path: TablePath, reader: S
 
 @contextmanager
 def opened_table(loaded: LoadedTable) -> Iterator[TableFolder]:
-    """The folder that `loaded` was read from. Raises FileNotFoundError if another table has its place by now."""
+    """Opens the folder that `loaded` was read from. Raises FileNotFoundError if another table has replaced it."""
     with loaded.storage.opened_table(loaded.root) as folder:
         if folder is None or table_uuid(folder) != loaded.uuid:
             raise FileNotFoundError(f"the table in {loaded.location} was dropped or replaced")

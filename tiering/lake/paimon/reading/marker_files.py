@@ -1,6 +1,6 @@
 """Files of markers that are too long for a snapshot's properties: `<warehouse>/.lakeward/<lake table uuid>/<name>.marker`.
 
-They lie outside of the table's folder, so that no orphan clean-up of an engine takes them.
+They are outside of the table's folder, so that no orphan clean-up of an engine deletes them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+\.marker")
 
 
 def marker_folder(warehouse: PurePath, uuid: str) -> PurePath:
-    """Where the marker files of a table are."""
+    """Returns the folder of a table's marker files."""
     return warehouse / FOLDER / uuid
 
 
@@ -30,7 +30,7 @@ def write_marker_file(storage: Storage, path: PurePath, content: bytes) -> None:
 
 
 def read_marker_file(storage: Storage, folder: PurePath, text: str) -> bytes:
-    """The content of the marker file that a snapshot names. Any writer may have set the name: no other file is read.
+    """Returns the content of the marker file that a snapshot names. Any writer may have set that name, so no other file is read.
 
     Raises FileNotFoundError, MarkerCorrupt, OSError.
     """
@@ -38,6 +38,6 @@ def read_marker_file(storage: Storage, folder: PurePath, text: str) -> bytes:
     if head != storage.location(folder) or not _NAME.fullmatch(name):
         raise MarkerCorrupt(
             f"the marker's path {text!r} is not that of a marker file in {storage.location(folder)}",
-            hint="Were the properties of its snapshot written by hand? Nothing is tiered until the marker can be read.",
+            hint="Check whether the properties of its snapshot were edited by hand. Nothing is tiered until the marker can be read.",
         )
     return storage.read(folder / name)

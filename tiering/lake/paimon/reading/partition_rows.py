@@ -1,4 +1,4 @@
-"""How many rows each partition of the source has in a Paimon table, as its manifests tell."""
+"""Counts the rows of each source partition in a Paimon table, from its manifests."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from tiering.model.tables import TableInfo
 
 
 def partition_rows(table: TableInfo, loaded: LoadedTable) -> Mapping[str | None, int]:
-    """Returns rows by the partition's name at the head, replaced and deleted ones included."""
+    """Returns the number of rows by partition name at the head, replaced and deleted rows included; None = rows without a partition
+    name.
+    """
     rows = Counter[str | None]()
     keys = list(loaded.schema.table.partition_keys)
     for entry in [] if loaded.head is None else Manifests(loaded).live_entries(loaded.head):
         values = dict(zip(keys, entry.partition.values, strict=True))
-        is_told = all(values.get(key) is not None for key in table.partition_keys)
-        rows[VALUE_SEPARATOR.join(str(values[key]) for key in table.partition_keys) if is_told else None] += int(entry.file.row_count)
+        has_name = all(values.get(key) is not None for key in table.partition_keys)
+        rows[VALUE_SEPARATOR.join(str(values[key]) for key in table.partition_keys) if has_name else None] += int(entry.file.row_count)
     return rows

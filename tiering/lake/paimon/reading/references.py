@@ -1,7 +1,8 @@
-"""Snapshots that a Paimon table keeps outside of its main branch's line: of tags, of branches, and of changelogs that outlive snapshots.
+"""Snapshots that a Paimon table keeps outside of its main branch: of tags, of branches, and of changelogs that outlive snapshots.
 
-A branch is a folder `branch/branch-<name>` with snapshots and tags of its own; its files lie among the table's (Paimon's `BranchManager`).
-A file of a tag, of a branch's snapshot or of a changelog (`changelog/changelog-N`) is a copy of a snapshot's file, and more.
+A branch is a folder `branch/branch-<name>` with its own snapshots and tags; its data files are among the table's (Paimon's
+`BranchManager`). The file of a tag, of a branch's snapshot or of a changelog (`changelog/changelog-N`) contains a copy of a snapshot's
+file.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ BRANCH, CHANGELOG = "branch", "changelog"
 
 
 def tagged_snapshots(folder: TableFolder, below: str = "") -> tuple[StoredSnapshot, ...]:
-    """The snapshots that tags name. `below` is the folder of a branch with a slash behind it, or empty."""
+    """Returns the snapshots that tags name. `below` is the folder of a branch with a trailing slash, or empty."""
     return _snapshots(folder, f"{below}{TAG}", "tag-")
 
 
 def other_snapshots(folder: TableFolder, branches: Sequence[str]) -> tuple[StoredSnapshot, ...]:
-    """The snapshots of the branches in these folders, with their tags, and those of changelogs that outlive snapshots."""
+    """Returns the snapshots of the branches in these folders, of their tags, and of changelogs that outlive snapshots."""
     others = list(_snapshots(folder, CHANGELOG, "changelog-"))
     for name in branches:
         below = f"{BRANCH}/{name}/"

@@ -1,4 +1,4 @@
-"""How many data files a Paimon table has, and how large they are: no snapshot says so, but its manifests do."""
+"""Counts a Paimon table's data files and their bytes from its manifests, because snapshots do not contain these numbers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class TableSize:
 
 
 @dataclass(frozen=True)
-class _KnownSize:
-    """Of the snapshot of that id and content: after a roll-back ids come again."""
+class _SnapshotSize:
+    """The size at one snapshot, identified by id and content digest, because Paimon reuses ids after a roll-back."""
 
     snapshot_id: int
     digest: str
@@ -30,36 +30,38 @@ class _KnownSize:
 
 
 class SizeReader:
-    """Adds what new snapshots add to what a table had when it was looked at last. Safe to use from several threads."""
+    """Adds what new snapshots added to a table's size when it was last read. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._known: dict[str, _KnownSize] = {}
+        self._sizes: dict[str, _SnapshotSize] = {}
 
     def size_of(self, loaded: LoadedTable) -> TableSize:
-        """Of the head; unknown if a manifest cannot be read, which is an error for those alone who need what it says."""
+        """Returns the size at the head. It is unknown if a manifest cannot be read: that is an error only for callers that need the
+        manifest's content.
+        """
         if loaded.head is None:
             return TableSize(0, 0)
         with self._lock:
-            known = self._known.get(loaded.uuid)
+            known_size = self._sizes.get(loaded.uuid)
         try:
             with lake_errors(f"read the manifests of {loaded.path}", table_path=loaded.path):
-                size = _size(loaded, known)
+                size = _size(loaded, known_size)
         except LakeUnavailable:
             return TableSize()
         with self._lock:
-            self._known[loaded.uuid] = size
+            self._sizes[loaded.uuid] = size
         return TableSize(size.files, size.size_bytes)
 
 
-def _size(loaded: LoadedTable, known: _KnownSize | None) -> _KnownSize:
+def _size(loaded: LoadedTable, known_size: _SnapshotSize | None) -> _SnapshotSize:
     head = loaded.chain[-1]
-    base = None if known is None else loaded.snapshot(known.snapshot_id)
-    if known is None or base is None or base.digest != known.digest:
-        return _KnownSize(head.snapshot_id, head.digest, *Manifests(loaded).added_size(head, with_base=True))
+    base = None if known_size is None else loaded.snapshot(known_size.snapshot_id)
+    if known_size is None or base is None or base.digest != known_size.digest:
+        return _SnapshotSize(head.snapshot_id, head.digest, *Manifests(loaded).added_size(head, with_base=True))
     if base is head:
-        return known
+        return known_size
     manifests = Manifests(loaded)
     newer = [manifests.added_size(snapshot, with_base=False) for snapshot in loaded.chain if snapshot.snapshot_id > base.snapshot_id]
-    files, size_bytes = known.files + sum(files for files, _ in newer), known.size_bytes + sum(size for _, size in newer)
-    return _KnownSize(head.snapshot_id, head.digest, files, size_bytes)
+    files, size_bytes = known_size.files + sum(files for files, _ in newer), known_size.size_bytes + sum(size for _, size in newer)
+    return _SnapshotSize(head.snapshot_id, head.digest, files, size_bytes)

@@ -1,8 +1,8 @@
-"""The snapshots of a Paimon table, as its readers see them.
+"""Reads the snapshots of a Paimon table as Paimon's readers do.
 
-Ids are consecutive: the parent of snapshot N is N-1. LATEST and EARLIEST are hints (Paimon's `HintFileUtils`): the newest snapshot is
-the one that LATEST names, unless a newer one is there. What lies below EARLIEST expired and is no part of the table any more, also if
-a commit that woke up late made it afterwards.
+Ids are consecutive: the parent of snapshot N is N-1. LATEST and EARLIEST are hints (Paimon's `HintFileUtils`): the newest snapshot is the
+one that LATEST names, unless a newer one exists. Snapshots below EARLIEST have expired and do not belong to the table any more, even if a
+late commit created one of them afterwards.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tiering.lake.paimon.storage.base import SNAPSHOT, TableFolder
 
 LATEST, EARLIEST = "LATEST", "EARLIEST"
 BASE_DIGEST_KEY = "lakeward.base"
-"""Property of a snapshot of ours: `digest` of the one that it was built on."""
+"""Property of Lakeward's snapshots: the `digest` of the snapshot on which they were built."""
 MARK_BIT = 1 << 62
-"""Set in every mark of a snapshot, which its content makes: no id is as large."""
+"""Bit in every mark of a snapshot, which is derived from its content. No snapshot id is as large."""
 REMEMBERED = 50_000
-"""Snapshots that a process keeps parsed: their files never change."""
+"""Maximum number of parsed snapshots that a process keeps; their files never change."""
 REMEMBERED_TABLES = 1_000
-"""Tables whose snapshots a process looks at only as far as they are new."""
+"""Maximum number of tables of which a process reads only new snapshots."""
 
 
 @dataclass(frozen=True)
 class StoredSnapshot:
-    """A snapshot file."""
+    """The content of a snapshot file."""
 
     snapshot_id: int
     content: bytes = field(repr=False)
@@ -45,17 +45,17 @@ class StoredSnapshot:
 
     @cached_property
     def properties(self) -> Mapping[str, str]:
-        """Those that are texts."""
+        """Returns the properties with text values."""
         stored = self.document.get("properties") or {}
         return {name: value for name, value in stored.items() if isinstance(value, str)}
 
     @cached_property
     def digest(self) -> str:
-        """Tells it from another one of the same id: after a roll-back ids come again."""
+        """Returns a hash of the content. It distinguishes snapshots with one id, because Paimon reuses ids after a roll-back."""
         return hashlib.sha256(self.content).hexdigest()
 
     def described(self) -> LakeSnapshot:
-        """As the rules look at it."""
+        """Returns the snapshot in the form that the rules use."""
         return self._described
 
     @cached_property
@@ -75,8 +75,8 @@ class StoredSnapshot:
 
 
 @dataclass(frozen=True)
-class _KnownChain:
-    """The snapshots of a table as they were read last, and what tells the file of the newest one from another one of its name."""
+class _CachedChain:
+    """The snapshots of a table when they were last read, and a stamp that identifies the file of the newest one."""
 
     chain: tuple[StoredSnapshot, ...]
     head_stamp: Hashable | None
@@ -87,11 +87,11 @@ class SnapshotReader:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._known: dict[tuple[int, Hashable], StoredSnapshot] = {}
-        self._chains: OrderedDict[PurePath, _KnownChain] = OrderedDict()
+        self._parsed: dict[tuple[int, Hashable], StoredSnapshot] = {}
+        self._chains: OrderedDict[PurePath, _CachedChain] = OrderedDict()
 
     def chain(self, folder: TableFolder) -> tuple[StoredSnapshot, ...]:
-        """The snapshots of the table, oldest first. Raises LakeUnavailable for files that do not belong together."""
+        """Returns the snapshots of the table, oldest first. Raises LakeUnavailable for inconsistent files."""
         numbers = folder.numbers(SNAPSHOT)
         head = _newest(folder, numbers)
         if head is None:
@@ -101,14 +101,14 @@ class SnapshotReader:
         chain = self._continued(folder, numbers, floor, head) or self._whole(folder, numbers, floor, head)
         if chain:
             with self._lock:
-                self._chains[folder.root] = _KnownChain(chain, folder.stamp(_path(chain[-1].snapshot_id)))
+                self._chains[folder.root] = _CachedChain(chain, folder.stamp(_path(chain[-1].snapshot_id)))
                 self._chains.move_to_end(folder.root)
                 while len(self._chains) > REMEMBERED_TABLES:
                     self._chains.popitem(last=False)
         return chain
 
     def _whole(self, folder: TableFolder, numbers: Sequence[int], floor: int, head: int) -> tuple[StoredSnapshot, ...]:
-        folder.read_ahead(_path(number) for number in numbers if floor <= number <= head and not self._knows(folder, number))
+        folder.read_ahead(_path(number) for number in numbers if floor <= number <= head and not self._is_parsed(folder, number))
         chain: list[StoredSnapshot] = []
         number = head
         while number >= floor and (snapshot := self._read(folder, number)) is not None:
@@ -117,48 +117,48 @@ class SnapshotReader:
         return tuple(reversed(chain))
 
     def _continued(self, folder: TableFolder, numbers: Sequence[int], floor: int, head: int) -> tuple[StoredSnapshot, ...]:
-        """The chain as it was read last, with newer snapshots; nothing if it has to be read anew.
+        """Returns the last read chain extended by newer snapshots; empty if the chain has to be read again.
 
-        A roll-back removes the head, so with the same head file the snapshots below are the same. Expiry removes the oldest ones.
+        A roll-back removes the head, so with an unchanged head file the snapshots below are unchanged. Expiry removes the oldest ones.
         """
         with self._lock:
-            known = self._chains.get(folder.root)
-        former_head = None if known is None else known.chain[-1].snapshot_id
-        if known is None or former_head is None or former_head > head or folder.stamp(_path(former_head)) != known.head_stamp:
+            cached = self._chains.get(folder.root)
+        former_head = None if cached is None else cached.chain[-1].snapshot_id
+        if cached is None or former_head is None or former_head > head or folder.stamp(_path(former_head)) != cached.head_stamp:
             return ()
         first = max(floor, numbers[0]) if numbers else floor
-        kept = [snapshot for snapshot in known.chain if snapshot.snapshot_id >= first]
+        kept = [snapshot for snapshot in cached.chain if snapshot.snapshot_id >= first]
         added = [self._read(folder, number) for number in range(former_head + 1, head + 1)]
         chain = tuple(snapshot for snapshot in (*kept, *added) if snapshot is not None)
         listed = bisect_right(numbers, head) - bisect_left(numbers, chain[0].snapshot_id) if chain else 0
         return chain if listed == len(chain) == head - chain[0].snapshot_id + 1 else ()
 
-    def _knows(self, folder: TableFolder, number: int) -> bool:
+    def _is_parsed(self, folder: TableFolder, number: int) -> bool:
         stamp = folder.stamp(_path(number))
         with self._lock:
-            return (number, stamp) in self._known
+            return (number, stamp) in self._parsed
 
     def _read(self, folder: TableFolder, number: int) -> StoredSnapshot | None:
         stamp = folder.stamp(_path(number))
         if stamp is None:
             return None
         with self._lock:
-            known = self._known.get((number, stamp))
-        if known is not None:
-            return known
+            parsed = self._parsed.get((number, stamp))
+        if parsed is not None:
+            return parsed
         content = folder.read(_path(number))
         if content is None:
             return None
         snapshot = parse_snapshot(number, content)
         with self._lock:
-            if len(self._known) >= REMEMBERED:
-                self._known.clear()
-            self._known[number, stamp] = snapshot
+            if len(self._parsed) >= REMEMBERED:
+                self._parsed.clear()
+            self._parsed[number, stamp] = snapshot
         return snapshot
 
 
 def parse_snapshot(number: int, content: bytes) -> StoredSnapshot:
-    """Raises ValueError, KeyError or TypeError for what is no snapshot of that number."""
+    """Parses a snapshot file. Raises ValueError, KeyError or TypeError if it is not a snapshot with that number."""
     document = json.loads(content)
     if document["id"] != number:
         raise ValueError(f"snapshot-{number} says that its id is {document['id']}")
@@ -181,21 +181,23 @@ def _newest(folder: TableFolder, numbers: Sequence[int]) -> int | None:
     if numbers and numbers[-1] > head:
         raise LakeUnavailable(
             f"the folder {folder.root / SNAPSHOT} has snapshot-{numbers[-1]}, but snapshot-{head + 1} is missing",
-            hint="Was the table rolled back while a commit was on its way? "
+            hint="The table may have been rolled back while a commit was under way. "
             f"Its newest snapshot is {head}: move the files of newer ones away.",
         )
     return head
 
 
 def _check_never_committed(folder: TableFolder, latest: int | None) -> None:
-    """Hints are written behind snapshots, and no clean-up takes the newest one. Without it the table would pass for an empty one."""
+    """Raises LakeUnavailable if a hint shows that the table had snapshots. Hints are written after snapshots, and no clean-up deletes the
+    newest one; without this check the table would be treated as empty.
+    """
     numbers = [number for number in (latest, _hint(folder, EARLIEST)) if number is not None]
     if numbers:
         name = f"snapshot-{max(numbers)}"
         raise LakeUnavailable(
-            f"the folder {folder.root / SNAPSHOT} has no snapshot any more, and its hints name {name}",
-            hint=f"Restore the file {name} from a backup of the warehouse: the next round goes on by itself. If it is gone for good, move "
-            "the table's folder away: then sys.lake_tiering_status names what makes a new one, or how many rows that leaves out.",
+            f"the folder {folder.root / SNAPSHOT} has no snapshot any more, but its hints name {name}",
+            hint=f"Restore the file {name} from a backup of the warehouse: the next round then continues. If it is lost, move the table's "
+            "folder away: then sys.lake_tiering_status shows how to create a new table, or how many rows that leaves out.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Looks at a Paimon table that no round may build on: markers, the rows' offsets, and the files that the sweep judges."""
+"""Examines a Paimon table that rounds refuse: its markers, the offsets of its rows, and the files that the sweep judges."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN,
 
 
 def survey_of(loaded: LoadedTable) -> LakeSurvey:
-    """See `LakeMaintenance.survey`. The branch is one line of snapshots, so its newest marker is the head's."""
+    """Returns the survey of a loaded table. The branch is one line of snapshots, so its newest marker is the head's."""
     view = view_of(loaded, lenient=True)
     return LakeSurvey(view, view.marker or _newest_marker(loaded), view.marker)
 
@@ -48,11 +48,13 @@ def _newest_marker(loaded: LoadedTable) -> Marker | None:
 
 
 def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
-    """See `LakeMaintenance.row_offsets`. Streams the system columns of the head's files, or reads their footers alone."""
-    held, loaded = RowOffsets(), cast(LoadedTable, view.handle)
+    """Returns the offsets of the head's rows. Streams the system columns of its files, or reads only their footers. Implements
+    `LakeMaintenance.row_offsets`.
+    """
+    found_offsets, loaded = RowOffsets(), cast(LoadedTable, view.handle)
     head = loaded.head
     if head is None:
-        return held
+        return found_offsets
     with lake_errors(f"read the offsets in the lake table {info.path}", table_path=info.path):
         manifests, identity = Manifests(loaded), FileIdentity(info, view.table_uuid, partitions)
         has_buckets = int(loaded.schema.options.get(BUCKET, UNAWARE)) != UNAWARE
@@ -61,24 +63,24 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int], 
             texts = [str(value) for value in entry.partition.values]
             name = VALUE_SEPARATOR.join(texts) if texts else None
             if info.table_type is TableType.PRIMARY_KEY and (name is None or name in partitions):
-                held.add_place((name, entry.bucket))
+                found_offsets.add_place((name, entry.bucket))
             elif name is not None and name not in partitions:
                 continue
             elif loaded.schema.layout.has_row_offsets:
-                _gather(held, info, name, loaded, loaded.root / manifests.file_path(entry), of_partitions.get(name, {}))
+                _gather(found_offsets, info, name, loaded, loaded.root / manifests.file_path(entry), of_partitions.get(name, {}))
             else:
                 path = loaded.root / manifests.file_path(entry)
                 footer = read_footer(loaded.storage, info.path, path, int(entry.file.row_count))
                 if (complaint := identity.complaint(footer, name, entry.bucket if has_buckets else None)) is not None:
-                    raise drift(info.path, None, f"holds the file {path.name}, which {complaint}", accept_hint(info.path))
+                    raise drift(info.path, None, f"has the file {path.name}, which {complaint}", accept_hint(info.path))
                 if not identity.is_former(footer, name):
-                    held.add((name, footer.bucket.bucket_id), offsets_of(footer))
-                    held.add_footer((name, footer.bucket.bucket_id), footer.rows, footer.checksum)
-    return held
+                    found_offsets.add((name, footer.bucket.bucket_id), offsets_of(footer))
+                    found_offsets.add_footer((name, footer.bucket.bucket_id), footer.rows, footer.checksum)
+    return found_offsets
 
 
 def _by_name(partitions: Mapping[str, int], begins: LogBegins) -> Mapping[str | None, Mapping[int, LogBegin]]:
-    """Where logs begin, by the name of the partition and the bucket id."""
+    """Returns where logs begin, by partition name and bucket id."""
     names = {partition_id: name for name, partition_id in partitions.items()}
     by_name: defaultdict[str | None, dict[int, LogBegin]] = defaultdict(dict)
     for bucket, begin in begins.items():
@@ -88,9 +90,9 @@ def _by_name(partitions: Mapping[str, int], begins: LogBegins) -> Mapping[str | 
 
 
 def _gather(
-    held: RowOffsets, info: TableInfo, partition: str | None, loaded: LoadedTable, path: PurePath, begins: Mapping[int, LogBegin]
+    found_offsets: RowOffsets, info: TableInfo, partition: str | None, loaded: LoadedTable, path: PurePath, begins: Mapping[int, LogBegin]
 ) -> None:
-    """`begins`: where the logs of the partition's buckets begin, by bucket id."""
+    """Adds the offsets of a file's rows to `found_offsets`. `begins`: where the logs of the partition's buckets begin, by bucket id."""
     if path.suffix != ".parquet":
         raise SchemaDrift(
             f"the lake table {info.path} has the file {path.name}, which is not Parquet", hint=accept_hint(info.path), table_path=info.path
@@ -103,38 +105,40 @@ def _gather(
                 mask = np.asarray(pc.equal(buckets, pa.scalar(int(bucket), pa.int32())).to_numpy(zero_copy_only=False))
                 begin = begins.get(int(bucket))
                 if begin is None or times is None:
-                    held.add((partition, int(bucket)), offsets[mask])
+                    found_offsets.add((partition, int(bucket)), offsets[mask])
                 else:
-                    held.add_with_times((partition, int(bucket)), offsets[mask], times[mask], begin)
+                    found_offsets.add_with_times((partition, int(bucket)), offsets[mask], times[mask], begin)
 
 
 def stored_files(view: LakeView) -> list[StoredFile]:
-    """See `LakeMaintenance.stored_files`: what lies in buckets and among manifests and marker files."""
+    """Returns the files in buckets, among manifests and among marker files. Implements `LakeMaintenance.stored_files`."""
     loaded = cast(LoadedTable, view.handle)
     with lake_errors(f"list the files of {view.path}", table_path=view.path):
         return [file for folder in (loaded.root, loaded.marker_folder) for file in loaded.storage.files_below(folder)]
 
 
 def live_files(view: LakeView) -> set[str]:
-    """See `LakeMaintenance.live_files`: what any snapshot, tag or branch names, removed data files too."""
+    """Returns the locations of the files that any snapshot, tag or branch names, removed data files included. Implements
+    `LakeMaintenance.live_files`.
+    """
     loaded = cast(LoadedTable, view.handle)
     named: set[str] = set()
     with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
-        manifests, known = Manifests(loaded), set[str]()
+        manifests, read_manifests = Manifests(loaded), set[str]()
         with opened_table(loaded) as folder:
             others = other_snapshots(folder, loaded.storage.folders_in(loaded.root / BRANCH))
         for snapshot in (*loaded.chain, *loaded.tagged, *others):
-            named |= {loaded.storage.location(loaded.root / path) for path in manifests.named_files(snapshot, known)}
+            named |= {loaded.storage.location(loaded.root / path) for path in manifests.named_files(snapshot, read_manifests)}
             if (marker := snapshot.properties.get(PATH_KEY)) is not None:
                 named.add(marker)
     return named
 
 
 def delete_file(view: LakeView, location: str) -> None:
-    """See `LakeMaintenance.delete_file`. A file that is gone already is fine."""
+    """Deletes a file; does nothing if it does not exist. Implements `LakeMaintenance.delete_file`."""
     loaded = cast(LoadedTable, view.handle)
     with lake_errors(f"delete {location}", table_path=view.path):
         path = loaded.storage.path_of(location)
         if not any(path.is_relative_to(folder) for folder in (loaded.root, loaded.marker_folder)):
-            raise PermissionError(f"{location} is no file of the lake table {view.path}")
+            raise PermissionError(f"{location} is not a file of the lake table {view.path}")
         loaded.storage.delete(path)

@@ -1,4 +1,6 @@
-"""A Paimon table as a `LakeView`. The newest tiering commit is the newest of its snapshots that has a marker: there is no tag."""
+"""Builds the `LakeView` of a Paimon table. Its newest tiering commit is the newest snapshot with a marker, because Paimon has no suitable
+tag.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ SET_HEAD_COMMAND = "in Paimon: CALL sys.rollback_to"
 
 
 def view_of(loaded: LoadedTable, *, lenient: bool = False) -> LakeView:
-    """The view; raises MarkerCorrupt, and LakeUnavailable if the marker is in a file that cannot be read.
+    """Returns the view. Raises MarkerCorrupt, and LakeUnavailable if the marker is in a file that cannot be read.
 
     `lenient`: a marker that cannot be read is None.
     """
@@ -36,7 +38,7 @@ def view_of(loaded: LoadedTable, *, lenient: bool = False) -> LakeView:
 
 
 def marker_in(loaded: LoadedTable, snapshot: StoredSnapshot) -> Marker | None:
-    """The marker of one snapshot; None if it has none. Raises MarkerCorrupt, LakeUnavailable."""
+    """Returns the marker of one snapshot; None if it has none. Raises MarkerCorrupt, LakeUnavailable."""
     with lake_errors(f"read the marker of {loaded.path}", table_path=loaded.path):
         try:
             return decode(snapshot.properties, loaded.read_marker)
@@ -47,7 +49,7 @@ def marker_in(loaded: LoadedTable, snapshot: StoredSnapshot) -> Marker | None:
 
 
 def _records(head: StoredSnapshot | None) -> int | None:
-    """Rows of a log table; of a table with keys several rows may be one."""
+    """Returns the number of rows of a log table. In a table with keys, several stored rows may be one."""
     if head is None:
         return 0
     total = head.document.get("totalRecordCount")
@@ -61,14 +63,14 @@ def _marker_if_readable(loaded: LoadedTable, tiered: StoredSnapshot, *, lenient:
     except MarkerCorrupt as error:
         if lenient:
             return None
-        hint = f"{error.hint} Or go on from the rows that the lake table holds: {reconcile_call(loaded.path, 'retier')}."
+        hint = f"{error.hint} Or continue from the rows that the lake table has: {reconcile_call(loaded.path, 'retier')}."
         raise MarkerCorrupt(error.message, hint=hint, **{**error.ids, "table_path": loaded.path}) from error
 
 
 def _check_base(loaded: LoadedTable, tiered: StoredSnapshot) -> None:
-    """Raises MarkerCorrupt if the snapshot before the newest tiering commit is not the one that it was built on; so for what follows it.
+    """Raises MarkerCorrupt if the snapshot before the newest tiering commit, or before a later one, is not the one on which it was built.
 
-    After a roll-back ids come again; a commit that was on its way meanwhile lands on another snapshot than it names.
+    Paimon reuses ids after a roll-back; a commit that was under way during one lands on another snapshot than it names.
     """
     for snapshot in reversed(loaded.chain):
         if snapshot.snapshot_id < tiered.snapshot_id:

@@ -1,1 +1,1 @@
-"""The columns of a Paimon table: made, compared, extended."""
+"""Creates, compares and extends the columns of a Paimon table."""

@@ -1,7 +1,7 @@
-"""Which options a lake table of Paimon may have while Lakeward tiers to it. Pure.
+"""The options that a Paimon lake table may have while Lakeward tiers to it. Pure.
 
-A list of what is allowed, for new versions of Paimon bring new options: one of them may change which rows a merge or a reader yields, where
-files are, or which snapshots expire. The names are those of Paimon's `CoreOptions` (1.5), and of its Flink and Spark connectors.
+The module lists allowed options, because new versions of Paimon bring new ones, which may change the rows that a merge or a reader yields,
+where files are, or which snapshots expire. The names are those of Paimon's `CoreOptions` (1.5), and of its Flink and Spark connectors.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HARMLESS_VALUES: Mapping[str, tuple[str, ...]] = {
     "table-read.sequence-number.enabled": ("false",),
     "key-value.sequence_number.enabled": ("false",),
 }
-"""Options that may have these values alone, mostly their defaults."""
+"""Options that may have only these values, which are mostly their defaults."""
 
 _HARMLESS = frozenset(
     {
@@ -108,7 +108,7 @@ _HARMLESS = frozenset(
         "add-column-before-partition",
     }
 )
-"""Options whose value changes sizes, speed, or what engines do beside the rows."""
+"""Options that affect only sizes, speed, or what engines do beside the rows."""
 
 _HARMLESS_GROUPS = (
     "fluss.",
@@ -151,18 +151,20 @@ _HARMLESS_GROUPS = (
     "hive.",
     "lakeward.",
 )
-"""How the names of groups of such options begin. `partition.` has the expiry of partitions: rows that a user deletes on purpose."""
+"""Prefixes of allowed groups of options. `partition.` includes the expiry of partitions: rows that a user deletes on purpose."""
 
 _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-"""What a user may call a property of his own, such as `owner`. A name of Paimon has a dot or a hyphen, but for those listed here."""
+"""Names of a user's own properties, such as `owner`. A name of Paimon's has a dot or a hyphen, except for those listed here."""
 
 _RESTORED_BY_REMOVAL = frozenset({"consumer.expiration-time", "consumer.changelog-only", "query-auth.enabled"})
-"""Refused options that have changed no row: without them the table is as it was. So are those with which a scan begins."""
+"""Refused options that have changed no rows: without them the table is as it was before. That also holds for options of where a scan
+begins.
+"""
 
 
 @dataclass(frozen=True)
 class RefusedOption:
-    """An option with which Lakeward does not tier. `is_removable`: without it, the table is what it was."""
+    """An option with which Lakeward does not tier. `is_removable`: removing it restores the table's former state."""
 
     name: str
     value: str
@@ -170,7 +172,7 @@ class RefusedOption:
 
 
 def refused_option(options: Mapping[str, str]) -> RefusedOption | None:
-    """The first option, by name, that a lake table may not have."""
+    """Returns the first option, by name, that a lake table may not have."""
     for name, value in sorted(options.items()):
         if not _is_harmless(name, value):
             return RefusedOption(name, value, name in _RESTORED_BY_REMOVAL or name.startswith(("scan.", "incremental-between")))

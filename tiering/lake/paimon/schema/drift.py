@@ -1,6 +1,6 @@
-"""Whether a Paimon table still fits its source table, and which columns it lacks because they are new.
+"""Checks whether a Paimon table still fits its source table, and finds the source columns that it lacks.
 
-Columns are matched by name; their order is the lake's own. Readers find values by field id, which no change of Lakeward's alters.
+Columns are matched by name; the lake table may have them in any order. Readers find values by field id, which Lakeward never changes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tiering.model.tables import SYSTEM_COLUMNS, TIMESTAMP_COLUMN, TableInfo, Ta
 
 
 def check_drift(table: TableInfo, schema: StoredSchema) -> tuple[pa.Field[pa.DataType], ...]:
-    """The source columns that are new to this lake table, to be added to it; none, if `table`'s rows fit it as it is.
+    """Returns the source columns that have to be added to this lake table; none if `table`'s rows fit it already.
 
-    Raises SchemaDrift naming the first column or option that somebody else changed.
+    Raises SchemaDrift naming the first column or option that was changed by another program.
     """
     layout = table_layout(table, schema.layout)
     _check_options(table.path, layout, schema)
@@ -39,17 +39,17 @@ def check_drift(table: TableInfo, schema: StoredSchema) -> tuple[pa.Field[pa.Dat
 
 
 def check_written(path: TablePath, written: StoredSchema, current: StoredSchema) -> None:
-    """Whether files written for one schema may be added to the table under another; raises SchemaDrift."""
+    """Raises SchemaDrift unless files written for one schema may be added to the table with another schema."""
     for column in written.columns:
         name = column.name
         if current.field_ids.get(name) != written.field_ids[name]:
             raise drift(path, name, f"lost or renamed the column {name!r} while a round wrote files for it")
         if current.columns.field(name).type != column.type:
-            raise drift(path, name, f"was given another type of the column {name!r} while a round wrote files for it")
+            raise drift(path, name, f"got another type of the column {name!r} while a round wrote files for it")
 
 
 def drift(path: TablePath, column: str | None, difference: str, hint: str | None = None) -> SchemaDrift:
-    """The error for the lake table `path`. Without a `hint` of its own: to mend the lake table, or to make it anew."""
+    """Returns the error for the lake table `path`. Without `hint` it advises to repair the lake table, or to create a new one."""
     advice = f"Mend the lake table, then {tier_call(path)}: the rows stay in the log until then. Or: {new_table_hint(path)}"
     return SchemaDrift(f"the lake table {path} {difference}", hint=hint or advice, table_path=path, column=column)
 
@@ -61,10 +61,10 @@ def _check_options(path: TablePath, layout: TableLayout, schema: StoredSchema) -
         raise drift(path, None, difference, _without_option(path, refused))
     bucket = options.get(BUCKET, str(UNAWARE))
     keys = [key.strip() for key in options.get(BUCKET_KEY, "").split(",") if key.strip()]
-    wanted_keys = [key for key in layout.options.get(BUCKET_KEY, "").split(",") if key]
-    if bucket != layout.options[BUCKET] or keys != wanted_keys:
-        wanted = f"{layout.options[BUCKET]} buckets by ({', '.join(wanted_keys)})"
-        raise drift(path, None, f"has {bucket} buckets by ({', '.join(keys)}); its source table needs {wanted}")
+    required_keys = [key for key in layout.options.get(BUCKET_KEY, "").split(",") if key]
+    if bucket != layout.options[BUCKET] or keys != required_keys:
+        required = f"{layout.options[BUCKET]} buckets by ({', '.join(required_keys)})"
+        raise drift(path, None, f"has {bucket} buckets by ({', '.join(keys)}); its source table needs {required}")
     for relation, lake, source in (
         ("partitioned by", schema.table.partition_keys, layout.partition_keys),
         ("keyed by", schema.table.primary_keys, layout.primary_key),
@@ -74,7 +74,7 @@ def _check_options(path: TablePath, layout: TableLayout, schema: StoredSchema) -
 
 
 def _without_option(path: TablePath, option: RefusedOption) -> str:
-    """Advice for a lake table with an option that is not allowed."""
+    """Returns the hint for a lake table with an option that is not allowed."""
     remove = f"Remove the option with Paimon (in Spark: ALTER TABLE ... UNSET TBLPROPERTIES ('{option.name}')), then {tier_call(path)}."
     kept = "The rows stay in the log until then."
     if option.is_removable:
@@ -85,19 +85,21 @@ def _without_option(path: TablePath, option: RefusedOption) -> str:
     )
 
 
-def _check_column(path: TablePath, wanted: pa.Field[pa.DataType], lake: pa.Field[pa.DataType]) -> None:
-    former = pa.timestamp("us", "UTC") if wanted.name == TIMESTAMP_COLUMN else None
-    if not holds(lake.type, wanted.type) and lake.type != former:  # Fluss before 0.9 made times of rows in microseconds
-        difference = f"has the column {wanted.name!r} as {lake.type}; the source table has it as {wanted.type}"
-        raise drift(path, wanted.name, difference, _type_hint(path, wanted))
-    if wanted.nullable and not lake.nullable and wanted.name not in SYSTEM_COLUMNS:
-        raise drift(path, wanted.name, f"requires values in the column {wanted.name!r}, which is nullable in the source table")
+def _check_column(path: TablePath, source: pa.Field[pa.DataType], lake: pa.Field[pa.DataType]) -> None:
+    former = pa.timestamp("us", "UTC") if source.name == TIMESTAMP_COLUMN else None
+    if not holds(lake.type, source.type) and lake.type != former:  # Fluss before 0.9 stored times of rows in microseconds
+        difference = f"has the column {source.name!r} as {lake.type}; the source table has it as {source.type}"
+        raise drift(path, source.name, difference, _type_hint(path, source))
+    if source.nullable and not lake.nullable and source.name not in SYSTEM_COLUMNS:
+        raise drift(path, source.name, f"requires values in the column {source.name!r}, which is nullable in the source table")
 
 
-def _type_hint(path: TablePath, wanted: pa.Field[pa.DataType]) -> str:
-    """Advice for a column with another type. Paimon takes each type to which it can cast, but Spark asks it for wider types only."""
+def _type_hint(path: TablePath, source: pa.Field[pa.DataType]) -> str:
+    """Returns the hint for a column with another type. Paimon accepts each type to which it can cast, but Spark requests only wider
+    types.
+    """
     return (
-        f"Give {wanted.name!r} the type {wanted.type} again, with Flink (ALTER TABLE ... MODIFY) or pypaimon "
+        f"Give {source.name!r} the type {source.type} again, with Flink (ALTER TABLE ... MODIFY) or pypaimon "
         f"(SchemaChange.update_column_type), then {tier_call(path)}: Spark's ALTER TABLE only makes types wider. "
         f"The rows stay in the log until then. Or: {keeping_table_hint(path)}"
     )

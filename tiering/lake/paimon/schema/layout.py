@@ -1,8 +1,8 @@
-"""How a Paimon table looks that Lakeward tiers to; `drift` tells whether a given one does.
+"""The layout of a Paimon table that Lakeward tiers to; `drift` checks whether a table has it.
 
-The layout is that of Fluss's own tiering, so that its readers can read ours: the source columns, then `__bucket`, `__offset`,
-`__timestamp` (up to 0.9) or nothing (`tiering.lake.layouts`); with a bucket key fixed buckets by it, without one Paimon's bucket 0 for
-all; each property as `fluss.<key>`.
+The layout is that of Fluss's own tiering, so that its readers can read Lakeward's tables: the source columns, then `__bucket`, `__offset`,
+`__timestamp` (up to 0.9) or nothing (`tiering.lake.layouts`). With a bucket key there are fixed buckets by it, without one all rows are in
+Paimon's bucket 0. Each property is stored as `fluss.<key>`.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN,
 FLUSS_PROPERTY_PREFIX, PAIMON_PREFIX = "fluss.", "paimon."
 BUCKET, BUCKET_KEY = "bucket", "bucket-key"
 CHANGELOG_PRODUCER, INPUT = "changelog-producer", "input"
-"""With it all changes are written as files of their own, beside the last one of each key."""
+"""With this producer all changes are written to separate changelog files, in addition to the last change of each key."""
 UNAWARE = -1
-"""Value of `bucket` of a table without a bucket key: all its files are in bucket 0."""
+"""Value of `bucket` for a table without a bucket key: all its files are in bucket 0."""
 SYSTEM_FIELDS = (
     pa.field(BUCKET_COLUMN, pa.int32()),
     pa.field(OFFSET_COLUMN, pa.int64()),
     pa.field(TIMESTAMP_COLUMN, pa.timestamp("ms", tz="UTC")),
 )
-"""As Fluss makes them: nullable, times in milliseconds."""
+"""The system columns in the form that Fluss creates: nullable, times in milliseconds."""
 SET_BY_FLUSS = "table.replication.factor"
-"""A property that each table of a Fluss cluster has (seen on 0.9.1), and no other."""
+"""A property that each table of a Fluss cluster has (observed on 0.9.1), and no other table."""
 _RESERVED = frozenset({"_sequence_number", "_value_kind", "_level", "_row_id", "rowkind"})
 _RESERVED_PREFIX = "_key_"
-"""Paimon's own columns (`SpecialFields`)."""
+"""Prefix of Paimon's own columns, which are reserved (`SpecialFields`)."""
 
 
 @dataclass(frozen=True)
 class TableLayout:
-    """What a lake table has to look like. `options`: those that decide where rows go and how they are read."""
+    """The required form of a lake table. `options`: those that decide where rows are stored and how they are read."""
 
     columns: pa.Schema
     partition_keys: tuple[str, ...]
@@ -49,7 +49,7 @@ class TableLayout:
 
 
 def table_layout(table: TableInfo, layout: Layout | None = None) -> TableLayout:
-    """How `table`'s lake table looks with `layout`; None = as its option says.
+    """Returns the required form of `table`'s lake table with `layout`; None = the layout of its option.
 
     Raises UnsupportedType, InvalidArgument or InvalidName, naming the column.
     """
@@ -92,10 +92,10 @@ def _check_primary_key(table: TableInfo, columns: pa.Schema) -> None:
 
 
 def new_table_options(table: TableInfo, layout: TableLayout) -> dict[str, str]:
-    """All options of a new lake table. Raises InvalidArgument for a `paimon.` option of a table that is no cluster's of Fluss.
+    """Returns all options of a new lake table. Raises InvalidArgument for a `paimon.` option of a table that is not from a Fluss cluster.
 
-    Fluss takes a lake table for its own only with all that it would have put there itself: every property, secret or not, and what
-    `paimon.<x>` says as `<x>` (0.9.1, PaimonLakeCatalog).
+    Fluss accepts a lake table as its own only if it has exactly the options that Fluss would have set: every property, secret or not, and
+    each `paimon.<x>` as `<x>` (0.9.1, PaimonLakeCatalog).
     """
     of_fluss = SET_BY_FLUSS in table.properties
     own = {name.removeprefix(PAIMON_PREFIX): value for name, value in table.properties.items() if name.startswith(PAIMON_PREFIX)}

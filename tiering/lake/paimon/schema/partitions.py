@@ -11,15 +11,15 @@ from tiering.errors import InvalidData
 from tiering.model.tables import TableInfo
 
 VALUE_SEPARATOR = "$"
-"""Between the values in a partition's name (Fluss)."""
+"""Separates the values in a partition's name (Fluss)."""
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 _ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in range(32)}
-"""What Paimon writes as %XX in the name of a folder (`PartitionPathUtils`)."""
+"""Characters that Paimon writes as %XX in the name of a folder (`PartitionPathUtils`)."""
 PartitionValue = str | int | date
 
 
 def partition_texts(table: TableInfo, partition_name: str | None) -> tuple[str, ...]:
-    """The values of the partition columns, written as Fluss does: a date as 2024-01-31, an integer in decimal. Raises InvalidData."""
+    """Returns the values of the partition columns in Fluss's text form: a date as 2024-01-31, an integer in decimal. Raises InvalidData."""
     texts = () if partition_name is None else tuple(partition_name.split(VALUE_SEPARATOR))
     if len(texts) != len(table.partition_keys):
         raise InvalidData(
@@ -31,7 +31,7 @@ def partition_texts(table: TableInfo, partition_name: str | None) -> tuple[str, 
 
 
 def partition_values(keys: Sequence[str], columns: pa.Schema, texts: Sequence[str]) -> tuple[PartitionValue, ...]:
-    """The values themselves. Raises InvalidData for one that is not of its column's type, or is written in another form."""
+    """Returns the typed values. Raises InvalidData for a text that does not have its column's type, or has another form."""
     return tuple(_value(columns.field(name), text) for name, text in zip(keys, texts, strict=True))
 
 
@@ -57,7 +57,7 @@ def _no_value(column: pa.Field[pa.DataType], text: str) -> InvalidData:
 
 
 def bucket_folder(keys: Sequence[str], texts: Sequence[str], bucket: int) -> str:
-    """Where Paimon keeps the files of a bucket, below the table's folder: `region=north/bucket-3`."""
+    """Returns the folder of a bucket's files below the table's folder, as Paimon names it: `region=north/bucket-3`."""
     parts = [f"{_escaped(key)}={_escaped(text)}" for key, text in zip(keys, texts, strict=True)]
     return "/".join([*parts, f"bucket-{bucket}"])
 

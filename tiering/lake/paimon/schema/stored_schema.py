@@ -1,4 +1,4 @@
-"""A Paimon table's schema files: read, made, and followed by another one. pypaimon reads and writes their types."""
+"""Reads and creates a Paimon table's schema files. pypaimon reads and writes their types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tiering.lake.paimon.storage.base import SCHEMA, TableFolder
 
 @dataclass(frozen=True)
 class StoredSchema:
-    """One version of a table's columns. `names` tells which names each of its former versions had."""
+    """One version of a table's columns. `names` has the column names of each former version."""
 
     schema_id: int
     columns: pa.Schema
@@ -39,12 +39,12 @@ class StoredSchema:
 
 
 def read_schema(folder: TableFolder, schema_id: int | None = None) -> StoredSchema | None:
-    """The newest one, or that of an id; None if there is none. Raises what pypaimon raises for a damaged file."""
+    """Returns the newest schema, or the one with an id; None if it does not exist. Raises the errors of pypaimon for a damaged file."""
     numbers = folder.numbers(SCHEMA)
     if not numbers or (schema_id is not None and schema_id not in numbers):
         return None
     number = numbers[-1] if schema_id is None else schema_id
-    documents = {known: folder.read(f"{SCHEMA}/schema-{known}") or b"{}" for known in numbers if known <= number}
+    documents = {version: folder.read(f"{SCHEMA}/schema-{version}") or b"{}" for version in numbers if version <= number}
     names = [frozenset(field["name"] for field in json.loads(text).get("fields", [])) for text in documents.values()]
     table = TableSchema.from_json(documents[number].decode())
     ids = {field.name: int(field.id) for field in table.fields}
@@ -52,15 +52,16 @@ def read_schema(folder: TableFolder, schema_id: int | None = None) -> StoredSche
 
 
 def first_schema(layout: TableLayout, options: dict[str, str]) -> bytes:
-    """The content of `schema-0` of a new table."""
+    """Returns the content of `schema-0` of a new table."""
     schema = Schema.from_pyarrow_schema(layout.columns, list(layout.partition_keys), list(layout.primary_key), options)
     return _text(TableSchema.from_schema(0, schema))
 
 
 def with_columns(schema: StoredSchema, columns: Sequence[pa.Field[Any]], before: str) -> bytes:
-    """The content of the schema file that follows `schema`: with `columns`, nullable, in front of the column `before`, or last without it.
+    """Returns the content of the schema file that follows `schema`: with `columns`, nullable, in front of the column `before`, or last if
+    that does not exist.
 
-    Field ids go on behind the last one that was ever given, nested fields included.
+    New field ids follow the highest id that was ever used, nested fields included.
     """
     table = schema.table
     ids = AtomicInteger(max(table.highest_field_id, *(field.id for field in table.fields if not is_system_field_id(field.id))))
@@ -87,5 +88,5 @@ def with_columns(schema: StoredSchema, columns: Sequence[pa.Field[Any]], before:
 
 def _text(table: TableSchema) -> bytes:
     document = json.loads(str(JSON.to_json(table)))
-    # Paimon's Java reads a comment that is null as the text "null", and Fluss then takes the table for another one.
+    # Paimon's Java reads a null comment as the text "null", and Fluss then treats the table as another one.
     return json.dumps({name: value for name, value in document.items() if value is not None}, indent=2).encode()

@@ -1,4 +1,4 @@
-"""Which Arrow types a Paimon table holds, and how rows of them are written. Pure."""
+"""The Arrow types that a Paimon table can hold, and the types in which rows are written. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ _HINT = (
 
 
 def lake_type(column: str, kind: pa.DataType) -> pa.DataType:
-    """The type in which a column's values are held, in pypaimon's terms. Raises UnsupportedType or InvalidName, naming the column."""
+    """Returns the type in which the lake table holds a column's values, in pypaimon's terms. Raises UnsupportedType or InvalidName, naming
+    the column.
+    """
     if kind in _FLAT:
         return kind
     if isinstance(kind, pa.TimestampType) and kind.unit != "ns":
@@ -44,7 +46,7 @@ def lake_type(column: str, kind: pa.DataType) -> pa.DataType:
     if isinstance(kind, pa.MapType):
         value = pa.field("value", lake_type(column, kind.item_type), nullable=kind.item_field.nullable)
         key = pa.field("key", lake_type(column, kind.key_type), nullable=False)
-        return cast(pa.DataType, cast(Any, pa).map_(key, value))  # pyarrow takes fields here, its stubs know types only
+        return cast(pa.DataType, cast(Any, pa).map_(key, value))  # pyarrow accepts fields here, but its stubs know only types
     if isinstance(kind, pa.StructType):
         fields = [kind.field(index) for index in range(kind.num_fields)]
         _check_field_names(column, kind, [field.name for field in fields])
@@ -52,34 +54,34 @@ def lake_type(column: str, kind: pa.DataType) -> pa.DataType:
     raise UnsupportedType(f"column {column!r} has type {kind}, which a lake table cannot hold", hint=_HINT, column=column, type=kind)
 
 
-def holds(lake: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a column of a lake table takes values of the type `wanted`, one of `lake_type`'s.
+def holds(lake: pa.DataType, source: pa.DataType) -> bool:
+    """Returns whether a lake table's column can hold values of the type `source`, which is a result of `lake_type`.
 
-    Fluss makes columns of the source's own precision, which rows have no more when they come here: values that need a finer one are
-    refused when they are written.
+    Fluss creates columns with the source's precision, which is unknown when rows are tiered: values that need a finer precision are refused
+    when they are written.
     """
-    if pa.types.is_timestamp(wanted):
-        return pa.types.is_timestamp(lake) and lake.unit != "ns" and lake.tz == wanted.tz
-    if wanted == pa.binary():
+    if pa.types.is_timestamp(source):
+        return pa.types.is_timestamp(lake) and lake.unit != "ns" and lake.tz == source.tz
+    if source == pa.binary():
         return bool(pa.types.is_binary(lake) or pa.types.is_fixed_size_binary(lake))
-    if isinstance(wanted, pa.ListType):
-        return isinstance(lake, pa.ListType) and _holds_field(lake.value_field, wanted.value_field)
-    if isinstance(wanted, pa.MapType):
-        return isinstance(lake, pa.MapType) and holds(lake.key_type, wanted.key_type) and _holds_field(lake.item_field, wanted.item_field)
-    if isinstance(wanted, pa.StructType):
-        if not isinstance(lake, pa.StructType) or lake.num_fields != wanted.num_fields:
+    if isinstance(source, pa.ListType):
+        return isinstance(lake, pa.ListType) and _holds_field(lake.value_field, source.value_field)
+    if isinstance(source, pa.MapType):
+        return isinstance(lake, pa.MapType) and holds(lake.key_type, source.key_type) and _holds_field(lake.item_field, source.item_field)
+    if isinstance(source, pa.StructType):
+        if not isinstance(lake, pa.StructType) or lake.num_fields != source.num_fields:
             return False
-        pairs = [(lake.field(number), wanted.field(number)) for number in range(wanted.num_fields)]
+        pairs = [(lake.field(number), source.field(number)) for number in range(source.num_fields)]
         return all(of_lake.name == of_source.name and _holds_field(of_lake, of_source) for of_lake, of_source in pairs)
-    return lake == wanted
+    return lake == source
 
 
-def _holds_field(lake: pa.Field[Any], wanted: pa.Field[Any]) -> bool:
-    return holds(lake.type, wanted.type) and (lake.nullable or not wanted.nullable)
+def _holds_field(lake: pa.Field[Any], source: pa.Field[Any]) -> bool:
+    return holds(lake.type, source.type) and (lake.nullable or not source.nullable)
 
 
 def written_type(lake: pa.DataType) -> pa.DataType:
-    """How values of a lake column are in files: those of BINARY(n) as plain bytes, as Paimon's own writer has them."""
+    """Returns the type of a lake column's values in files: values of BINARY(n) are plain bytes, as Paimon's own writer stores them."""
     if pa.types.is_fixed_size_binary(lake):
         return pa.binary()
     if isinstance(lake, pa.ListType):
@@ -102,7 +104,7 @@ def _check_field_names(column: str, kind: pa.StructType, names: list[str]) -> No
     for name in names:
         if not name or folded.count(folded_name(name)) > 1:
             raise InvalidName(
-                f"column {column!r} has a field named {name!r} that has no name, or the name of another one",
-                hint="Rename it; names are compared without regard to case.",
+                f"column {column!r} has a field named {name!r}: the name is empty, or another field has it",
+                hint="Rename the field; names are compared without regard to case.",
                 column=column,
             )

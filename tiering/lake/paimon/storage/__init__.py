@@ -1,5 +1,5 @@
-"""Where a Paimon warehouse is: `local` a folder of this machine, `s3` a bucket. `base` says what tables need of either.
+"""Storages of a Paimon warehouse: `local` is a folder of this machine, `s3` a bucket. `base` declares what tables need of both.
 
-On S3 files are written and read by PyArrow, on executors as on the driver. Metadata goes through boto3, on the driver alone: a commit is a
-conditional PUT, which PyArrow does not have.
+On S3, executors and driver write and read files with PyArrow. Metadata goes through boto3, on the driver only: a commit is a conditional
+PUT, which PyArrow lacks.
 """

@@ -1,8 +1,9 @@
-"""What Paimon tables need of the storage that their warehouse is in.
+"""The interface between Paimon tables and the storage of their warehouse.
 
-A path is one of the storage's own: of a folder of this machine its path, of S3 `<bucket>/<key>`. A location is how metadata, markers and
-users name it. Below a table's folder Paimon keeps `schema/schema-N`, `snapshot/snapshot-N` with the hints LATEST and EARLIEST, `manifest/`,
-`consumer/`, `tag/`, and data files in `[key=value/...]bucket-N/`. No file of these is ever changed, but for hints and consumers.
+A path belongs to its storage: it is a path on this machine, or `<bucket>/<key>` in S3. A location is the form in which metadata, markers
+and users name a file. Below a table's folder Paimon keeps `schema/schema-N`, `snapshot/snapshot-N` with the hints LATEST and EARLIEST,
+`manifest/`, `consumer/`, `tag/`, and data files in `[key=value/...]bucket-N/`. None of these files is ever changed, except for hints and
+consumers.
 """
 
 from __future__ import annotations
@@ -22,99 +23,103 @@ _NAMESPACE = uuid.UUID("5d2f1d0e-6ad6-5cf5-9f5f-5a2b3c1f7a10")
 
 
 class TableFolder(Protocol):
-    """A table's folder, opened: small files of its metadata, by paths relative to it. Every method may raise OSError."""
+    """An opened table folder, for small metadata files by paths relative to it. Every method may raise OSError."""
 
     @property
     def root(self) -> PurePath:
-        """Its path."""
+        """Returns the folder's path."""
         ...
 
     def is_in_place(self) -> bool:
-        """Whether its name still leads to the table that was there when it was opened."""
+        """Returns whether the folder's name still leads to the table that it named when the folder was opened."""
         ...
 
     def numbers(self, folder: str) -> list[int]:
-        """The numbers of `schema-N` or `snapshot-N` in `folder`, sorted; none without such a folder."""
+        """Returns the numbers of `schema-N` or `snapshot-N` in `folder`, sorted; none without such a folder."""
         ...
 
     def names(self, folder: str) -> list[str]:
-        """Names in `folder`; none without such a folder."""
+        """Returns the names in `folder`; none without such a folder."""
         ...
 
     def stamp(self, path: str) -> Hashable | None:
-        """What tells a file from another one of that name; None if there is none."""
+        """Returns a value that distinguishes a file from another one with its name; None if the file does not exist."""
         ...
 
     def read(self, path: str) -> bytes | None:
-        """A file's content; None if there is none."""
+        """Returns a file's content; None if it does not exist."""
         ...
 
     def read_ahead(self, paths: Iterable[str]) -> None:
-        """Says which files are read next, each once. A folder that is far away reads them at once."""
+        """Announces the files that are read next, each once. A remote folder reads them concurrently."""
         ...
 
     def create(self, folder: str, name: str, content: bytes) -> None:
-        """Makes a file that is there whole, durably, or not at all, by one request. Raises FileExistsError: nothing is ever replaced.
+        """Creates a file completely and durably, or not at all, with one request. Raises FileExistsError: a file is never replaced.
 
-        After another error the file may be there, or come yet.
+        After another error the file may exist, or may appear later.
         """
         ...
 
     def replace(self, folder: str, name: str, content: bytes) -> None:
-        """Writes a hint: whoever reads it sees the former one or this one."""
+        """Writes a hint atomically: a reader sees the former content or the new one."""
         ...
 
     def remove(self, folder: str, name: str) -> None:
-        """Deletes a file. One that is gone already is fine."""
+        """Deletes a file; does nothing if it does not exist."""
         ...
 
     def make(self, folder: str) -> None:
-        """Makes a folder of the table's if it is missing: Paimon makes them when it needs them. Raises OSError in a dropped table."""
+        """Creates a folder of the table if it is missing, because Paimon creates them only when needed. Raises OSError in a dropped
+        table.
+        """
         ...
 
 
 class Storage(Hashable, Protocol):
-    """Where warehouses are. Pickles, with the keys that executors need; safe to use from several threads. Methods may raise OSError."""
+    """A storage of warehouses. It can be pickled, with the keys that executors need, and is safe to use from several threads. Methods may
+    raise OSError.
+    """
 
     @property
     def is_local(self) -> bool:
-        """Whether its paths are paths of this machine, for engines that read files alone."""
+        """Returns whether its paths are paths of this machine, for engines that read only local files."""
         ...
 
     def location(self, path: PurePath) -> str:
-        """How metadata and users name `path`."""
+        """Returns the form in which metadata and users name `path`."""
         ...
 
     def path_of(self, location: str) -> PurePath:
-        """The inverse. Raises ValueError for a location of another storage."""
+        """Returns the path of a location. Raises ValueError for a location of another storage."""
         ...
 
     def check_commits(self, warehouse: PurePath) -> None:
-        """Whether a file can be made here that replaces nothing, whoever else makes it. Raises InvalidArgument, naming the storage."""
+        """Raises InvalidArgument, naming the storage, if it cannot create a file without replacing one that another process creates."""
         ...
 
     def opened_table(self, root: PurePath) -> AbstractContextManager[TableFolder | None]:
-        """The folder of a table; None if there is none."""
+        """Opens the folder of a table; yields None if it does not exist."""
         ...
 
     def folders_in(self, folder: PurePath) -> list[str]:
-        """Names of the folders in `folder`; none if it is missing."""
+        """Returns the names of the folders in `folder`; none if it is missing."""
         ...
 
     def make_folder(self, folder: PurePath) -> None:
-        """Makes it and those above it that are missing."""
+        """Creates the folder and its missing parents."""
         ...
 
     def create_file(self, path: PurePath) -> Any:
-        """A binary stream into a new file. `sync_file`, then closing it and `sync_folder` make it durable."""
+        """Opens a binary stream to a new file. `sync_file`, then closing it and `sync_folder` make it durable."""
         ...
 
     def sync_file(self, stream: Any) -> None:
-        """Puts on the disk what was written to `stream`."""
+        """Writes the data of `stream` to the disk."""
         ...
 
     def sync_written(self, path: PurePath) -> None:
-        """The same for a closed file."""
+        """Writes the data of a closed file to the disk."""
         ...
 
     def sync_folder(self, folder: PurePath) -> None:
@@ -122,39 +127,39 @@ class Storage(Hashable, Protocol):
         ...
 
     def opened_file(self, path: PurePath) -> AbstractContextManager[Any]:
-        """A file as PyArrow's readers take it. Raises FileNotFoundError."""
+        """Opens a file for PyArrow's readers. Raises FileNotFoundError."""
         ...
 
     def read(self, path: PurePath) -> bytes:
-        """A small file's content. Raises FileNotFoundError."""
+        """Returns a small file's content. Raises FileNotFoundError."""
         ...
 
     def sizes(self, paths: Sequence[PurePath]) -> list[int | None]:
-        """Of each file; None if there is none."""
+        """Returns the size of each file in bytes; None for a file that does not exist."""
         ...
 
     def delete(self, path: PurePath) -> None:
-        """One that is gone already is fine."""
+        """Deletes a file; does nothing if it does not exist."""
         ...
 
     def files_below(self, folder: PurePath) -> Iterator[StoredFile]:
-        """All files in `folder` and its folders, by location."""
+        """Yields all files in `folder` and its subfolders, by location."""
         ...
 
     def manifest_access(self) -> Any:
-        """pypaimon's `FileIO` for manifests; None = pypaimon's own."""
+        """Returns the `FileIO` with which pypaimon accesses manifests; None = pypaimon's own."""
         ...
 
 
 def numbered(names: Iterable[str]) -> list[int]:
-    """The numbers of names like `schema-N` or `snapshot-N`, sorted."""
+    """Returns the numbers of names like `schema-N` or `snapshot-N`, sorted."""
     return sorted(int(match[1]) for name in names if (match := _NUMBERED.fullmatch(name)))
 
 
 def table_uuid(folder: TableFolder) -> str | None:
-    """The table's identity, made from its first schema file, which nobody changes or expires; None if there is no table.
+    """Returns the table's identity, derived from its first schema file, which never changes or expires; None if the table does not exist.
 
-    A catalog that is a mere folder gives tables no uuid. The file says when the table was made, in milliseconds.
+    A catalog that is only a folder gives tables no uuid. The schema file contains the table's creation time in milliseconds.
     """
     numbers = folder.numbers(SCHEMA)
     content = folder.read(f"{SCHEMA}/schema-{numbers[0]}") if numbers else None

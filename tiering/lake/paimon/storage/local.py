@@ -1,6 +1,6 @@
 """A Paimon warehouse in a folder of this machine.
 
-A table's folder is held open: what is read and linked through it is that table's, whatever becomes of its name.
+A table's folder stays open while it is used: reads and links through it affect that table, even if its name changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tiering.lake.paimon.storage.base import numbered
 
 @dataclass(frozen=True)
 class LocalStorage:
-    """A `Storage`."""
+    """Implements `Storage` for a folder of this machine."""
 
     @property
     def is_local(self) -> bool:
@@ -36,7 +36,7 @@ class LocalStorage:
         return Path(location)
 
     def check_commits(self, warehouse: PurePath) -> None:
-        """A link never replaces a file."""
+        """Does nothing, because a link never replaces a file."""
 
     @contextmanager
     def opened_table(self, root: PurePath) -> Iterator[LocalTableFolder | None]:
@@ -88,11 +88,11 @@ class LocalStorage:
         Path(path).unlink(missing_ok=True)
 
     def files_below(self, folder: PurePath) -> Iterator[StoredFile]:
-        """Links are not followed."""
+        """Yields all files below `folder`. Symbolic links are not followed."""
         if not Path(folder).is_dir():
             return
         for path in sorted(Path(folder).rglob("*")):
-            with suppress(FileNotFoundError):  # it was removed meanwhile
+            with suppress(FileNotFoundError):  # the file was removed in the meantime
                 if path.is_file() and not path.is_symlink():
                     status = path.stat()
                     yield StoredFile(str(path), path.name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
@@ -112,7 +112,7 @@ LOCAL = LocalStorage()
 
 
 class LocalTableFolder:
-    """A `TableFolder`."""
+    """Implements `TableFolder` for a folder of this machine."""
 
     def __init__(self, root: Path, descriptor: int) -> None:
         self.root = root
@@ -152,10 +152,10 @@ class LocalTableFolder:
             return file.read()
 
     def read_ahead(self, paths: Iterable[str]) -> None:
-        """Each is read when it is asked for."""
+        """Does nothing: each file is read when it is requested."""
 
     def create(self, folder: str, name: str, content: bytes) -> None:
-        """The link is the one moment at which the file comes to be, and fails in a folder that was removed."""
+        """Creates a file by a link. The link is the one moment at which the file appears, and fails in a removed folder."""
         temporary = f"{folder}/.lakeward-{uuid.uuid4()}.tmp"
         self._write(temporary, content)
         try:

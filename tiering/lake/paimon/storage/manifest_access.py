@@ -1,4 +1,4 @@
-"""How pypaimon reads and writes manifests in S3: by the same file system as all else, with our keys and time-outs."""
+"""Lets pypaimon read and write manifests in S3 through Lakeward's file system, with its keys and timeouts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pypaimon.common.file_io import FileIO
 
 
 class ManifestAccess(FileIO):  # type: ignore[misc]
-    """pypaimon's `FileIO`, as far as its readers and writers of manifests use it."""
+    """The part of pypaimon's `FileIO` that its manifest readers and writers use."""
 
     def __init__(self, files: FileSystem) -> None:
         self._files = files
@@ -21,7 +21,7 @@ class ManifestAccess(FileIO):  # type: ignore[misc]
         return self._files.open_output_stream(_path(path))
 
     def get_file_status(self, path: str) -> FileInfo:
-        """Raises FileNotFoundError."""
+        """Returns the status of a file. Raises FileNotFoundError."""
         info = self._files.get_file_info(_path(path))
         if info.type is FileType.NotFound:
             raise FileNotFoundError(path)
@@ -31,7 +31,7 @@ class ManifestAccess(FileIO):  # type: ignore[misc]
         return self._files.get_file_info(_path(path)).type is not FileType.NotFound
 
     def delete(self, path: str, recursive: bool = False) -> bool:
-        """Deletes a file; folders are not for manifests."""
+        """Deletes a file. Folders are not supported, because manifests need none."""
         if recursive or not self.exists(path):
             return False
         self._files.delete_file(_path(path))
@@ -41,7 +41,7 @@ class ManifestAccess(FileIO):  # type: ignore[misc]
         raise NotImplementedError("manifests are never listed")
 
     def mkdirs(self, path: str) -> bool:
-        raise NotImplementedError("a store has no folders")
+        raise NotImplementedError("an object store has no folders")
 
     def rename(self, src: str, dst: str) -> bool:
         raise NotImplementedError("a manifest is never renamed")
