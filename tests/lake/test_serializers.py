@@ -104,13 +104,13 @@ def test_files_that_fit_the_marker_pass() -> None:
 @pytest.mark.parametrize(
     ("results", "complaint"),
     [
-        (WHOLE[:2], "goes on at offset 15, not at 10"),
+        (WHOLE[:2], "continues at offset 15, not at 10"),
         ((*WHOLE, result(B0, 20, 25)), "reach offset 25, the marker says 20"),
-        ((*WHOLE, result(B0, 10, 15)), "goes on at offset 10, not at 15"),
-        ((result(B0, 9, 20), WHOLE[0]), "goes on at offset 9, not at 10"),
+        ((*WHOLE, result(B0, 10, 15)), "continues at offset 10, not at 15"),
+        ((result(B0, 9, 20), WHOLE[0]), "continues at offset 9, not at 10"),
         ((WHOLE[2], WHOLE[0]), "reach offset 15, the marker says 20"),
         ((result(BucketKey(None, 9), 0, 1),), "does not have bucket 9"),
-        ((result(B1, 0, 8),), "goes on at offset 0, not at 3"),
+        ((result(B1, 0, 8),), "continues at offset 0, not at 3"),
     ],
     ids=["a gap", "beyond the marker", "twice", "before the base", "short of the marker", "no such bucket", "before the first"],
 )

@@ -1,7 +1,8 @@
-"""What another tiering service did to a lake table: what its snapshots added, and where that leaves each bucket. Plain values.
+"""The commits of another tiering service to a lake table: what its snapshots added, and where each bucket ends. Plain values.
 
-The other service is Fluss's own tiering (Flink). Its commits are not fenced, so what counts is the offsets of the rows that it added, or,
-in a lake table of a clean layout, whose rows have none, that they are those of the log (`tiering.lake.proof.change_sums`).
+The other service is Fluss's own tiering (Flink). Its commits are not fenced. So the offsets of the rows that it added count, and not
+what it states. In a lake table of a clean layout, rows carry no offsets: there the rows must be those of the log
+(`tiering.lake.proof.change_sums`).
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey
 
 LogRows = Callable[[BucketKey, int, int], bool | None]
-"""Whether a bucket's log has rows in `[start, stop)`. None = it shows none, but begins above `start`: it cannot tell."""
+"""Whether a bucket's log has rows in `[start, stop)`. None = it shows none, but begins above `start`, so it cannot tell."""
 
 LogSums = Callable[[BucketKey, int, int], ChangeSums | None]
-"""The sums of a bucket's log in `[start, stop)`, read for this. None = the log does not hold all of it, or not any more."""
+"""The sums of a bucket's log in `[start, stop)`, read when called. None = the log does not hold all of the range (any more)."""
 
 
 @dataclass(frozen=True)
 class AddedRows:
-    """Offsets of what one snapshot added to one bucket: `[begin, end)` from the lowest and the highest of them.
+    """The offsets of the rows that one snapshot added to one bucket: `[begin, end)`, from the lowest to behind the highest one.
 
-    Of a primary-key table rows of equality-delete files count, too: they hold whole old rows with the offset of their change. A `begin`
-    of -1: rows of a KV snapshot are among them. `records` counts the rows of data files. `newest_ms` is the highest commit time of the
-    rows, in milliseconds since 1970-01-01 UTC; None = not read, as in a table without partitions.
+    In a primary-key table, rows of equality-delete files count too: they hold whole old rows with the offset of their change. A `begin`
+    of -1 means that rows of a KV snapshot are among them. `records` counts the rows of data files. `newest_ms` is the highest commit time
+    of the rows, in milliseconds since 1970-01-01 UTC. None = not read, as in a table without partitions.
     """
 
     begin: int
@@ -38,19 +39,19 @@ class AddedRows:
     newest_ms: int | None = None
 
     def with_more(self, more: AddedRows) -> AddedRows:
-        """These rows and others of the same snapshot and bucket."""
+        """Returns these rows together with `more` rows of the same snapshot and bucket."""
         newest = None if self.newest_ms is None or more.newest_ms is None else max(self.newest_ms, more.newest_ms)
         return AddedRows(min(self.begin, more.begin), max(self.end, more.end), self.records + more.records, newest)
 
 
 @dataclass(frozen=True)
 class ForeignSnapshot:
-    """A tiering snapshot of the other service. `is_rewrite`: it replaced files and added no row that was not there.
+    """A tiering snapshot of the other service. `is_rewrite`: it replaced files and added no new row.
 
-    `offsets` are those that it says (`fluss-offsets`); empty if they cannot be read any more, or, with `unread` telling why, cannot be read
-    now. `has_clean_rows`: it added rows that tell no offsets, so that `added` is empty; `clean_partitions` are the ids of the living
-    partitions under whose names they stand. `has_dropped_rows`: it added rows of partitions that were dropped since, which no log holds
-    any more.
+    `offsets` are those that the snapshot states (`fluss-offsets`). They are empty if the file of offsets is gone, and also if it cannot be
+    read now: then `unread` says why. `has_clean_rows`: it added rows without offsets, so `added` is empty. `clean_partitions` are the ids
+    of the living partitions under whose names these rows are. `has_dropped_rows`: it added rows of partitions that were dropped since;
+    no log holds these rows any more.
     """
 
     snapshot_id: int
@@ -64,16 +65,17 @@ class ForeignSnapshot:
 
     @property
     def adds_rows(self) -> bool:
-        """Whether it changed what readers see."""
+        """Whether the snapshot changed what readers see."""
         return not self.is_rewrite and (bool(self.added) or self.has_clean_rows)
 
 
 @dataclass(frozen=True)
 class CleanRows:
-    """Rows of one scope of a clean lake table: a bucket, or, with `bucket_id` None, all buckets of a partition, which share its files.
+    """The sums of rows of one scope of a clean lake table. A scope is a bucket. With `bucket_id` None it is all buckets of a partition,
+    which share files.
 
-    They are those that some snapshots of the other service added together, or those that stand at the head. `complaint`: what no round
-    of that service does; empty = nothing.
+    The rows are those that some snapshots of the other service added together, or those that are live at the head. `complaint` names
+    an action that no round of that service does; empty if there is none.
     """
 
     partition_id: int | None
@@ -82,29 +84,29 @@ class CleanRows:
     complaint: str = ""
 
     def has(self, bucket: BucketKey) -> bool:
-        """Whether rows of the bucket belong to it."""
+        """Whether rows of the bucket belong to the scope."""
         return bucket.partition_id == self.partition_id and self.bucket_id in (None, bucket.bucket_id)
 
 
 SnapshotReader = Callable[[int], ForeignSnapshot]
-"""What a foreign tiering snapshot added, by its id."""
+"""Returns what the foreign tiering snapshot with this id added."""
 CleanRowsReader = Callable[[Sequence[int], Collection[int]], Sequence[CleanRows]]
-"""What several snapshots, by their ids, oldest first, added together to a table of a clean layout; of a partitioned table to the partitions
-with these ids."""
+"""Returns what several snapshots added together to a table of a clean layout. The arguments are the snapshot ids, oldest first, and, for
+a partitioned table, the ids of the partitions."""
 LogBeginReader = Callable[[BucketKey], LogBegin]
-"""Where the log of a bucket of a living partition begins."""
+"""Returns where the log of a bucket of a living partition begins."""
 
 
 def _began_before_all(bucket: BucketKey) -> LogBegin:
-    """The begin of a log in a table without partitions: all rows are its own."""
+    """Returns the begin of a log in a table without partitions: all rows are its own."""
     return LogBegin(0, 0)
 
 
 @dataclass(frozen=True)
 class ForeignReaders:
-    """How lake and log are looked at for a walk of another service's commits.
+    """The functions that read lake and log for a walk over another service's commits.
 
-    `living` returns the ids of the partitions that there are. `has_before_images`: the log has a `-U` before each `+U`; False with
+    `living` returns the ids of the existing partitions. `has_before_images`: the log has a `-U` before each `+U`. It is False with
     `table.changelog.image` = WAL.
     """
 
@@ -119,11 +121,11 @@ class ForeignReaders:
 
 @dataclass(frozen=True)
 class SharedRecords:
-    """Who remembers what of a lake table that another service tiers, too.
+    """The records of a lake table that another service tiers too.
 
-    `own` is the coordinator's copy, of the time when it recorded `passed_head`; `own_round` the round whose marker counted then;
-    `moved_back` the buckets whose end in `own` was moved back. `cluster` is the cluster's copy;
-    `is_readable` False: its file of offsets is gone.
+    `own` is the coordinator's copy from the time when it recorded `passed_head`. `own_round` is the round of the marker at that time.
+    `moved_back` are the buckets whose end in `own` was moved back. `cluster` is the cluster's copy. `is_readable` is False if the
+    cluster's file of offsets is gone.
     """
 
     own: RecordedLakeSnapshot | None = None
@@ -135,13 +137,14 @@ class SharedRecords:
 
 @dataclass(frozen=True)
 class ForeignWalk:
-    """Where a lake table stands after all that the other service committed since the newest tiering commit of ours.
+    """The state of a lake table after all commits of the other service since Lakeward's newest tiering commit.
 
-    `ranges`: where each bucket goes on. `moved_back`: primary-key buckets that are replayed from there, or, without a range, from a KV
-    snapshot; only a commit of ours ends that.
-    `newest` is the newest tiering snapshot of the branch, whoever made it, `newest_added` the newest foreign one that added rows.
-    `needs_commit`: only a new snapshot of ours makes the cluster's record right. `needs_telling`: telling it our newest one does.
-    `problem`: nothing may be built on the table; `ranges` are then there only if the rows are right and no more than a record is wrong.
+    `ranges`: per bucket what is tiered; the next round continues at the end. `moved_back`: primary-key buckets that the next round replays
+    from there, or, without a range, from a KV snapshot. Only a commit of Lakeward's ends that.
+    `newest` is the newest tiering snapshot of the branch, of either service. `newest_added` is the newest foreign one that added rows.
+    `needs_commit`: only a new snapshot of Lakeward's corrects the cluster's record. `needs_telling`: the coordinator corrects it by
+    telling the cluster Lakeward's newest snapshot.
+    `problem`: no round may build on the table. `ranges` are then set only if the rows are right and merely a record is wrong.
     """
 
     ranges: Mapping[BucketKey, TieredRange]

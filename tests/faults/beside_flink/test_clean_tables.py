@@ -226,7 +226,7 @@ def test_offsets_that_can_be_read_nowhere_are_refused(world: LakeWorld) -> None:
     world.append(table, 50, 30)
     flink = flink_on(world, table).plan().append()
     flink.offsets_file.unlink()
-    assert "how far the table goes by now can be read nowhere" in refused(world, table)
+    assert "the present end of the table is unknown" in refused(world, table)
 
 
 def test_one_that_comes_last_with_less_is_refused_and_its_word_moves_nothing_back(world: LakeWorld) -> None:

@@ -185,7 +185,7 @@ def test_a_file_of_somebody_else_is_named_with_the_way_on(kit: PaimonKit, table:
             SchemaDrift, match="which Lakeward did not write: the layout is clean, and the rows of the file have no offsets"
         ) as refusal:
             look()
-        assert refusal.value.hint.startswith("CALL sys.reconcile_lake('sales.orders', 'accept') goes on from what was recorded")
+        assert refusal.value.hint.startswith("CALL sys.reconcile_lake('sales.orders', 'accept') continues from the recorded offsets")
     assert kit.lake.foreign_snapshot(table, view, view.head or 0, {}).has_clean_rows
 
 

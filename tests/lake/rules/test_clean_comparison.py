@@ -115,7 +115,7 @@ def test_rows_without_any_end_behind_ours_are_refused() -> None:
 
 def test_ends_that_nobody_states_are_refused() -> None:
     error = refusal(at({B0: TieredRange(0, 50)}, {}), CleanRows(None, 0, rows(1, 1)))
-    assert "how far bucket 0 goes by now can be read nowhere" in error.message
+    assert "the present end of bucket 0 is unknown" in error.message
     [*_, text] = refusal(at({}, {}), CleanRows(7, None, rows(1, 1))).message.split(": ", 1)
     assert text.startswith("how far the partition 7 goes")
 
@@ -129,7 +129,7 @@ def test_a_log_that_does_not_hold_the_range_is_refused_and_a_word_may_adopt_it()
 
 def test_what_no_round_does_is_refused() -> None:
     error = refusal(at({B0: TieredRange(0, 50)}, {B0: 60}), CleanRows(None, 0, rows(10, 545), "it removed data files"))
-    assert error.message.endswith("it removed data files, which no healthy round of it does")
+    assert error.message.endswith("it removed data files, which no healthy round of that service does")
 
 
 def test_without_a_former_snapshot_a_new_table_is_advised() -> None:
@@ -188,7 +188,7 @@ def test_rows_of_a_former_partition_that_may_have_set_keys_back_are_refused() ->
     ) as no:
         check_round(TableType.PRIMARY_KEY, tiered, former)
     assert "Rename the lake table" in no.value.hint
-    assert "begins anew" not in no.value.hint
+    assert "begins again" not in no.value.hint
     check_round(TableType.LOG, tiered, former)
     check_round(TableType.PRIMARY_KEY, None, former)
     check_round(TableType.PRIMARY_KEY, tiered, former, adds_to=8)

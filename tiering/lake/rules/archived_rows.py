@@ -1,7 +1,7 @@
 """Which rows of a lake table a new lake table would lack, because neither the cluster nor its log has them any more. Pure.
 
-Rows name their partition by its values alone. Once a partition was recreated under its name and tiered, no row of a primary-key table tells
-which of the two wrote it: a round therefore records in its marker that rows stood there before it (`Marker.archives`).
+Rows name their partition only by its values. If a partition was recreated under the same name and tiered, no row of a primary-key table
+tells which of the two partitions wrote it. So a round records in its marker that rows were there before it (`Marker.archives`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from tiering.model.tables import BucketKey, TableInfo, TableType
 
 
 def archived_rows(situation: Situation, rows: Mapping[str | None, int], standing: Collection[Place] | None = None) -> int | None:
-    """Returns how many rows dropped partitions have in the lake at most; None = it cannot be told.
+    """Returns an upper bound of the rows that dropped partitions have in the lake. None = the number cannot be determined.
 
-    `rows`: by the partition's name; None = a partition that cannot be named. `standing`: the buckets of a primary-key table in which data
-    files stand; None = not known. Rows under the name of a living partition are a dropped one's where the head's marker does not name the
-    living one, or where they are more than the marker counts. Of a primary-key partition with an archive all rows are counted.
+    `rows` has the row count by partition name; the key None stands for partitions without a name. `standing` has the buckets of a
+    primary-key table that have data files; None = unknown.
+
+    Rows under the name of a living partition belong to a dropped one if the head's marker does not name the living one, or if there are
+    more of them than the marker counts. In a primary-key partition with an archive all rows are counted.
     """
     marker = situation.survey.head_marker
     marked = {} if marker is None else marker.buckets
@@ -46,7 +48,7 @@ def archived_rows(situation: Situation, rows: Mapping[str | None, int], standing
 
 
 def _has_archive(situation: Situation, marker: Marker, name: str | None, standing: Collection[Place] | None) -> bool | None:
-    """Whether rows of a dropped partition stand under the name of a living one of a primary-key table; None = it cannot be told."""
+    """Whether a primary-key table has rows of a dropped partition under the name of a living one; None = it cannot be determined."""
     buckets = [bucket for bucket, (partition, _) in situation.places.items() if partition == name]
     if marker.archives is not None and any(bucket.partition_id in marker.archives for bucket in buckets):
         return True
@@ -80,9 +82,9 @@ def next_archives(
 
 
 def kept_archives(markers: Iterable[Marker | None], buckets: Collection[BucketKey]) -> frozenset[int] | None:
-    """Returns `Marker.archives` of a reconciliation with `buckets`: what any readable marker records. None if one of them records nothing.
+    """Returns `Marker.archives` of a reconciliation with `buckets`: all archives that readable markers record.
 
-    A lake table without any marker is a new one, or one whose markers are lost.
+    None if a readable marker records no archives. Also None if there are buckets but no readable marker: the markers may be lost.
     """
     readable = [marker.archives for marker in markers if marker is not None]
     recorded = [archives for archives in readable if archives is not None]

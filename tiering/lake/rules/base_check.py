@@ -1,7 +1,7 @@
-"""The rules by which a lake table may be built upon (DESIGN 6 step 2), and how a sent commit is resolved (step 7).
+"""The base check: whether a round may build on a lake table (DESIGN 6 step 2), and what became of a commit request (step 7). Pure.
 
-Pure. Round and coordinator both call them, so that one answer holds for both. The lake is the truth; what coordinator
-and cluster remember (`KnownLake`) are copies that may be behind, and never may be ahead.
+The round and the coordinator call the same functions, so they get the same answer. The lake is the truth. The coordinator and the
+cluster keep copies (`KnownLake`). A copy may be behind the lake, but never ahead of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tiering.lake.foreign import ForeignWalk, SharedRecords
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.hints import (
     absent_hint,
-    go_on_hint,
+    continue_hint,
     is_empty,
     new_table_hint,
     newest_tiering_commit,
@@ -40,11 +40,15 @@ from tiering.model.tables import BucketKey, Offsets, SkippedRecords, TablePath
 
 @dataclass(frozen=True)
 class KnownLake:
-    """What is remembered of a lake table outside of the lake. `recorded`: the coordinator's and the cluster's copy, those that exist.
+    """The records of a lake table that are kept outside of the lake.
 
-    Read it **before** the lake: a round that lands in between leaves the copies behind, never ahead. Read `living`, the ids of the
-    source's partitions, **after** it: ids are never reused, so a partition that lives then was there for every marker since it was
-    recorded. None = not asked, which is right unless `needs_living`. `path`: for hints.
+    `recorded` has the coordinator's copy and the cluster's copy, as far as they exist. The caller reads them **before** the lake: if a
+    round commits in between, the copies are behind the lake and not ahead of it.
+
+    `living` has the ids of the source's partitions. The caller reads it **after** the lake. Partition ids are never reused, so a partition
+    that exists then has existed since any marker recorded it. None = the ids were not read, which is right unless `needs_living` is True.
+
+    `path` is used in hints.
     """
 
     cluster_id: str
@@ -55,22 +59,22 @@ class KnownLake:
     living: Collection[int] | None = None
     path: TablePath | None = None
     shared: SharedRecords | None = None
-    """Who has which of the copies, where another service may tier the table, too: then `rules.shared_base` decides. None = none may."""
+    """The two copies by owner, if another service may tier the table too; `rules.shared_base` uses them. None = no other service may."""
     skipped: SkippedRecords = field(default_factory=dict)
-    """Records that `CALL sys.skip_record` left out; markers name those that the lake has passed.
+    """Records that `CALL sys.skip_record` left out. A marker names those of them that the lake has passed.
 
-    The log may have other records at those offsets since: what reads the log asks `tiering.cluster.skipping` first.
+    The log may have other records at these offsets by now. So code that reads the log calls `tiering.cluster.skipping` first.
     """
 
     @property
     def was_tiered(self) -> bool:
-        """Whether anything outside of the lake tells that rounds of this table wrote to it."""
+        """Whether a record outside of the lake shows that rounds of this table wrote to the lake table."""
         return bool(self.recorded) or self.passed_head is not None
 
 
 @dataclass(frozen=True)
 class Base:
-    """A lake table that passed the check. `ahead`: it has more than is recorded, so that has to be adopted first."""
+    """A lake table that passed the base check. `ahead`: the lake has more than the records, so the coordinator adopts that first."""
 
     view: LakeView | None
     marker: Marker | None
@@ -78,29 +82,29 @@ class Base:
 
     @property
     def ranges(self) -> Mapping[BucketKey, TieredRange]:
-        """Where each bucket goes on."""
+        """Per bucket the range that is tiered; the next round continues at its end."""
         return {} if self.view is None else self.view.ranges
 
     @property
     def newest(self) -> int | None:
-        """The newest tiering snapshot, whoever made it."""
+        """The newest tiering snapshot, of Lakeward or of another tiering service."""
         if self.view is None:
             return None
         return self.view.tiered if self.view.foreign is None else self.view.foreign.newest
 
     @property
     def moved_back(self) -> Collection[BucketKey]:
-        """Buckets that are replayed since another tiering service set keys of them back."""
+        """Buckets that the next round replays, because another tiering service set some of their keys back."""
         return () if self.view is None or self.view.foreign is None else self.view.foreign.moved_back
 
     @property
     def needs_commit(self) -> bool:
-        """Whether a round has to commit although there may be nothing to tier: else the cluster's record stays wrong."""
+        """Whether a round must commit even if it has nothing to tier, because only a commit corrects the cluster's record."""
         return self.view is not None and self.view.foreign is not None and self.view.foreign.needs_commit
 
 
 class CommitOutcome(StrEnum):
-    """What became of a commit request."""
+    """The outcome of a commit request."""
 
     OURS = "OURS"
     OTHER_ROUND = "OTHER_ROUND"
@@ -109,17 +113,18 @@ class CommitOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class ResolvedCommit:
-    """`snapshot_id` is set for OURS."""
+    """The outcome of a commit request. `snapshot_id` is set only for OURS."""
 
     outcome: CommitOutcome
     snapshot_id: int | None = None
 
 
 def check_base(view: LakeView | None, known: KnownLake) -> Base:
-    """The base a round may build on.
+    """Returns the base on which a round may build.
 
     Raises LakeTableReplaced, MarkerLost, UntrackedLakeTable, ForeignTiering, ForeignTieringOverlap, ForeignTieringGap, MarkerCorrupt,
-    ClusterMismatch, TableMismatch, RecordAheadOfLake, LakeRolledBack or HistoryExpired: all permanent, none skips or doubles a row.
+    ClusterMismatch, TableMismatch, RecordAheadOfLake, LakeRolledBack or HistoryExpired. All are permanent errors. In none of these cases
+    is a row skipped or doubled.
     """
     if view is None:
         _check_absent(known)
@@ -143,7 +148,7 @@ def check_base(view: LakeView | None, known: KnownLake) -> Base:
 
 
 def _shared_base(view: LakeView, newest: int, marker: Marker, walk: ForeignWalk, records: SharedRecords) -> Base:
-    """The base where another service tiers the table, too: what it added was walked already."""
+    """Returns the base of a table that another service tiers too. `walk` is what that service added."""
     own = records.own
     if walk.problem is not None:
         raise walk.problem
@@ -155,7 +160,8 @@ def _shared_base(view: LakeView, newest: int, marker: Marker, walk: ForeignWalk,
 
 
 def _is_still_there(view: LakeView, own: RecordedLakeSnapshot, own_round: str | None) -> bool:
-    """Whether the snapshot of a record is. Where ids come again its round tells: that of the marker when it was recorded."""
+    """Whether the recorded snapshot still exists. Where the format reuses snapshot ids, the round id decides: `own_round` is that of the
+    marker when the snapshot was recorded."""
     snapshot = view.snapshots.get(own.lake_snapshot_id)
     if snapshot is None or snapshot.mark is None:
         return snapshot is not None
@@ -163,7 +169,7 @@ def _is_still_there(view: LakeView, own: RecordedLakeSnapshot, own_round: str | 
 
 
 def needs_living(view: LakeView | None, recorded: Iterable[RecordedLakeSnapshot]) -> bool:
-    """Whether a record names a partition that the marker lacks: it vanished, or the lake lost it, and only `living` can tell."""
+    """Whether a record names a partition that the marker lacks. Only `living` tells whether it was dropped or the lake lost it."""
     if view is None or view.marker is None:
         return False
     known = {bucket.partition_id for bucket in view.marker.buckets} | {None}
@@ -171,10 +177,10 @@ def needs_living(view: LakeView | None, recorded: Iterable[RecordedLakeSnapshot]
 
 
 def check_same_base(base: Base, again: LakeView | None, known: KnownLake) -> Base:
-    """The whole check once more, after a commit did not land; demands the very same marker.
+    """Repeats the whole base check after a commit failed, and returns the new base. Requires that the marker did not change.
 
-    What passed before counts as known: the table's uuid, the head, and which partitions the marker lacks. Raises Fenced if another
-    round tiered.
+    The results of the first check count as known: the table's uuid, the head, and the partitions that the marker lacks. Raises Fenced if
+    another round or service tiered the table since.
     """
     known = replace(known, living=None)
     if base.view is not None:
@@ -184,8 +190,8 @@ def check_same_base(base: Base, again: LakeView | None, known: KnownLake) -> Bas
     before, now = (None if checked_base.view is None else checked_base.view.tiered for checked_base in (base, checked))
     if checked.marker != base.marker or before != now or _walked_on(base, checked):
         raise Fenced(
-            f"another round or service tiered meanwhile: the lake's marker is that of round {_round_id(checked.marker)} (snapshot {now}), "
-            f"this round was built on round {_round_id(base.marker)} (snapshot {before})",
+            f"another round or service tiered the table during this round: the lake's marker is that of round {_round_id(checked.marker)} "
+            f"(snapshot {now}), but this round builds on round {_round_id(base.marker)} (snapshot {before})",
             table_id=known.table_id,
             round_id=_round_id(checked.marker),
         )
@@ -193,17 +199,17 @@ def check_same_base(base: Base, again: LakeView | None, known: KnownLake) -> Bas
 
 
 def _walked_on(base: Base, checked: Base) -> bool:
-    """Whether another service added rows, or moved an end: what a round wrote is to be written anew then, also if the ends are the same."""
+    """Whether another service added rows or moved an end since `base`. The round then writes its files again, even for equal ends."""
     walks = [None if entry.view is None else entry.view.foreign for entry in (base, checked)]
     added = [None if walk is None else walk.newest_added for walk in walks]
     return added[0] != added[1] or dict(base.ranges) != dict(checked.ranges)
 
 
 def resolve_commit(view: LakeView | None, round_id: str, base: Base) -> ResolvedCommit:
-    """What became of this round's commit request, by a fresh view.
+    """Returns what became of this round's commit request, according to a fresh view.
 
-    Our round id in any snapshot: it was us. A newest tiering commit other than the base's: someone else tiered. Else only
-    foreign commits came, or nothing happened (yet: a late request still meets its compare-and-set).
+    OURS: a snapshot carries this round's id. OTHER_ROUND: the newest tiering commit is not that of the base, so another round tiered.
+    NOT_FOUND: only foreign commits came, or none. A late request may still arrive, and its compare-and-set is then checked by the lake.
     """
     if view is None:
         return ResolvedCommit(CommitOutcome.NOT_FOUND)
@@ -217,9 +223,10 @@ def resolve_commit(view: LakeView | None, round_id: str, base: Base) -> Resolved
 
 
 def reaches(ranges: Mapping[BucketKey, TieredRange], targets: Offsets, log_starts: Offsets, living: Collection[int] = ()) -> bool:
-    """Whether every record below `targets` is in the lake. A bucket that never was tiered and is empty counts as reached.
+    """Whether every record below `targets` is in the lake.
 
-    So does one of a partition that is not among the `living` any more: nothing of it is left to tier, and markers drop it.
+    An empty bucket that was never tiered counts as reached. So does a bucket of a partition that is not in `living`: the partition was
+    dropped, so nothing of it is left to tier, and markers drop its entries.
     """
     return all(
         (ranges[bucket].tiered if bucket in ranges else log_starts.get(bucket, 0)) >= target
@@ -249,8 +256,8 @@ def _check_absent(known: KnownLake) -> None:
         raise MarkerLost(
             f"there is no lake table, but {known.path or f'table {known.table_id}'} is recorded as tiered up to lake snapshot "
             f"{known.recorded[0].lake_snapshot_id}",
-            hint="Is this the right lake catalog? If so, bring the lake table back into it, then "
-            f"{tier_call(known.path)}. Or have a new one made, filled from what KV snapshots and log still hold: "
+            hint="Is this the right lake catalog? If so, put the lake table back into it, then "
+            f"{tier_call(known.path)}. Or let Lakeward create a new lake table and fill it with what KV snapshots and the log still hold: "
             f"{reconcile_call(known.path, 'retier')}.",
             table_id=known.table_id,
             lake_snapshot_id=known.recorded[0].lake_snapshot_id,
@@ -259,19 +266,19 @@ def _check_absent(known: KnownLake) -> None:
 
 def _check_uuid(view: LakeView, known: KnownLake) -> None:
     if known.lake_table_uuid is not None and known.lake_table_uuid != view.table_uuid:
-        go_on = f"Or go on here: {go_on_hint(view, view.path, 'from the rows it holds', 'from the recorded offsets')}"
+        alternative = f"Or keep this lake table: {continue_hint(view, view.path, 'from the rows it holds', 'from the recorded offsets')}"
         if not (is_empty(view) or view.marker or known.was_tiered):
-            go_on = f"Or: {new_table_hint(view.path)}"  # nothing tells whose the rows are: nobody can go on from them
+            alternative = f"Or: {new_table_hint(view.path)}"  # nothing tells where the rows came from
         raise LakeTableReplaced(
             f"the lake table {view.path} was replaced: its uuid is {view.table_uuid}, this table was tiered to {known.lake_table_uuid}",
-            hint=f"Put the former lake table back in its place, then {tier_call(view.path)}. {go_on}",
+            hint=f"Put the former lake table back in its place, then {tier_call(view.path)}. {alternative}",
             table_path=view.path,
             lake_table_uuid=view.table_uuid,
         )
 
 
 def _check_untiered(view: LakeView, known: KnownLake) -> None:
-    """Raises a permanent error for a table without a tiering commit, unless nobody ever wrote to it."""
+    """Raises a permanent error for a table without a tiering commit that has any snapshot or was tiered before."""
     reference = view.reference or "marker"
     foreign = [snapshot for snapshot in view.snapshots.values() if is_foreign_tiering(snapshot)]
     if foreign:
@@ -281,15 +288,15 @@ def _check_untiered(view: LakeView, known: KnownLake) -> None:
         newest = max(rounds, key=lambda snapshot: snapshot.sequence_number)
         raise MarkerLost(
             f"the lake table {view.path} has no {reference} any more, but round {newest.round_id} wrote its snapshot {newest.snapshot_id}",
-            hint=_capital(set_reference(view, f"snapshot {newest.snapshot_id} again, the newest of a Lakeward round"), _go_on(view)),
+            hint=_capital(set_reference(view, f"snapshot {newest.snapshot_id} again, the newest of a Lakeward round"), _keep_hint(view)),
             table_path=view.path,
             lake_snapshot_id=newest.snapshot_id,
         )
     if known.was_tiered:
         raise MarkerLost(
             f"the lake table {view.path} has neither the {reference} nor a snapshot of a Lakeward round, but was tiered before",
-            hint=f"Put the lake table's former state back, then {tier_call(view.path)}. Or go on with it as it is: "
-            + go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            hint=f"Restore the lake table's former state, then {tier_call(view.path)}. Or keep it as it is: "
+            + continue_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
             table_path=view.path,
         )
     if view.snapshots:
@@ -303,8 +310,8 @@ def _check_untiered(view: LakeView, known: KnownLake) -> None:
 def _tiered_marker(view: LakeView) -> Marker:
     if view.tiered not in view.snapshots or view.marker is None:
         raise MarkerCorrupt(
-            f"of the lake table {view.path} {newest_tiering_commit(view)}, which has no marker",
-            hint=_capital(set_reference(view, "the newest snapshot that a Lakeward round wrote"), _go_on(view)),
+            f"the lake table {view.path} has no marker in its newest tiering commit: {newest_tiering_commit(view)}",
+            hint=_capital(set_reference(view, "the newest snapshot that a Lakeward round wrote"), _keep_hint(view)),
             table_path=view.path,
             lake_snapshot_id=view.tiered,
         )
@@ -315,15 +322,15 @@ def _check_identity(view: LakeView, marker: Marker, known: KnownLake) -> None:
     if marker.cluster_id != known.cluster_id:
         raise ClusterMismatch(
             f"the lake table {view.path} was tiered from cluster {marker.cluster_id}; this is cluster {known.cluster_id}",
-            hint=f"Two clusters must not share a lake. Give this one a lake of its own. Or: {new_table_hint(view.path)}",
+            hint=f"Two clusters must not share a lake. Configure another lake for this cluster. Or: {new_table_hint(view.path)}",
             table_path=view.path,
             cluster_id=marker.cluster_id,
         )
     if marker.table_id != known.table_id:
         raise TableMismatch(
-            f"the lake table {view.path} was tiered from another table of that name: its table id is {marker.table_id}, "
-            f"the source table's is {known.table_id}",
-            hint=f"Was the source table dropped and made anew? {new_table_hint(view.path)}",
+            f"the lake table {view.path} was tiered from another table of the same name: its table id is {marker.table_id}, "
+            f"the source table's id is {known.table_id}",
+            hint=f"Was the source table dropped and recreated? {new_table_hint(view.path)}",
             table_path=view.path,
             table_id=marker.table_id,
         )
@@ -331,8 +338,8 @@ def _check_identity(view: LakeView, marker: Marker, known: KnownLake) -> None:
         raise LakeTableReplaced(
             f"the marker in the lake table {view.path} was written for the lake table {marker.lake_table_uuid}; "
             f"this one is {view.table_uuid}",
-            hint=f"Is it a copy? Put the original back in its place, then {tier_call(view.path)}. Or go on with it as it is: "
-            + go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            hint=f"Is it a copy? Put the original back in its place, then {tier_call(view.path)}. Or keep it as it is: "
+            + continue_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
             table_path=view.path,
             lake_table_uuid=view.table_uuid,
         )
@@ -347,19 +354,22 @@ def _check_not_ahead(
     *,
     is_shared: bool = False,
 ) -> None:
-    """Raises if a record says more than the newest marker. Where no other service may be, one that came after it told the cluster."""
+    """Raises an error if a record has more than the newest marker.
+
+    ForeignTiering: another tiering service committed since, and no other service may tier the table. RecordAheadOfLake otherwise.
+    """
     tiered = tiered_offsets(marker)
     partitions = {bucket.partition_id for bucket in marker.buckets}
     for bucket in sorted(record.offsets, key=BucketKey.sort_key):
         offset = record.offsets[bucket]
-        # A marker drops the entries of a vanished partition; a record behind it may still have them.
-        gone = living is None or bucket.partition_id not in living
-        vanished = bucket.partition_id is not None and bucket.partition_id not in partitions and gone
+        # A marker drops the entries of a dropped partition. A record that is behind the marker may still have them.
+        is_dropped = living is None or bucket.partition_id not in living
+        vanished = bucket.partition_id is not None and bucket.partition_id not in partitions and is_dropped
         if offset > tiered.get(bucket, 0) and not vanished:
             foreign = _newer_foreign(view, newest)
             if foreign is not None and not is_shared:
                 raise foreign_tiering(view, foreign)
-            surplus = f"bucket {bucket} up to offset {offset}, which the lake has up to {tiered.get(bucket, 0)}"
+            surplus = f"bucket {bucket} up to offset {offset}, but the lake has it up to {tiered.get(bucket, 0)}"
             raise _ahead(view, marker, record, surplus, foreign)
     recorded = view.snapshots.get(record.lake_snapshot_id)
     if recorded is not None and recorded.sequence_number > view.snapshots[newest].sequence_number:
@@ -367,18 +377,18 @@ def _check_not_ahead(
 
 
 def _newer_foreign(view: LakeView, newest: int) -> LakeSnapshot | None:
-    """The newest snapshot of another tiering service that came after the newest tiering commit of ours."""
+    """Returns the newest snapshot of another tiering service that is newer than Lakeward's newest tiering commit; None if there is none."""
     floor = view.snapshots[newest].sequence_number
     newer = [snapshot for snapshot in view.snapshots.values() if is_foreign_tiering(snapshot) and snapshot.sequence_number > floor]
     return max(newer, key=lambda snapshot: snapshot.sequence_number, default=None)
 
 
-def _go_on(view: LakeView) -> str:
-    return "go on with it as it is: " + go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets")
+def _keep_hint(view: LakeView) -> str:
+    return "keep it as it is: " + continue_hint(view, view.path, "from the rows it holds", "from the recorded offsets")
 
 
 def _capital(*sentences: str) -> str:
-    """`sentences` as one text; its first letter becomes a capital one, as the first sentence may be empty."""
+    """Returns `sentences` as one text that begins with a capital letter. The first sentence may be empty."""
     text = "".join(sentences)
     return text[:1].upper() + text[1:]
 
@@ -386,12 +396,15 @@ def _capital(*sentences: str) -> str:
 def _ahead(
     view: LakeView, marker: Marker, record: RecordedLakeSnapshot, surplus: str, foreign: LakeSnapshot | None = None
 ) -> RecordAheadOfLake:
-    """`foreign`: a newer snapshot of the service that tiers the table, too. A commit of its can replace one of ours (docs/fluss.md)."""
-    moved = "" if view.reference is None else f", or its {view.reference} moved back"
+    """Returns the error for a record that is ahead of the lake.
+
+    `foreign` is a newer snapshot of the other service that tiers the table. Its commit can replace one of Lakeward's (docs/fluss.md).
+    """
+    moved = "" if view.reference is None else f", or was its {view.reference} moved back"
     replaced = "" if foreign is None else f", or did snapshot {foreign.snapshot_id} of the other service replace one of Lakeward's"
     return RecordAheadOfLake(
-        f"the lake table {view.path} is at round {marker.round_id} (snapshot {view.tiered}), but recorded as tiered is {surplus}",
-        hint=f"Was the lake rolled back or restored from a backup{moved}{replaced}? Put its newest state back, then "
+        f"the lake table {view.path} is at round {marker.round_id} (snapshot {view.tiered}), but the records have {surplus}",
+        hint=f"Was the lake rolled back or restored from a backup{moved}{replaced}? Restore its newest state, then "
         f"{tier_call(view.path)}. Or tier the missing rows again: {reconcile_call(view.path, 'retier')}.",
         table_path=view.path,
         lake_snapshot_id=record.lake_snapshot_id,

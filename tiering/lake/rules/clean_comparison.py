@@ -1,15 +1,15 @@
-"""Whether what another tiering service added to a clean lake table is what the log has between our ends and its own. Pure.
+"""Whether the rows that another tiering service added to a clean lake table are those of the log between our ends and its ends. Pure.
 
-Its rows tell no offsets. The ends are those that its snapshots state (`fluss-offsets`), or that the cluster recorded of the newest one.
-They are believed only if number and checksum of what all of its snapshots added together are those of the log up to there
-(`proof.change_sums`): rows that stand twice, are missing or are others make them differ, and so do ends that are not those of the rows.
-Then nothing is adopted.
+These rows carry no offsets. The service's ends are those that its snapshots state (`fluss-offsets`), or those that the cluster recorded
+for the newest snapshot. They are accepted only if the log has, up to these ends, the same number of rows and the same checksum as all
+snapshots of the service together (`proof.change_sums`). Doubled, missing or different rows make the sums differ, and so do wrong ends.
+If the sums differ, nothing is adopted.
 
-A scope is a bucket, or all buckets of a partition where they share files. In one where nobody tiered before nothing stood, so what lives
-is all that counts: a first round may have begun with a KV snapshot.
+A scope is a bucket, or all buckets of a partition that share files. A scope that was never tiered before was empty, so only its living
+rows are compared: a first round may have begun with a KV snapshot.
 
-Rows of former partitions of a scope's name are not among what is compared (`former_rows`). A log without before-images does not tell which
-keys were replaced. Unless the deletes name each key that it updated, the keys may stand twice, and the bucket is replayed from our end.
+Rows of former partitions of the same name are not compared (`former_rows`). A log without before-images does not tell which keys were
+replaced. Unless the deletes name every key that the log updated, keys may be in the lake twice, and the bucket is replayed from our end.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from tiering.model.tables import BucketKey, Offsets, TableType
 
 @dataclass(frozen=True)
 class CleanStretch:
-    """What is known where the other service went on: our ends, and those that it states. `begins_at`: the snapshot before its first.
+    """The part of a clean table's history that the other service added: where it begins, our ends, and the ends that it states.
 
-    `is_lossless` False: it may have added rows of dropped partitions, which a way back to `begins_at` would lose.
+    `begins_at` is the snapshot before the service's first one. `is_lossless` is False if it may have added rows of dropped partitions:
+    setting the table back to `begins_at` would lose them.
     """
 
     view: LakeView
@@ -44,14 +45,14 @@ class CleanStretch:
 
 @dataclass
 class ComparedEnds:
-    """Where buckets go on; `moved_back`: buckets that are replayed from there."""
+    """Per bucket the tiered range. `moved_back`: the buckets that the next round replays from the end of their range."""
 
     ranges: dict[BucketKey, TieredRange] = field(default_factory=dict)
     moved_back: set[BucketKey] = field(default_factory=set)
 
 
 def highest(offsets: Iterable[Offsets]) -> dict[BucketKey, int]:
-    """Per bucket the highest: one that planned long ago states less than the lake has."""
+    """Returns the highest offset of each bucket. A round of the service that was planned long ago states less than the lake has."""
     ends: dict[BucketKey, int] = {}
     for stated in offsets:
         for bucket, offset in stated.items():
@@ -60,7 +61,7 @@ def highest(offsets: Iterable[Offsets]) -> dict[BucketKey, int]:
 
 
 def check_former(stretch: CleanStretch, partitions: Partitions, snapshots: Iterable[ForeignSnapshot]) -> None:
-    """Raises ForeignTieringUnproved if a former partition's rows may have set keys back that were tiered before."""
+    """Raises ForeignTieringUnproved if rows of a former partition may have set back keys that were tiered before."""
     if stretch.table_type is TableType.LOG:
         return
     tiered = {bucket.partition_id for bucket in stretch.ranges}
@@ -72,7 +73,7 @@ def check_former(stretch: CleanStretch, partitions: Partitions, snapshots: Itera
 
 
 def compared_ends(stretch: CleanStretch, rows: Sequence[CleanRows], log_sums: LogSums) -> ComparedEnds:
-    """Where the buckets of these rows go on. Raises ForeignTieringUnproved."""
+    """Returns where tiering of these buckets continues. Raises ForeignTieringUnproved."""
     ends = ComparedEnds()
     for scope in rows:
         _compare(stretch, scope, log_sums, ends)
@@ -81,10 +82,10 @@ def compared_ends(stretch: CleanStretch, rows: Sequence[CleanRows], log_sums: Lo
 
 def _compare(stretch: CleanStretch, scope: CleanRows, log_sums: LogSums, ends: ComparedEnds) -> None:
     if scope.complaint:
-        raise _unproved(stretch, f"{scope.complaint}, which no healthy round of it does")
+        raise _unproved(stretch, f"{scope.complaint}, which no healthy round of that service does")
     members = sorted((bucket for bucket in {*stretch.ranges, *stretch.stated} if scope.has(bucket)), key=BucketKey.sort_key)
     if not any(bucket in stretch.stated for bucket in members):
-        raise _unproved(stretch, f"how far {_name(scope)} goes by now can be read nowhere: its file of offsets is gone")
+        raise _unproved(stretch, f"the present end of {_name(scope)} is unknown, because its file of offsets is gone")
     reached_ends: dict[BucketKey, TieredRange] = {}
     in_log, ranges = ChangeSums(), []
     for bucket in members:
@@ -96,7 +97,7 @@ def _compare(stretch: CleanStretch, scope: CleanRows, log_sums: LogSums, ends: C
         ranges.append(f"[{reached.tiered}, {end}) of bucket {bucket}")
         sums = log_sums(bucket, reached.tiered, end)
         if sums is None:
-            why = f"it would be compared with the log, which does not hold all of the offsets {ranges[-1]}"
+            why = f"its rows cannot be compared with the log, which does not hold all of the offsets {ranges[-1]}"
             raise _unproved(stretch, why, log_lacks=ranges[-1])
         in_log += sums
     is_first = stretch.ranges.keys().isdisjoint(members)
@@ -105,16 +106,17 @@ def _compare(stretch: CleanStretch, scope: CleanRows, log_sums: LogSums, ends: C
         ends.ranges |= {bucket: stretch.ranges.get(bucket, TieredRange(0, 0)) for bucket in members}
         return
     if (difference := _difference(stretch.table_type, scope.sums, in_log, is_first=is_first)) is not None:
-        where = f"the offsets {', '.join(ranges)}" if ranges else "no offset, for it states none behind ours"
+        where = f"the offsets {', '.join(ranges)}" if ranges else "no offset, because it states none behind ours"
         raise _unproved(stretch, f"{_name(scope)} {difference} of {where}")
     ends.ranges |= reached_ends
 
 
 def _may_have_doubled_keys(in_lake: ChangeSums, in_log: ChangeSums, *, is_first: bool) -> bool:
-    """Whether keys that the log updates without a before-image may stand twice, as not all of their former rows were deleted.
+    """Whether keys that the log updates without a before-image may be in the lake twice, because some former rows were not deleted.
 
-    Not where readers take the newest change of a key: such a lake tells which keys are gone. A first round found nothing to replace.
-    All rows that were written must be those of the log, and there are as many deletes as one that misses some may have.
+    Always False where readers take the newest change of a key, because such a lake tells which keys are gone. A first round replaced no
+    rows, so for it only living rows that differ count. All written rows must be those of the log, and the number of deletes must be
+    possible for a round that misses some.
     """
     if in_lake.gone is not None or not in_log.replaced.rows or None in (in_lake.deleted, in_log.deleted):
         return False
@@ -127,11 +129,11 @@ def _may_have_doubled_keys(in_lake: ChangeSums, in_log: ChangeSums, *, is_first:
 
 
 _Pair = tuple[str, RowSum | None, RowSum | None]
-"""What is compared, of the lake and of the log; None = its files do not tell."""
+"""One comparison: its name, the sum of the lake and the sum of the log. None = the files do not tell it."""
 
 
 def _difference(table_type: TableType, in_lake: ChangeSums, in_log: ChangeSums, *, is_first: bool) -> str | None:
-    """What differs first, as the part of a sentence; None = nothing."""
+    """Returns the first difference as a part of a sentence; None = no difference."""
     deleted = in_log.deleted
     if in_lake.gone is None and deleted is not None:
         deleted += in_log.replaced
@@ -154,21 +156,21 @@ def _name(scope: CleanRows) -> str:
 def _unproved(stretch: CleanStretch, why: str, log_lacks: str | None = None) -> ForeignTieringUnproved:
     view, former = stretch.view, stretch.begins_at if stretch.is_lossless else None
     path = view.path
-    back = "" if former is None else f"{set_head_back(view, f'snapshot {former}')}, the last one before, then {tier_call(path)}: "
+    set_back = "" if former is None else f"{set_head_back(view, f'snapshot {former}')}, the last one before, then {tier_call(path)}: "
     is_partitioned = any(bucket.partition_id is not None for bucket in {*stretch.ranges, *stretch.stated})
     new_table = new_table_hint(path) if stretch.is_lossless and not is_partitioned else keeping_table_hint(path)
     if log_lacks is not None:
-        hint = f"Is it right all the same? {reconcile_call(path, 'adopt')} takes it over as it is. Or: {new_table}"
-    elif back:
-        hint = f"{back}what came since is tiered again from the log."
+        hint = f"Are its rows right all the same? {reconcile_call(path, 'adopt')} takes them over as they are. Or: {new_table}"
+    elif set_back:
+        hint = f"{set_back}newer rows are tiered again from the log."
     else:
         hint = new_table
     if stretch.table_type is TableType.PRIMARY_KEY and is_partitioned:
         hint = hint if new_table in hint else f"{hint} Or: {new_table}"
     elif stretch.table_type is TableType.PRIMARY_KEY:
-        hint = f"{reconcile_call(path, 'retier')} begins anew with KV snapshots. Or: {hint}"
+        hint = f"{reconcile_call(path, 'retier')} begins again with KV snapshots. Or: {hint}"
     return ForeignTieringUnproved(
-        f"another tiering service committed rows to the lake table {path}, whose layout is clean, and nothing of it was adopted: {why}",
+        f"another tiering service committed rows to the lake table {path}, whose layout is clean, and Lakeward adopted none of them: {why}",
         hint=hint,
         table_path=path,
         lake_snapshot_id=former,

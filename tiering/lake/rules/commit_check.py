@@ -1,7 +1,7 @@
-"""The last gate before a commit: does what is about to be published agree with itself and with its base? Pure.
+"""The last check before a commit: the files agree with the marker, and the marker continues the one of the base. Pure.
 
-Whatever went wrong before, a commit that passes here continues the chain of markers, and its files hold exactly the
-rows by which its marker is ahead of the base.
+A commit that passes continues the chain of markers, and its files hold exactly the rows by which its marker is ahead of the base's.
+This holds whatever went wrong before.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from tiering.model.tables import BucketKey
 
 
 def check_committable(committable: Committable, base: LakeView, marker: Marker) -> None:
-    """Raises LakeTableReplaced (another table), Fenced (another round's base) or RoundFailed (files and marker disagree)."""
+    """Checks a commit. Raises LakeTableReplaced (another lake table), Fenced (another round is the base) or RoundFailed (the files and the
+    marker disagree)."""
     if marker.lake_table_uuid != base.table_uuid:
         raise LakeTableReplaced(
-            f"round {marker.round_id} was made for the lake table {marker.lake_table_uuid}; {base.path} is {base.table_uuid} now",
+            f"round {marker.round_id} wrote for the lake table {marker.lake_table_uuid}; {base.path} is now {base.table_uuid}",
             hint=replaced_hint(base.path),
             table_path=base.path,
             round_id=marker.round_id,
@@ -42,7 +43,7 @@ def check_committable(committable: Committable, base: LakeView, marker: Marker) 
     for bucket, results in _by_bucket(committable.results).items():
         after = marker.buckets.get(bucket)
         if after is None and all(not result.records and result.starting_offset == result.reached_offset for result in results):
-            continue  # a bucket that is only emptied: it begins anew
+            continue  # the round only empties this bucket; its tiering begins again
         if after is None:
             raise _disagree(marker, f"the marker does not have bucket {bucket}")
         if marker.proofs.get(bucket) != proofs.get(bucket):
@@ -50,7 +51,7 @@ def check_committable(committable: Committable, base: LakeView, marker: Marker) 
         reached = before[bucket].tiered if bucket in before else after.start
         for result in results:
             if result.starting_offset != reached:
-                raise _disagree(marker, f"bucket {bucket} goes on at offset {result.starting_offset}, not at {reached}")
+                raise _disagree(marker, f"bucket {bucket} continues at offset {result.starting_offset}, not at {reached}")
             reached = result.reached_offset
         if reached != after.tiered:
             raise _disagree(marker, f"the files of bucket {bucket} reach offset {reached}, the marker says {after.tiered}")
@@ -65,8 +66,8 @@ def _by_bucket(results: Iterable[WriteResult]) -> dict[BucketKey, list[WriteResu
 
 def _disagree(marker: Marker, complaint: str) -> RoundFailed:
     return RoundFailed(
-        f"round {marker.round_id} was not committed, its files and its marker do not agree: {complaint}",
+        f"round {marker.round_id} was not committed because its files and its marker disagree: {complaint}",
         cause_class="InconsistentRound",
-        hint="Nothing was committed; the next round begins again. This is a defect of Lakeward: please report it.",
+        hint="Nothing was committed; the next round retries. This is a defect of Lakeward: please report it.",
         round_id=marker.round_id,
     )

@@ -1,4 +1,4 @@
-"""Which offsets a lake table's rows have: gathered from batches as runs, and judged. Pure."""
+"""The offsets of a lake table's rows: gathered from batches as runs, and checked for gaps and doubles. Pure."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from tiering.lake.log_begins import LogBegin
 from tiering.lake.proof.file_footer import sum_of
 
 Place = tuple[str | None, int]
-"""Name of the partition (None in a table without) and bucket."""
+"""Name of the partition and bucket id. The name is None in a table without partitions."""
 
 
 @dataclass(frozen=True)
 class WrittenRows:
-    """What the footers of a place's files say together. `checksum` None: rows of them are dead, so that it is not that of the rest."""
+    """The totals of the footers of a place's files. `checksum` None: some of the rows are deleted, so it is not that of the live rows."""
 
     rows: int
     checksum: int | None
 
 
 class RowOffsets:
-    """Runs `[start, stop)` of offsets by place. Memory grows with the number of runs, not of rows.
+    """Runs `[start, stop)` of offsets by place. Memory grows with the number of runs, not with the number of rows.
 
-    Of a primary-key table only the places are known: a row's offset is that of its last change, and says nothing of others.
+    For a primary-key table only the places are recorded: a row's offset is that of its last change, and tells nothing of other rows.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class RowOffsets:
         self._unknown: defaultdict[Place, list[tuple[int, int]]] = defaultdict(list)
 
     def copy(self) -> RowOffsets:
-        """One that can be added to."""
+        """Returns a copy. Additions to the copy do not change this object."""
         copy = RowOffsets()
         copy._written = dict(self._written)
         for place, runs in self._runs.items():
@@ -47,21 +47,21 @@ class RowOffsets:
         return copy
 
     def add_place(self, place: Place) -> None:
-        """Rows stand in a place; their offsets are not looked at."""
+        """Records that a place has rows, without their offsets."""
         self._runs[place].extend(())
 
     @property
     def places(self) -> frozenset[Place]:
-        """Where rows stand."""
+        """The places that have rows."""
         return frozenset(self._runs)
 
     def add(self, place: Place, offsets: npt.NDArray[Any]) -> None:
-        """Offsets of some rows of one place, in any order; a repeated one makes runs that overlap."""
+        """Adds offsets of some rows of one place, in any order. A repeated offset makes runs that overlap."""
         if len(offsets):
             self._runs[place].extend(_runs_of(offsets))
 
     def add_with_times(self, place: Place, offsets: npt.NDArray[Any], times_ms: npt.NDArray[Any], begin: LogBegin) -> None:
-        """Offsets and commit times of some rows of one place, whose log begins at `begin`: rows of a former partition are left out."""
+        """Adds offsets and commit times of rows of a place whose log begins at `begin`. Rows of a former partition are left out."""
         unknown = begin.unknown(offsets, times_ms)
         self.add(place, offsets[begin.own(times_ms) | unknown])
         if unknown.any():
@@ -69,41 +69,41 @@ class RowOffsets:
 
     @property
     def has_unknown(self) -> bool:
-        """Whether there are such rows as `unknown` returns."""
+        """Whether any place has rows that `unknown` returns."""
         return bool(self._unknown)
 
     def unknown(self, place: Place) -> RowOffsets:
-        """The rows of the place that this partition or a former one of its name wrote: nobody can tell which."""
+        """Returns the rows of the place that either this partition or a former one of its name wrote."""
         rows = RowOffsets()
         for start, stop in self._unknown.get(place, ()):
             rows.add_run(place, start, stop)
         return rows
 
     def add_run(self, place: Place, start: int, stop: int) -> None:
-        """The offsets `[start, stop)` of a place."""
+        """Adds the offsets `[start, stop)` of a place."""
         if start < stop:
             self._runs[place].append((start, stop))
 
     def add_footer(self, place: Place, rows: int, checksum: int | None) -> None:
-        """What the footer of a file of one place says of its rows; `checksum` None if some of them are dead."""
+        """Adds row count and checksum of one file's footer. `checksum` is None if some of the file's rows are deleted."""
         known = self._written.get(place, WrittenRows(0, 0))
         total = None if checksum is None or known.checksum is None else sum_of((known.checksum, checksum))
         self._written[place] = WrittenRows(known.rows + rows, total)
 
     def written(self, place: Place) -> WrittenRows | None:
-        """What footers say of a place; None if its rows told their offsets themselves."""
+        """Returns the totals of a place's footers; None if its rows carry offsets themselves."""
         return self._written.get(place)
 
     def ranges(self) -> dict[Place, tuple[int, int]]:
-        """Per place the one range that its rows fill. Raises CannotReconcile, naming the first gap or doubled offset."""
+        """Returns per place the one range that its rows fill. Raises CannotReconcile that names the first gap or doubled offset."""
         return {place: _contiguous_range(place, runs) for place, runs in self._runs.items()}
 
     def runs(self, place: Place) -> list[tuple[int, int]]:
-        """The runs of a place in order; those that overlap have rows twice."""
+        """Returns the runs of a place in order. Runs that overlap show rows with the same offset."""
         return sorted(self._runs.get(place, ()))
 
     def doubled(self, place: Place) -> int:
-        """How many rows of a place there are beyond one of each offset."""
+        """Returns how many rows of a place share their offset with an earlier row."""
         rows, reached = 0, None
         for begin, end in self.runs(place):
             if reached is not None and begin < reached:
@@ -112,7 +112,7 @@ class RowOffsets:
         return rows
 
     def count(self, place: Place, start: int, stop: int) -> int:
-        """How many of the offsets `[start, stop)` the rows of a place have; one that comes twice counts once."""
+        """Returns how many of the offsets `[start, stop)` the rows of a place have. A doubled offset counts once."""
         count = 0
         for begin, end in sorted(self._runs.get(place, ())):
             first, last = max(begin, start), min(end, stop)
@@ -146,6 +146,6 @@ def _refused(place: Place, complaint: str) -> CannotReconcile:
     partition, bucket = place
     where = f"bucket {bucket}" if partition is None else f"bucket {bucket} of partition {partition}"
     return CannotReconcile(
-        f"{where} {complaint}: no single offset tells where to go on",
-        hint="Make the rows whole first.",
+        f"{where} {complaint}: no single offset tells where tiering continues",
+        hint="Remove the doubled rows, or add the missing ones, first.",
     )

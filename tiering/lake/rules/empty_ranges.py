@@ -1,6 +1,6 @@
-"""Offsets without rows: a batch of a log that holds none moves offsets all the same, and no row of the lake has them. Pure.
+"""Offsets without rows: a log batch without records still moves offsets, and no row of the lake has them. Pure.
 
-What the log still holds the log itself tells. Of what it was cut off, the markers of a clean lake table name the empty ranges.
+The log tells which of its own offsets have no row. For offsets that were cut off the log, the markers of a clean lake table tell.
 """
 
 from __future__ import annotations
@@ -16,53 +16,55 @@ from tiering.lake.rules.reconcile import Situation
 from tiering.model.tables import BucketKey, BucketOffsets, TableType
 
 EmptyUpTo = Callable[[BucketKey, int, int], int]
-"""How far a bucket's log has no row from an offset on, up to a second one; the first one itself if the log cannot tell."""
+"""Returns how far a bucket's log has no row, from a first offset up to a second one; the first offset itself if the log cannot tell."""
 
 
 Skipped = Mapping[BucketKey, Collection[int]]
-"""By bucket the offsets of records that `CALL sys.skip_record` left out: no row of the lake has them."""
+"""By bucket the offsets of records that `CALL sys.skip_record` left out. No row of the lake has them."""
 NONE_SKIPPED: Skipped = {}
 
 
-def all_skipped(*known: Marker | Skipped | None) -> Skipped:
-    """What any of them names."""
+def all_skipped(*sources: Marker | Skipped | None) -> Skipped:
+    """Returns the skipped records of all sources together."""
     after: dict[BucketKey, set[int]] = {}
-    for source in known:
+    for source in sources:
         for bucket, offsets in (source.skipped if isinstance(source, Marker) else source or {}).items():
             after.setdefault(bucket, set()).update(offsets)
     return after
 
 
 def skipped_records(situation: Situation) -> Skipped:
-    """Those of all markers that can be read, and those that are remembered outside of the lake."""
+    """Returns the skipped records of all readable markers and of the records outside of the lake."""
     return all_skipped(*situation.survey.markers, situation.known.skipped)
 
 
 def marked_ranges(situation: Situation) -> dict[BucketKey, tuple[Run, ...]]:
-    """Per bucket the ranges without rows of all markers that can be read, and the records that were left out.
+    """Returns per bucket the ranges without rows, from all readable markers, and the skipped records.
 
-    They are ranges of one log, and hold for good.
+    These ranges belong to one log, so they never change.
     """
-    left_out = skipped_records(situation) if situation.table_type is TableType.LOG else NONE_SKIPPED  # other rows tell no offsets
+    left_out = (
+        skipped_records(situation) if situation.table_type is TableType.LOG else NONE_SKIPPED
+    )  # rows of primary-key tables do not tell offsets
     ranges = {bucket: merged((offset, offset + 1) for offset in offsets) for bucket, offsets in left_out.items()}
     for marker in situation.survey.markers:
         for bucket, proof in marker.proofs.items():
-            known = ranges.get(bucket, ())
-            more = [part for run in proof.empty for part in without(*run, known)]
-            ranges[bucket] = merged([*known, *more])
+            marked = ranges.get(bucket, ())
+            more = [part for run in proof.empty for part in without(*run, marked)]
+            ranges[bucket] = merged([*marked, *more])
     return ranges
 
 
 @dataclass(frozen=True)
 class EmptyRanges:
-    """What is known of the offsets of a log table that have no row. `marked`: see `marked_ranges`."""
+    """The offsets of a log table that are known to have no row. `marked` is the result of `marked_ranges`."""
 
     log: Mapping[BucketKey, BucketOffsets]
     marked: Mapping[BucketKey, Sequence[Run]]
     in_log: EmptyUpTo
 
     def reached(self, bucket: BucketKey, start: int, stop: int) -> int:
-        """How far the offsets from `start` on are known to have no row; at most `stop`."""
+        """Returns how far the offsets from `start` on are known to have no row; at most `stop`."""
         bounds = self.log[bucket]
         cut = min(stop, bounds.log_start)
         if start < cut:
@@ -73,7 +75,7 @@ class EmptyRanges:
         return self.in_log(bucket, start, end) if start < end else start
 
     def log_rows(self, log_rows: LogRows) -> LogRows:
-        """The same question to the log, answered by the markers where it cannot tell."""
+        """Returns `log_rows` extended: where the log cannot tell, the markers answer."""
 
         def holds_rows(bucket: BucketKey, start: int, stop: int) -> bool | None:
             rows = log_rows(bucket, start, stop)
@@ -82,31 +84,32 @@ class EmptyRanges:
         return holds_rows
 
 
-def with_empty_ranges(situation: Situation, held: RowOffsets, empty: EmptyRanges) -> RowOffsets:
-    """`held` of a log table with the offsets without rows before, between and behind its rows, as if these were rows, too.
+def with_empty_ranges(situation: Situation, lake_rows: RowOffsets, empty: EmptyRanges) -> RowOffsets:
+    """Returns `lake_rows` of a log table with the offsets without rows added as if they had rows.
 
-    In each bucket up to the first offset that is missing; behind the last row up to what was ever recorded. A bucket without rows stays so.
+    The added offsets are before, between and behind the bucket's rows, up to the first offset that is missing. Behind the last row they
+    end at the highest recorded offset. A bucket without rows stays empty.
     """
-    whole, starts, recorded = held.copy(), situation.starts, situation.recorded
+    whole, starts, recorded = lake_rows.copy(), situation.starts, situation.recorded
     for bucket, place in situation.places.items():
-        runs = held.runs(place)
+        runs = lake_rows.runs(place)
         if not runs or runs[0][0] < 0:
             continue
         reached = min(starts.get(bucket, situation.log[bucket].log_start), runs[0][0])
         end = max(recorded.get(bucket, 0), runs[-1][1])
         for start, stop in (*runs, (end, end)):
             if start > reached:
-                known = empty.reached(bucket, reached, start)
-                whole.add_run(place, reached, known)
-                if known < start:
+                empty_end = empty.reached(bucket, reached, start)
+                whole.add_run(place, reached, empty_end)
+                if empty_end < start:
                     break
             reached = max(reached, stop)
     return whole
 
 
-def with_marked_ranges(situation: Situation, held: RowOffsets) -> RowOffsets:
-    """`held` with all ranges that markers know to be without rows, for what counts the rows that are missing."""
-    whole = held.copy()
+def with_marked_ranges(situation: Situation, lake_rows: RowOffsets) -> RowOffsets:
+    """Returns `lake_rows` with all ranges that markers know to be without rows, for counting the missing rows."""
+    whole = lake_rows.copy()
     for bucket, runs in marked_ranges(situation).items():
         if bucket in situation.places:
             for start, stop in runs:

@@ -1,19 +1,19 @@
-"""Carries the end of each bucket on over the snapshots of another tiering service, oldest first. Pure.
+"""Moves the end of each bucket on over the snapshots of another tiering service, oldest first. Pure.
 
-Its commits are not fenced (fluss-facts.md H2): one that planned long ago may come at any time, and its own word of where it begins and ends
-is worth nothing by then. What counts is the offsets of the rows that it added.
+The commits of that service are not fenced (fluss-facts.md H2): a round that was planned long ago may commit at any time, and the begin and
+end that it states may be outdated. So the offsets of the rows that it added decide.
 
-    log table          what a snapshot added begins exactly at the running end. Lower: it doubles rows (ForeignTieringOverlap). Higher:
-                       rows are missing (ForeignTieringGap), unless the log shows that there are none in between.
-    primary-key table  the same moves the end on. Anything else moves it back to the lower of itself and the begin, and only a commit of
-                       ours raises it again: our next round replays the bucket from there. Its fold removes every live row of a key
-                       before it writes the last change, so that mends keys that were set back or doubled.
+    log table          The rows of a snapshot must begin exactly at the running end. A lower begin doubles rows (ForeignTieringOverlap).
+                       A higher begin means missing rows (ForeignTieringGap), unless the log has no rows in between.
+    primary-key table  Rows that begin at the running end move it on. All other rows move it back to the lower of the end and their begin.
+                       Only a commit of Lakeward's raises it again: the next round replays the bucket from there. It removes every live row
+                       of a key before it writes the key's last change. So the replay repairs keys that were set back or doubled.
 
-What a snapshot says of itself, and what the cluster recorded, move an end only over offsets without rows.
+The offsets that a snapshot states, or that the cluster recorded, move an end only over offsets without rows.
 
-A log without before-images (`table.changelog.image` = WAL) updates keys that the other service does not delete, so that they stand
-twice: what it adds behind rows that stand there is replayed, too. Rows of a former partition of a bucket's name (`former_rows`) credit
-nothing. In a primary-key table they may set keys of the living partition back, which is then replayed from its first offset on.
+A log without before-images (`table.changelog.image` = WAL) updates keys that the other service does not delete, so they are in the lake
+twice. Its rows are therefore replayed too, except those of an empty bucket. Rows of a former partition of a bucket's name (`former_rows`)
+do not move the end. In a primary-key table they may set back keys of the living partition, so that partition is replayed from offset 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from tiering.model.tables import BucketKey, TableType
 class RunningEnds:
     """The running end of every bucket.
 
-    `take` raises ForeignTieringUnproved for rows of an unknown partition, and of a log table ForeignTieringOverlap or ForeignTieringGap.
+    `take` raises ForeignTieringUnproved for rows of an unknown partition. For a log table it also raises ForeignTieringOverlap and
+    ForeignTieringGap.
     """
 
     def __init__(
@@ -54,14 +55,14 @@ class RunningEnds:
         self.ranges = dict(ranges)
         self.moved_back = set(moved_back)
         self.left_out = {bucket for bucket in moved_back if bucket not in ranges}
-        """Buckets in which rows stand that tell no end: they begin anew with a KV snapshot, which replaces them."""
+        """Buckets whose rows tell no end. They begin again with a KV snapshot, which replaces these rows."""
         self._may_hold_former = may_hold_former
         self._former: set[BucketKey] = set()
-        """Buckets under whose name the walk met rows of a former partition."""
+        """Buckets for which the walk met rows of a former partition of the same name."""
         self._log_rows = readers.log_rows
 
     def take(self, snapshot: ForeignSnapshot, stated: Mapping[BucketKey, int]) -> None:
-        """Goes on behind `snapshot`. `stated`: how far its rows go, for those of a KV snapshot, which have no offsets."""
+        """Moves the ends on behind `snapshot`. `stated`: the end of rows from a KV snapshot, which carry no offsets."""
         if not snapshot.is_rewrite:
             for bucket in sorted(snapshot.added, key=BucketKey.sort_key):
                 if self._is_of_former(snapshot, bucket):
@@ -73,7 +74,7 @@ class RunningEnds:
         self.pass_row_less(snapshot.offsets)
 
     def pass_row_less(self, offsets: Mapping[BucketKey, int]) -> dict[BucketKey, int]:
-        """Moves ends on over offsets without rows; of the others those behind which the log shows rows that the lake lacks."""
+        """Moves ends on over offsets without rows. Returns the stated offsets that stay ahead because the lake lacks rows of the log."""
         beyond: dict[BucketKey, int] = {}
         for bucket in sorted(offsets, key=BucketKey.sort_key):
             tiered = self.ranges.get(bucket, TieredRange(0, 0))
@@ -87,7 +88,7 @@ class RunningEnds:
         return beyond
 
     def _is_of_former(self, snapshot: ForeignSnapshot, bucket: BucketKey) -> bool:
-        """Whether a former partition wrote what the snapshot added to the bucket. Raises ForeignTieringUnproved if nobody can tell."""
+        """Whether a former partition wrote the snapshot's rows in the bucket. Raises ForeignTieringUnproved if that is unknown."""
         owner = self._partitions.owner(snapshot, bucket)
         if owner is RowOwner.UNKNOWN:
             raise self._unknown_partition(snapshot.snapshot_id, bucket, snapshot.added[bucket])
@@ -107,8 +108,12 @@ class RunningEnds:
         self.ranges[bucket] = TieredRange(0, 0)
 
     def _begin_anew(self, bucket: BucketKey) -> None:
-        """Replays the whole log of a partition's bucket, for that removes no row of a former partition. Where the log was cut, and in a
-        table without partitions, the bucket begins with a KV snapshot, which replaces all rows."""
+        """Lets the bucket begin again.
+
+        A partition's bucket replays its whole log, because that removes no row of a former partition. If the log was cut, or the table has
+        no partitions, the bucket begins with a KV snapshot, which replaces all rows. Raises ForeignTieringUnproved if that could remove
+        the only copy of a former partition's rows.
+        """
         if bucket.partition_id is None:
             self.left_out.add(bucket)
         elif self._partitions.log_begin(bucket).offset == 0:
@@ -131,7 +136,7 @@ class RunningEnds:
         self.ranges[bucket] = TieredRange(reached.start, max(added.end, reached.tiered))
 
     def _first(self, bucket: BucketKey, added: AddedRows) -> TieredRange:
-        """Where a bucket began that nobody tiered before: at its first offset, or where its log began by then."""
+        """Returns the begin of a bucket that was never tiered: offset 0, or the first row if the log was cut below it."""
         began = added.begin if self._log_rows(bucket, 0, added.begin) is None else 0
         return TieredRange(began, began)
 
@@ -144,13 +149,13 @@ class RunningEnds:
                 self._take_kv_snapshot(bucket, added, stated)
                 return
             if added.begin > 0 and self._log_rows(bucket, 0, added.begin) is None:
-                self._begin_anew(bucket)  # what was before is in no log: only a KV snapshot has it
+                self._begin_anew(bucket)  # no log has the changes before `added`; only a KV snapshot has them
                 return
             reached = TieredRange(0, 0)
         fits = added.begin == reached.tiered or (
             added.begin > reached.tiered and self._log_rows(bucket, reached.tiered, added.begin) is False
         )
-        is_deleted = self._has_before_images or reached.tiered == 0  # nothing stood there, or the rows that it replaces are deleted
+        is_deleted = self._has_before_images or reached.tiered == 0  # the bucket was empty, or the deletes name all replaced rows
         if fits and is_deleted and bucket not in self.moved_back:
             self.ranges[bucket] = TieredRange(reached.start, max(added.end, reached.tiered))
             return
@@ -159,7 +164,7 @@ class RunningEnds:
         self.ranges[bucket] = TieredRange(min(reached.start, back), back)
 
     def _take_kv_snapshot(self, bucket: BucketKey, added: AddedRows, stated: int | None) -> None:
-        """Rows of a KV snapshot in a bucket that held nothing. Without a word on its offset the bucket begins with one of ours."""
+        """Takes the rows of a KV snapshot in an empty bucket. Without a stated offset the bucket begins again with our own snapshot."""
         if stated is None or stated < added.end:
             self._begin_anew(bucket)
         else:
@@ -171,7 +176,7 @@ class RunningEnds:
             f"another tiering service committed rows with the offsets {offsets} to bucket {bucket} of {path} in snapshot {snapshot_id}, "
             "and nothing tells whether this partition or a former one of its name wrote them: the snapshot's file of offsets is gone or "
             "names both, and the log does not begin before these offsets any more",
-            hint=f"{reconcile_call(path, 'adopt')} goes on at the offsets that the cluster records of each partition id, and keeps "
+            hint=f"{reconcile_call(path, 'adopt')} continues at the offsets that the cluster records of each partition id, and keeps "
             f"all rows. Or: {keeping_table_hint(path)}",
             table_path=path,
             bucket=bucket,
@@ -182,7 +187,7 @@ class RunningEnds:
         path = self._view.path
         return ForeignTieringUnproved(
             f"another tiering service committed rows to bucket {bucket} of {path} that do not tell how far it is tiered, and the bucket's "
-            "log was cut: it would begin anew with a KV snapshot, and all of its rows in the lake would be removed. Some of them may be "
+            "log was cut: it would begin again with a KV snapshot, which would remove all of its rows in the lake. Some of them may be "
             "the only copy of those of a former partition of the same name",
             hint=keeping_table_hint(path),
             table_path=path,
@@ -194,8 +199,8 @@ class RunningEnds:
         return ForeignTieringOverlap(
             f"another tiering service committed rows to {path} that it held already: bucket {bucket} has the offsets [{start}, {stop}) "
             f"twice since snapshot {snapshot_id}",
-            hint=f"{reconcile_call(path, 'deduplicate')} keeps one row of each offset. The other service planned before the rows came and "
-            "committed after; the cluster does not fence it.",
+            hint=f"{reconcile_call(path, 'deduplicate')} keeps one row of each offset. The other service planned its round before the rows "
+            "were committed, and committed afterwards; the cluster does not fence it.",
             table_path=path,
             bucket=bucket,
             lake_snapshot_id=snapshot_id,
@@ -204,10 +209,10 @@ class RunningEnds:
     def _gap(self, snapshot_id: int, bucket: BucketKey, start: int, stop: int) -> PermanentTieringError:
         path = self._view.path
         return ForeignTieringGap(
-            f"another tiering service committed rows to {path} behind others that it lacks: bucket {bucket} goes on at offset {stop} in "
-            f"snapshot {snapshot_id}, the offsets [{start}, {stop}) are missing",
-            hint=f"Was the lake table rolled back? {reconcile_call(path, 'retier')} removes the rows behind the gap and goes on at its "
-            f"begin, if the log still has them. Or: {new_table_hint(path)}",
+            f"another tiering service committed rows to {path} behind a gap: bucket {bucket} continues at offset {stop} in "
+            f"snapshot {snapshot_id}, but the offsets [{start}, {stop}) are missing",
+            hint=f"Was the lake table rolled back? {reconcile_call(path, 'retier')} removes the rows behind the gap and continues at its "
+            f"begin, if the log still has the missing rows. Or: {new_table_hint(path)}",
             table_path=path,
             bucket=bucket,
             lake_snapshot_id=snapshot_id,

@@ -1,16 +1,17 @@
 """Which partition the rows that another tiering service added belong to. Pure.
 
-Rows in a lake name their partition by its values alone, and the partition may have been dropped and created again since the service read
-its log. One round of that service reads one partition of each name, and its `fluss-offsets` state the end of each partition id that it
-read, merged over the ends that the cluster knew. So, for the rows of one snapshot:
+Rows in a lake name their partition only by its values. The partition may have been dropped and recreated after the service read its
+log. One round of that service reads one partition of each name. Its `fluss-offsets` state the end of each partition id that it read,
+merged over the ends that the cluster knew. So these rules apply to the rows of one snapshot:
 
-    its statement lacks the living id, or ends before the rows     rows of a former partition: they stay, and credit nothing
-    it reaches the rows, and no dropped id moved on to there       rows of the living partition
-    else, as where Fluss deleted the file                          the commit times of the rows decide (`tiering.lake.log_begins`)
-    the log was cut behind them, so that they do not               rows of the living partition: the cluster cuts only what is tiered. If
-                                                                   a dropped id moved on to there, nobody can tell
+    The statement lacks the living id, or ends before the rows.        They belong to a former partition. They stay, and move no end.
+    The statement reaches the rows, and no dropped id moved that far.  They belong to the living partition.
+    Neither, for example because Fluss deleted the file.               The commit times of the rows decide (`tiering.lake.log_begins`).
+    The log was cut behind the rows, so the times do not decide.       They belong to the living partition, because the cluster cuts only
+                                                                       tiered records. If a dropped id moved that far, the owner is
+                                                                       unknown.
 
-Where rows are taken for the living partition's although the log was cut behind them, no record of the log is skipped by that.
+Where rows count as the living partition's although the log was cut behind them, no record of the log is skipped.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ from tiering.model.tables import BucketKey, Offsets
 
 @dataclass(frozen=True)
 class Partitions:
-    """The living partitions of a table, and what was known of all when the walk began.
+    """The living partitions of a table, and the ends that were known when the walk began.
 
-    `known`: the ends at the begin of the walk, also of partitions that were dropped since. `stated`: per bucket the highest end that any
-    snapshot of the walk, or the cluster's record, states. `recorded`: what the cluster records of snapshots, by their ids.
+    `known_ends`: the ends at the begin of the walk, also of partitions that were dropped since. `stated`: per bucket the highest end that a
+    snapshot of the walk, or the cluster's record, states. `recorded`: the cluster's records of snapshots, by snapshot id.
     """
 
     living: Collection[int]
-    known: Mapping[BucketKey, TieredRange]
+    known_ends: Mapping[BucketKey, TieredRange]
     log_begin: LogBeginReader
     stated: Offsets = field(default_factory=dict)
     recorded: Mapping[int, Offsets] = field(default_factory=dict)
 
     def owner(self, snapshot: ForeignSnapshot, bucket: BucketKey) -> RowOwner:
-        """The owner of the rows that a snapshot added to the bucket of a living partition."""
+        """Returns the owner of the rows that a snapshot added to the bucket of a living partition."""
         if bucket.partition_id is None:
             return RowOwner.THIS
         added, statement = snapshot.added[bucket], self._statement(snapshot)
@@ -56,31 +57,31 @@ class Partitions:
     def may_have_dropped_rows(self, snapshots: Iterable[ForeignSnapshot]) -> bool:
         """Whether the snapshots may have added rows of dropped partitions, which no log holds any more."""
         adding = [snapshot for snapshot in snapshots if snapshot.adds_rows]
-        is_told = bool(self.stated) or not self.living
-        return any(snapshot.has_dropped_rows for snapshot in adding) or not is_told or self._moved_on(self.stated)
+        are_ends_stated = bool(self.stated) or not self.living
+        return any(snapshot.has_dropped_rows for snapshot in adding) or not are_ends_stated or self._moved_on(self.stated)
 
     def former_in(self, snapshot: ForeignSnapshot) -> frozenset[int]:
-        """The living partitions that a snapshot of a clean layout states nothing of: rows under their names are former partitions'."""
+        """Returns the living partitions that a snapshot of a clean layout does not state: rows under their names are former partitions'."""
         stated = {bucket.partition_id for bucket in self._statement(snapshot)}
         return frozenset(self.living).difference(stated) if stated else frozenset()
 
     def _statement(self, snapshot: ForeignSnapshot) -> Offsets:
-        """What a snapshot states; empty if that cannot be read any more."""
+        """Returns the offsets that a snapshot states; empty if they cannot be read any more."""
         return snapshot.offsets or self.recorded.get(snapshot.snapshot_id, {})
 
     def _moved_on(self, statement: Offsets, bucket_id: int | None = None, end: int = 0) -> bool:
-        """Whether a dropped partition has rows that the begin of the walk did not know, up to `end` at least."""
+        """Whether a dropped partition has rows that were not known at the begin of the walk, up to `end` at least."""
         return any(
-            offset >= end and offset > (self.known[bucket].tiered if bucket in self.known else 0)
+            offset >= end and offset > (self.known_ends[bucket].tiered if bucket in self.known_ends else 0)
             for bucket, offset in statement.items()
             if bucket.partition_id is not None and bucket.partition_id not in self.living and bucket_id in (None, bucket.bucket_id)
         )
 
 
 def in_groups(partitions: Partitions, snapshots: Sequence[ForeignSnapshot]) -> list[tuple[list[int], frozenset[int]]]:
-    """The ids of snapshots of a clean layout whose rows are summed together, with the partitions for which they are.
+    """Returns groups of snapshot ids of a clean layout whose rows are summed together, each with the partitions to which the sum applies.
 
-    In a table without partitions one group, of all snapshots and of no partition.
+    A table without partitions has one group with all snapshots and an empty set of partitions.
     """
     if not partitions.living:
         return [([snapshot.snapshot_id for snapshot in snapshots], frozenset())]

@@ -1,4 +1,4 @@
-"""What happened to a lake table's main branch since its newest tiering commit. Pure (DESIGN 6 step 2).
+"""The check of a lake table's main branch since its newest tiering commit. Pure (DESIGN 6 step 2).
 
 The format says which commit is the newest tiering commit (`LakeView.tiered`). The head has to descend from it, or from a head that an
 earlier check passed. The walk from the head follows parents. It ends in one of four ways:
@@ -23,14 +23,14 @@ from __future__ import annotations
 
 from tiering.errors import ForeignTiering, HistoryExpired, LakeRolledBack
 from tiering.lake.base import FLUSS_COMMIT_USER, LakeSnapshot, LakeView
-from tiering.lake.rules.hints import go_on_hint, newest_tiering_commit, reconcile_call, set_head_back, tier_call
+from tiering.lake.rules.hints import continue_hint, newest_tiering_commit, reconcile_call, set_head_back, tier_call
 
 
 def check_history(view: LakeView, tiered: int, passed_head: int | None) -> None:
-    """Passes if the head descends from `tiered`, the newest tiering commit, or from a head that passed this check since.
+    """Checks that the head descends from `tiered`, the newest tiering commit, or from a head that passed this check since.
 
-    Raises LakeRolledBack if it does not, ForeignTiering if another tiering service committed in between, HistoryExpired
-    if nothing tells the parents of the snapshots in between any more.
+    Raises LakeRolledBack if it does not, ForeignTiering if another tiering service committed in between, and HistoryExpired if the parents
+    of the snapshots in between are unknown.
     """
     newest = view.snapshots[tiered]
     check_newest_round(view, newest)
@@ -49,7 +49,7 @@ def check_history(view: LakeView, tiered: int, passed_head: int | None) -> None:
 
 
 def is_undecided(view: LakeView) -> bool:
-    """Whether parents are unknown between the head and the newest tiering commit, so that the walk ends before it decides anything."""
+    """Whether the walk ends undecided, because parents between the head and the newest tiering commit are unknown."""
     newest = view.ancestor(view.tiered)
     if newest is None or view.head is None:
         return False
@@ -57,12 +57,12 @@ def is_undecided(view: LakeView) -> bool:
 
 
 def is_foreign_tiering(snapshot: LakeSnapshot) -> bool:
-    """Whether Fluss's own tiering made it: then it holds log rows that our marker does not count."""
+    """Whether Fluss's own tiering made the snapshot. It then holds log rows that Lakeward's marker does not count."""
     return snapshot.commit_user == FLUSS_COMMIT_USER and snapshot.round_id is None
 
 
 def foreign_tiering(view: LakeView, snapshot: LakeSnapshot) -> ForeignTiering:
-    """The error for `snapshot`."""
+    """Returns the error for a foreign tiering snapshot."""
     newest = "newest snapshot that it tiered" if view.reference is None else f"snapshot that the {view.reference} names"
     return ForeignTiering(
         f"another tiering service (commit user {snapshot.commit_user}, that of Fluss's own) committed snapshot {snapshot.snapshot_id} to "
@@ -76,7 +76,7 @@ def foreign_tiering(view: LakeView, snapshot: LakeSnapshot) -> ForeignTiering:
 
 
 def check_newest_round(view: LakeView, tiered: LakeSnapshot) -> None:
-    """A round's commit that is newer than the newest one that the format knows: its reference was moved back by hand."""
+    """Raises LakeRolledBack if a round's snapshot is newer than `tiered`: a user moved the format's reference back."""
     rounds = [snapshot for snapshot in view.snapshots.values() if snapshot.round_id is not None]
     newer = [snapshot for snapshot in rounds if snapshot.sequence_number > tiered.sequence_number]
     if newer:
@@ -85,35 +85,39 @@ def check_newest_round(view: LakeView, tiered: LakeSnapshot) -> None:
         raise LakeRolledBack(
             f"the {reference} of the lake table {view.path} was moved back: it names snapshot {tiered.snapshot_id}, but round "
             f"{newest.round_id} wrote the newer snapshot {newest.snapshot_id}",
-            hint=f"Set the {view.reference or 'table'}, and the main branch if it was moved too, on snapshot {newest.snapshot_id} again, "
+            hint=f"Set the {view.reference or 'table'}, and the main branch if it was moved too, to snapshot {newest.snapshot_id} again, "
             f"then {tier_call(view.path)}. Or keep it as it is: "
-            + go_on_hint(view, view.path, "missing rows are tiered again", "they stay out"),
+            + continue_hint(view, view.path, "missing rows are tiered again", "they stay out"),
             table_path=view.path,
             lake_snapshot_id=newest.snapshot_id,
         )
 
 
 def rolled_back(view: LakeView, tiered: int, why: str) -> LakeRolledBack:
-    """The error for a main branch that does not go back to the newest tiering commit."""
+    """Returns the error for a main branch that does not descend from the newest tiering commit. `why` is a clause."""
     return LakeRolledBack(
         f"the lake table {view.path} was rolled back behind its marker: {newest_tiering_commit(view)}, but {why}",
         hint=f"{set_head_back(view, f'snapshot {tiered} again')}, then "
-        f"{tier_call(view.path)}. Or keep it rolled back: " + go_on_hint(view, view.path, "missing rows are tiered again", "they stay out"),
+        f"{tier_call(view.path)}. Or keep it rolled back: "
+        + continue_hint(view, view.path, "missing rows are tiered again", "they stay out"),
         table_path=view.path,
         lake_snapshot_id=tiered,
     )
 
 
 def expired(view: LakeView, tiered: int, *, may_accept: bool = True) -> HistoryExpired:
-    """The error for a chain of snapshots that was cut. `may_accept` False: another service may have doubled keys or set them back."""
-    as_it_is = go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets")
+    """Returns the error for a chain of snapshots with unknown parents.
+
+    `may_accept` is False if another service may have doubled keys or set them back: the hint then leaves out `accept`.
+    """
+    as_it_is = continue_hint(view, view.path, "from the rows it holds", "from the recorded offsets")
     newest = "its newest tiering commit" if view.reference is None else f"which the {view.reference} names"
     return HistoryExpired(
         f"cannot tell whether the lake table {view.path} was rolled back: snapshots between its head {view.head} and snapshot {tiered}, "
-        f"{newest}, are gone, and nothing tells their parents any more; they expired, or the table was replaced",
+        f"{newest}, are gone, and their parents are unknown; they expired, or the table was replaced",
         hint=f"{set_head_back(view, f'snapshot {tiered}')}, then "
-        f"{tier_call(view.path)}; what was written to the lake table by hand since is then left out. Or "
-        + (f"go on with it as it is: {as_it_is}" if may_accept else f"{reconcile_call(view.path, 'retier')} (keys are written anew)."),
+        f"{tier_call(view.path)}; this leaves out what users wrote to the lake table since. Or "
+        + (f"keep it as it is: {as_it_is}" if may_accept else f"{reconcile_call(view.path, 'retier')} (all keys are written again)."),
         table_path=view.path,
         lake_snapshot_id=tiered,
     )

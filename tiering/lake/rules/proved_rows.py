@@ -1,13 +1,13 @@
-"""Whether the rows of a clean log table are exactly those that a marker proves, although some of them tell no offsets. Pure.
+"""Whether the rows of a clean log table are exactly those that a marker proves, although some of them carry no offsets. Pure.
 
-A file that somebody else wrote, as a compaction does, has no footer of Lakeward's, so its rows tell no offsets. The marker's proof counts
-the rows that rounds wrote to a bucket, sums their checksums, and names the offsets without a row (`proof.bucket_proof`). If count and
-checksum of all rows that stand in the table are those of the marker's buckets, the rows are exactly those that the marker names. So they
-have its offsets, and tiering can continue at its ends. Rows that a user deleted or added make the sums differ: then nothing is proved.
+A file that another writer made, such as a compaction, has no footer of Lakeward's, so its rows carry no offsets. The marker's proof counts
+the rows that rounds wrote to a bucket, sums their checksums, and names the offsets without a row (`proof.bucket_proof`). If the live rows
+of the table have the count and the checksum of the marker's buckets, they are exactly the rows that the marker names. So they have its
+offsets, and tiering can continue at its ends. Rows that a user deleted or added make the sums differ: then nothing is proved.
 
-The other way round, a marker that goes on behind rows which no marker counted exactly so gets proofs from their footers. A rolled back
-branch whose newest files somebody removed ends where no round ended. Its files still say what rows they have, so the counts, the checksum
-and the ranges without rows are those of the files, and the chain goes on from the base's, as after a round.
+The reverse case is a marker whose ends are those of files, and of no earlier marker: for example after a roll-back of a branch whose
+newest files were removed, which ends where no round ended. The footers of the files tell their rows. So counts, checksum and empty ranges
+of the new proofs come from the files, and their chain continues the base's chain, as after a round.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from tiering.model.tables import BucketKey
 
 @dataclass(frozen=True)
 class ProvedRows:
-    """The offsets of the rows that stand in a table, and the marker that proves them."""
+    """The offsets of a table's live rows, and the marker that proves them."""
 
     marker: Marker
-    held: RowOffsets
+    lake_rows: RowOffsets
 
 
 def proving_markers(survey: LakeSurvey, buckets: Collection[BucketKey], recorded: Marker | None = None) -> list[Marker]:
-    """The readable markers of this lake table that prove all rows of these buckets, the likeliest first.
+    """Returns the readable markers of this lake table that prove all rows of these buckets, the likeliest first.
 
-    `recorded`: the newest one as the coordinator knows it, for a lake table whose newest tiering commit expired.
-    A lake that says how many rows the table has rules out markers of another number, before any row is read.
+    `recorded` is the newest marker in the coordinator's records, for a lake table whose newest tiering commit expired. If the lake tells
+    its number of rows, markers with another number are ruled out before any row is read.
     """
     markers: list[Marker] = []
     for marker in survey.markers if recorded is None else (*survey.markers, recorded):
@@ -47,47 +47,47 @@ def proving_markers(survey: LakeSurvey, buckets: Collection[BucketKey], recorded
             continue
         proofs = _proofs(marker, buckets)
         is_partitioned = any(bucket.partition_id is not None for bucket in marker.buckets)
-        rows = None if is_partitioned else survey.view.records  # rows of partitions that are gone count, too
+        rows = None if is_partitioned else survey.view.records  # the lake's number includes rows of dropped partitions
         if proofs is not None and rows in (None, sum(proof.rows for proof in proofs.values())):
             markers.append(marker)
     return markers
 
 
-def proved_rows(markers: Sequence[Marker], places: Mapping[BucketKey, Place], standing: Sequence[CleanRows]) -> ProvedRows | None:
-    """The first of `markers` whose proofs are those of the rows that stand in the table; None if there is none."""
+def proved_rows(markers: Sequence[Marker], places: Mapping[BucketKey, Place], live_rows: Sequence[CleanRows]) -> ProvedRows | None:
+    """Returns the offsets by the first of `markers` that proves the live rows of the table; None if none of them does."""
     for marker in markers:
         proofs = _proofs(marker, places.keys())
-        if proofs is not None and _are_equal(proofs, standing):
-            held = RowOffsets()
+        if proofs is not None and _are_equal(proofs, live_rows):
+            lake_rows = RowOffsets()
             for bucket, proof in proofs.items():
                 reached = marker.buckets[bucket]
                 for start, stop in without(reached.start, reached.tiered, proof.empty):
-                    held.add_run(places[bucket], start, stop)
-            return ProvedRows(marker, held)
+                    lake_rows.add_run(places[bucket], start, stop)
+            return ProvedRows(marker, lake_rows)
     return None
 
 
 def _proofs(marker: Marker, buckets: Collection[BucketKey]) -> dict[BucketKey, BucketProof] | None:
-    """The proof of each of the marker's buckets among `buckets`; None if one of them has no proof from its first offset on."""
+    """Returns the proofs of the marker's buckets that are in `buckets`; None if one of them has no proof from its first offset on."""
     proofs: dict[BucketKey, BucketProof] = {}
     for bucket, reached in marker.buckets.items():
         if bucket not in buckets:
             continue
-        proof = marker.proofs.get(bucket, _nothing(reached))
+        proof = marker.proofs.get(bucket, _empty_proof(reached))
         if proof is None or proof.since != reached.start:
             return None
         proofs[bucket] = proof
     return proofs
 
 
-def _nothing(reached: TieredRange) -> BucketProof | None:
-    """The proof of a bucket to which nothing was tiered."""
+def _empty_proof(reached: TieredRange) -> BucketProof | None:
+    """Returns the proof of a bucket without tiered offsets; None for any other bucket."""
     return BucketProof(reached.start) if reached.start == reached.tiered else None
 
 
-def _are_equal(proofs: Mapping[BucketKey, BucketProof], standing: Sequence[CleanRows]) -> bool:
+def _are_equal(proofs: Mapping[BucketKey, BucketProof], live_rows: Sequence[CleanRows]) -> bool:
     proved = set[BucketKey]()
-    for scope in standing:
+    for scope in live_rows:
         members = [bucket for bucket in proofs if scope.has(bucket)]
         total = sum((RowSum(proofs[bucket].rows, proofs[bucket].checksum) for bucket in members), RowSum())
         if total != scope.sums.living:
@@ -97,19 +97,19 @@ def _are_equal(proofs: Mapping[BucketKey, BucketProof], standing: Sequence[Clean
 
 
 def rebuilt_proofs(
-    view: LakeView, round_id: str, places: Mapping[BucketKey, Place], ranges: Ranges, held: RowOffsets
+    view: LakeView, round_id: str, places: Mapping[BucketKey, Place], ranges: Ranges, lake_rows: RowOffsets
 ) -> dict[BucketKey, BucketProof]:
-    """Of the buckets whose rows `held` are all those of `ranges`, each offset between them being known to be without a row.
+    """Returns new proofs of the buckets whose rows fill `ranges`. Each offset in between must be known to be without a row.
 
-    Without those of which rows are dead in files that are there: no footer has the checksum of the rest.
+    Leaves out buckets that have files with deleted rows: no footer has the checksum of the remaining rows.
     """
     before = {} if view.marker is None else view.marker.proofs
     proofs: dict[BucketKey, BucketProof] = {}
     for bucket, reached in ranges.items():
-        written = held.written(places[bucket])
+        written = lake_rows.written(places[bucket])
         if written is None or written.checksum is None:
             continue
-        empty = without(reached.start, reached.tiered, held.runs(places[bucket]))
+        empty = without(reached.start, reached.tiered, lake_rows.runs(places[bucket]))
         former = before[bucket].chain if bucket in before and before[bucket].since == reached.start else ""
         chain = chain_link(former, round_id, reached.tiered, written.rows, written.checksum, empty)
         proofs[bucket] = BucketProof(reached.start, written.rows, written.checksum, chain, empty)

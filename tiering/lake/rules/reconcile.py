@@ -1,19 +1,18 @@
-"""Where tiering goes on after a lake table failed the base check for good, or lost touch with its log (DESIGN 6 step 2). Pure.
+"""Where tiering continues after a permanent error of the base check, or after the lake table lost the link to its log (DESIGN 6). Pure.
 
-    accept   the lake as it is now is right. Per bucket: the highest of what coordinator, cluster and the newest readable
-             marker recorded; of a log table at least the log's start, and behind the rows that stand there. Never doubles a
-             row; rows that somebody took out of the lake stay out, and `records_left_out` counts them. Refused for a primary-key
-             table to which another service may have written unseen: keys that it doubled or set back would stay so.
-    retier   go on from what the lake holds now. A bucket of which the lake holds nothing is left out: planning begins it with its
-             KV snapshot or at its log's start. Any other bucket of a log table goes on behind its rows, if they have every offset
-             from the first one ever tiered on, each once; of a primary-key table where the marker says that the head builds on, or
-             at the log's start, for changes may be applied again. Refused when a record would be skipped or doubled, when rows
-             may be those of a former partition or table of the name, and would be counted or removed, and when keys deleted
-             meanwhile would stay.
-    adopt    take over what another tiering service wrote: the offsets that it left with its newest snapshot. The same refusal.
-    deduplicate, and retier of a log table where another service works on the same tables: see `row_repair`.
+    accept   The present lake is right. Each bucket continues at the highest offset that coordinator, cluster or the newest readable
+             marker recorded; in a log table also behind the lake's rows, and not below the log's start. Never doubles a row. Rows that
+             a user removed stay out of the lake; `records_left_out` counts them. Refused for a primary-key table if another service may
+             have written unseen: keys that it doubled or set back would stay so.
+    retier   Continues from what the lake holds now. A bucket without rows in the lake is left out of the ranges: planning begins it with
+             its KV snapshot or at its log's start. Another bucket of a log table continues behind its rows, if they have every offset
+             once, from the first one ever tiered. A bucket of a primary-key table continues at the marker that the head builds on, or at
+             the log's start, because changes may be applied again. Refused if a record would be skipped or doubled, if rows of a former
+             partition or table of the name may be counted or removed, and if keys that were deleted since would stay.
+    adopt    Takes over what another tiering service wrote, with the offsets of its newest snapshot. Refused for the same reasons.
+    deduplicate, and retier of a log table that another service tiers too: see `row_repair`.
 
-A bucket that vanished from the source is left out. All raise CannotReconcile, and never give offsets outside of the log.
+A dropped bucket is left out. All functions raise CannotReconcile. None returns offsets outside of the log.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Ranges = dict[BucketKey, TieredRange]
 
 
 class ReconcileAction(StrEnum):
-    """What the user says about the lake."""
+    """The action that the user orders."""
 
     ADOPT = "adopt"
     ACCEPT = "accept"
@@ -50,9 +49,9 @@ class ReconcileAction(StrEnum):
 
 @dataclass(frozen=True)
 class Situation:
-    """A lake table that is to be reconciled, and its log. `places` are the source's buckets as rows name them.
+    """A lake table to reconcile, and its log. `places` are the source's buckets, as the rows of the lake name them.
 
-    `marker_tells`: the lake holds all that its markers say; False once an `accept` left records out.
+    `marker_tells` is True if the lake holds all that its markers say. It is False after an `accept` left records out.
     """
 
     table_type: TableType
@@ -62,11 +61,11 @@ class Situation:
     places: Mapping[BucketKey, Place]
     marker_tells: bool = True
     walk: ForeignWalk | None = None
-    """What another tiering service did, on a cluster that is shared with it."""
+    """The commits of another tiering service, on a cluster that is shared with it."""
     replaceable: frozenset[BucketKey] = frozenset()
-    """Primary-key buckets that can begin anew, with their whole log or with a KV snapshot, beside another service alone."""
+    """Primary-key buckets that can begin again, with the whole log or with a KV snapshot. Only set on a shared cluster."""
     begins: LogBegins = field(default_factory=dict)
-    """Where the logs of partitions of a log table begin, beside another service alone: rows of former partitions are told by it."""
+    """Where the logs of a log table's partitions begin, which identifies rows of former partitions. Only set on a shared cluster."""
 
     @property
     def starts(self) -> dict[BucketKey, int]:
@@ -76,12 +75,12 @@ class Situation:
 
     @property
     def recorded(self) -> dict[BucketKey, int]:
-        """See `recorded_offsets`."""
+        """The result of `recorded_offsets` for this table."""
         return recorded_offsets(self.survey.newest_marker, self.known)
 
 
 def check_own(survey: LakeSurvey, known: KnownLake) -> None:
-    """Raises CannotReconcile if the rows came from another table or cluster: their offsets mean nothing here."""
+    """Raises CannotReconcile if the rows came from another table or cluster, because their offsets are of another log."""
     for marker in (survey.newest_marker, survey.head_marker):
         if marker is not None and (marker.cluster_id, marker.table_id) != (known.cluster_id, known.table_id):
             raise CannotReconcile(
@@ -92,16 +91,16 @@ def check_own(survey: LakeSurvey, known: KnownLake) -> None:
 
 
 def unproved_problem(situation: Situation) -> ForeignTieringUnproved | None:
-    """What keeps rows of another service in a clean lake table from being adopted, if that is what is wrong."""
+    """Returns the problem if another service's rows in a clean lake table could not be proved; None otherwise."""
     problem = None if situation.walk is None else situation.walk.problem
     return problem if isinstance(problem, ForeignTieringUnproved) else None
 
 
 def check_unproved(situation: Situation, action: ReconcileAction) -> None:
-    """Passes if `action` may go on although rows of another service, which tell no offsets, were not proved.
+    """Raises CannotReconcile if rows of another service, which carry no offsets, were not proved and `action` may not continue.
 
-    `adopt` may where the log is not kept any more, so that nothing says that they are wrong, and `retier` of a primary-key table, whose
-    buckets begin anew. Raises CannotReconcile.
+    `adopt` may continue if the log is not kept any more, because nothing shows that the rows are wrong. `retier` of a primary-key table
+    may continue, because its buckets begin again.
     """
     problem = unproved_problem(situation)
     adopts = action is ReconcileAction.ADOPT and problem is not None and "log_lacks" in problem.ids
@@ -111,8 +110,9 @@ def check_unproved(situation: Situation, action: ReconcileAction) -> None:
 
 
 def walked_ranges(situation: Situation) -> Ranges | None:
-    """Where a log table goes on of which only the cluster's record is wrong, for it is ahead; None if that is not so. For rows that tell no
-    offsets, which were compared with the log when they were adopted."""
+    """Returns the ranges of a log table of which only the cluster's record is wrong, because it is ahead; None otherwise.
+
+    It is for rows without offsets, which were compared with the log when they were adopted."""
     walk = situation.walk
     if walk is None or not isinstance(walk.problem, RecordAheadOfLake) or not walk.ranges:
         return None
@@ -125,7 +125,7 @@ def in_log(ranges: Mapping[BucketKey, TieredRange], log: Log) -> bool:
 
 
 def is_same(situation: Situation, ranges: Ranges, present: Mapping[BucketKey, TieredRange]) -> bool:
-    """Whether a round would begin where it begins now. A bucket that is left out begins at the start of its log."""
+    """Whether a round would begin where it begins now. A bucket without a range begins at the start of its log."""
 
     def begins(bucket: BucketKey, ranges: Mapping[BucketKey, TieredRange]) -> int | None:
         if bucket in ranges:
@@ -136,25 +136,25 @@ def is_same(situation: Situation, ranges: Ranges, present: Mapping[BucketKey, Ti
     return all(begins(bucket, ranges) == begins(bucket, present) for bucket in situation.log)
 
 
-def accepted(situation: Situation, held: RowOffsets | None = None) -> Ranges:
-    """The ranges of `accept`, see the module. `held`: the rows of a log table that another service tiers, too: it goes on behind the last.
+def accepted(situation: Situation, lake_rows: RowOffsets | None = None) -> Ranges:
+    """Returns the ranges of `accept`. `lake_rows`: the rows of a log table that another service tiers too; it continues behind the last.
 
-    That none of them is there twice was checked before.
+    The caller has checked that no row is doubled.
     """
     view, walk = situation.survey.view, situation.walk
-    if newest_foreign(view) is not None and held is None and (walk is None or walk.problem is not None):
+    if newest_foreign(view) is not None and lake_rows is None and (walk is None or walk.problem is not None):
         raise CannotReconcile(
-            f"another tiering service wrote to {view.path}: going on from the recorded offsets would double its rows",
+            f"another tiering service wrote to {view.path}: continuing from the recorded offsets would double its rows",
             table_path=view.path,
         )
     if (walk is None or walk.problem is not None) and _has_foreign_rows(view):
-        _check_keys_told(situation)
+        _check_keys_known(situation)
     reached = dict(walk.ends) if walk is not None and walk.problem is None else situation.recorded
     for bucket, place in situation.places.items():
-        if held is not None and (runs := held.runs(place)):
+        if lake_rows is not None and (runs := lake_rows.runs(place)):
             reached[bucket] = max(reached.get(bucket, 0), max(stop for _, stop in runs))
     if not reached:
-        raise CannotReconcile(f"nothing is recorded of {view.path}: there are no offsets to go on from", table_path=view.path)
+        raise CannotReconcile(f"no offsets of {view.path} are recorded, so tiering cannot continue from them", table_path=view.path)
     if situation.table_type is TableType.LOG:
         log = situation.log
         reached = {bucket: max(at, log[bucket].log_start) for bucket, at in reached.items() if bucket in log}
@@ -162,65 +162,64 @@ def accepted(situation: Situation, held: RowOffsets | None = None) -> Ranges:
     return _in_log(situation, {bucket: TieredRange(min(starts.get(bucket, 0), at), at) for bucket, at in reached.items()})
 
 
-def _check_keys_told(situation: Situation) -> None:
-    """Raises CannotReconcile for keys of which nothing tells what another service did to them."""
+def _check_keys_known(situation: Situation) -> None:
+    """Raises CannotReconcile if another service may have changed keys in a way that nothing tells."""
     path = situation.survey.view.path
     if situation.table_type is TableType.PRIMARY_KEY and situation.known.shared is not None:
         raise CannotReconcile(
-            f"another tiering service may have doubled keys of {path}, or set them back, in snapshots that are gone or that no round "
-            "looked at: they would stay so",
+            f"another tiering service may have doubled keys of {path}, or set them back, in snapshots that expired or that no round "
+            "checked: the lake would keep these keys as they are",
             table_path=path,
         )
 
 
-def behind_rows(situation: Situation, ranges: Ranges, held: RowOffsets) -> Ranges:
-    """The ranges of `accept` of a log table, moved on behind the rows that stand there: what is recorded may be older, where an answer was
-    lost and the markers that tell are gone.
+def behind_rows(situation: Situation, ranges: Ranges, lake_rows: RowOffsets) -> Ranges:
+    """Returns the ranges of `accept` of a log table, moved on behind the lake's rows.
 
-    Raises CannotReconcile for rows that may be a former partition's.
-    """
+    The recorded offsets may be older than the rows, if an answer was lost and the newest markers are gone. Raises CannotReconcile for
+    rows that may be a former partition's."""
     moved = dict(ranges)
     for bucket, place in situation.places.items():
         log_end, at = situation.log[bucket].log_end, ranges.get(bucket)
-        runs = [(start, min(stop, log_end)) for start, stop in held.runs(place) if start < log_end]  # others came from no log
+        runs = [(start, min(stop, log_end)) for start, stop in lake_rows.runs(place) if start < log_end]  # other rows came from no log
         stop = max((stop for _, stop in runs), default=0)
         if stop <= (0 if at is None else at.tiered):
             continue
         if bucket.partition_id is not None:
             if situation.survey.head_marker is None:
                 _check_own_partitions(situation.survey, {bucket: stop})
-            continue  # beyond what the head's marker says nothing is this partition's
-        first = max(runs[0][0], 0)  # below 0 are rows that no log has
+            continue  # rows behind the end of the head's marker are not this partition's
+        first = max(runs[0][0], 0)  # no log has rows below 0
         moved[bucket] = TieredRange(first if at is None else min(at.start, first), stop)
     return _in_log(situation, moved)
 
 
-def with_unrecorded_buckets(situation: Situation, ranges: Ranges, held: RowOffsets | None) -> Ranges:
-    """The ranges of `accept` of a primary-key table, with the buckets of partitions of which nothing is recorded although rows stand there.
+def with_unrecorded_buckets(situation: Situation, ranges: Ranges, lake_rows: RowOffsets | None) -> Ranges:
+    """Returns the ranges of `accept` of a primary-key table, with buckets of partitions that have rows but no recorded offsets.
 
-    Without a marker nothing tells whether the rows are a dropped partition's or those of a round whose record is lost. A replay of the
-    whole log is right for both; a KV snapshot would keep keys that were deleted since that round. `held` None = the rows could not be read.
+    Without a marker nothing tells whether the rows belong to a dropped partition or to a round whose record is lost. A replay of the whole
+    log is right for both. A KV snapshot would keep keys that were deleted since. `lake_rows` None = the rows could not be read.
     """
     if situation.marker_tells and situation.survey.head_marker is not None:
         return ranges
     unrecorded = [bucket for bucket in situation.log if bucket not in ranges and bucket.partition_id is not None]
-    standing = [bucket for bucket in unrecorded if held is None or situation.places[bucket] in held.places]
+    standing = [bucket for bucket in unrecorded if lake_rows is None or situation.places[bucket] in lake_rows.places]
     return {**ranges, **{bucket: TieredRange(0, 0) for bucket in standing if situation.log[bucket].log_start == 0}}
 
 
-def retiered(situation: Situation, held: RowOffsets, whole: RowOffsets | None = None) -> Ranges:
-    """The ranges of `retier`, see the module. `held`: the offsets that the lake's rows have; `whole`: the same with offsets of a log
-    table that are known to be without rows."""
-    check_places(situation, held)
-    if situation.known.shared is None:  # beside another service, buckets of keys of which nothing is known begin anew
-        # `held` has rows of living partitions alone. Snapshots of another service say only that it wrote, not for which table.
+def retiered(situation: Situation, lake_rows: RowOffsets, whole: RowOffsets | None = None) -> Ranges:
+    """Returns the ranges of `retier`. `lake_rows`: the offsets of the lake's rows. `whole`: the same for a log table, together with offsets
+    that are known to have no row."""
+    check_places(situation, lake_rows)
+    if situation.known.shared is None:  # on a shared cluster, primary-key buckets without recorded offsets begin again
+        # `lake_rows` has only rows of living partitions. Snapshots of another service do not tell for which table they were written.
         check_whose(situation, has_rows=not is_empty(situation.survey.view))
     path = situation.survey.view.path
     if situation.table_type is TableType.PRIMARY_KEY:
-        return _retiered_keys(situation, {bucket for bucket, place in situation.places.items() if place in held.places})
-    by_place = (whole or held).ranges()
+        return _retiered_keys(situation, {bucket for bucket, place in situation.places.items() if place in lake_rows.places})
+    by_place = (whole or lake_rows).ranges()
     by_bucket = {bucket: by_place[place] for bucket, place in situation.places.items() if place in by_place}
-    _check_own_partitions(situation.survey, {bucket: held.runs(situation.places[bucket])[-1][1] for bucket in by_bucket})
+    _check_own_partitions(situation.survey, {bucket: lake_rows.runs(situation.places[bucket])[-1][1] for bucket in by_bucket})
     starts = situation.starts
     for bucket, (first, _) in by_bucket.items():
         begin = starts.get(bucket, situation.log[bucket].log_start)
@@ -232,23 +231,23 @@ def retiered(situation: Situation, held: RowOffsets, whole: RowOffsets | None = 
 
 
 def check_whose(situation: Situation, *, has_rows: bool) -> None:
-    """Raises CannotReconcile for rows of which nothing tells that this table's rounds wrote them, neither in the lake nor outside: those of
-    a former table of this name look the same, and its offsets are another log's.
-    """
+    """Raises CannotReconcile if nothing in the lake or outside shows that rounds of this table wrote the rows.
+
+    Rows of a former table of the same name look the same, but their offsets are of another log."""
     survey = situation.survey
-    is_told = situation.known.was_tiered or survey.newest_marker is not None or survey.head_marker is not None
-    if has_rows and not is_told:
+    is_ours = situation.known.was_tiered or survey.newest_marker is not None or survey.head_marker is not None
+    if has_rows and not is_ours:
         raise CannotReconcile(
-            f"the lake table {survey.view.path} has rows, but no marker of a Lakeward round, and nothing is recorded of it: a former table "
-            "of this name, or somebody else, may have written them",
+            f"the lake table {survey.view.path} has rows, but no marker of a Lakeward round, and no records: a former table of this name, "
+            "or another writer, may have written them",
             table_path=survey.view.path,
         )
 
 
-def check_places(situation: Situation, held: RowOffsets) -> None:
+def check_places(situation: Situation, lake_rows: RowOffsets) -> None:
     """Raises CannotReconcile for rows in a bucket that the source does not have."""
     path = situation.survey.view.path
-    strange = sorted(held.places - set(situation.places.values()), key=str)
+    strange = sorted(lake_rows.places - set(situation.places.values()), key=str)
     if strange:
         partition, bucket_id = strange[0]
         where = f"bucket {bucket_id}" if partition is None else f"bucket {bucket_id} of partition {partition}"
@@ -256,7 +255,7 @@ def check_places(situation: Situation, held: RowOffsets) -> None:
 
 
 def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ranges:
-    """The same of a primary-key table. Changes that the lake has already may be applied again; none may be missing."""
+    """Returns the ranges of `retier` of a primary-key table. Changes that the lake already has may be applied again, but none may lack."""
     survey, recorded, walk = situation.survey, situation.recorded, situation.walk
     marked = None if survey.head_marker is None or not situation.marker_tells else survey.head_marker.buckets
     foreign = any(is_foreign_tiering(snapshot) for snapshot in survey.view.snapshots.values())
@@ -264,14 +263,14 @@ def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ran
     ranges: Ranges = {}
     for bucket, bounds in situation.log.items():
         if bucket not in standing or (marked is not None and bucket not in marked and not foreign):
-            continue  # nothing of it was tiered: rows in its place are a former partition's, or somebody's own
+            continue  # it was never tiered: its rows are a former partition's, or a user's
         at = None if marked is None else marked.get(bucket)
         if walk is not None and walk.problem is None:
             at = walk.ranges.get(bucket)
         begins_anew = bucket in situation.replaceable
         is_proved = bucket.partition_id is not None and _is_proved(walk, bucket)
         if not begins_anew and (unproved := unproved_problem(situation)) is not None:
-            raise CannotReconcile(f"{unproved.message}; there is no KV snapshot of bucket {bucket} to begin anew with", bucket=bucket)
+            raise CannotReconcile(f"{unproved.message}; bucket {bucket} has no KV snapshot to begin again with", bucket=bucket)
         if begins_anew and ((is_dirty and not is_proved) or at is None or at.tiered < bounds.log_start):
             continue
         if max(recorded.get(bucket, 0), 0 if at is None else at.tiered) > bounds.log_end:
@@ -296,8 +295,8 @@ def _is_proved(walk: ForeignWalk | None, bucket: BucketKey) -> bool:
 
 
 def _has_foreign_rows(view: LakeView) -> bool:
-    """Whether another service may have written since the marker that the head builds on: then replaying the log in place would let it
-    take the bucket for one that ends at that marker."""
+    """Whether another service may have written since the marker that the head builds on. If the log were then replayed in place, the
+    service would believe that the bucket ends at that marker."""
     if view.head is None:
         return False
     oldest: LakeSnapshot | None = None
@@ -309,22 +308,21 @@ def _has_foreign_rows(view: LakeView) -> bool:
     return oldest is None or oldest.parent_id is not None
 
 
-def emptied(situation: Situation, held: RowOffsets, ranges: Ranges) -> frozenset[BucketKey]:
-    """Buckets of a primary-key table whose rows go, for they begin anew: rows that stand there would be taken for tiered ones.
+def emptied(situation: Situation, lake_rows: RowOffsets, ranges: Ranges) -> frozenset[BucketKey]:
+    """Returns buckets of a primary-key table that begin again, so that their rows must be removed: they would count as tiered ones.
 
-    Rows of a bucket that no marker and no record has are a dropped partition's, and stay, unless another service may have written unseen.
-    Raises CannotReconcile if rows of a dropped partition may stand among those that would go.
-    """
+    Rows of a bucket that no marker and no record names belong to a dropped partition and stay, unless another service may have written
+    unseen. Raises CannotReconcile if rows of a dropped partition may be among those to remove."""
     walk, marker = situation.walk, situation.survey.head_marker
-    known = {*situation.recorded, *({} if marker is None else marker.buckets)}
+    tracked = {*situation.recorded, *({} if marker is None else marker.buckets)}
     if walk is not None:
-        known |= {*walk.ranges, *walk.moved_back}
+        tracked |= {*walk.ranges, *walk.moved_back}
     if (walk is None or walk.problem is not None) and _has_foreign_rows(situation.survey.view):
-        known |= situation.replaceable
+        tracked |= situation.replaceable
     anew = frozenset(
         bucket
         for bucket in situation.replaceable
-        if bucket not in ranges and situation.places[bucket] in held.places and (bucket in known or bucket.partition_id is None)
+        if bucket not in ranges and situation.places[bucket] in lake_rows.places and (bucket in tracked or bucket.partition_id is None)
     )
     # Where a walk passed, only buckets without rows of a dropped partition have no range (`foreign_walk`).
     proved = frozenset() if walk is None or walk.problem is not None else walk.moved_back - walk.ranges.keys()
@@ -337,7 +335,7 @@ def emptied(situation: Situation, held: RowOffsets, ranges: Ranges) -> frozenset
 def _may_hold_former(situation: Situation, bucket: BucketKey) -> CannotReconcile:
     path = situation.survey.view.path
     return CannotReconcile(
-        f"bucket {bucket} of {path} would begin anew with a KV snapshot, and all of its rows in the lake would be removed: some of them "
+        f"bucket {bucket} of {path} would begin again with a KV snapshot, which would remove all of its rows in the lake: some of them "
         "may be the only copy of those of a dropped partition of the same name",
         hint=keeping_table_hint(path),
         table_path=path,
@@ -345,46 +343,45 @@ def _may_hold_former(situation: Situation, bucket: BucketKey) -> CannotReconcile
     )
 
 
-def records_left_out(situation: Situation, action: ReconcileAction, ranges: Ranges, held: RowOffsets | None) -> int | None:
-    """How many records of the log, from the first one ever tiered on, the lake lacks and no round will tier.
+def records_left_out(situation: Situation, action: ReconcileAction, ranges: Ranges, lake_rows: RowOffsets | None) -> int | None:
+    """Returns how many records of the log the lake lacks and no round will tier, from the first one ever tiered. None = unknown.
 
-    Of a log table those that no row of the lake has, of a primary-key table the changes that were not applied to it. None = it
-    cannot be told. `held` None = the rows could not be read; offsets that are known to be without rows are among them.
-    """
+    For a log table it counts the records without a row in the lake, for a primary-key table the changes that were not applied.
+    `lake_rows` includes offsets that are known to have no row. `lake_rows` None = the rows could not be read."""
     if situation.table_type is TableType.PRIMARY_KEY:
-        return 0 if action is ReconcileAction.RETIER else _changes_left_out(situation, action, ranges, held)
-    if held is None:
+        return 0 if action is ReconcileAction.RETIER else _changes_left_out(situation, action, ranges, lake_rows)
+    if lake_rows is None:
         return None
     starts, recorded = situation.starts, situation.recorded
     missing = 0
     for bucket, bounds in situation.log.items():
-        goes_on = ranges[bucket].tiered if bucket in ranges else bounds.log_start
-        unknown = 0 if bucket in recorded else min(bounds.log_start, goes_on)
+        end = ranges[bucket].tiered if bucket in ranges else bounds.log_start
+        unknown = 0 if bucket in recorded else min(bounds.log_start, end)
         begin = starts.get(bucket, unknown)
-        standing = held.count(situation.places[bucket], begin, goes_on)
-        if standing and bucket.partition_id is not None and situation.walk is None:
+        present = lake_rows.count(situation.places[bucket], begin, end)
+        if present and bucket.partition_id is not None and situation.walk is None:
             if situation.survey.head_marker is None:
                 return None
-            standing = held.count(situation.places[bucket], begin, min(goes_on, _own_stop(situation.survey, bucket)))
-        missing += max(0, goes_on - begin) - standing
+            present = lake_rows.count(situation.places[bucket], begin, min(end, _own_stop(situation.survey, bucket)))
+        missing += max(0, end - begin) - present
     return missing
 
 
 def _own_stop(survey: LakeSurvey, bucket: BucketKey) -> int:
-    """Where the rows end in the lake that are a partition's own: rows name theirs by its values, and a dropped one may have come again
-    under the same. So they count only as far as the marker says that the head builds on."""
-    known = {} if survey.head_marker is None else survey.head_marker.buckets
-    return known[bucket].tiered if bucket in known else 0
+    """Returns the end of a partition's own rows in the lake. Rows name their partition only by its values, and a dropped partition may have
+    been recreated under the same values. So rows count only up to the end in the marker that the head builds on."""
+    marked = {} if survey.head_marker is None else survey.head_marker.buckets
+    return marked[bucket].tiered if bucket in marked else 0
 
 
-def _changes_left_out(situation: Situation, action: ReconcileAction, ranges: Ranges, held: RowOffsets | None) -> int | None:
+def _changes_left_out(situation: Situation, action: ReconcileAction, ranges: Ranges, lake_rows: RowOffsets | None) -> int | None:
     marker = situation.survey.head_marker if situation.marker_tells else None
-    if action is ReconcileAction.ADOPT or held is None:
+    if action is ReconcileAction.ADOPT or lake_rows is None:
         return None
     missing = 0
     for bucket, tiered in ranges.items():
-        if situation.places[bucket] not in held.places:
-            missing += tiered.tiered  # whatever a marker says: somebody may have emptied it
+        if situation.places[bucket] not in lake_rows.places:
+            missing += tiered.tiered  # whatever a marker says: a user may have emptied it
         elif marker is not None and bucket in marker.buckets:
             missing += max(0, tiered.tiered - marker.buckets[bucket].tiered)
         else:
@@ -393,13 +390,13 @@ def _changes_left_out(situation: Situation, action: ReconcileAction, ranges: Ran
 
 
 def _check_own_partitions(survey: LakeSurvey, stops: Mapping[BucketKey, int]) -> None:
-    """`stops`: where rows end. Raises CannotReconcile if those of a bucket may be a former partition's."""
+    """Raises CannotReconcile if rows of a bucket may be a former partition's. `stops`: per bucket the end of its rows."""
     for bucket in sorted(stops, key=BucketKey.sort_key):
         stop, tiered = stops[bucket], _own_stop(survey, bucket)
         if bucket.partition_id is not None and stop > tiered:
             raise CannotReconcile(
                 f"bucket {bucket} of {survey.view.path} holds offsets up to {stop - 1} in the lake, but the marker that the lake's head "
-                f"builds on has only those below {tiered} of that partition: the rows may be those of a former partition of that name",
+                f"builds on has only those below {tiered} of that partition: the rows may be those of a former partition of the same name",
                 hint="Delete the former partition's rows from the lake table first.",
                 table_path=survey.view.path,
                 bucket=bucket,
@@ -407,12 +404,12 @@ def _check_own_partitions(survey: LakeSurvey, stops: Mapping[BucketKey, int]) ->
 
 
 def adopted(situation: Situation, foreign: ForeignOffsets) -> Ranges:
-    """The ranges of `adopt`, see the module."""
+    """Returns the ranges of `adopt`."""
     path, table_id = situation.survey.view.path, situation.known.table_id
     if foreign.table_id != table_id:
         raise CannotReconcile(f"the other service tiered table {foreign.table_id}; this is table {table_id}", table_path=path)
     if situation.walk is None or not isinstance(situation.walk.problem, ForeignTiering | ForeignTieringUnproved | None):
-        _check_keys_told(situation)  # the hints of these two say that keys are taken over as they are
+        _check_keys_known(situation)  # the hints of these two classes say that keys are kept as they are
     for bucket in sorted(set() if situation.walk is None else situation.walk.moved_back, key=BucketKey.sort_key):
         raise CannotReconcile(
             f"the other service set keys of bucket {bucket} of {path} back, or doubled them, and their changes have to be replayed",
@@ -427,7 +424,7 @@ def adopted(situation: Situation, foreign: ForeignOffsets) -> Ranges:
         if bucket in situation.log and theirs.get(bucket, 0) < offset:
             raise CannotReconcile(
                 f"the other service says it tiered bucket {bucket} up to offset {theirs.get(bucket, 0)}, but {offset} is recorded: "
-                "it did not go on from there, so rows may be in the lake twice",
+                "it did not continue from there, so rows may be in the lake twice",
                 table_path=path,
                 bucket=bucket,
             )
@@ -436,14 +433,14 @@ def adopted(situation: Situation, foreign: ForeignOffsets) -> Ranges:
 
 
 def newest_foreign(view: LakeView) -> LakeSnapshot | None:
-    """The newest snapshot of another tiering service that is newer than Lakeward's newest tiering commit."""
+    """Returns the newest snapshot of another tiering service that is newer than Lakeward's newest tiering commit; None if none is."""
     tiered = None if view.tiered is None else view.snapshots.get(view.tiered)
     floor = -1 if tiered is None else tiered.sequence_number
     return _newest(snapshot for snapshot in view.snapshots.values() if is_foreign_tiering(snapshot) and snapshot.sequence_number > floor)
 
 
 def adoptable(view: LakeView) -> LakeSnapshot:
-    """The snapshot whose offsets `adopt` takes over: the head descends from it, and no round came after it."""
+    """Returns the snapshot whose offsets `adopt` takes over. The head must descend from it, and no round's snapshot may be newer."""
     foreign = newest_foreign(view)
     if foreign is None:
         raise CannotReconcile(f"no other tiering service wrote to {view.path} since it was tiered last", table_path=view.path)
@@ -458,7 +455,7 @@ def adoptable(view: LakeView) -> LakeSnapshot:
 
 
 def kept_proofs(survey: LakeSurvey, ranges: Ranges) -> dict[BucketKey, BucketProof]:
-    """What markers prove of buckets (of a clean layout) that go on exactly where such a marker stood. Others begin a new proof."""
+    """Returns the markers' proofs of clean buckets that continue exactly at the end in such a marker. Other buckets begin a new proof."""
     kept: dict[BucketKey, BucketProof] = {}
     for marker in reversed(survey.markers):
         kept |= {bucket: proof for bucket, proof in marker.proofs.items() if marker.buckets.get(bucket) == ranges.get(bucket)}
@@ -466,7 +463,7 @@ def kept_proofs(survey: LakeSurvey, ranges: Ranges) -> dict[BucketKey, BucketPro
 
 
 def recorded_offsets(marker: Marker | None, known: KnownLake) -> dict[BucketKey, int]:
-    """Per bucket the highest that any copy has: copies may be behind, never ahead."""
+    """Returns per bucket the highest recorded offset. Copies may be behind the lake, but never ahead."""
     reached: dict[BucketKey, int] = {}
     copies = [copy.offsets for copy in known.recorded]
     if marker is not None:
@@ -478,7 +475,7 @@ def recorded_offsets(marker: Marker | None, known: KnownLake) -> dict[BucketKey,
 
 
 def _in_log(situation: Situation, ranges: Ranges) -> Ranges:
-    """`ranges` without vanished buckets. Raises CannotReconcile for an offset from which the next round could not go on."""
+    """Returns `ranges` without dropped buckets. Raises CannotReconcile for an offset from which the next round cannot continue."""
     log = situation.log
     kept = {bucket: ranges[bucket] for bucket in log if bucket in ranges}
     for bucket, tiered in kept.items():
@@ -490,7 +487,7 @@ def _in_log(situation: Situation, ranges: Ranges) -> Ranges:
 def _outside(situation: Situation, bucket: BucketKey, offset: int) -> CannotReconcile:
     bounds, path = situation.log[bucket], situation.survey.view.path
     return CannotReconcile(
-        f"bucket {bucket} of {path} would go on at offset {offset}, but its log holds only [{bounds.log_start}, {bounds.log_end})",
+        f"bucket {bucket} of {path} would continue at offset {offset}, but its log holds only [{bounds.log_start}, {bounds.log_end})",
         table_path=path,
         bucket=bucket,
     )

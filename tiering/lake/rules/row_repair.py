@@ -1,12 +1,12 @@
-"""Which rows of a log table have to go after another tiering service doubled some, or left a gap, and where tiering goes on. Pure.
+"""Which rows of a log table to remove after another tiering service doubled some, or left a gap, and where tiering continues. Pure.
 
-    deduplicate   of rows with the same offset one stays, in all live files. Goes on behind the highest of the marker, the last live row,
-                  and what the other service says over offsets without rows. Refused where the log shows that rows are missing in
-                  between; offsets that are in no log any more are left out, and counted.
-    retier        the same, and rows behind the first gap go, too: tiering goes on at the gap.
+    deduplicate   keeps one of the rows with the same offset, in all live files. Tiering continues behind the highest of the marker's end,
+                  the last live row, and the other service's stated end, if only offsets without rows come before it. Refused if the log
+                  shows that rows are missing in between. Offsets that no log holds any more are left out, and counted.
+    retier        does the same, and also removes the rows behind the first gap. Tiering continues at the gap.
 
-Offsets of live rows below the marker decide nothing (rows may rightly have been deleted), unless history expired: then whether the
-branch was rolled back is told by them alone.
+The offsets of live rows below the marker decide nothing, because users may delete rows. The exception is an expired history: then only
+these offsets tell whether the branch was rolled back.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from tiering.model.tables import BucketKey, Offsets
 
 @dataclass(frozen=True)
 class Repair:
-    """Where each bucket goes on, and the rows that have to go; None = none. `left_out`: offsets that are in neither lake nor log."""
+    """Per bucket where tiering continues, and the rows to remove; None = none. `left_out` counts offsets that neither lake nor log has."""
 
     ranges: Ranges
     removal: Removal | None
     left_out: int = 0
 
 
-def deduplicated(situation: Situation, held: RowOffsets, stated: Offsets, log_rows: LogRows) -> Repair:
-    """See the module. `stated`: what the other service says of its newest snapshot. Raises CannotReconcile."""
-    repair = _repaired(situation, held, log_rows, passes_unknown=True)
+def deduplicated(situation: Situation, lake_rows: RowOffsets, stated: Offsets, log_rows: LogRows) -> Repair:
+    """Returns the repair of `deduplicate`. `stated`: the other service's offsets in its newest snapshot. Raises CannotReconcile."""
+    repair = _repaired(situation, lake_rows, log_rows, passes_unknown=True)
     if repair.removal is not None and repair.removal.ceilings:
         bucket, start = next(iter(repair.removal.ceilings.items()))
-        raise _missing(situation, bucket, start, held)
+        raise _missing(situation, bucket, start, lake_rows)
     ranges = dict(repair.ranges)
     for bucket, offset in stated.items():
         reached = ranges.get(bucket)
@@ -46,9 +46,9 @@ def deduplicated(situation: Situation, held: RowOffsets, stated: Offsets, log_ro
     return Repair(ranges, repair.removal, repair.left_out)
 
 
-def retiered_rows(situation: Situation, held: RowOffsets, log_rows: LogRows) -> Repair:
-    """See the module. Raises CannotReconcile if the log does not have what is missing."""
-    repair = _repaired(situation, held, log_rows, passes_unknown=False)
+def retiered_rows(situation: Situation, lake_rows: RowOffsets, log_rows: LogRows) -> Repair:
+    """Returns the repair of `retier`. Raises CannotReconcile if the log does not have the missing rows."""
+    repair = _repaired(situation, lake_rows, log_rows, passes_unknown=False)
     for bucket, start in {} if repair.removal is None else repair.removal.ceilings.items():
         begin = situation.log[bucket].log_start
         if start < begin:
@@ -63,15 +63,15 @@ def retiered_rows(situation: Situation, held: RowOffsets, log_rows: LogRows) -> 
     return repair
 
 
-def check_owners(situation: Situation, held: RowOffsets) -> None:
-    """Raises CannotReconcile for rows that may be a former partition's, unless they can only be those that the marker counts.
+def check_owners(situation: Situation, lake_rows: RowOffsets) -> None:
+    """Raises CannotReconcile for rows that may be a former partition's, unless only rows that the marker counts are possible.
 
-    Nothing tells whose rows are that are older than what the log holds. The rows of a former partition stand beside them with the same
-    offsets, or behind where the marker ends.
+    Rows that are older than the log do not tell their owner. Rows of a former partition would have the same offsets as the partition's
+    own rows, or offsets behind the marker's end.
     """
     path, marker = situation.survey.view.path, situation.survey.head_marker
     for bucket, place in situation.places.items():
-        if not (runs := (rows := held.unknown(place)).runs(place)):
+        if not (runs := (rows := lake_rows.unknown(place)).runs(place)):
             continue
         marked = marker.buckets[bucket].tiered if marker is not None and bucket in marker.buckets else 0
         if rows.doubled(place) or runs[-1][1] > marked:
@@ -84,23 +84,23 @@ def check_owners(situation: Situation, held: RowOffsets) -> None:
             )
 
 
-def check_not_doubled(situation: Situation, held: RowOffsets) -> None:
-    """Raises CannotReconcile if live rows of a log table stand there twice: to go on from there would keep them."""
+def check_not_doubled(situation: Situation, lake_rows: RowOffsets) -> None:
+    """Raises CannotReconcile if a log table has live rows twice, because continuing from there would keep them."""
     path = situation.survey.view.path
     for bucket, place in situation.places.items():
-        if count := held.doubled(place):
+        if count := lake_rows.doubled(place):
             raise CannotReconcile(
                 f"bucket {bucket} of {path} holds {count} rows twice",
-                hint=f"{reconcile_call(path, 'deduplicate')} first.",
+                hint=f"{reconcile_call(path, 'deduplicate')} removes the doubled rows. Call it first.",
                 table_path=path,
                 bucket=bucket,
             )
 
 
-def _repaired(situation: Situation, held: RowOffsets, log_rows: LogRows, *, passes_unknown: bool) -> Repair:
-    check_places(situation, held)
+def _repaired(situation: Situation, lake_rows: RowOffsets, log_rows: LogRows, *, passes_unknown: bool) -> Repair:
+    check_places(situation, lake_rows)
     if newest_foreign(situation.survey.view) is None:  # its snapshots are walked
-        check_whose(situation, has_rows=bool(held.places))
+        check_whose(situation, has_rows=bool(lake_rows.places))
     marker, starts = situation.survey.head_marker, situation.starts  # a head that was rolled back stands where its own marker says
     marked = {} if marker is None else marker.buckets
     newest_marked = {} if situation.survey.newest_marker is None else situation.survey.newest_marker.buckets
@@ -109,7 +109,7 @@ def _repaired(situation: Situation, held: RowOffsets, log_rows: LogRows, *, pass
     ceilings: dict[BucketKey, int] = {}
     removed = left_out = 0
     for bucket, place in situation.places.items():
-        runs = held.runs(place)
+        runs = lake_rows.runs(place)
         if not runs and bucket not in marked:
             continue
         if runs and runs[0][0] < 0:
@@ -120,7 +120,7 @@ def _repaired(situation: Situation, held: RowOffsets, log_rows: LogRows, *, pass
                 table_path=path,
                 bucket=bucket,
             )
-        start = starts[bucket] if bucket in starts else _first(bucket, runs[0][0], log_rows) if runs else marked[bucket].start
+        start = starts[bucket] if bucket in starts else _begin_of_unmarked(bucket, runs[0][0], log_rows) if runs else marked[bucket].start
         begin = start if bucket not in marked or isinstance(problem, HistoryExpired) else marked[bucket].tiered
         newest = newest_marked[bucket].tiered if bucket in newest_marked else 0
         newest = situation.log[bucket].log_end if passes_unknown else newest
@@ -128,24 +128,24 @@ def _repaired(situation: Situation, held: RowOffsets, log_rows: LogRows, *, pass
         left_out += unknown
         if bucket in marked and end < marked[bucket].tiered and not is_hole:
             end, is_hole = (end, True) if log_rows(bucket, end, marked[bucket].tiered) is not False else (marked[bucket].tiered, False)
-        removed += held.doubled(place)
+        removed += lake_rows.doubled(place)
         if is_hole:
             ceilings[bucket] = end
-            removed += held.count(place, end, runs[-1][1]) if runs else 0
+            removed += lake_rows.count(place, end, runs[-1][1]) if runs else 0
         ranges[bucket] = TieredRange(min(start, end), end)
     removal = Removal(dict(situation.places), ceilings, rows=removed, begins=situation.begins) if removed or ceilings else None
     return Repair(ranges, removal, left_out)
 
 
-def _first(bucket: BucketKey, begin: int, log_rows: LogRows) -> int:
-    """Where a bucket began that no marker names, and whose rows begin at `begin`: at its first offset, or where its log began by then."""
+def _begin_of_unmarked(bucket: BucketKey, begin: int, log_rows: LogRows) -> int:
+    """Returns the begin of a bucket that no marker names and whose rows begin at `begin`: 0, or `begin` if the log was cut below it."""
     return begin if log_rows(bucket, 0, begin) is None else 0
 
 
 def _reached(bucket: BucketKey, runs: list[tuple[int, int]], begin: int, marked: int, log_rows: LogRows) -> tuple[int, bool, int]:
-    """How far rows go from `begin` on, whether there are others behind a gap, and how many offsets nobody can tell of.
+    """Returns how far rows reach from `begin` on, whether rows follow behind a gap, and the number of offsets that may lack rows.
 
-    Offsets without rows are no gap, nor are those below `marked` that are in no log any more: these are counted.
+    Offsets without rows are no gap. Offsets below `marked` that no log holds any more are no gap either, but are counted.
     """
     reached, unknown = begin, 0
     for start, stop in runs:
@@ -159,13 +159,13 @@ def _reached(bucket: BucketKey, runs: list[tuple[int, int]], begin: int, marked:
     return reached, False, unknown
 
 
-def _missing(situation: Situation, bucket: BucketKey, start: int, held: RowOffsets) -> CannotReconcile:
+def _missing(situation: Situation, bucket: BucketKey, start: int, lake_rows: RowOffsets) -> CannotReconcile:
     path = situation.survey.view.path
-    behind = [run for run in held.runs(situation.places[bucket]) if run[0] > start]
+    behind = [run for run in lake_rows.runs(situation.places[bucket]) if run[0] > start]
     stop = f" to {behind[0][0] - 1}" if behind else ""
     return CannotReconcile(
-        f"bucket {bucket} of {path} lacks the offsets {start}{stop}: rows are missing, not doubled only",
-        hint=f"{reconcile_call(path, 'retier')} goes on at offset {start}.",
+        f"bucket {bucket} of {path} lacks the offsets {start}{stop}: rows are missing, not only doubled",
+        hint=f"{reconcile_call(path, 'retier')} continues at offset {start}.",
         table_path=path,
         bucket=bucket,
     )

@@ -1,17 +1,18 @@
-"""The base check where another tiering service works on the same lake tables (docs/fluss-facts.md H2, DESIGN 6 step 2). Pure.
+"""The base check of a lake table that another tiering service tiers too (docs/fluss-facts.md H2, DESIGN 6 step 2). Pure.
 
-From the newest tiering commit of ours, or from the head that the last check passed and whose ends are remembered with it, the foreign
-tiering snapshots of the main branch are walked with a running end per bucket (`foreign_walk`). What is whole is adopted at once. Then
-the cluster's record is judged: after a check it is to name the newest tiering snapshot with exactly the ends that were passed.
+The walk begins at Lakeward's newest tiering commit, or at the head that the last check passed, whose ends the coordinator remembers. It
+follows the main branch over the foreign tiering snapshots and keeps a running end per bucket (`foreign_walk`). Rows without gaps and
+doubles are adopted at once. After a check, the cluster's record must name the newest tiering snapshot, with exactly the ends of the walk:
 
-    it names that one                      nothing to do
-    ours is the newest, it is behind       it is told
-    anything else: behind a foreign one,   a round commits, an empty marker if there is nothing else, and tells it that: telling it of
-    back, of a snapshot or a file of       somebody else's snapshot would race with who made it
-    offsets that is gone
+    the record does so                         nothing to do
+    the newest tiering snapshot is Lakeward's,
+    and the record is behind it                the coordinator tells the cluster
+    anything else: the newest is foreign,      a round commits, with an empty marker if there is nothing to tier, and the coordinator
+    the record is ahead, or its snapshot or    tells the cluster that commit. Telling the cluster a foreign snapshot would race with
+    its file of offsets is gone                the service that made it
 
-Bounds decide for files that a foreign tiering snapshot added, and never for those that are merely live. Rows of a clean layout have none:
-what all of the snapshots added is compared with the log at once (`clean_comparison`).
+Only the offset bounds of files that a foreign snapshot added decide. The bounds of files that are merely live decide nothing. Rows of a
+clean layout carry no offsets. So all rows that the foreign snapshots added are compared with the log at once (`clean_comparison`).
 """
 
 from __future__ import annotations
@@ -40,29 +41,29 @@ from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, Offsets, TableType
 
 _FIRST_SEQUENCE_NUMBER = 1
-"""Of a table's first snapshot (Iceberg spec, "Sequence Numbers"): a branch that begins with it is whole."""
+"""Sequence number of a table's first snapshot (Iceberg spec, "Sequence Numbers"). A branch that begins with it is complete."""
 
 
 @dataclass(frozen=True)
 class _Stretch:
-    """The part of the main branch that is walked, oldest first, and what is known of where it begins."""
+    """The part of the main branch that is walked, oldest first, and the ends with which the walk begins."""
 
     snapshots: tuple[LakeSnapshot, ...]
     ranges: dict[BucketKey, TieredRange]
     moved_back: frozenset[BucketKey]
     is_whole: bool = True
-    """False: nothing of ours was met, and older snapshots are gone."""
+    """False if older snapshots are gone and the walk met none of Lakeward's."""
     begins_at: int | None = None
-    """The snapshot behind which it begins; None = at the table's first one, or there is none any more."""
+    """The snapshot before the first one of the walk. None = the walk begins with the table's first snapshot, or none is left."""
 
 
 def walked(view: LakeView, records: SharedRecords, passed_head: int | None, table_type: TableType, readers: ForeignReaders) -> LakeView:
-    """`view` with the walk of what another tiering service did; as it is if nothing tells that somebody tiered it."""
+    """Returns `view` with the walk of another tiering service's commits; unchanged if nothing shows that any service tiered the table."""
     marked = view.tiered is not None and view.tiered in view.snapshots and view.marker is not None
     foreign = any(is_foreign_tiering(snapshot) for snapshot in view.snapshots.values())
     ours = any(snapshot.round_id is not None for snapshot in view.snapshots.values())
     if not marked and (view.tiered is not None or ours or not foreign):
-        return view  # what is wrong with it, if anything is, the base check says
+        return view  # the base check reports what is wrong, if anything is
     try:
         stretch = _stretch(view, records, passed_head, table_type)
         walk = _walk(view, records, table_type, stretch, readers)
@@ -72,7 +73,7 @@ def walked(view: LakeView, records: SharedRecords, passed_head: int | None, tabl
 
 
 def _stretch(view: LakeView, records: SharedRecords, passed_head: int | None, table_type: TableType) -> _Stretch:
-    """What came since the passed head or the newest tiering commit, whichever the branch meets first."""
+    """Returns the snapshots since the passed head or since the newest tiering commit, whichever the branch meets first."""
     marker, tiered = view.marker, view.tiered
     remembered = records.own if marker is not None and records.own_round == marker.round_id else None
     ranges = {} if marker is None else dict(marker.buckets)
@@ -94,7 +95,7 @@ def _stretch(view: LakeView, records: SharedRecords, passed_head: int | None, ta
             return _Stretch(tuple(reversed(since)), _remembered_ranges(ranges, remembered), records.moved_back, begins_at=current)
         snapshot = view.ancestor(current)
         if snapshot is None or (is_foreign_tiering(snapshot) and current not in view.snapshots):
-            break  # nothing tells what an expired round of the other service added
+            break  # nothing tells what an expired snapshot of the other service added
         if tiered is not None and snapshot.sequence_number <= view.snapshots[tiered].sequence_number:
             raise rolled_back(view, tiered, f"its main branch at {view.head} goes back to the older snapshot {current}")
         since.append(snapshot)
@@ -111,7 +112,7 @@ def _remembered_ranges(marked: dict[BucketKey, TieredRange], remembered: Recorde
 
 
 def _check_passed_head(view: LakeView, records: SharedRecords, remembered: RecordedLakeSnapshot | None, passed_head: int | None) -> None:
-    """Raises LakeRolledBack if a newer head passed before, with other ends than the newest tiering commit has."""
+    """Raises LakeRolledBack if an earlier check passed a newer head whose ends differ from those of the newest tiering commit."""
     marker = view.marker
     if remembered is None or marker is None or view.tiered is None or passed_head in (None, view.identity_of(view.tiered)):
         return
@@ -119,9 +120,9 @@ def _check_passed_head(view: LakeView, records: SharedRecords, remembered: Recor
     lost = {bucket for bucket, end in remembered.offsets.items() if end != marked.get(bucket, 0)}
     if lost or records.moved_back:
         raise LakeRolledBack(
-            f"the lake table {view.path} was rolled back: {_former_head(view, passed_head)}, which was there before, is not on its main "
-            "branch any more",
-            hint=f"Set the main branch on it again, then {tier_call(view.path)}. Or keep it rolled back: "
+            f"the lake table {view.path} was rolled back: {_former_head(view, passed_head)}, which an earlier check passed, is no longer "
+            "on its main branch",
+            hint=f"Set the main branch to it again, then {tier_call(view.path)}. Or keep it rolled back: "
             f"{reconcile_call(view.path, 'retier')} (missing rows are tiered again).",
             table_path=view.path,
             lake_snapshot_id=passed_head,
@@ -129,19 +130,19 @@ def _check_passed_head(view: LakeView, records: SharedRecords, remembered: Recor
 
 
 def _former_head(view: LakeView, passed_head: int | None) -> str:
-    """It has a name that can be told, unless ids come again."""
-    again = any(snapshot.mark is not None for snapshot in view.snapshots.values())
-    return "the snapshot that was its head" if again else f"the snapshot {passed_head}"
+    """Returns a name for the former head. Where the format reuses snapshot ids, the id would be misleading."""
+    reuses_ids = any(snapshot.mark is not None for snapshot in view.snapshots.values())
+    return "the snapshot that was its head" if reuses_ids else f"the snapshot {passed_head}"
 
 
 @dataclass(frozen=True)
 class CleanWalk:
-    """What another service did to a clean table: see `CleanStretch`. `record`: what the cluster says of the newest snapshot."""
+    """The foreign snapshots of a clean table that are walked (see `CleanStretch`). `record`: the cluster's offsets of the newest one."""
 
     view: LakeView
     table_type: TableType
     begins_at: int | None
-    looks: Sequence[ForeignSnapshot]
+    snapshots: Sequence[ForeignSnapshot]
     record: Offsets
 
 
@@ -149,28 +150,28 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
     foreign = [snapshot for snapshot in stretch.snapshots if is_foreign_tiering(snapshot)]
     newest = foreign[-1].snapshot_id if foreign else _newest_before(view, stretch)
     recorded: Offsets = records.cluster.offsets if records.cluster is not None and records.cluster.lake_snapshot_id == newest else {}
-    # Where ids come again the record may be of another snapshot that had this one's: it says nothing of rows that have no offsets.
+    # Where snapshot ids are reused, the record may be of a former snapshot of this id. So it proves nothing for rows without offsets.
     certain = recorded if newest is not None and view.identity_of(newest) == newest else {}
     newest_added: int | None = None
     if not stretch.is_whole:
-        raise _never_seen(view, foreign)
-    looks = [readers.snapshot(snapshot.snapshot_id) for snapshot in foreign]
-    stated = highest([*(contents.offsets for contents in looks), recorded])
-    known_of = {} if newest is None else {newest: certain}
-    partitions = Partitions(frozenset(readers.living()) if looks else (), stretch.ranges, readers.log_begin, stated, known_of)
-    # Rows that stood there before the walk, and rows of dropped partitions among those that it meets.
-    may_hold_former = stretch.begins_at is not None or bool(stretch.ranges) or partitions.may_have_dropped_rows(looks)
+        raise _history_unknown(view, foreign)
+    contents_of = [readers.snapshot(snapshot.snapshot_id) for snapshot in foreign]
+    stated = highest([*(contents.offsets for contents in contents_of), recorded])
+    offsets_of = {} if newest is None else {newest: certain}
+    partitions = Partitions(frozenset(readers.living()) if contents_of else (), stretch.ranges, readers.log_begin, stated, offsets_of)
+    # Rows of dropped partitions can be among the rows from before the walk, and among those that the walk meets.
+    may_hold_former = stretch.begins_at is not None or bool(stretch.ranges) or partitions.may_have_dropped_rows(contents_of)
     ends = RunningEnds(view, table_type, stretch.ranges, stretch.moved_back, readers, partitions, may_hold_former=may_hold_former)
-    for snapshot, contents in zip(foreign, looks, strict=True):
+    for snapshot, contents in zip(foreign, contents_of, strict=True):
         if not contents.has_clean_rows:
             ends.take(contents, certain if snapshot.snapshot_id == newest else {})
         if contents.adds_rows:
             newest_added = snapshot.identity
-    # The log tells whether ends are those of the rows, so a record that may be of another snapshot does where nothing else is left.
-    record = certain if looks and looks[-1].offsets else recorded
-    _take_clean(CleanWalk(view, table_type, stretch.begins_at, looks, record), ends, readers, partitions)
+    # `_take_clean` checks ends against the log. So a record of an uncertain snapshot is used where no other statement is left.
+    record = certain if contents_of and contents_of[-1].offsets else recorded
+    _take_clean(CleanWalk(view, table_type, stretch.begins_at, contents_of, record), ends, readers, partitions)
     beyond = ends.pass_row_less(recorded)
-    # Of a snapshot of ours its marker tells: a record that may be of a former one of this id is no sign that its rows are gone.
+    # The marker tells the ends of Lakeward's own snapshot. A record of a former snapshot of the same id does not show that rows are gone.
     is_evidence = bool(certain) or newest != view.tiered
     if beyond and is_evidence and table_type is TableType.LOG:
         return ForeignWalk(dict(ends.ranges), newest, problem=_record_ahead(view, newest, beyond, ends.ranges))
@@ -179,17 +180,17 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
 
 
 def _take_clean(walk: CleanWalk, ends: RunningEnds, readers: ForeignReaders, partitions: Partitions) -> None:
-    """Goes on behind rows that tell no offsets. Raises ForeignTieringUnproved, LakeUnavailable."""
-    untold = [contents for contents in walk.looks if contents.adds_rows and contents.has_clean_rows]
-    if not untold:
+    """Moves the ends on behind rows that carry no offsets. Raises ForeignTieringUnproved or LakeUnavailable."""
+    clean_snapshots = [contents for contents in walk.snapshots if contents.adds_rows and contents.has_clean_rows]
+    if not clean_snapshots:
         return
     stated = highest([*(contents.offsets for contents in walk.looks), walk.record])
     is_lossless = not partitions.may_have_dropped_rows(walk.looks)
     clean = CleanStretch(walk.view, walk.table_type, walk.begins_at, ends.ranges, stated, is_lossless)
     unread = next((contents.unread for contents in walk.looks if contents.unread), "")
-    with _doubted(walk.view, unread):
-        check_former(clean, partitions, untold)
-        for snapshot_ids, members in in_groups(partitions, untold):
+    with _unread_as_unavailable(walk.view, unread):
+        check_former(clean, partitions, clean_snapshots)
+        for snapshot_ids, members in in_groups(partitions, clean_snapshots):
             compared = compared_ends(clean, readers.clean_rows(snapshot_ids, members), readers.log_sums)
             ends.ranges.update(compared.ranges)
             ends.moved_back |= compared.moved_back
@@ -197,8 +198,11 @@ def _take_clean(walk: CleanWalk, ends: RunningEnds, readers: ForeignReaders, par
 
 
 @contextmanager
-def _doubted(view: LakeView, unread: str) -> Iterator[None]:
-    """What is stated somewhere but cannot be read now may prove what cannot be proved without it. Raises LakeUnavailable then."""
+def _unread_as_unavailable(view: LakeView, unread: str) -> Iterator[None]:
+    """Turns ForeignTieringUnproved into LakeUnavailable if a file of offsets could not be read: a later attempt may prove the rows.
+
+    `unread` says which file and why; empty if all were read.
+    """
     try:
         yield
     except ForeignTieringUnproved as unproved:
@@ -208,7 +212,7 @@ def _doubted(view: LakeView, unread: str) -> Iterator[None]:
 
 
 def _newest_before(view: LakeView, stretch: _Stretch) -> int | None:
-    """The newest tiering snapshot where nothing foreign came since the stretch begins: at its begin, or before that."""
+    """Returns the newest tiering snapshot at or before the begin of the stretch, for a stretch without foreign snapshots."""
     current = stretch.snapshots[0].parent_id if stretch.snapshots else view.head
     while current is not None and current != view.tiered:
         snapshot = view.snapshots.get(current)
@@ -218,14 +222,14 @@ def _newest_before(view: LakeView, stretch: _Stretch) -> int | None:
     return view.tiered
 
 
-def _never_seen(view: LakeView, foreign: list[LakeSnapshot]) -> ForeignTiering:
-    """The first look at a table of which older snapshots are gone: what they added cannot be judged any more, its rows can."""
+def _history_unknown(view: LakeView, foreign: list[LakeSnapshot]) -> ForeignTiering:
+    """Returns the error for the first check of a table whose older snapshots expired: nothing tells what those snapshots added."""
     newest = max(foreign or view.snapshots.values(), key=lambda snapshot: snapshot.sequence_number)
     return ForeignTiering(
         f"another tiering service tiered the lake table {view.path} up to snapshot {newest.snapshot_id}; older snapshots expired before "
-        "Lakeward looked at them, so what they added cannot be told from them",
-        hint=f"{reconcile_call(view.path, 'deduplicate')} looks at the rows of a log table and takes it over. A primary-key table: "
-        f"{reconcile_call(view.path, 'retier')} (from its log or KV snapshots; refused if rows of dropped partitions might go), or "
+        "Lakeward read them, so Lakeward cannot tell which rows they added",
+        hint=f"For a log table {reconcile_call(view.path, 'deduplicate')} reads the rows and takes it over. For a primary-key table: "
+        f"{reconcile_call(view.path, 'retier')} (from its log or KV snapshots; refused if it could remove rows of dropped partitions) or "
         f"{reconcile_call(view.path, 'adopt')} (as it is, with keys that the other service may have doubled or set back).",
         table_path=view.path,
         lake_snapshot_id=newest.snapshot_id,
@@ -240,7 +244,7 @@ def _record_ahead(
     return RecordAheadOfLake(
         f"the cluster records that snapshot {newest} of the lake table {view.path} holds bucket {bucket} up to offset "
         f"{beyond[bucket]}, but the rows of the lake end at {end}",
-        hint=f"Was the lake table rolled back? Put its newest state back, then {tier_call(view.path)}. Or tier the missing rows: "
+        hint=f"Was the lake table rolled back? Restore its newest state, then {tier_call(view.path)}. Or tier the missing rows: "
         f"{reconcile_call(view.path, 'retier')}.",
         table_path=view.path,
         bucket=bucket,
@@ -249,10 +253,10 @@ def _record_ahead(
 
 
 def _with_telling(view: LakeView, records: SharedRecords, walk: ForeignWalk) -> ForeignWalk:
-    """`walk` with what makes the cluster's record right."""
+    """Returns `walk` with what corrects the cluster's record: nothing, telling the cluster (`needs_telling`), or a commit."""
     newest = None if walk.newest is None else view.snapshots.get(walk.newest)
     floor = -1 if newest is None else newest.sequence_number
-    # One that is not on the branch any more counts for the other service's own check: only a newer one of ours takes its place.
+    # The other service's own check also counts snapshots that left the branch. Only a newer snapshot of Lakeward's takes their place.
     overtaken = any(
         (snapshot.round_id is not None or is_foreign_tiering(snapshot)) and snapshot.sequence_number > floor
         for snapshot in view.snapshots.values()
@@ -268,7 +272,7 @@ def _with_telling(view: LakeView, records: SharedRecords, walk: ForeignWalk) -> 
 
 
 def is_exact(walk: ForeignWalk, record: RecordedLakeSnapshot | None) -> bool:
-    """Whether the record names the newest tiering snapshot with exactly the ends that were passed. Vanished partitions do not count."""
+    """Whether the record names the newest tiering snapshot with exactly the ends of the walk. Dropped partitions do not count."""
     if record is None or record.lake_snapshot_id != walk.newest:
         return False
     ends = walk.ends
@@ -277,22 +281,23 @@ def is_exact(walk: ForeignWalk, record: RecordedLakeSnapshot | None) -> bool:
 
 
 def can_tell(view: LakeView, record: RecordedLakeSnapshot | None, walk: ForeignWalk) -> bool:
-    """Whether telling the cluster of the newest tiering snapshot makes its record right: it is ours, and the record is of an older one."""
+    """Whether telling the cluster the newest tiering snapshot corrects its record: it is Lakeward's, and the record is of an older one."""
     as_marked = view.marker is not None and walk.ranges == view.marker.buckets and not walk.moved_back
     return walk.newest == view.tiered and as_marked and _is_older(view, record, walk)
 
 
 def _is_older(view: LakeView, record: RecordedLakeSnapshot | None, walk: ForeignWalk) -> bool:
-    """Whether the record is of an older snapshot than the newest tiering one: of one that is gone, if it is nowhere ahead.
+    """Whether the record is of an older snapshot than the newest tiering one.
 
-    Partitions without an end do not count: they were dropped, and only a new record takes their offsets out of the former one.
+    A snapshot that is gone counts as older if the record is nowhere ahead. Partitions without an end do not count: they were dropped,
+    and only a new record removes their offsets.
     """
     if record is None:
         return True
     named, newest = view.snapshots.get(record.lake_snapshot_id), view.snapshots.get(walk.newest or -1)
     if newest is None:
         return False
-    if record.lake_snapshot_id == walk.newest:  # where ids come again it is of one that was rolled back, else of this very one
+    if record.lake_snapshot_id == walk.newest:  # where ids are reused: a former snapshot of this id
         return newest.mark is not None
     if named is not None:
         return named.sequence_number < newest.sequence_number

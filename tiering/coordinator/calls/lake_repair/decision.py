@@ -247,7 +247,7 @@ class Decider:
             return inspection
         survey = replace(survey, head_marker=proved.marker, newest_marker=survey.newest_marker or proved.marker)
         situation = replace(situation, survey=survey)
-        return replace(inspection, survey=survey, situation=situation, held=proved.held, proved_by=proved.marker)
+        return replace(inspection, survey=survey, situation=situation, held=proved.lake_rows, proved_by=proved.marker)
 
     def _standing_rows(self, lake: StandingRows, inspection: Inspection, view: LakeView) -> Sequence[CleanRows] | None:
         """The rows that stand in a table; None if a file of it cannot be read. They are read once for each head."""
