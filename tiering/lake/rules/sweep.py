@@ -1,18 +1,24 @@
-"""Which files of a lake table may be deleted: what dead rounds left, and what only expired snapshots named. Pure (DESIGN 6 step 7).
+"""Which files of a lake table the sweep may delete: files of dead rounds, and files that only expired snapshots named. Pure (DESIGN 6).
 
-A file goes only if all of this holds: its name is one of ours and names a round that the coordinator knows; no snapshot of the
-table names it, those that only tags and branches keep included; it is older than the guard; its round has ended; and its round was
-either never granted a commit, or granted one for this very lake table on a tiering commit that is gone, so that the compare-and-set
-refuses it however late it arrives. While that commit is there, somebody may roll the table back to it, and the late one lands. What a
-grant for another lake table came to is not known here: that one may stand renamed in the same folder, with the files alive. A round
-that landed must still be seen in the lake: if its snapshot is gone, its files may belong to a copy of the table that somebody means to
-put back. `expired_files` tells which of these files only expired snapshots named; such a file goes once it has been dead for the guard.
-Of a round that was open when a coordinator started the grant may be lost, with a store that was set back: it may have been granted on any
-commit of a round before it. In a lake format with follow-up commits (`FollowUpCommits`) the files of a round stay while its own snapshot is
-there, because the follow-up commit that names them may still land on it.
+A file is deleted only if all of this holds:
 
-For this to hold the caller reads in this order: rounds and ledger, then the files, then the lake table. So a round that lands
-meanwhile is either still open in what was read first, or in the lake that was read last.
+    its name is one of Lakeward's, and names a round that the coordinator knows
+    no snapshot of the table names it, including snapshots that only tags and branches keep
+    it is older than the guard
+    its round has ended
+    its round was never granted a commit, or it was granted one for this very lake table, on a tiering commit that is gone: then the
+    compare-and-set refuses a late commit. While that tiering commit exists, a user may roll the table back to it, and the late commit
+    lands. The outcome of a grant for another lake table is unknown here: that table may be in the same folder under another name
+    if its round landed, the lake still has a snapshot of that round. Otherwise the files may belong to a copy of the table that a user
+    means to put back. `expired_files` tells which of them only expired snapshots named: these are deleted once they were dead for the
+    time of the guard
+
+If a round was open when a coordinator started, its grant may be lost because the store was set back. It then may have been granted on any
+commit of an earlier round. In a lake format with follow-up commits (`FollowUpCommits`) the files of a round stay while its own snapshot
+exists, because the follow-up commit that names them may still land on it.
+
+The caller reads in this order: rounds and ledger, then the files, then the lake table. So a round that lands in between is either still
+open in the rounds that were read first, or in the lake that was read last.
 """
 
 from __future__ import annotations
@@ -26,12 +32,12 @@ from enum import StrEnum
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.rules.upkeep.expired_files import CLOCK_SKEW
 
-_OWN = re.compile(r"(?:snap-[0-9]+-0-)?lakeward-(?P<rest>.+)\.(?:parquet|avro|marker)")
-"""Data files (`iceberg/writing/writer.py`), manifests and their lists (`iceberg/commit/staging.py`), marker files."""
+_OWN = re.compile(r"(?:snap-[0-9]+-0-)?lakeward-(?P<round_and_number>.+)\.(?:parquet|avro|marker)")
+"""Names of data files (`iceberg/writing/writer.py`), manifests and manifest lists (`iceberg/commit/staging.py`), and marker files."""
 
 
 class Verdict(StrEnum):
-    """What becomes of a file, and why."""
+    """Whether the sweep removes a file, and the reason if it does not."""
 
     REMOVE = "REMOVE"
     NOT_OURS = "NOT_OURS"
@@ -49,11 +55,11 @@ class Verdict(StrEnum):
 class RoundFate:
     """A round as the coordinator knows it.
 
-    `granted_on`: of each grant that it got, the newest tiering commit then (None in it: there was none); empty = never granted.
+    `granted_on`: the newest tiering commit at each of its grants (None: there was none). Empty = never granted.
 
-    `may_be_granted`: a grant of it may be lost; then it was on a commit of a round with a lower `epoch`.
+    `may_be_granted`: a grant of the round may be lost. It was then on a commit of a round with a lower `epoch`.
 
-    `granted_for`: the uuid of the lake table of its grants; None = an older version that did not keep it granted them.
+    `granted_for`: the uuid of the lake table of its grants. None = an older version granted them, which did not keep the uuid.
     """
 
     ended: bool
@@ -66,14 +72,14 @@ class RoundFate:
 
 @dataclass(frozen=True)
 class SweptTable:
-    """The lake table, read last. `live`: locations that any snapshot names; `rounds`: round ids that its snapshots carry.
+    """The lake table, which is read last. `live`: locations that any snapshot names. `rounds`: round ids that its snapshots carry.
 
-    `begins_untiered`: a snapshot is there that is older than those of all rounds.
+    `begins_untiered`: a snapshot exists that is older than those of all rounds.
 
-    `has_follow_up_commits`: after its own snapshot a round commits a second one, without a grant of its own (`FollowUpCommits`).
+    `has_follow_up_commits`: after its own snapshot a round commits a second one without another grant (`FollowUpCommits`).
 
     `dead_since`: by location the files that only expired snapshots named, and since when that is known (`expired_files`).
-    `oldest_commit`: when the oldest snapshot was committed.
+    `oldest_commit`: the commit time of the oldest snapshot.
     """
 
     table_uuid: str
@@ -89,7 +95,7 @@ class SweptTable:
 
 @dataclass(frozen=True)
 class SweepGuards:
-    """Times: files of dead rounds are older than `dead_rounds`, and expired files are known to be dead since before `expired`."""
+    """Upper bounds of times: files of dead rounds are older than `dead_rounds`; expired files were known to be dead before `expired`."""
 
     dead_rounds: datetime
     expired: datetime
@@ -103,23 +109,24 @@ def sweep_verdicts(
     older_than: timedelta,
     expired_older_than: timedelta | None = None,
 ) -> list[tuple[StoredFile, Verdict]]:
-    """The verdict on each of `files`, in their order. `now` and the ages make the guards; None = the same for expired files."""
+    """Returns the verdict on each file, in the order of `files`. The guards are `now` minus the ages. `expired_older_than` None =
+    `older_than`."""
     guards = SweepGuards(now - older_than, now - (older_than if expired_older_than is None else expired_older_than))
     return [(file, _verdict(file, fates, lake, guards)) for file in files]
 
 
 def is_own(name: str) -> bool:
-    """Whether a file has a name that Lakeward gives."""
+    """Whether Lakeward gives files such a name."""
     return _OWN.fullmatch(name) is not None
 
 
-def round_of(name: str, known: Collection[str]) -> str | None:
-    """The known round that a file's name carries; None if it is not ours, no known one's, or could be of two."""
+def round_of(name: str, known_rounds: Collection[str]) -> str | None:
+    """Returns the known round whose id the file's name carries; None if the name is not Lakeward's or matches no or several rounds."""
     match = _OWN.fullmatch(name)
     if match is None:
         return None
-    parts = match["rest"].split("-")
-    matching_rounds = [candidate for end in range(1, len(parts)) if (candidate := "-".join(parts[:end])) in known]
+    parts = match["round_and_number"].split("-")
+    matching_rounds = [candidate for end in range(1, len(parts)) if (candidate := "-".join(parts[:end])) in known_rounds]
     return matching_rounds[0] if len(matching_rounds) == 1 else None
 
 
@@ -138,7 +145,10 @@ def _verdict(file: StoredFile, fates: Mapping[str, RoundFate], lake: SweptTable,
 
 
 def _verdict_of_pruned_round(file: StoredFile, lake: SweptTable, dead_since: datetime | None, guards: SweepGuards) -> Verdict:
-    """The round's grants are not known any more. A snapshot that is younger than the file cannot be what the round was granted on."""
+    """Returns the verdict on a file of a round whose grants are no longer known.
+
+    The round cannot have been granted on a snapshot that is younger than the file.
+    """
     if dead_since is None:
         return Verdict.UNKNOWN_ROUND
     is_outlived = lake.oldest_commit is not None and file.modified_at + CLOCK_SKEW < lake.oldest_commit
@@ -165,7 +175,7 @@ def _verdict_of_round(
 
 
 def _may_land(fate: RoundFate, fates: Mapping[str, RoundFate], lake: SweptTable) -> bool:
-    """Whether the compare-and-set lets a late commit of the round through: now, or once the table was rolled back."""
+    """Whether the compare-and-set accepts a late commit of the round, now or after a user rolled the table back."""
     may_be_untiered = lake.tiered is None or lake.begins_untiered
     if fate.granted_on:
         return any(may_be_untiered if base is None else base == lake.tiered or base in lake.snapshots for base in fate.granted_on)
@@ -177,7 +187,7 @@ def _is_before(other: RoundFate | None, fate: RoundFate) -> bool:
 
 
 def is_granted_for(lake: SweptTable, fate: RoundFate, round_id: str) -> bool:
-    """Whether a round was granted its commit for this lake table; without a uuid, what it was built on or left here tells."""
+    """Whether the round's commit was granted for this lake table. Without a uuid, its base or its snapshot in this table tells."""
     if fate.granted_for is not None:
         return fate.granted_for == lake.table_uuid
     return round_id in lake.rounds or any(snapshot in lake.snapshots for snapshot in fate.granted_on)

@@ -1,19 +1,19 @@
-"""Which snapshots of a lake table expire whose ids have to stay consecutive, such as a Paimon table. Pure.
+"""Which snapshots expire in a lake table whose snapshot ids must stay consecutive, such as a Paimon table. Pure.
 
-Readers of such a table look for a time by bisection over the ids, and a gap is an error to them (Paimon's `SnapshotManager`). So snapshots
-expire from the oldest one on, and none is thinned out in between. These always stay:
+Readers of such a table search a time by bisection over the ids, and a gap is an error for them (Paimon's `SnapshotManager`). So snapshots
+expire from the oldest one on, and none in between is removed. These always stay:
 
-    the newest tiering commit, and every snapshot since it
-    the snapshot from which a consumer reads on, and every snapshot since it
+    the newest tiering commit, and every newer snapshot
+    the snapshot that a consumer reads next, and every newer snapshot
     the newest `min_count` snapshots
     every snapshot up to the age, or the count, that the lake table's own settings keep
     every snapshot that was the newest one within the last hour    Paimon's default of `snapshot.time-retained`
 
-A snapshot expires once the next one is older than `max_age_ms`: as of any time within the maximum age, the table can be read as it was.
-With a commit every 10 s a day has thousands of snapshots, some 8 kB each. So only the newest MAX_SNAPSHOTS stay of those that are older
-than an hour, unless the user said how long they are kept.
+A snapshot expires once the next one is older than `max_age_ms`. So a query as of any time within the maximum age still works.
+With a commit every 10 s, a day has thousands of snapshots of about 8 kB each. So of those that are older than an hour only the newest
+MAX_SNAPSHOTS stay, unless the user configured how long they are kept.
 
-Tags and branches have copies of their snapshots, so they keep none here; they keep files (`live_files`).
+Tags and branches have copies of their snapshots, so they keep no snapshot here. They keep files (`live_files`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from tiering.lake.rules.upkeep.snapshot_expiry import NEWEST, NEWEST_OF_MAIN, RE
 from tiering.model.tables import SnapshotRetention
 
 MAX_SNAPSHOTS = 500
-"""Upper bound of the snapshots that stay by default, beside those of the last hour."""
+"""Upper bound of the snapshots that stay by default, in addition to those of the last hour."""
 
 UNBOUNDED_MS = 3_600_000
-"""Snapshots that were the newest one within this time are not counted: readers that follow the table may not have come to them yet."""
+"""Snapshots that were the newest one within this time do not count: readers that follow the table may not have read them yet."""
 
 OF_CONSUMERS = "not read yet by a consumer"
 KEPT_BY_OPTIONS = "the lake table's own retention (snapshot.time-retained, snapshot.num-retained.min)"
@@ -38,10 +38,10 @@ NO_GAP = "an older one stays, and ids have no gaps"
 
 @dataclass(frozen=True)
 class ConsecutiveHistory:
-    """The snapshots of a table, and what keeps them.
+    """The snapshots of a table, and the conditions that keep them.
 
-    `committed_ms`: commit times by age, the oldest first; the oldest snapshot has the id `oldest`. `reserved`: ids from which consumers
-    read on. `user_max_age_ms` and `user_min_count` are settings of the lake table. `is_bounded`: no option says how long they are kept.
+    `committed_ms`: commit times, the oldest first; the oldest snapshot has the id `oldest`. `reserved`: ids that consumers read next.
+    `user_max_age_ms` and `user_min_count` are settings of the lake table. `is_bounded`: no option says how long snapshots are kept.
     """
 
     oldest: int
@@ -54,7 +54,7 @@ class ConsecutiveHistory:
 
 
 def oldest_kept(history: ConsecutiveHistory, retention: SnapshotRetention, now_ms: int, *, limit: int = REMOVED_AT_ONCE) -> int:
-    """The id of the oldest snapshot that stays; at most `limit` expire."""
+    """Returns the id of the oldest snapshot that stays. At most `limit` snapshots expire."""
     newest = history.oldest + len(history.committed_ms) - 1
     min_count = max(retention.min_count, history.user_min_count, 1)
     oldest_ms = now_ms - max(retention.max_age_ms, history.user_max_age_ms)
@@ -70,7 +70,7 @@ def oldest_kept(history: ConsecutiveHistory, retention: SnapshotRetention, now_m
 
 
 def reasons_to_keep(history: ConsecutiveHistory, retention: SnapshotRetention, now_ms: int) -> Mapping[str, int]:
-    """How many snapshots stay, by the reason in words. The others expire, by one commit or by several."""
+    """Returns how many snapshots stay for each reason. All other snapshots expire, by one commit or by several."""
     newest = history.oldest + len(history.committed_ms) - 1
     min_count, reserved = max(retention.min_count, 1), min(history.reserved, default=newest + 1)
     reasons: Counter[str] = Counter()

@@ -1,15 +1,15 @@
-"""Which files of a lake table only expired snapshots named, and since when. Pure, but for the memory of earlier looks.
+"""Which files of a lake table only expired snapshots named, and since when. Pure, except for the memory of earlier sweeps.
 
-A sweep sees that no snapshot names a file. That has two causes: expiry removed the snapshots that named it, or a user set the table back to
-an older copy and keeps the newer one elsewhere. In the second case the file must stay. So a file counts as expired only if it was part of
-the history that the table has now:
+A sweep sees that no snapshot names a file. This has two possible causes: expiry removed the snapshots that named it, or a user set the
+table back to an older copy and keeps the newer one elsewhere. In the second case the file must stay. So a file counts as expired only if
+it was part of the present history of the table:
 
     its round is known      the round is on the chain of rounds that leads to the newest tiering commit (`lineage_of`)
-    its round is pruned     an earlier look of this process saw a snapshot name the file, and the newest tiering commit of that look is on
-                            the chain of now; and all snapshots are younger than the file, so that no late commit of its round fits any
+    its round is pruned     an earlier sweep of this process saw a snapshot that named the file, and the newest tiering commit of that
+                            sweep is on the present chain. All snapshots are younger than the file, so no late commit of its round fits
 
-A query that began before the expiry may still read the file. So it is deleted only once `dead_since` is older than the guard. The time is
-that of the look that first found it so; a restart begins it anew.
+A query that began before the expiry may still read the file. So the file is deleted only once `dead_since` is older than the guard.
+`dead_since` is the time of the first sweep that found the file expired. After a restart it begins again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from threading import Lock
 
 REMEMBERED_TABLES = 10_000
 REMEMBERED_FILES = 100_000
-"""Upper bound of the files that are remembered of a table, of either kind; some 100 bytes each. Further files stay until some are gone."""
+"""Upper bound of the remembered files of a table, for each kind; about 100 bytes each. Further files stay until some are deleted."""
 
 CLOCK_SKEW = timedelta(hours=1)
 """Upper bound of the difference between the clocks of tierers and of the storage."""
@@ -30,7 +30,7 @@ CLOCK_SKEW = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class LandedRound:
-    """A round that landed, as the ledger has it, and the round that it was built on."""
+    """A landed round of the ledger, and the round that it was built on."""
 
     round_id: str
     base_round_id: str | None
@@ -38,7 +38,7 @@ class LandedRound:
 
 @dataclass(frozen=True)
 class Lineage:
-    """The rounds that lead to the newest tiering commit of a lake table, the newest one included, as far as the ledger reaches back."""
+    """The rounds that lead to the newest tiering commit of a lake table, including the newest one, as far as the ledger reaches back."""
 
     table_uuid: str
     newest: str
@@ -46,7 +46,7 @@ class Lineage:
 
 
 def lineage_of(table_uuid: str, newest: str, base: str | None, ledger: Iterable[LandedRound]) -> Lineage:
-    """The chain of rounds that leads to `newest`, whose marker names `base`."""
+    """Returns the chain of rounds that leads to `newest`, whose marker names `base`."""
     bases = {row.round_id: row.base_round_id for row in ledger}
     rounds, current = {newest}, base
     while current is not None and current not in rounds:
@@ -57,16 +57,16 @@ def lineage_of(table_uuid: str, newest: str, base: str | None, ledger: Iterable[
 
 @dataclass(frozen=True)
 class FilesOfRounds:
-    """Locations of one look: files of landed rounds that no snapshot names, and files of pruned rounds by whether one does."""
+    """Locations that one sweep saw: files of landed rounds that no snapshot names, and files of pruned rounds by whether one does."""
 
     dead: Mapping[str, str]
-    """By location the round, which is known."""
+    """The id of the known round, by location."""
     pruned_live: Collection[str]
     pruned_dead: Collection[str]
 
 
 @dataclass
-class _Looks:
+class _Sightings:
     table_uuid: str
     newest: str
     dead_since: dict[str, datetime] = field(default_factory=dict)
@@ -74,29 +74,29 @@ class _Looks:
 
 
 class FileSightings:
-    """What earlier sweeps saw of the files of lake tables. Safe to use from several threads."""
+    """The files of lake tables that earlier sweeps saw. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._tables: OrderedDict[int, _Looks] = OrderedDict()
+        self._tables: OrderedDict[int, _Sightings] = OrderedDict()
 
     def look(self, table_id: int, lineage: Lineage, files: FilesOfRounds, now: datetime) -> Mapping[str, datetime]:
-        """Notes a look; by location since when each expired file is known to be named by no snapshot."""
+        """Records a sweep. Returns by location the time since when no snapshot is known to name each expired file."""
         with self._lock:
             before = self._tables.pop(table_id, None)
             if before is None or before.table_uuid != lineage.table_uuid or before.newest not in lineage.rounds:
-                before = _Looks(lineage.table_uuid, lineage.newest)  # the table was set back since, or this is the first look
+                before = _Sightings(lineage.table_uuid, lineage.newest)  # the table was set back since, or this is the first sweep
             dead = [location for location, round_id in files.dead.items() if round_id in lineage.rounds]
             dead += [location for location in files.pruned_dead if location in before.once_live or location in before.dead_since]
             dead_since = {location: before.dead_since.get(location, now) for location in dead[:REMEMBERED_FILES]}
             once_live = set(sorted(files.pruned_live)[:REMEMBERED_FILES])
-            self._tables[table_id] = _Looks(lineage.table_uuid, lineage.newest, dead_since, once_live)
+            self._tables[table_id] = _Sightings(lineage.table_uuid, lineage.newest, dead_since, once_live)
             while len(self._tables) > REMEMBERED_TABLES:
                 self._tables.popitem(last=False)
             return dict(dead_since)
 
     def waiting(self, table_id: int) -> int:
-        """How many expired files of a table wait to be deleted."""
+        """Returns how many expired files of a table wait to be deleted."""
         with self._lock:
             looks = self._tables.get(table_id)
             return 0 if looks is None else len(looks.dead_since)

@@ -1,17 +1,17 @@
-"""What a sweep notes of rounds that the ledger is going to forget while the lake still stores files of theirs. Pure.
+"""The sweep's note of rounds that the ledger will drop while the lake still stores their files. Pure.
 
-The ledger keeps the newest rounds of a table, at a commit every 10 s those of 14 hours. Files live longer: files of a dead round are
-deleted after a day, and a snapshot stays for a day with the files that it names. Without a note the sweep would not know their rounds
-then, and they would never be deleted. The note of a round has what the ledger had (`RoundFate`), and whether the round is proved to be
-of the table's history:
+The ledger keeps the newest rounds of a table: with a commit every 10 s those of 14 hours. Files live longer. Files of a dead round are
+deleted after a day, and a snapshot stays for a day with its files. Without the note the sweep would no longer know their rounds, and the
+files would never be deleted. The note of a round has the ledger's data (`RoundFate`), and whether the round is proved to be part of the
+table's history. One of these proves it:
 
-    the ledger              it is on the chain of rounds that leads to the newest tiering commit (`lineage_of`)
-    an earlier note         and the newest tiering commit of that note is on the chain of now
+    the ledger              the round is on the chain of rounds that leads to the newest tiering commit (`lineage_of`)
+    an earlier note         it proves the round, and its newest tiering commit is on the present chain
     a live file             a snapshot of the table names a file of the round
     a manifest list         the round's snapshot expired, and a snapshot of the table descends from it (`ExpiredAncestors`)
 
-The last two are for tables of earlier versions, which noted nothing. The rounds of a copy that a user put aside are never proved: none of
-its snapshots is an ancestor of the table's.
+The last two are for tables of earlier versions, which kept no note. The rounds of a copy that a user put aside are never proved, because
+none of its snapshots is an ancestor of the table's.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from tiering.lake.rules.sweep import RoundFate
 from tiering.lake.rules.upkeep.expired_files import Lineage
 
 REMEMBERED_ROUNDS = 100_000
-"""Upper bound of the rounds that are noted of a table, some 100 bytes each. Files of further ones stay until some are gone."""
+"""Upper bound of the noted rounds of a table, about 100 bytes each. Files of further rounds stay until some are deleted."""
 
 LEFT_TO_LEDGER = 5
-"""The newest rounds of the ledger, one part in so many, are not noted: it keeps them until many more sweeps have passed."""
+"""One part in this many of the ledger's newest rounds is not noted, because the ledger keeps these rounds for many more sweeps."""
 
 _ROUND_ID = re.compile(r"(?:snap-[0-9]+-0-)?lakeward-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-")
 
 
 @dataclass(frozen=True)
 class NotedRound:
-    """One round. `fate` None: it landed, and its grants are not known."""
+    """A round of the note. `fate` None: the round landed, and its grants are unknown."""
 
     fate: RoundFate | None
     is_of_history: bool
@@ -44,40 +44,40 @@ class NotedRound:
 
 @dataclass(frozen=True)
 class FormerRounds:
-    """The rounds by id, of the lake table `table_uuid` whose newest tiering commit was of the round `newest`; None = not looked at."""
+    """The noted rounds by id, for the lake table `table_uuid`. `newest`: the round of its newest tiering commit; None = not determined."""
 
     table_uuid: str
     newest: str | None = None
     rounds: Mapping[str, NotedRound] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """The note as a store keeps it."""
+        """Returns the note as the store keeps it."""
         return _ADAPTER.dump_json(self, exclude_defaults=True).decode()
 
     @staticmethod
     def from_plain(plain: object) -> FormerRounds:
-        """The note from what JSON made of `to_json`."""
+        """Returns the note from the parsed JSON of `to_json`."""
         return _ADAPTER.validate_python(plain)
 
 
 _ADAPTER = TypeAdapter(FormerRounds)
 
 
-def forgotten_round(name: str, known: Collection[str]) -> str | None:
-    """The id of the round that wrote a file and that is not `known`, from the name alone; None for files of known rounds, and others."""
+def forgotten_round(name: str, known_rounds: Collection[str]) -> str | None:
+    """Returns the round id in a file's name if the round is not known; None for files of known rounds and for other files."""
     match = _ROUND_ID.match(name)
-    return None if match is None or match[1] in known else match[1]
+    return None if match is None or match[1] in known_rounds else match[1]
 
 
 def noted_fates(note: FormerRounds | None, table_uuid: str) -> dict[str, RoundFate]:
-    """The fates of the noted rounds whose grants are known."""
+    """Returns the fates of the noted rounds whose grants are known."""
     if note is None or note.table_uuid != table_uuid:
         return {}
     return {round_id: noted.fate for round_id, noted in note.rounds.items() if noted.fate is not None}
 
 
 def noted_history(note: FormerRounds | None, lineage: Lineage) -> set[str]:
-    """The noted rounds of the table's history; none if the table was set back since, or is another one."""
+    """Returns the noted rounds of the table's history; none if the table was set back or replaced since."""
     if note is None or note.table_uuid != lineage.table_uuid or note.newest not in lineage.rounds:
         return set()
     return {round_id for round_id, noted in note.rounds.items() if noted.is_of_history}
@@ -86,9 +86,9 @@ def noted_history(note: FormerRounds | None, lineage: Lineage) -> set[str]:
 def note_of(
     before: FormerRounds | None, table_uuid: str, lineage: Lineage | None, fates: Mapping[str, RoundFate], stored: Iterable[str]
 ) -> FormerRounds:
-    """The note of a sweep on the rounds `stored`, of which files are stored. The rounds of the ledger come first in `fates`, newest first.
+    """Returns the new note for the rounds `stored`, whose files are stored. In `fates` the ledger's rounds come first, newest first.
 
-    `lineage` has all rounds that are proved; None = this sweep could prove none, so that the earlier note's word counts.
+    `lineage` has all proved rounds. None = this sweep could prove none, so the proofs of the earlier note are kept.
     """
     if lineage is not None:
         newest: str | None = lineage.newest

@@ -1,13 +1,13 @@
 """Which files of a bucket an upkeep round rewrites together. Pure.
 
-Files are given in the order in which their rows are to lie: of a log table by offset, of a primary-key table by age. Neighbours are
-rewritten together, so the order stays. One piece of work makes about one file of the target size, so it ends soon, and little is lost
-where a commit cannot use it.
+Files are given in the order of their rows: by offset for a log table, by age for a primary-key table. Only neighbours are rewritten
+together, so the order stays. One piece of work makes about one file of the target size. So it ends soon, and little is lost if a commit
+cannot use it.
 
 A file is rewritten
 - if it is small (`small_files.is_small`) and so is a neighbour;
-- if its deleted rows are to go (`is_dirty`);
-- with `full`, whatever its size is, where a bucket has more files than it needs.
+- if its deleted rows must be removed (`is_dirty`);
+- with `full`, at any size, if a bucket has more files than it needs.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ T = TypeVar("T")
 FULL_SHARE = 1.25
 """A piece of work is not filled beyond this share of the target size, unless it would be small without the next file."""
 OVERSIZE_SHARE = 1.8
-"""With `full` a file beyond this share of the target size is cut (Iceberg's `rewrite_data_files`, `max-file-size-bytes`)."""
+"""With `full`, a file above this share of the target size is cut (Iceberg's `rewrite_data_files`, `max-file-size-bytes`)."""
 
 DEAD_SHARE = 0.3
-"""Part of a bucket's rows that may be deleted; beyond it readers carry too many rows in vain, and the bucket's files are rewritten."""
+"""Share of deleted rows in a bucket above which its files are rewritten, because readers read too many rows in vain."""
 
 RUN_FILES = 1_000
-"""Files that one piece of work reads at most: opening a file takes milliseconds, on object storage more, and a piece has to end soon."""
+"""Upper bound of the files of one piece of work. Opening a file takes milliseconds, on object storage more, and a piece must end soon."""
 
 
 @dataclass(frozen=True)
 class StandingFile:
-    """A live data file of one bucket. `is_fixed`: it stays, because no rewrite may replace it."""
+    """A live data file of one bucket. `is_fixed`: no rewrite may replace it."""
 
     size_bytes: int
     is_dirty: bool = False
@@ -43,7 +43,7 @@ class StandingFile:
 
 @dataclass(frozen=True)
 class RewriteRun:
-    """Neighbouring files, from position `first` up to and without `stop`, which `outputs` files replace."""
+    """Neighbouring files from position `first` up to but without `stop`, which `outputs` files replace."""
 
     first: int
     stop: int
@@ -52,43 +52,43 @@ class RewriteRun:
 
     @property
     def files(self) -> int:
-        """How many files are rewritten."""
+        """The number of files that are rewritten."""
         return self.stop - self.first
 
 
 def runs_to_rewrite(files: Sequence[StandingFile], target_bytes: int, limit_bytes: int, *, full: bool) -> list[RewriteRun]:
-    """The pieces of work of one bucket. `limit_bytes`: what one piece reads at most, unless one file has more.
+    """Returns the pieces of work of one bucket. One piece reads at most `limit_bytes`, unless a single file is larger.
 
-    A file about as large as the limit is not small, whatever the target is: no piece could take it together with another one.
+    A file about as large as the limit is not small, whatever the target is, because no piece could include it and another one.
     """
     reachable_bytes = min(target_bytes, limit_bytes)
     movable = [file for file in files if not file.is_fixed]
     ideal = outputs_of(sum(file.size_bytes for file in movable), target_bytes)
     takes_all = full and (len(movable) > ideal or any(file.size_bytes > OVERSIZE_SHARE * target_bytes for file in movable))
-    wanted = [not file.is_fixed and (takes_all or file.is_dirty or is_small(file.size_bytes, reachable_bytes)) for file in files]
+    is_selected = [not file.is_fixed and (takes_all or file.is_dirty or is_small(file.size_bytes, reachable_bytes)) for file in files]
     limit_bytes = min(int(FULL_SHARE * target_bytes), limit_bytes)
     runs: list[RewriteRun] = []
-    for first, stop in _stretches(wanted):
+    for first, stop in _stretches(is_selected):
         runs.extend(run for run in _pieces(files, first, stop, target_bytes, limit_bytes) if _helps(files, run, target_bytes))
     return runs
 
 
 def outputs_of(size_bytes: int, target_bytes: int) -> int:
-    """How many files of about the target size hold so many bytes."""
+    """Returns how many files of about the target size hold `size_bytes`."""
     return max(1, round(size_bytes / target_bytes))
 
 
 def _helps(files: Sequence[StandingFile], run: RewriteRun, target_bytes: int) -> bool:
-    """Whether fewer files are left, or deleted rows go, or a file is cut that is too large."""
+    """Whether the piece reduces the number of files, removes deleted rows, or cuts a file that is too large."""
     members = files[run.first : run.stop]
     is_cut = run.outputs > 1 and any(file.size_bytes > OVERSIZE_SHARE * target_bytes for file in members)
     return run.outputs < run.files or is_cut or any(file.is_dirty for file in members)
 
 
-def _stretches(wanted: Sequence[bool]) -> Iterator[tuple[int, int]]:
+def _stretches(is_selected: Sequence[bool]) -> Iterator[tuple[int, int]]:
     first = 0
-    for position, is_wanted in enumerate([*wanted, False]):
-        if not is_wanted:
+    for position, selected in enumerate([*is_selected, False]):
+        if not selected:
             if position > first:
                 yield first, position
             first = position + 1
@@ -108,7 +108,7 @@ def _pieces(files: Sequence[StandingFile], first: int, stop: int, target_bytes: 
 
 @dataclass(frozen=True)
 class BucketWork:
-    """The pieces of work of one bucket. `gain`: the files that readers no longer open."""
+    """The pieces of work of one bucket. `gain`: how many fewer files readers have to open."""
 
     runs: Sequence[RewriteRun]
     dirty_files: int = 0
@@ -119,5 +119,5 @@ class BucketWork:
 
 
 def worst_first(buckets: Sequence[tuple[T, BucketWork]]) -> list[tuple[T, BucketWork]]:
-    """Buckets with work, those from which readers win most coming first."""
+    """Returns the buckets with work, the largest gain first."""
     return sorted((entry for entry in buckets if entry[1].runs), key=lambda entry: -entry[1].gain)

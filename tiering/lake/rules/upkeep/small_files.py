@@ -1,11 +1,11 @@
-"""Which small files of a bucket a round merges, so that few are left at any time and each row is rewritten seldom. Pure.
+"""Which small files of a bucket a round merges, so that readers always find few and each row is rewritten seldom. Pure.
 
-The rule is size-tiered. A bucket may have SMALL_FILES small files. Once it has more, its newest ones are merged, as many as cost
-least: the bytes that are rewritten, divided by COST_FACTOR for each further file that goes. A merge of n files makes room for n - 1
-rounds without a merge, and so each further file is worth a multiple of the one before it.
+The rule is size-tiered. A bucket may have SMALL_FILES small files. Once it has more, a merge takes its newest files, as many as cost
+least. The cost is the number of rewritten bytes, divided by COST_FACTOR for each further file of the merge. A merge of n files makes room
+for n - 1 rounds without a merge, so each further file is worth a multiple of the one before it.
 
-Simulated with 8,640 rounds of equal size a row is rewritten 7 times; a scheme that keeps as few files needs at least 6 (the binomial
-lower bound of incremental merging). Files of a few rows shrink when they are merged, so their bytes are rewritten less often than that.
+In a simulation with 8,640 rounds of equal size a row is rewritten 7 times. A scheme that keeps as few files needs at least 6 (the binomial
+lower bound of incremental merging). Files of a few rows shrink in a merge, so their bytes are rewritten less often than that.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from collections.abc import Sequence
 from math import log
 
 SMALL_FILES = 8
-"""Small files of one bucket that readers meet at most, beside those that the last round added."""
+"""Upper bound of the small files of one bucket that readers open, in addition to those of the last round."""
 SMALL_SHARE = 0.75
-"""A file below this share of the target size is small; a merged file of so many bytes is not merged again. Iceberg's
-`rewrite_data_files` has the same share (`min-file-size-bytes`)."""
+"""A file below this share of the target size is small. A merged file above it is not merged again. Iceberg's `rewrite_data_files` has the
+same share (`min-file-size-bytes`)."""
 COST_FACTOR = 2.5
-"""What each further file of a merge is worth. Chosen by simulation: 2 to 3.5 are within a tenth of each other."""
+"""The worth of each further file of a merge. Chosen by simulation: values from 2 to 3.5 differ by less than a tenth."""
 MERGED_FILES = 100
-"""Files that one merge takes at most: opening a file takes milliseconds, on object storage more, and the rows of a round wait."""
+"""Upper bound of the files of one merge. Opening a file takes milliseconds, on object storage more, and the rows of a round wait."""
 PILE_RATIO = 4
-"""Where more small files are than MERGED_FILES, a merge does not take a file this many times larger than all files behind it.
+"""If there are more small files than MERGED_FILES, a merge leaves out a file this many times larger than all files behind it.
 
-Such a pile was left by an earlier version, and upkeep rounds merge it. Without this rule each round would rewrite its own former merge
-together with a few files of the pile. With it the pile does not grow, and a byte of new rows is rewritten some ten times.
+An earlier version left such a pile, and upkeep rounds merge it. Without this rule each round would rewrite its own former merge together
+with a few files of the pile. With it the pile does not grow, and a byte of new rows is rewritten about ten times.
 """
 
 
 def is_small(size_bytes: int, target_bytes: int) -> bool:
-    """Whether a data file of `size_bytes` costs its readers more to open than it has to be."""
+    """Whether a data file is smaller than SMALL_SHARE of the target, so that opening it costs readers too much."""
     return size_bytes < SMALL_SHARE * target_bytes
 
 
 def first_to_merge(sizes: Sequence[int], target_bytes: int, budget_bytes: int, small_files: int | None = None) -> int | None:
-    """The position of the first file of a bucket that is merged with all files behind it; None = nothing is merged.
+    """Returns the position of the first file of a bucket that is merged with all files behind it; None = nothing is merged.
 
     `sizes`: bytes of the bucket's data files, oldest first. At most MERGED_FILES and `budget_bytes` are rewritten. A bucket may have
-    `small_files`; None = SMALL_FILES. Files about as large as the budget are left to upkeep rounds: if they counted as small, each round
-    would rewrite the newest file, for the sake of others that it cannot merge.
+    `small_files`; None = SMALL_FILES. Files about as large as the budget are left to upkeep rounds. If they counted as small, each round
+    would rewrite the newest file because of others that it cannot merge.
     """
     target_bytes = min(target_bytes, budget_bytes)
     begin, oldest = len(sizes), max(0, len(sizes) - MERGED_FILES)
@@ -57,7 +57,9 @@ def first_to_merge(sizes: Sequence[int], target_bytes: int, budget_bytes: int, s
         total += sizes[position]
         if total > budget_bytes:
             break
-        cost = log(max(total, 1)) - (len(sizes) - position) * log(COST_FACTOR)  # of thousands of files the quotient has no float
+        cost = log(max(total, 1)) - (len(sizes) - position) * log(
+            COST_FACTOR
+        )  # a logarithm, because the quotient for thousands of files exceeds a float
         if cheapest is None or cost < cheapest[0]:
             cheapest = (cost, position)
     return None if cheapest is None else cheapest[1]

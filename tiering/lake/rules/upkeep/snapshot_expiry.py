@@ -2,19 +2,19 @@
 
 These snapshots always stay:
 
-    the head, the newest tiering commit, and every snapshot since it    rounds check the history in between (`history`)
+    the head, the newest tiering commit, and every newer snapshot       rounds check the history in between (`history`)
     the snapshot that a tag or branch names
-    the ancestors that a branch keeps by its own retention              as Iceberg's own expiry (spec, "Snapshot Retention Policy")
+    the ancestors that a branch keeps by its own retention              as in Iceberg's own expiry (spec, "Snapshot Retention Policy")
     the newest `min_count` snapshots of the main branch
     the newest one of the main branch that is older than `max_age_ms`   it was the head at the beginning of that time
-    what the user's `history.expire.*` keeps                            it can keep more than the policy, never less
+    those that the user's `history.expire.*` keeps                      these options can keep more than the policy, never less
 
-The other snapshots of the main branch are thinned: of each slot, which is a 96th part of `max_age_ms`, the last one stays until it is
-older than `max_age_ms`. So a table with a commit every 10 s has some hundred snapshots and not thousands, and a query as of a time
+The other snapshots of the main branch are thinned: of each slot, which is a 96th part of `max_age_ms`, the last snapshot stays until it is
+older than `max_age_ms`. So a table with a commit every 10 s has about a hundred snapshots instead of thousands, and a query as of a time
 within `max_age_ms` sees a state that is at most one slot older.
 
 Snapshots that were never on the main branch and that no reference keeps, such as those that an engine staged, stay for
-`UNREFERENCED_MAX_AGE_MS`, since nothing tells what they wait for.
+`UNREFERENCED_MAX_AGE_MS`, because nothing tells what they wait for.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from dataclasses import dataclass
 from tiering.model.tables import SnapshotRetention
 
 SLOTS = 96
-"""Slots within the maximum age: 15 min of a day."""
+"""Number of slots within the maximum age: 15 min each for a day."""
 
 REMOVED_AT_ONCE = 1_000
-"""One commit removes at most so many snapshots, or half of the table's if that is more.
+"""Upper bound of the snapshots that one commit removes; half of the table's snapshots if that is more.
 
-So a table with very many snapshots is healed in pieces, and the first pieces are the largest: each commit reads and writes the metadata of
-all snapshots that are left. 50,000 snapshots are gone after 7 commits.
+So a table with very many snapshots is cleaned in steps, and the first steps are the largest: each commit reads and writes the metadata of
+all remaining snapshots. 50,000 snapshots are removed after 7 commits.
 """
 
 ORDERED_AT_ONCE = 10_000
-"""The same bound where a user ordered the removal and waits for it."""
+"""The same upper bound for a removal that a user ordered and waits for."""
 
 UNREFERENCED_MAX_AGE_MS = 5 * 86_400_000
 """Iceberg's default of `history.expire.max-snapshot-age-ms`."""
@@ -52,12 +52,12 @@ HEAD_AT_BEGIN = "the head when the age begins"
 KEPT_BY_USER = "the lake table's own retention (history.expire.*, or that of its main branch)"
 OFF_MAIN = "never on the main branch"
 UNKNOWN_HEAD = "the newest tiering commit is unknown"
-"""Reasons why a snapshot stays, beside the names of tags and branches."""
+"""Reasons why a snapshot stays, in addition to the names of tags and branches."""
 
 
 @dataclass(frozen=True)
 class TableSnapshot:
-    """One snapshot. `is_of_round`: a round of Lakeward made it, so it was on the main branch."""
+    """One snapshot. `is_of_round`: a Lakeward round made it, so it was on the main branch."""
 
     snapshot_id: int
     parent_id: int | None
@@ -68,7 +68,7 @@ class TableSnapshot:
 
 @dataclass(frozen=True)
 class TableReference:
-    """A tag, or a branch with its own retention; None = the table's."""
+    """A tag, or a branch with its own retention. None = the table's retention applies."""
 
     snapshot_id: int
     is_branch: bool
@@ -78,17 +78,17 @@ class TableReference:
 
     @property
     def title(self) -> str:
-        """The reference in words."""
+        """The reference as text: `the tag 'audit'`."""
         return f"the {'branch' if self.is_branch else 'tag'} {self.name!r}"
 
 
 @dataclass(frozen=True)
 class TableHistory:
-    """The snapshots of a table and what keeps them.
+    """The snapshots of a table, and the conditions that keep them.
 
-    `tiered` is the newest tiering commit. `references` are all but the main branch and the tag of the newest tiering commit.
-    `former_heads`: ids from the table's log of heads. `user_max_age_ms` and `user_min_count` are the table's `history.expire.*`, the fields
-    `main_*` the retention of the main branch; None = not set.
+    `tiered` is the newest tiering commit. `references` are all except the main branch and the tag of the newest tiering commit.
+    `former_heads`: ids from the table's log of heads. `user_max_age_ms` and `user_min_count` are the table's `history.expire.*`. The fields
+    `main_*` are the retention of the main branch. None = not set.
     """
 
     snapshots: Sequence[TableSnapshot]
@@ -103,7 +103,7 @@ class TableHistory:
 
     @property
     def unthinned_ms(self) -> int | None:
-        """Age up to which the user keeps every snapshot of the main branch; None = the user did not say."""
+        """The age up to which the user keeps every snapshot of the main branch; None = not configured."""
         return max((age for age in (self.user_max_age_ms, self.main_max_age_ms) if age is not None), default=None)
 
 
@@ -116,13 +116,13 @@ def expired_snapshots(
     literal: bool = False,
     limit: int = REMOVED_AT_ONCE,
 ) -> list[int]:
-    """Ids of the snapshots to remove, the oldest first: at most `limit`, or half of all.
+    """Returns the ids of the snapshots to remove, the oldest first: at most `limit`, or half of all.
 
     Without `thins` every snapshot within the maximum age stays.
 
-    `literal`: a user named the age, and what is older goes, also the head of the time when that age begins.
+    `literal`: a user named the age, so every older snapshot is removed, also the one that was the head when that age begins.
 
-    Nothing is removed if the newest tiering commit or the head is unknown.
+    Returns an empty list if the newest tiering commit or the head is unknown.
     """
     kept = kept_snapshots(history, retention, now_ms, thins=thins, literal=literal)
     removed = [snapshot for snapshot in history.snapshots if snapshot.snapshot_id not in kept]
@@ -133,7 +133,7 @@ def expired_snapshots(
 def kept_snapshots(
     history: TableHistory, retention: SnapshotRetention, now_ms: int, *, thins: bool = True, literal: bool = False
 ) -> Mapping[int, str]:
-    """The snapshots that stay, each with the reason in words; arguments as of `expired_snapshots`."""
+    """Returns the snapshots that stay, each with the reason as text. The arguments are those of `expired_snapshots`."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in history.snapshots}
     if history.tiered not in by_id or history.head not in by_id:
         return dict.fromkeys(by_id, UNKNOWN_HEAD)
@@ -156,7 +156,7 @@ def kept_snapshots(
 
 
 def _main_branch(history: TableHistory, by_id: Mapping[int, TableSnapshot]) -> list[TableSnapshot]:
-    """The snapshots that are or were on the main branch, newest first. Expiry cuts chains of parents, so parents alone do not tell."""
+    """Returns all snapshots that are or were on the main branch, newest first. Expiry cuts chains of parents, so these do not tell."""
     former = set(history.former_heads)
     line = {snapshot.snapshot_id for snapshot in _ancestors(history.head, by_id)}
     on_main = [
@@ -168,7 +168,7 @@ def _main_branch(history: TableHistory, by_id: Mapping[int, TableSnapshot]) -> l
 def _kept_of_main(
     main: Sequence[TableSnapshot], history: TableHistory, retention: SnapshotRetention, now_ms: int, *, thins: bool, literal: bool
 ) -> dict[int, str]:
-    """The snapshots that stay of the main branch, which is given newest first."""
+    """Returns the snapshots of `main` that stay, with their reasons. `main` is the main branch, newest first."""
     min_count = max(retention.min_count, history.user_min_count or 0, history.main_min_count or 0)
     unthinned_ms, slot_ms = history.unthinned_ms, max(retention.max_age_ms // SLOTS, 1)
     count_reason = NEWEST_OF_MAIN if min_count == retention.min_count else KEPT_BY_USER
@@ -211,7 +211,7 @@ def _first(*values: int | None) -> int:
 
 
 def _ancestors(snapshot_id: int | None, by_id: Mapping[int, TableSnapshot]) -> Iterator[TableSnapshot]:
-    """The snapshot and its ancestors, each once, as far as they are known."""
+    """Yields the snapshot and its ancestors, each once, as far as they are known."""
     visited: set[int] = set()
     while snapshot_id is not None and snapshot_id in by_id and snapshot_id not in visited:
         visited.add(snapshot_id)

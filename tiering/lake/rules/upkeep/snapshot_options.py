@@ -1,4 +1,4 @@
-"""The table options that say how long lake snapshots are kept. Pure.
+"""The table options that define how long lake snapshots are kept. Pure.
 
 Fluss has `table.datalake.auto-expire-snapshot` (default false); the other two options are Lakeward's. The embedded cluster expires
 snapshots unless the table's option says otherwise.
@@ -23,19 +23,19 @@ DEFAULT_MIN_COUNT = 10
 DEFAULT_MAX_AGE = format_duration(DEFAULT_MAX_AGE_MS)
 
 LEAST_MAX_AGE_MS = 60_000
-"""With a shorter age, a statement that began a moment ago could lose the snapshot that it reads."""
+"""Lower bound of the age. With a shorter one, a statement that just began could lose the snapshot that it reads."""
 
 MAX_MIN_COUNT = 100_000
 
 
 def snapshot_retention_of(properties: Mapping[str, str], *, expires_by_default: bool) -> SnapshotRetention | None:
-    """What a table's options say; None = its snapshots never expire. Raises InvalidArgument naming the option."""
+    """Returns the retention of the table's options; None = its snapshots never expire. Raises InvalidArgument that names the option."""
     retention = optional_retention(properties)
     return retention if _expires(properties, expires_by_default) else None
 
 
 def optional_retention(properties: Mapping[str, str]) -> SnapshotRetention:
-    """What a table's options say of ages and numbers, also if its snapshots do not expire. Raises InvalidArgument naming the option."""
+    """Returns age and count of the table's options, also if its snapshots never expire. Raises InvalidArgument that names the option."""
     max_age_ms = DEFAULT_MAX_AGE_MS
     if (text := properties.get(SNAPSHOT_MAX_AGE)) is not None:
         max_age_ms = parse_duration_ms(text, f"value of {SNAPSHOT_MAX_AGE}")
@@ -49,16 +49,16 @@ def optional_retention(properties: Mapping[str, str]) -> SnapshotRetention:
 
 @dataclass(frozen=True)
 class ExpiryRule:
-    """Which snapshots a commit removes. `thins`: of those within the maximum age only one in each slot stays (`snapshot_expiry`)."""
+    """The rule by which a commit removes snapshots. `thins`: within the maximum age only one of each slot stays (`snapshot_expiry`)."""
 
     retention: SnapshotRetention
     thins: bool = True
 
 
 def expiry_rule(table: TableInfo, order: ExpiryOrder | None, now_ms: int) -> ExpiryRule | None:
-    """What a commit to the table removes; None = nothing. With an order also of a table whose snapshots do not expire by themselves.
+    """Returns the rule for a commit to the table; None = it removes nothing. An order also applies to a table without automatic expiry.
 
-    What the order leaves out is as the table's options say. An age that a user orders is taken literally: no younger snapshot goes.
+    The table's options replace what the order leaves out. An age that a user orders is taken literally: no younger snapshot is removed.
     """
     if order is None:
         return None if table.snapshot_retention is None else ExpiryRule(table.snapshot_retention)
