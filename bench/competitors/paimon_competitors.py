@@ -22,7 +22,7 @@ from support.fluss_paimon.plugin import tiering_class_path
 from support.java_sources import compiled_jar
 from tiering.cli.fluss_server.java_process import JVM_OPTIONS
 from tiering.cli.spark.java import require_java
-from tiering.lake.layouts import wanted_layout
+from tiering.lake.layouts import configured_layout
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.writing.parquet_files import java_encodings
 from tiering.model.tables import CHANGE_TYPE_COLUMN, ChangeType, TableInfo
@@ -59,7 +59,7 @@ class PaimonTables:
     def __init__(self, folder: Path, table: TableInfo, threads: int) -> None:
         self._folder = folder
         self._table = table
-        self.columns = wanted_layout(table.properties).lake_schema(table).names
+        self.columns = configured_layout(table.properties).lake_schema(table).names
         """Of a row in the lake."""
         libraries = tiering_class_path()
         jar = compiled_jar(_SOURCES, libraries, ROOT / "build" / "paimon-java.jar")

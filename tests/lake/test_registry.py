@@ -82,7 +82,7 @@ def test_a_table_may_ask_for_a_format_that_a_distribution_brings(install: Instal
         ("broken_lake:FORMAT", "RuntimeError: its library is missing"),
         ("no_such_module:FORMAT", "ModuleNotFoundError"),
         ("brought_lake:NOTHING", "AttributeError"),
-        ("brought_lake:NO_FORMAT", "no LakeFormat"),
+        ("brought_lake:NO_FORMAT", "not a LakeFormat"),
     ],
 )
 def test_a_broken_entry_point_is_named_and_other_formats_go_on(install: Install, entry_point: str, cause: str) -> None:
@@ -120,9 +120,7 @@ def test_an_unknown_format_is_refused_with_those_that_there_are(install: Install
 def test_an_opener_of_one_format_refuses_others() -> None:
     lake_of = lake_opener({"warehouse": "/x"}, "paimon")
     assert lake_of("paimon") is lake_of("paimon")
-    with pytest.raises(
-        InvalidArgument, match="the lake format is iceberg, and the lake that this service was given is of the format paimon"
-    ):
+    with pytest.raises(InvalidArgument, match="the lake format is iceberg, but the lake of this service has the format paimon"):
         lake_of("iceberg")
 
 

@@ -1,8 +1,8 @@
-"""The properties of a lake's catalog: which of them may be set, and which may be shown. Pure.
+"""The properties of a lake's catalog: which may be set, and which may be shown. Pure.
 
-They come from the operator: from the command line, and secrets from each process's own environment. The coordinator sends tierers
-and other clients only those that are listed in PUBLIC, and these accept no others, so that neither side has to trust the other.
-A property that names code is refused wherever it comes from.
+The operator sets them on the command line, and secrets in each process's own environment. The coordinator sends only those in PUBLIC to
+tierers and other clients, and these accept no others. So neither side has to trust the other. A property that names code is refused from
+every source.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ STORAGE_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "client.")
 STORAGE_KEYS = ("buffer-size",)
 
 KINDS = ("sql", "rest", "hive", "glue", "dynamodb", "bigquery", "hadoop")
-"""Of Iceberg's catalogs: what the property `type` may be."""
+"""The values of the property `type` for Iceberg's catalogs."""
 FILESYSTEM = "filesystem"
-"""That of Paimon's: tables are found by their folders."""
+"""The value of `type` for Paimon's catalog, which finds tables by their folders."""
 
 _URIS = ("uri", "warehouse", ALLOWED_LOCATIONS, "oauth2-server-uri")
 _URI_ENDINGS = ("endpoint", "-uri", ".host", "-authority")
@@ -37,33 +37,34 @@ _URI_SCHEMES: Mapping[str, tuple[str, ...]] = {
 _VARIABLE_PREFIX = "PYICEBERG_CATALOG__LAKE__"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,199}")
 _FOR_JDBC = re.compile(r"\A[^/]*//[^/]*[();]|:resource:", re.IGNORECASE)
-"""MySQL's driver takes settings in brackets for a host, SQLite's fetches a `:resource:` from anywhere."""
+"""MySQL's driver reads settings in brackets as a host. SQLite's driver fetches a `:resource:` from any address."""
 _PORTS = re.compile(r"[0-9]*(?:,[^,:@]+:[0-9]+)*")
-"""Behind the first host: its port, and other hosts with theirs."""
+"""The text behind the first host: its port, and further hosts with their ports."""
 _CONTAINER_SCHEMES = ("abfs", "abfss", "wasb", "wasbs")
 _PUBLIC_QUERY = frozenset({"uri", "mode", "immutable", "timeout", "cache", "sslmode", "connect_timeout", "application_name", "charset"})
 """Parameters of a database's URI that are no secrets."""
 
 _NOT_IN_PATH = re.compile(r"[#?]")
-"""Characters at which pyiceberg and Paimon end a path: files of different names would be one file."""
+"""Characters at which pyiceberg and Paimon end a path, so that files of different names would be one file."""
 _NOT_IN_DATA_FOLDER = re.compile(r"[#?]|%[0-9A-Fa-f]{2}")
-"""Some readers decode what is percent-encoded in a location, and others take it as it is."""
+"""Some readers decode percent-encoded characters of a location, and others do not."""
 
 
 def check_catalog_properties(properties: Mapping[str, object]) -> None:
-    """Raises InvalidArgument for a property that names code, or that is not on one line, or a URI of another kind of catalog."""
+    """Raises InvalidArgument for a property that names code or is not on one line, and for a URI of another kind of catalog."""
     for name, value in properties.items():
         if isinstance(value, str):
             check_text(name, value)
         if names_code(name.lower()) or (isinstance(value, Mapping) and any(names_code(str(inner).lower()) for inner in value)):
             raise InvalidArgument(
                 f"the lake property {name!r} names code to be imported",
-                hint="Lakeward opens catalogs and storages with classes of its own. Leave it out, also of .pyiceberg.yaml and PYICEBERG_*.",
+                hint="Lakeward opens catalogs and storages with its own classes. Remove the property, also from .pyiceberg.yaml and "
+                "PYICEBERG_*.",
             )
     kind = str(properties.get("type") or "").lower()
     if kind and kind not in (*KINDS, FILESYSTEM):
         raise InvalidArgument(
-            f"there is no kind of lake catalog {kind[:60]!r}", hint=f"The lake property `type` may be: {', '.join(KINDS)}."
+            f"the kind of lake catalog {kind[:60]!r} does not exist", hint=f"The lake property `type` may be: {', '.join(KINDS)}."
         )
     if isinstance(uri := properties.get("uri"), str):
         _check_uri(kind, uri)
@@ -71,12 +72,12 @@ def check_catalog_properties(properties: Mapping[str, object]) -> None:
     if catalog_name is not None and not _NAME.fullmatch(str(catalog_name)):
         raise InvalidArgument(
             f"the lake property {CATALOG_NAME!r} is {str(catalog_name)[:60]!r}",
-            hint="A catalog's name has ASCII letters, digits, `_` and `-`, for Spark gets a catalog of that name.",
+            hint="A catalog's name has ASCII letters, digits, `_` and `-`, because Spark gets a catalog of that name.",
         )
 
 
 def _check_uri(kind: str, uri: str) -> None:
-    """The beginning of a URI chooses a database's driver, here and in a JVM; only some of these are for lakes."""
+    """Checks the beginning of a URI, which selects a database's driver, here and in a JVM. Only some drivers are for lakes."""
     allowed = _URI_SCHEMES.get(kind, () if kind else tuple(chain.from_iterable(_URI_SCHEMES.values())))
     scheme = uri.partition(":")[0].partition("+")[0].lower()
     if allowed and scheme not in allowed:
@@ -92,18 +93,18 @@ def _check_uri(kind: str, uri: str) -> None:
 
 
 def public_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that everybody may see; a URI without user, password and unknown parameters."""
+    """Returns the properties that every user may see. A URI is without user, password and unknown parameters."""
     return {name: _public_value(name, value) for name, value in properties.items() if name in PUBLIC}
 
 
 def accepted_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a service's answer that a client goes by: only public ones. Raises InvalidArgument."""
+    """Returns those properties of a service's answer that a client uses: only public ones. Raises InvalidArgument."""
     check_catalog_properties(properties)
     return public_properties(properties)
 
 
 def with_default_catalog(properties: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """`properties`, completed by `defaults`. If they name a catalog or a warehouse they are another lake's: no defaults."""
+    """Returns `properties` completed by `defaults`. If they name a catalog or a warehouse, they describe another lake: no defaults."""
     if any(name in properties for name in ("type", "uri", "warehouse")):
         return dict(properties)
     check_local_path(str(defaults.get("warehouse", "")), _NOT_IN_DATA_FOLDER)
@@ -111,20 +112,20 @@ def with_default_catalog(properties: Mapping[str, str], defaults: Mapping[str, s
 
 
 def check_local_path(warehouse: str, refused: re.Pattern[str] = _NOT_IN_PATH) -> None:
-    """Raises InvalidArgument for a folder of this machine with characters in its path with which readers would look elsewhere."""
+    """Raises InvalidArgument for a local folder whose path has characters with which readers would search another folder."""
     if warehouse.startswith(("/", "file:")) and (match := refused.search(warehouse)) is not None:
         raise InvalidArgument(
             f"no lake table can lie in {redact(warehouse)!r}: readers would take {match.group()!r} in its path for a part of a URI, and "
-            "look in another folder",
-            hint="Name a folder whose path has no '#', no '?' and no '%' before two hexadecimal digits: with --data, or as the lake "
+            "read another folder",
+            hint="Name a folder whose path has no '#', no '?' and no '%' before two hexadecimal digits: with --data, or with the lake "
             "property `warehouse`.",
         )
 
 
 def lake_environment(properties: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables by which pyiceberg takes those of the properties that the coordinator does not tell everybody.
+    """Returns the environment variables by which pyiceberg gets the properties that the coordinator does not publish.
 
-    Its names are in lower case and without underscores: a property that is not cannot go this way, and is left out.
+    pyiceberg turns variable names into lower case and without underscores. So a property with upper case or an underscore is left out.
     """
     public = public_properties(properties)
     return {
@@ -135,7 +136,7 @@ def lake_environment(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def storage_properties(properties: Mapping[str, object]) -> dict[str, str]:
-    """The properties of a catalog with which its storage is opened, secrets included."""
+    """Returns the properties of a catalog with which its storage is opened, including secrets."""
     return {name: value for name, value in properties.items() if isinstance(value, str) and _is_of_storage(name)}
 
 
@@ -144,7 +145,7 @@ def _is_of_storage(name: str) -> bool:
 
 
 def names_code(name: str) -> bool:
-    """Whether a property of that name, in lower case, holds a class to be imported."""
+    """Whether a property of that name (in lower case) holds a class to import."""
     return name == "impl" or name.endswith((".impl", "-impl", "_impl", "-class", ".class")) or name in ("botocore_session", "auth.type")
 
 
@@ -155,27 +156,27 @@ def _public_value(name: str, value: str) -> str:
 
 
 def public_uri(value: str) -> str:
-    """`value` without what may be secret in a URI: user and password, a fragment, parameters that are not known to be harmless.
+    """Returns `value` without parts that may be secret: user and password, a fragment, and parameters that are not known to be harmless.
 
-    Not by a parser of URIs: a password may hold `/`, `?` or `@`, at which parsers split.
+    It does not use a URI parser, because a password may have `/`, `?` or `@`, at which parsers split.
     """
-    several = value.split(",")
-    if len(several) > 1 and all("://" in uri for uri in several):  # of a Hive metastore
-        return ",".join(map(public_uri, several))
-    scheme, mark, rest = value.partition("://") if "://" in value else ("", "", value)
-    rest = _without_user(scheme.lower(), rest)
-    location, _, query = rest.partition("#")[0].partition("?")
+    uris = value.split(",")
+    if len(uris) > 1 and all("://" in uri for uri in uris):  # of a Hive metastore
+        return ",".join(map(public_uri, uris))
+    scheme, mark, after_scheme = value.partition("://") if "://" in value else ("", "", value)
+    after_scheme = _without_user(scheme.lower(), after_scheme)
+    location, _, query = after_scheme.partition("#")[0].partition("?")
     shown = [(key, text) for key, text in parse_qsl(query, keep_blank_values=True) if key in _PUBLIC_QUERY]
     return f"{scheme}{mark}{location}" + (f"?{urlencode(shown, safe='/:')}" if shown else "")
 
 
-def _without_user(scheme: str, rest: str) -> str:
-    """`rest`, which follows `scheme://`, from the host on. What may be a user and a password is left out."""
-    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+def _without_user(scheme: str, after_scheme: str) -> str:
+    """Returns the text after `scheme://` from the host on. A possible user and password are left out."""
+    authority = re.split(r"[/?#]", after_scheme, maxsplit=1)[0]
     before, at, _ = authority.rpartition("@")
     if scheme in _CONTAINER_SCHEMES and at and ":" not in before:
-        return rest  # abfss://container@account/...
+        return after_scheme  # abfss://container@account/...
     port = authority.rpartition("]")[2].partition(":")[2]
-    if at or (port and (not _PORTS.fullmatch(port) or "@" in rest)):
-        return rest.rpartition("@")[2] if "@" in rest else "***"
-    return rest
+    if at or (port and (not _PORTS.fullmatch(port) or "@" in after_scheme)):
+        return after_scheme.rpartition("@")[2] if "@" in after_scheme else "***"
+    return after_scheme

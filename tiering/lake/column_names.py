@@ -1,6 +1,6 @@
-"""Names of columns that no engine could tell apart in a lake table. Pure, for the lakes of all formats.
+"""The check for column names that no engine could distinguish in a lake table. Pure, for the lakes of all formats.
 
-The embedded cluster refuses such names when a table is created; Fluss allows them (`a` beside `A`, any character).
+The embedded cluster refuses such names when a table is created. Fluss allows them (`a` beside `A`, any character).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from tiering.errors import InvalidName
 from tiering.model.tables import SYSTEM_COLUMNS, TableInfo
 
 RESERVED_PREFIX = "__lakeward_"
-"""Begins the names of columns that Lakeward's own SQL adds to those of a table."""
-_HINT = "Recreate the source table with other names for the columns, or switch its lake off (table.datalake.enabled = false)."
+"""Prefix of the names of columns that Lakeward's own SQL adds to those of a table."""
+_HINT = "Recreate the source table with other names for the columns, or disable its lake (table.datalake.enabled = false)."
 
 
 def check_column_names(table: TableInfo, paths_are_names: bool = False) -> None:
-    """Raises InvalidName for columns, or fields of a struct, whose names are empty, hold NUL or differ only in case. Raises it also for
+    """Raises InvalidName for columns, or fields of a struct, whose names are empty, contain NUL or differ only in case. Raises it also for
     names of Lakeward's own columns.
 
-    `paths_are_names`: the lake format finds a field by its path, so that a column `a.b` is the field `b` of the struct `a`.
+    `paths_are_names`: the lake format finds a field by its path, so that a column `a.b` and the field `b` of the struct `a` are the same.
     """
     for name in table.schema.names:
         if folded_name(name) in SYSTEM_COLUMNS or folded_name(name).startswith(RESERVED_PREFIX):
@@ -45,7 +45,7 @@ def _check_fields(table: TableInfo, kind: pa.DataType, path: str) -> None:
         former = names.setdefault(folded_name(name), name)
         if former != name and is_struct:
             raise InvalidName(
-                f"the columns {path + former!r} and {path + name!r} of {table.path} differ only in case, so that no engine could read the "
+                f"the columns {path + former!r} and {path + name!r} of {table.path} differ only in case, so no engine could read the "
                 "lake table",
                 hint=_HINT,
                 column=path + name,
@@ -64,7 +64,7 @@ def folded_name(name: str) -> str:
 
 
 def _folded(character: str) -> str:
-    """The lower case of the upper case of a character, as far as that is one character (Unicode, "Simple Case Mapping")."""
+    """Returns the lower case of the upper case of a character, if that is one character (Unicode, "Simple Case Mapping")."""
     upper = next((cased for cased in (character.upper(), character.title()) if len(cased) == 1), character)
     return upper.lower()[0]
 
@@ -85,9 +85,9 @@ def _check_paths(table: TableInfo, columns: pa.DataType) -> None:
 
 
 def _paths(kind: pa.DataType, column: str = "", before: str = "", is_full: bool = True) -> Iterator[tuple[str, str, bool]]:
-    """The paths of all fields, each with its column, and whether it is the whole path.
+    """Yields the path of every field, its column, and whether the path is the full one.
 
-    Iceberg also knows a field of a struct in a list or a map by the path without `element` or `value`.
+    Iceberg also finds a field of a struct in a list or a map by the path without `element` or `value`.
     """
     for name, inner in _inner(kind):
         yield before + name, column or name, is_full
@@ -97,7 +97,7 @@ def _paths(kind: pa.DataType, column: str = "", before: str = "", is_full: bool 
 
 
 def _inner(kind: pa.DataType) -> list[tuple[str, pa.DataType]]:
-    """The types within a type, by the names that Iceberg gives them (spec, "Column Projection")."""
+    """Returns the types within a type, with the names that Iceberg gives them (spec, "Column Projection")."""
     if isinstance(kind, pa.MapType):
         return [("key", kind.key_type), ("value", kind.item_type)]
     if isinstance(kind, pa.StructType):

@@ -1,8 +1,8 @@
-"""The rows of a lake snapshot in DuckDB, straight from its files: Parquet, less what its delete files name.
+"""The rows of a lake snapshot in DuckDB, read directly from its files: the Parquet rows without those that delete files name.
 
-Neither Spark nor the lake's own reader takes part. Columns are found by their names, whatever those are (DuckDB's own, `filename`
-and `file_row_number`, are kept apart from the table's by renaming the latter on the way), or by the ids of their fields. Rules of
-deletes: Iceberg spec, "Scan Planning"; of ids: "Column Projection".
+It uses neither Spark nor the lake's own reader. Columns are found by their names or by their field ids. Any name is possible: the table's
+columns are renamed, so that they do not collide with DuckDB's own columns `filename` and `file_row_number`. Source of the delete rules:
+Iceberg spec, "Scan Planning"; of the rules for ids: "Column Projection".
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ RunQuery = Callable[[str, Mapping[str, object]], list[tuple[Any, ...]]]
 
 
 def quoted(name: str) -> str:
-    """A name as a SQL identifier."""
+    """Returns a name as a SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def text_literal(value: str) -> str:
-    """A text as a SQL literal."""
+    """Returns a text as a SQL literal."""
     return "'" + value.replace("'", "''") + "'"
 
 
 @dataclass(frozen=True)
 class LiveRows:
-    """`SELECT <expression>, ... FROM <relation>`, as long as the connection lives.
+    """The parts of `SELECT <expression>, ... FROM <relation>`. They are valid as long as the connection.
 
-    `types`: DuckDB's type of each column that the files have. `expressions`: where each wanted column is taken from.
+    `types`: DuckDB's type of each column in the files. `expressions`: the SQL expression of each requested column.
     """
 
     types: Mapping[str, str]
     expressions: Mapping[str, str]
     relation: str
     stored: str = ""
-    """As `relation`, but of all rows of the data files, also those that are deleted or that a newer one of their key replaces."""
+    """Like `relation`, but with all rows of the data files, also deleted ones and those that a newer row of their key replaces."""
 
 
 @dataclass(frozen=True)
 class LakeColumns:
-    """The columns of a lake table. `types`: DuckDB's type by name, for what no file has yet; `field_ids`: None = by name.
+    """The columns of a lake table. `types`: DuckDB's type by name, for columns that no file has yet. `field_ids` None = find by name.
 
-    By name a column is what the files call so, in their type; by id it is right also after it was renamed or retyped.
+    By name, a column is the files' column of that name, in its type. By id, it is also right after it was renamed or retyped.
     """
 
     types: Mapping[str, str]
     field_ids: Mapping[str, int] | None = None
 
 
-def live_rows(run: RunQuery, files: FileLists, wanted: LakeColumns, table: object, prefix: str = "") -> LiveRows:
-    """The live rows of a snapshot with at least one data file. `table`: for errors; `prefix`: of the helper tables' names.
+def live_rows(run: RunQuery, files: FileLists, requested: LakeColumns, table: object, prefix: str = "") -> LiveRows:
+    """Returns the live rows of a snapshot with at least one data file. `table` is for errors, `prefix` for the names of helper tables.
 
-    Raises duckdb.Error, InvalidArgument (equality deletes by a column that is not wanted; files without field ids), DataCorrupt (files
+    Raises duckdb.Error, InvalidArgument (equality deletes by a column that is not requested; files without field ids), DataCorrupt (files
     without columns to merge by).
     """
-    reading = _Reading(run, wanted, table, prefix)
-    if wanted.field_ids is not None:
+    reading = _Reading(run, requested, table, prefix)
+    if requested.field_ids is not None:
         reading.check_field_ids(files.data)
     source = reading.parquet(files.data)
     present = [(row[0], row[1]) for row in run(f"DESCRIBE SELECT * FROM {source}", {})]
     numbered = {column: f"d.c{number}" for number, (column, _) in enumerate(present)}
-    expressions = {name: numbered.get(name, f"CAST(NULL AS {kind})") for name, kind in wanted.types.items()}
+    expressions = {name: numbered.get(name, f"CAST(NULL AS {kind})") for name, kind in requested.types.items()}
     relation = stored = f"{source} AS d({', '.join(f'c{number}' for number in range(len(present)))})"
     if files.position_deletes or files.equality_deletes or files.merge is not None:
         reading.make_file_table(files.data)
@@ -83,10 +83,10 @@ def live_rows(run: RunQuery, files: FileLists, wanted: LakeColumns, table: objec
 
 
 def unreadable_file(files: Sequence[LakeFile], times_only: bool = False, at_most: int | None = None) -> str | None:
-    """Says which of the files DuckDB cannot read, in which column if it is a value, and why; None if it can read all of them.
+    """Returns which of the files DuckDB cannot read and why, with the column if it is a value; None if it can read all of them.
 
-    A value may be read and yet be none that DuckDB can show, as a timestamp before its first year. `times_only`: reads only columns with
-    dates and timestamps. `at_most`: searches no more files than that.
+    A value may be readable and yet not be one that DuckDB can show, such as a timestamp before its first year. `times_only`: reads only
+    columns with dates and timestamps. `at_most`: upper bound of the number of files to search.
     """
     searched = files[:at_most]
     with duckdb.connect() as connection:
@@ -111,13 +111,13 @@ def _damage(connection: duckdb.DuckDBPyConnection, file: LakeFile, times_only: b
 
 
 def newest_of_keys(relation: str, rule: MergeRule, columns: Mapping[str, str]) -> str:
-    """SQL: the highest sequence number of each key in the files of each partition."""
+    """Returns SQL for the highest sequence number of each key in the files of each partition."""
     keys = ", ".join(f"{columns[name]} AS k{place}" for place, name in enumerate(rule.keys))
     return f"(SELECT f.part, {keys}, max({columns[rule.sequence]}) AS newest FROM {relation} GROUP BY ALL)"
 
 
 def same_key(rule: MergeRule, columns: Mapping[str, str]) -> str:
-    """SQL: whether a row is the one that counts of its key."""
+    """Returns a SQL condition that is true for the newest row of each key."""
     keys = [f"m.k{place} = {columns[name]}" for place, name in enumerate(rule.keys)]
     return " AND ".join([*keys, "m.part = f.part", f"m.newest = {columns[rule.sequence]}"])
 
@@ -125,40 +125,40 @@ def same_key(rule: MergeRule, columns: Mapping[str, str]) -> str:
 @dataclass(frozen=True)
 class _Reading:
     run: RunQuery
-    wanted: LakeColumns
+    requested: LakeColumns
     table: object
     prefix: str
 
     def parquet(self, files: Sequence[LakeFile], columns: Sequence[str] | None = None) -> str:
-        """SQL of a relation of these files; `columns` None = all wanted."""
-        shape = "union_by_name = true" if self.wanted.field_ids is None else self._by_id(self.wanted.field_ids, columns)
+        """Returns SQL for a relation of these files. `columns` None = all requested columns."""
+        shape = "union_by_name = true" if self.requested.field_ids is None else self._by_id(self.requested.field_ids, columns)
         return f"read_parquet({_paths(files)}, {shape}, hive_partitioning = false)"
 
     def _by_id(self, field_ids: Mapping[str, int], columns: Sequence[str] | None) -> str:
         fields = (
-            f"{field_ids[name]}: {{name: {text_literal(name)}, type: {text_literal(self.wanted.types[name])}, default_value: NULL}}"
-            for name in (columns or self.wanted.types)
+            f"{field_ids[name]}: {{name: {text_literal(name)}, type: {text_literal(self.requested.types[name])}, default_value: NULL}}"
+            for name in (columns or self.requested.types)
         )
         return f"schema = MAP {{{', '.join(fields)}}}"
 
     def check_field_ids(self, files: Sequence[LakeFile]) -> None:
-        """Raises InvalidArgument for a file without field ids: DuckDB would take all its columns for missing, without an error."""
+        """Raises InvalidArgument for a file without field ids. DuckDB would treat all its columns as missing, without an error."""
         sql = f"SELECT file_name FROM parquet_schema({_paths(files)}) GROUP BY file_name HAVING count(field_id) = 0 LIMIT 1"
         for (path,) in self.run(sql, {}):
             raise InvalidArgument(
-                f"the file {path} of {self.table} has no field ids: this version cannot tell which of its columns is which",
-                hint="Read the table with Spark, or let it rewrite the files (rewrite_data_files).",
+                f"the file {path} of {self.table} has no field ids, so this version cannot tell which column is which",
+                hint="Read the table with Spark, or rewrite its files with Spark (rewrite_data_files).",
             )
 
     def check_merged(self, rule: MergeRule, files: Sequence[LakeFile]) -> None:
-        """Raises DataCorrupt for a file without the columns by which rows are merged: they would be missing, without an error."""
+        """Raises DataCorrupt for a file without the columns by which rows are merged. DuckDB would give NULL for them, without an error."""
         names = ", ".join(text_literal(name) for name in rule.columns)
         has_all = f"count(DISTINCT name) FILTER (name IN ({names})) = {len(rule.columns)}"
         sql = f"SELECT file_name FROM parquet_schema({_paths(files)}) GROUP BY file_name HAVING NOT {has_all} ORDER BY 1 LIMIT 1"
         for (path,) in self.run(sql, {}):
             raise DataCorrupt(
                 f"the file {path} of {self.table} lacks one of the columns {', '.join(rule.columns)}, by which its rows are merged",
-                hint="Was it written with the option `data-file.thin-mode`? Else restore it from a backup of the warehouse.",
+                hint="Was it written with the option `data-file.thin-mode`? If not, restore it from a backup of the warehouse.",
                 table_path=self.table,
                 lake_file=path,
             )
@@ -187,13 +187,13 @@ class _Reading:
         return [f"NOT EXISTS (SELECT 1 FROM {dead} AS x WHERE x.path = d.filename AND x.pos = d.file_row_number)"]
 
     def not_equal_to_dead(self, expressions: Mapping[str, str], deletes: Sequence[EqualityDeletes]) -> list[str]:
-        """One condition for all files that delete by the same columns: Flink, for one, writes such a file with every checkpoint."""
-        alike: dict[tuple[tuple[str, ...], bool], list[EqualityDeletes]] = {}
+        """Returns one condition for all files that delete by the same columns. Flink writes such a file at every checkpoint."""
+        files_by_columns: dict[tuple[tuple[str, ...], bool], list[EqualityDeletes]] = {}
         for file in deletes:
-            alike.setdefault((file.columns, file.everywhere), []).append(file)
+            files_by_columns.setdefault((file.columns, file.everywhere), []).append(file)
         conditions = []
-        for number, ((names, everywhere), files) in enumerate(alike.items()):
-            self._check_known(names, expressions, files[0])
+        for number, ((names, everywhere), files) in enumerate(files_by_columns.items()):
+            self._check_columns(names, expressions, files[0])
             equal = f"{self.prefix}equal_{number}"
             self._make_equal_table(equal, names, files)
             keys = [f"e.k{place} IS NOT DISTINCT FROM {expressions[name]}" for place, name in enumerate(names)]
@@ -201,18 +201,18 @@ class _Reading:
             conditions.append(f"NOT EXISTS (SELECT 1 FROM {equal} AS e WHERE {' AND '.join(same)})")
         return conditions
 
-    def _check_known(self, names: Sequence[str], expressions: Mapping[str, str], file: EqualityDeletes) -> None:
+    def _check_columns(self, names: Sequence[str], expressions: Mapping[str, str], file: EqualityDeletes) -> None:
         unknown = [name for name in names if name not in expressions]
         if unknown or not names:
             raise InvalidArgument(
                 f"{file.path} deletes the rows of {self.table} that are equal in {', '.join(map(repr, unknown)) or 'no column'}, "
-                "which is no column of the table: this version cannot apply it",
-                hint="Rewrite the lake table's files (rewrite_data_files), so that its deletes are applied for good.",
+                "but the table has no such column: this version cannot apply the deletes",
+                hint="Rewrite the lake table's files (rewrite_data_files): this applies its deletes.",
                 table_path=self.table,
             )
 
     def _make_equal_table(self, name: str, columns: Sequence[str], files: Sequence[EqualityDeletes]) -> None:
-        """Per partition and values the newest delete: it takes what any older one takes."""
+        """Creates a table with the newest delete per partition and values. It deletes all rows that an older one deletes."""
         one_by_one = " UNION ALL ".join(
             f"SELECT {', '.join(f'{quoted(column)} AS k{place}' for place, column in enumerate(columns))}, "
             f"{text_literal('' if file.everywhere else file.partition)} AS partition, {file.sequence_number}::BIGINT AS number "

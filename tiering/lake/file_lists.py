@@ -1,4 +1,4 @@
-"""Which files make up a lake table's rows at one snapshot: for engines that read them without the lake's own reader."""
+"""The files that make up a lake table's rows at one snapshot, for engines that read them without the lake's own reader."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tiering.lake.base import LakeView
 from tiering.lake.marker import Marker
 
 FIELD_ID_KEY = b"PARQUET:field_id"
-"""As pyarrow names it in a field's metadata."""
+"""Key by which pyarrow names the field id in a field's metadata."""
 
 
 @dataclass(frozen=True)
 class LakeFile:
-    """A Parquet file. `location` is how the lake names it, `path` where it, or a copy, is on this machine.
+    """A Parquet file. `location` is its name in the lake. `path` is where the file, or a copy of it, is on this machine.
 
-    `sequence_number` orders files and deletes (Iceberg spec, "Sequence Number Inheritance"); `partition` tells equal
-    partitions of one spec from others.
+    `sequence_number` orders files and deletes (Iceberg spec, "Sequence Number Inheritance"). `partition` is equal for equal partitions
+    of one spec, and different for others.
     """
 
     location: str
@@ -30,21 +30,21 @@ class LakeFile:
     records: int
     partition: str
     bucket: int | None = None
-    """Of its rows, if the partition tells it."""
+    """The bucket of its rows, if the partition tells it."""
     place: str | None = None
-    """Name of the partition in which readers look for its rows, "" without partitions; None = the rows alone tell."""
+    """Name of the partition in which readers search its rows; "" without partitions; None = only the rows tell it."""
 
     @property
     def label(self) -> str:
-        """What to call it: its path, and of a copy where the lake has it."""
+        """The name of the file for messages: its path, or for a copy its location in the lake."""
         return self.path if urlparse(self.location).scheme in ("", "file") else self.location
 
 
 @dataclass(frozen=True)
 class EqualityDeletes(LakeFile):
-    """Rows of older files of the same partition, or of all, that equal one of its rows in `columns` are dead.
+    """A file of equality deletes. It deletes rows of older files that equal one of its rows in `columns`.
 
-    A column that the table does not have any more is "".
+    `everywhere`: it applies to all partitions, otherwise only to its own. A column that the table no longer has is "".
     """
 
     columns: tuple[str, ...] = ()
@@ -53,10 +53,10 @@ class EqualityDeletes(LakeFile):
 
 @dataclass(frozen=True)
 class MergeRule:
-    """Of a merge tree, whose data files have changes: of the rows that are equal in `keys`, in files of one `partition`, the one with the
-    highest number in the column `sequence` counts. It is a row of the table if its `kind` is one of `live_kinds`.
+    """The rule for a merge tree, whose data files have changes. Of the rows that are equal in `keys`, in files of one `partition`, the row
+    with the highest number in the column `sequence` counts. It is a row of the table if its `kind` is one of `live_kinds`.
 
-    Rows of the highest number that are there twice both count: nothing that writes such files makes them.
+    Two rows of a key with the same highest number both count. No writer of such files makes them.
     """
 
     keys: tuple[str, ...]
@@ -66,7 +66,7 @@ class MergeRule:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What files have for it beside the table's columns."""
+        """The columns that files need for the rule, in addition to the table's columns."""
         return (*self.keys, self.sequence, self.kind)
 
 
@@ -81,7 +81,7 @@ class FileLists:
     merge: MergeRule | None = None
     """None = each row of a data file that no delete file names is a row of the table."""
     has_field_ids: bool = True
-    """Whether columns are found in files by the ids of their fields; else their names are the table's."""
+    """Whether columns of files are found by their field ids; otherwise their names are the table's."""
 
 
 @runtime_checkable
@@ -89,16 +89,16 @@ class ReadableLake(Protocol):
     """A lake whose rows other engines can read from its files."""
 
     def columns(self, view: LakeView) -> pa.Schema:
-        """The columns that the table has now, in order, each with FIELD_ID_KEY in its metadata."""
+        """Returns the present columns of the table in order, each with FIELD_ID_KEY in its metadata."""
         ...
 
     def file_lists(self, view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
-        """The files of a snapshot; None = the head. Those of a store are copied into the folder `copies_in`; None = they are refused.
+        """Returns the files of a snapshot; None = the head. Files of a remote store are copied into `copies_in`; None = they are refused.
 
-        Raises LakeUnavailable, InvalidArgument (no such snapshot, a file that is not Parquet or not on a local file system).
+        Raises LakeUnavailable, InvalidArgument (an unknown snapshot, a file that is not Parquet or not on a local file system).
         """
         ...
 
     def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
-        """The marker of the snapshot, or of the nearest one before it that has one. Raises MarkerCorrupt, LakeUnavailable."""
+        """Returns the marker of the snapshot, or of its nearest ancestor that has one. Raises MarkerCorrupt, LakeUnavailable."""
         ...

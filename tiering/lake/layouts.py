@@ -1,11 +1,11 @@
-"""How a lake table lays out its rows: with Lakeward's columns behind the table's own, or without. Pure, for the lakes of all formats.
+"""The layouts of a lake table: with Lakeward's columns behind the table's own, or without them. Pure, for the lakes of all formats.
 
     system-columns   `__bucket`, `__offset`, `__timestamp` behind the table's own columns, partitioned by `__bucket` unless there is
-                     exactly one bucket key, sorted by `__offset`; as Fluss up to 0.9 writes lake tables. Offsets prove the rows.
-    clean            the table's own columns alone, partitioned by its partition columns and, if there is exactly one, the bucket key;
-                     as Fluss from 1.0 writes them (FIP-27). Footers of data files and the marker prove the rows (`tiering.lake.proof`).
+                     exactly one bucket key, sorted by `__offset`, as Fluss up to 0.9 writes lake tables. Offsets prove the rows.
+    clean            only the table's own columns, partitioned by its partition columns and, if there is exactly one, the bucket key, as
+                     Fluss from 1.0 writes them (FIP-27). Footers of data files and the marker prove the rows (`tiering.lake.proof`).
 
-A lake table keeps the layout that it was made with, and its columns tell which that is. A new one gets that of its option.
+A lake table keeps the layout with which it was created, and its columns tell which one that is. A new table gets the layout of its option.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ LAYOUT_OPTION = "table.datalake.layout"
 
 
 class Layout(StrEnum):
-    """See the module."""
+    """The layout of a lake table, as the module describes it."""
 
     SYSTEM_COLUMNS = "system-columns"
     CLEAN = "clean"
 
     @property
     def has_row_offsets(self) -> bool:
-        """Whether each row has its bucket, offset and time in columns; else its file's footer tells bucket and offset."""
+        """Whether each row has its bucket, offset and time in columns. If not, its file's footer tells bucket and offset."""
         return self is Layout.SYSTEM_COLUMNS
 
     @property
     def partitions_by_bucket(self) -> bool:
-        """Whether files of a table without exactly one bucket key are partitioned by `__bucket`; else buckets share a partition."""
+        """Whether files are partitioned by `__bucket` unless there is exactly one bucket key. If not, buckets share a partition."""
         return self is Layout.SYSTEM_COLUMNS
 
     def lake_schema(self, table: TableInfo) -> pa.Schema:
-        """The columns of `table`'s lake table, in order."""
+        """Returns the columns of `table`'s lake table, in order."""
         return table.lake_schema() if self.has_row_offsets else table.schema
 
 
 DEFAULT_LAYOUT = Layout.SYSTEM_COLUMNS
 
 
-def wanted_layout(properties: Mapping[str, str]) -> Layout:
-    """The layout of a lake table that is made for a table with these options. Raises InvalidArgument naming the option."""
+def configured_layout(properties: Mapping[str, str]) -> Layout:
+    """Returns the layout of a new lake table for a table with these options. Raises InvalidArgument that names the option."""
     value = properties.get(LAYOUT_OPTION, DEFAULT_LAYOUT)
     try:
         return Layout(value.lower())
@@ -55,7 +55,7 @@ def wanted_layout(properties: Mapping[str, str]) -> Layout:
 
 
 def layout_of(columns: Collection[str], former_columns: Collection[str] = ()) -> Layout:
-    """The layout of a lake table that has these columns, and had `former_columns`: a table whose `__timestamp` somebody dropped or
-    renamed is a damaged one with system columns, not a clean one."""
+    """Returns the layout of a lake table with these columns that had `former_columns`. If a user dropped or renamed `__timestamp`, it is a
+    damaged table with system columns and not a clean one."""
     has_system_columns = any(name in columns for name in SYSTEM_COLUMNS) or TIMESTAMP_COLUMN in former_columns
     return Layout.SYSTEM_COLUMNS if has_system_columns else Layout.CLEAN

@@ -1,4 +1,4 @@
-"""Copies of a lake's files on this machine, for an engine that reads local files alone."""
+"""Local copies of a lake's files, for an engine that reads only local files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ THREADS = 8
 BUFFER_BYTES = 1 << 20
 
 OpenLocation = Callable[[str], AbstractContextManager[Any]]
-"""Opens a file of the lake, as a binary stream; raises FileNotFoundError, and the lake's own errors."""
+"""Opens a file of the lake as a binary stream. Raises FileNotFoundError and the lake's own errors."""
 
 
 class LocalCopies:
-    """Files of a store that are to be copied into `folder`. Nothing is copied before `fetch`.
+    """The files of a store to copy into `folder`. `fetch` copies them.
 
-    `errors`: turns what the store raises while a location is copied into the lake's own errors.
+    `errors` turns the store's errors during the copy of a location into the lake's own errors.
     """
 
     def __init__(self, folder: Path, opened: OpenLocation, errors: Callable[[str], AbstractContextManager[None]]) -> None:
@@ -29,13 +29,13 @@ class LocalCopies:
         self._files: dict[str, Path] = {}
 
     def path_of(self, location: str) -> str:
-        """Where the copy will be: behind a number, the file's own name."""
+        """Returns the future path of the copy: a number and the file's own name."""
         if location not in self._files:
             self._files[location] = self._folder / f"{len(self._files)}-{location.rsplit('/', 1)[-1]}"
         return str(self._files[location])
 
     def fetch(self) -> None:
-        """Copies them. One that is not in the store is left out. Raises LakeUnavailable, ForbiddenLocation."""
+        """Copies the files. A file that is not in the store is left out. Raises LakeUnavailable, ForbiddenLocation."""
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(self._copy, self._files.items()))
 

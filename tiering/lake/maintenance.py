@@ -1,4 +1,4 @@
-"""What a lake may offer beside tiering: a look at a table that no round may build on, and the files that dead rounds left."""
+"""Optional abilities of a lake beyond tiering, such as surveys of tables on which no round may build, sweeps, and upkeep."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tiering.model.upkeep import ExpiryOrder, UpkeepOrder, UpkeepStats
 
 @dataclass(frozen=True)
 class LakeSurvey:
-    """A lake table as it is, whatever is wrong with it.
+    """The present state of a lake table, whatever is wrong with it.
 
-    `view.marker` is None if it cannot be read. `newest_marker` is the newest readable one of any snapshot, `head_marker` the
-    one of the head or of its nearest ancestor that has one; None if there is none, or if it cannot be read.
+    `view.marker` is None if it cannot be read. `newest_marker` is the newest readable marker of any snapshot. `head_marker` is the marker
+    of the head or of its nearest ancestor that has one. Either is None if no such marker exists or can be read.
     """
 
     view: LakeView
@@ -40,7 +40,7 @@ class LakeSurvey:
 
 @dataclass(frozen=True)
 class ForeignOffsets:
-    """How far another tiering service says that it wrote: per partition id (None in a table without) and bucket the next offset."""
+    """The end that another tiering service states: per partition id (None in a table without partitions) and bucket the next offset."""
 
     table_id: int
     offsets: Mapping[tuple[int | None, int], int]
@@ -48,7 +48,7 @@ class ForeignOffsets:
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file in a lake table's folders. `name` is its last part, `location` what deletes it."""
+    """A file in a lake table's folders. `name` is the last part of its path. `location` identifies it for `delete_file`."""
 
     location: str
     name: str
@@ -58,17 +58,17 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Removal:
-    """Rows to remove in one commit. `places` are the buckets to look at; of doubled rows one stays.
+    """The rows to remove in one commit. `places` are the buckets to check; one of several rows with the same offset stays.
 
-    `ceilings`: from these offsets on all rows of a bucket go. `emptied`: buckets whose files all go. `begins`: of these buckets only rows
-    that their logs wrote go, because rows of a former partition of the same name may stand among them.
+    `ceilings`: all rows of a bucket from this offset on are removed. `emptied`: buckets whose files are all removed. `begins`: in these
+    buckets only rows that their logs wrote are removed, because rows of a former partition of the same name may be among them.
     """
 
     places: Mapping[BucketKey, Place]
     ceilings: Offsets = field(default_factory=dict)
     emptied: frozenset[BucketKey] = frozenset()
     rows: int = 0
-    """How many that are, where they were counted."""
+    """The number of rows to remove, if they were counted."""
     begins: LogBegins = field(default_factory=dict)
 
 
@@ -77,29 +77,29 @@ class LakeMaintenance(Protocol):
     """A lake that can be reconciled and swept. Every call may raise LakeUnavailable."""
 
     def survey(self, path: TablePath) -> LakeSurvey | None:
-        """A fresh look; None if there is no such lake table. Never raises MarkerCorrupt for a marker that cannot be read."""
+        """Reads the lake table; None if there is no such lake table. Never raises MarkerCorrupt for an unreadable marker."""
         ...
 
     def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
-        """The offsets that the head's rows have, in a partitioned table those of these partitions, ids by name.
+        """Returns the offsets of the head's rows, for a partitioned table those of `partitions` (ids by name).
 
-        Of a primary-key table only where data files stand, as the manifests say: rows in them may all be dead. Of a clean log table
-        files of former partitions of these names are left out. `begins`: of a log table with system columns rows of former partitions
-        of these buckets are left out, and rows of unknown partitions are among `RowOffsets.unknown`, too. Raises SchemaDrift for files
-        whose bucket is unknown, and for those of another table, partition or bucket that somebody put there.
+        For a primary-key table it returns only which places have data files, according to the manifests; all rows in them may be deleted.
+        For a clean log table, files of former partitions of these names are left out. For a log table with system columns, rows of former
+        partitions of the buckets in `begins` are left out, and rows of unknown partitions are also in `RowOffsets.unknown`. Raises
+        SchemaDrift for a file whose bucket is unknown, and for a file of another table, partition or bucket.
         """
         ...
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
-        """What Fluss's tiering left with its snapshot (fluss-facts.md, `fluss-offsets`). Raises CannotReconcile if it cannot be read."""
+        """Returns the offsets that Fluss's tiering left with its snapshot (`fluss-offsets`). Raises CannotReconcile if unreadable."""
         ...
 
     def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
-        """Every file in the table's data and metadata folders and among its marker files."""
+        """Returns every file in the table's data and metadata folders and among its marker files."""
         ...
 
     def live_files(self, view: LakeView) -> Collection[str]:
-        """Locations, as `stored_files` spells them, of all files that any snapshot of the table names."""
+        """Returns the locations of all files that any snapshot of the table names, spelled as in `stored_files`."""
         ...
 
     def delete_file(self, view: LakeView, location: str) -> None:
@@ -112,30 +112,30 @@ class OldMetadata(Protocol):
     """A lake whose commits leave metadata files that the table no longer names."""
 
     def delete_old_metadata(self, base: LakeView, confirmed: LakeView) -> Sequence[str]:
-        """Deletes files that the table named at `base` and no longer names at `confirmed`, a later look at it; returns their locations.
+        """Deletes files that the table named at `base` and no longer names at `confirmed`, a later view. Returns their locations.
 
-        Best effort: some are left to the sweep. Never raises.
+        Best effort: the sweep deletes those that remain. Never raises.
         """
         ...
 
     def may_delete_expired(self, view: LakeView) -> bool:
-        """Whether the table's user lets files go that only expired snapshots named. No I/O."""
+        """Whether the table's user allows the deletion of files that only expired snapshots named. No I/O."""
         ...
 
     def unnamed_metadata(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[StoredFile]:
-        """The metadata files among `files` that the table of `view` does not name and that may go, the one to delete first coming first.
+        """Returns the metadata files among `files` that the table of `view` does not name and that may be deleted, in order of deletion.
 
-        The caller leaves out those that are younger than the guard. Reads the beginnings of a bounded number of files.
+        The caller leaves out files that are younger than the guard. Reads the beginnings of a bounded number of files.
         """
         ...
 
 
 @runtime_checkable
 class ExpiredAncestors(Protocol):
-    """A lake whose stored files tell from which expired snapshots its table's snapshots descend."""
+    """A lake whose stored files tell from which expired snapshots the table's snapshots descend."""
 
     def expired_ancestors(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[str]:
-        """Names of those of `files` that are the manifest lists of such expired snapshots, as far as an unbroken chain of them is stored.
+        """Returns the names of those `files` that are manifest lists of expired ancestors, as far as their stored chain is unbroken.
 
         Reads each of these files. Raises LakeUnavailable.
         """
@@ -144,52 +144,52 @@ class ExpiredAncestors(Protocol):
 
 @runtime_checkable
 class FollowUpCommits(Protocol):
-    """A lake where a round that landed commits a second snapshot on its own one, under the same grant."""
+    """A lake where a landed round commits a second snapshot after its own one, under the same grant."""
 
     @property
     def has_follow_up_commits(self) -> bool:
-        """True. A suspended process may send it late: the sweep keeps the round's files until the round's own snapshot is gone."""
+        """True. A suspended process may send that commit late, so the sweep keeps the round's files while the round's snapshot exists."""
         ...
 
 
 @runtime_checkable
 class DriftCheck(Protocol):
-    """A lake that tells whether its table's columns and files still fit, and changes nothing."""
+    """A lake that checks whether a table's columns and files still fit, and changes nothing."""
 
     @property
     def renames_tables(self) -> bool:
-        """Whether its catalog can give a table another name."""
+        """Whether the catalog can rename a table."""
         ...
 
     def check_fit(self, table: TableInfo) -> None:
-        """Passes if there is no lake table. Raises SchemaDrift, LakeUnavailable, and what `Lake.check_schema` raises.
+        """Passes if the lake table fits or does not exist. Raises SchemaDrift, LakeUnavailable, and what `Lake.check_schema` raises.
 
-        Whatever a round refuses of the table after it checked the columns is refused here, too: else nothing is named that helps.
+        It refuses all that a round refuses of the table after the check of columns. Otherwise no call would name the remedy.
 
-        Ids of the drift say what mends it without taking anything from our rows: `mend` (rename_column, drop_column, drop_not_null,
-        change_type, write_parquet or rewrite_files), `lake_column` and `mended_as`, its new name or type in Spark SQL. Without them
-        nothing does.
+        Ids of the drift name a remedy that removes none of Lakeward's rows: `mend` (rename_column, drop_column, drop_not_null,
+        change_type, write_parquet or rewrite_files), `lake_column` and `mended_as`, the column's new name or type in Spark SQL. Without
+        these ids there is no such remedy.
         """
         ...
 
 
 @runtime_checkable
 class TableRemoval(Protocol):
-    """A lake that drops a table of its catalog because a user asked for it. No round does."""
+    """A lake that can drop a table of its catalog on a user's request. No round drops tables."""
 
     def drop_table(self, path: TablePath) -> bool:
-        """Drops the lake table with its files; False if there is none. A call that died is repeated. Raises LakeUnavailable."""
+        """Drops the lake table with its files; False if there is none. Safe to repeat after a call that died. Raises LakeUnavailable."""
         ...
 
 
 @runtime_checkable
 class ColumnValues(Protocol):
-    """A lake that tells from its metadata how much a column holds."""
+    """A lake that tells from its metadata how many values a column has."""
 
     def values_of(self, path: TablePath, column: str) -> int | None:
-        """In how many rows the column has a value, deleted ones included; 0 without such a column. Reads no data file.
+        """Returns the number of rows with a value in the column, including deleted rows; 0 without such a column. Reads no data file.
 
-        None = it cannot be told. Raises LakeUnavailable.
+        None = unknown. Raises LakeUnavailable.
         """
         ...
 
@@ -199,7 +199,7 @@ class PartitionRows(Protocol):
     """A lake that tells from its metadata how many rows each partition has."""
 
     def partition_rows(self, table: TableInfo, view: LakeView) -> Mapping[str | None, int]:
-        """Returns rows by the partition's name at `view`'s head, deleted ones included; None where a name cannot be told.
+        """Returns the rows at `view`'s head by partition name, including deleted rows. The key None stands for unknown names.
 
         Reads no data file. Raises LakeUnavailable.
         """
@@ -208,12 +208,13 @@ class PartitionRows(Protocol):
 
 @runtime_checkable
 class RowRemoval(Protocol):
-    """A lake in which rows of a log table can be removed by offset, and whole buckets of a primary-key table."""
+    """A lake that can remove rows of a log table by offset, and whole buckets of a primary-key table."""
 
     def remove_rows(self, table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Sequence[WriteResult]:
-        """Writes what removes them from `view`'s head, for a commit on that very head: one write result for each bucket that loses rows.
+        """Writes the files that remove the rows from `view`'s head. Returns one write result for each bucket that loses rows.
 
-        Their offsets are 0, `deletes` counts the rows. Raises LakeUnavailable, SchemaDrift, DataCorrupt.
+        The results are for a commit on that very head. Their offsets are 0; `deletes` counts the rows. Raises LakeUnavailable,
+        SchemaDrift, DataCorrupt.
         """
         ...
 
@@ -223,57 +224,57 @@ class ForeignCommits(Protocol):
     """A lake that can tell what a snapshot of another tiering service added."""
 
     def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
-        """What it added, from the bounds of its files, or from their rows where there are no bounds. `partitions`: ids by name.
+        """Returns what the snapshot added, from the bounds of its files, or from their rows if they have no bounds.
 
-        Rows of a partition that is not among them are left out. Raises LakeUnavailable, SchemaDrift (a file whose bucket is unknown).
+        `partitions`: ids by name. Rows of other partitions are left out. Raises LakeUnavailable, SchemaDrift (a file of unknown bucket).
         """
         ...
 
 
 @runtime_checkable
 class CleanForeignCommits(Protocol):
-    """Beside `ForeignCommits`: a lake that sums rows of a clean layout, which tell no offsets (`ForeignSnapshot.has_clean_rows`)."""
+    """A lake with `ForeignCommits` that can also sum rows of a clean layout, which carry no offsets (`has_clean_rows`)."""
 
     def clean_rows(
         self, table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]
     ) -> Sequence[CleanRows]:
-        """What these snapshots, oldest first, added together to a table of a clean layout; all of their rows are read.
+        """Returns the sums of the rows that these snapshots, oldest first, added together to a clean table. Reads all of these rows.
 
-        Raises LakeUnavailable, SchemaDrift (a file that cannot be read), DataCorrupt.
+        Raises LakeUnavailable, SchemaDrift (an unreadable file), DataCorrupt.
         """
         ...
 
 
 @runtime_checkable
 class StandingRows(Protocol):
-    """A lake that sums the rows of a clean log table, which tell no offsets where somebody else wrote their files."""
+    """A lake that sums the live rows of a clean log table. Rows carry no offsets in files that other writers made."""
 
     def standing_rows(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> Sequence[CleanRows]:
-        """The rows of `view`'s head by scope, as `sums.living`; scopes without files are left out. `partitions`: ids by name.
+        """Returns the live rows of `view`'s head by scope, as `sums.living`. Scopes without files are left out. `partitions`: ids by name.
 
-        Footers are read of the files that rounds wrote, all rows are read of others and of files with deleted rows. Files of former
-        partitions are left out. Raises LakeUnavailable, DataCorrupt, SchemaDrift (a file that cannot be read, or of another table).
+        Reads footers of the files that rounds wrote, and all rows of other files and of files with deleted rows. Files of former
+        partitions are left out. Raises LakeUnavailable, DataCorrupt, SchemaDrift (an unreadable file, or one of another table).
         """
         ...
 
 
 @runtime_checkable
 class ColumnCheck(Protocol):
-    """A lake that tells without a change of it whether a lake table fits its source."""
+    """A lake that tells whether a lake table fits its source, and changes nothing."""
 
     def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
-        """Names of the columns that `Lake.ensure_table` would add to the table of `view`. Raises SchemaDrift, UnsupportedType. No I/O."""
+        """Returns the columns that `Lake.ensure_table` would add to the table of `view`. Raises SchemaDrift, UnsupportedType. No I/O."""
         ...
 
 
 def never() -> bool:
-    """Of work that goes on to its end."""
+    """Returns False: for work that is never stopped early."""
     return False
 
 
 @runtime_checkable
 class FileMerging(Protocol):
-    """A lake that merges small files in the rounds that add some. Every call may raise LakeUnavailable."""
+    """A lake that merges small files in rounds that add files. Every call may raise LakeUnavailable."""
 
     def merge_small_files(
         self,
@@ -285,21 +286,21 @@ class FileMerging(Protocol):
         budget_bytes: int,
         is_over: Callable[[], bool] = never,
     ) -> Sequence[FileRewrite]:
-        """Writes the newest small files of `buckets` (with their partitions' names) as one file a bucket, where there are too many.
+        """Writes the newest small files of `buckets` (with their partitions' names) as one file a bucket, if a bucket has too many.
 
-        Nothing of it is visible before a commit with these rewrites, and such a commit leaves out what does not fit its base any more.
-        Files that other tools wrote, and partitions with deleted rows, are left alone. At most `budget_bytes` are read. Once `is_over`, no
-        further bucket is begun: those that come first in `buckets` have the first claim. Raises DataCorrupt for a file whose rows do not
-        have the checksum of its footer.
+        The new files are not visible before a commit with these rewrites. Such a commit leaves out rewrites that no longer fit its base.
+        Files of other tools, and partitions with deleted rows, are left alone. Reads at most `budget_bytes`. Once `is_over` returns True,
+        no further bucket is begun, so the first of `buckets` have precedence. Raises DataCorrupt for a file whose rows do not have the
+        checksum of its footer.
         """
         ...
 
 
 @dataclass(frozen=True)
 class RewriteTask:
-    """Files of one bucket that one task rewrites. `payload` is the format's own; pickles.
+    """Files of one bucket that one task rewrites. `payload` is the format's own. It can be pickled.
 
-    `records`: rows of these files, deleted ones included; 0 = unknown.
+    `records`: rows of these files, including deleted ones; 0 = unknown.
     """
 
     bucket: BucketKey
@@ -312,9 +313,9 @@ class RewriteTask:
 
 @dataclass(frozen=True)
 class UpkeepPlan:
-    """What is to be rewritten now, within the order's budget, and how many bytes of files are left for later rounds.
+    """The rewrites that fit the order's budget now, and the bytes of the files that are left for later rounds.
 
-    `left_alone`: files that upkeep does not rewrite because it cannot tell their rows; they are not in `bytes_left`.
+    `left_alone`: number of files that upkeep does not rewrite because their rows are unknown. They are not in `bytes_left`.
     """
 
     tasks: tuple[RewriteTask, ...] = ()
@@ -327,30 +328,30 @@ class TableUpkeep(Protocol):
     """A lake whose tables of both kinds can be rewritten by upkeep rounds (DESIGN 7, Upkeep)."""
 
     def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:
-        """The files of `view`'s head that `order` wants rewritten, worst bucket first. `partitions`: ids of living partitions by name.
+        """Returns the files of `view`'s head that `order` asks to rewrite, worst bucket first. `partitions`: living ids by name.
 
-        Reads manifests and, where they are needed, footers; no rows. Files that nobody may replace without losing the proof are left out.
-        Raises LakeUnavailable.
+        Reads manifests and, where needed, footers, but no rows. Files whose replacement would lose the proof are left out. Raises
+        LakeUnavailable.
         """
         ...
 
 
 @runtime_checkable
 class FileRewriter(Protocol):
-    """A `LakeTieringFactory` whose executors rewrite files. Pickles."""
+    """A `LakeTieringFactory` whose executors rewrite files. It can be pickled."""
 
     def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
-        """Writes the files that take the place of `task`'s. Nothing of it is visible before a commit with this rewrite.
+        """Writes the files that replace those of `task`. They are not visible before a commit with this rewrite.
 
-        `is_stopped` is called between batches with the number of rows that were read so far. If it returns True, and after any error, what
-        was written is deleted. Raises Cancelled, DataCorrupt, LakeUnavailable.
+        `is_stopped` is called between batches with the number of rows read so far. If it returns True, and after any error, the written
+        files are deleted. Raises Cancelled, DataCorrupt, LakeUnavailable.
         """
         ...
 
 
 @dataclass(frozen=True)
 class ExpiryOutlook:
-    """What an expiry would do now. `kept`: how many snapshots stay, by reason in words."""
+    """The effect of an expiry at this moment. `kept`: number of snapshots that stay, by reason."""
 
     expirable: int
     kept: Mapping[str, int]
@@ -361,18 +362,18 @@ class SnapshotExpiry(Protocol):
     """A lake whose snapshots expire with commits of rounds."""
 
     def expiry_outlook(self, table: TableInfo, view: LakeView, order: ExpiryOrder) -> ExpiryOutlook:
-        """The snapshots of the table that a commit on `view` with this order removes, and those that stay. No I/O.
+        """Returns which snapshots of the table a commit on `view` with this order removes, and which stay. No I/O.
 
-        One commit may remove fewer than all of them. Raises InvalidArgument for a wrong option of the table.
+        One commit may remove only some of them. Raises InvalidArgument for a wrong option of the table.
         """
         ...
 
 
 @runtime_checkable
 class CommitUpkeep(Protocol):
-    """A `LakeCommitter` that tells what its commit did beside adding rows."""
+    """A `LakeCommitter` that reports the upkeep of its commit."""
 
     @property
     def last_upkeep(self) -> UpkeepStats | None:
-        """What the newest request of this committer did, if it landed; None = nothing, or no request was sent."""
+        """The upkeep of this committer's newest request, if it landed. None = no upkeep, or no request was sent."""
         ...

@@ -1,14 +1,17 @@
 """The marker: the record inside a lake table of how far it is tiered, and its codec (DESIGN 6).
 
-It travels in the snapshot that it describes. Keys in the snapshot's summary: `lakeward.round-id` (plain), and
-`lakeward.marker` (JSON, version 1), `lakeward.marker.zst` (base64 of zstd of it) or `lakeward.marker.path`, which
-names a file with that zstd. Pure: the lake reads and writes the file.
+The marker travels in the snapshot that it describes. The snapshot's summary has `lakeward.round-id` (plain) and one of these keys:
+`lakeward.marker` (JSON, version 1), `lakeward.marker.zst` (base64 of that JSON, compressed with zstd), or `lakeward.marker.path` (the path
+of a file with the compressed JSON). Pure: the lake reads and writes the file.
 
-The JSON lists buckets grouped by partition, `[partition id or null, [bucket, start, tiered, bucket, ...]]`, sorted, so
-that one marker always has one text. `traces`, there only if the cluster has some, lists them in the same manner, and so does `proofs`,
-there only for a clean layout: `[bucket, since, rows, checksum, chain, ranges without rows, bucket, ...]`. `skipped`, there only after
-`CALL sys.skip_record`: `[bucket, offset, bucket, offset, ...]`; and `skipped_traces`: `[bucket, offset, trace, ...]` of those with a trace.
-`archives`, there only for a partitioned primary-key table, lists partition ids.
+The JSON lists buckets grouped by partition and sorted, `[partition id or null, [bucket, start, tiered, bucket, ...]]`, so that equal
+markers have equal text. Optional keys, in the same form:
+
+    traces           [bucket, trace, ...], if the cluster has traces
+    proofs           [bucket, since, rows, checksum, chain, ranges without rows, bucket, ...], for a clean layout
+    skipped          [bucket, offset, bucket, offset, ...], after `CALL sys.skip_record`
+    skipped_traces   [bucket, offset, trace, ...], for skipped records with a trace
+    archives         a list of partition ids, for a partitioned primary-key table
 """
 
 from __future__ import annotations
@@ -33,20 +36,20 @@ PATH_KEY = "lakeward.marker.path"
 
 VERSION = 1
 PLAIN_LIMIT_BYTES = 4 * 1024
-"""A summary is part of every later metadata file of the table: a longer marker is compressed."""
+"""A longer marker is compressed, because every later metadata file of the table contains the summary."""
 SUMMARY_LIMIT_BYTES = 256 * 1024
-"""Still longer: a file of its own."""
+"""A marker that is longer even when compressed becomes a file."""
 DECODED_LIMIT_BYTES = 256 * 1024 * 1024
-"""Far above any real marker; a damaged length must not exhaust the memory."""
+"""Far above any real marker. It keeps a damaged length from exhausting the memory."""
 
 _ZSTD_LEVEL = 3
 _PROOF_LENGTH = 6
-"""Values that a proof takes in the list of a partition."""
+"""Number of values of a proof in the list of a partition."""
 
 
 @dataclass(frozen=True)
 class TieredRange:
-    """Of one bucket: records `[start, tiered)` are in the lake."""
+    """The tiered range of one bucket: the lake holds the records `[start, tiered)`."""
 
     start: int
     tiered: int
@@ -54,7 +57,7 @@ class TieredRange:
 
 @dataclass(frozen=True)
 class Marker:
-    """Which rows of which table a lake table holds, and which round put the last of them there."""
+    """The record of which rows of which table a lake table holds, and which round wrote the last of them."""
 
     cluster_id: str
     table_id: int
@@ -64,26 +67,27 @@ class Marker:
     base_round_id: str | None
     buckets: Mapping[BucketKey, TieredRange]
     traces: Mapping[BucketKey, str] = field(default_factory=dict)
-    """By what the cluster knows the last record below `tiered` (`RewritableLogs`); buckets without are not checked."""
+    """Per bucket the trace by which the cluster recognizes the last record below `tiered` (`RewritableLogs`). Buckets without a trace
+    are not checked."""
     proofs: Mapping[BucketKey, BucketProof] = field(default_factory=dict)
-    """Of a table with a clean layout: what rounds wrote to each bucket; one without cannot be proved by it."""
+    """For a table with a clean layout, what rounds wrote to each bucket. A bucket without a proof cannot be proved by the marker."""
     skipped: SkippedRecords = field(default_factory=dict)
-    """Records below `tiered` that were left out by `CALL sys.skip_record`, in order of their offsets: the lake rightly lacks them."""
+    """Records below `tiered` that `CALL sys.skip_record` left out, in order of their offsets. The lake rightly lacks them."""
     archives: frozenset[int] | None = None
-    """Living partitions with rows under their names before a bucket of theirs was tiered first: those of a dropped partition, as a rule.
-    None = not recorded, as in a marker of an older version, or of a table that needs no such record."""
+    """Living partitions whose name had rows in the lake before a bucket of theirs was first tiered. Usually these are rows of a dropped
+    partition. None = not recorded, as in a marker of an older version or of a table that needs no such record."""
 
 
 @dataclass(frozen=True)
 class EncodedMarker:
-    """Summary properties, and what does not fit into them: with `overflow`, the lake adds `lakeward.marker.path`."""
+    """The marker as summary properties. If `overflow` is set, the lake stores it as a file and adds `lakeward.marker.path`."""
 
     properties: dict[str, str]
     overflow: bytes | None = None
 
 
 def encode(marker: Marker) -> EncodedMarker:
-    """The marker as summary properties; equal markers give equal text."""
+    """Returns the marker as summary properties. Equal markers give equal text."""
     properties = {ROUND_ID_KEY: marker.round_id}
     text = _to_json(marker)
     if len(text) <= PLAIN_LIMIT_BYTES:
@@ -96,10 +100,10 @@ def encode(marker: Marker) -> EncodedMarker:
 
 
 def decode(summary: Mapping[str, str], read_file: Callable[[str], bytes]) -> Marker | None:
-    """The marker in a snapshot's summary; None if there is none of ours.
+    """Returns the marker of a snapshot's summary; None if the summary has no marker of Lakeward.
 
-    `read_file` fetches an overflow file by its path; what it raises of our tree passes through. Raises MarkerCorrupt
-    for anything that cannot be read, an unknown version included.
+    `read_file` reads an overflow file by its path. Its errors of our tree pass through. Raises MarkerCorrupt for a marker that cannot be
+    read, including one of an unknown version.
     """
     round_id = summary.get(ROUND_ID_KEY)
     present = [key for key in (PLAIN_KEY, ZSTD_KEY, PATH_KEY) if key in summary]
@@ -205,7 +209,7 @@ def _traces(groups: list[tuple[int | None, list[object]]]) -> dict[BucketKey, st
 
 
 def _skipped_traces(skipped: SkippedRecords) -> dict[str, object]:
-    """A key of its own: older versions read `skipped` as offsets alone."""
+    """Returns the entry `skipped_traces`. It is a key of its own because older versions read `skipped` as offsets only."""
     groups: dict[int | None, list[int | str]] = defaultdict(list)
     for bucket in sorted(skipped, key=BucketKey.sort_key):
         for offset, trace in skipped[bucket].items():
@@ -234,9 +238,9 @@ def _bucket_key(partition_id: int | None, bucket_id: object) -> BucketKey:
 def next_skipped(
     before: SkippedRecords, by_round: SkippedRecords, bases: Mapping[BucketKey, int], buckets: Mapping[BucketKey, TieredRange]
 ) -> dict[BucketKey, dict[int, str | None]]:
-    """`Marker.skipped` after a round that read `buckets` from `bases` on without the records of `by_round`; `before`: of the base.
+    """Returns `Marker.skipped` after a round that read `buckets` from `bases` on and left out `by_round`. `before` is the base's.
 
-    The round knows of all that were ever left out. A marker of an older version lacks those below its end.
+    `by_round` has all records that were ever left out. The base's marker lacks those below its end if an older version wrote it.
     """
     after: dict[BucketKey, dict[int, str | None]] = {}
     for bucket, tiered in buckets.items():
@@ -300,7 +304,7 @@ def _unpack(packed: bytes, round_id: str) -> str:
 def _corrupt(why: str, round_id: str | None) -> MarkerCorrupt:
     return MarkerCorrupt(
         f"the marker of round {round_id} cannot be read: {why}",
-        hint="Nothing was lost and nothing is tiered until it can be read. Was the table tiered by a newer Lakeward, "
+        hint="No row was lost, and no row is tiered until the marker can be read. Was the table tiered by a newer Lakeward, "
         "or were its snapshot properties or the .lakeward folder changed by hand?",
         round_id=round_id,
     )

@@ -1,4 +1,4 @@
-"""Errors of libraries, as they are told to users."""
+"""Errors of libraries, turned into text and errors for users."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ DAMAGED_HINT = "The file was changed after it was committed. Restore it from a b
 
 
 def describe(error: BaseException) -> str:
-    """Class and text of an outside error, without secrets, on one line."""
+    """Returns class and text of an outside error on one line, without secrets."""
     return " ".join(outside_text(f"{type(error).__name__}: {error}", 1_000).split())
 
 
 def misfit(summary: str, error: BaseException, *, table_path: object = None, bucket: object = None, column: object = None) -> InvalidData:
-    """The error for rows that a library does not take. The library may name a value, so its text is a field for callers with SELECT."""
+    """Returns the error for rows that a library refuses. The library's text may have a value, so only callers with SELECT may see it."""
     return InvalidData(
         f"{summary} ({type(error).__name__})", table_path=table_path, bucket=bucket, column=column, **{RECORD_ID: describe(error)}
     )
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Whether Arrow says it of the bytes of a file: what it says of the storage has a number."""
+    """Whether Arrow's error is about the bytes of a file. An error of the storage has an errno."""
     if isinstance(error, pa.ArrowMemoryError) or getattr(error, "errno", None):
         return False
     return isinstance(error, pa.ArrowException | OSError)
 
 
 def damaged_file(location: str, error: BaseException) -> DataCorrupt:
-    """The error for a data file that no reader takes."""
+    """Returns the error for a data file that no reader can read."""
     return DataCorrupt(f"{location} is damaged: {describe(error)}", hint=DAMAGED_HINT, lake_file=location)

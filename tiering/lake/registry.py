@@ -1,9 +1,9 @@
-"""Which lake formats there are, and how to open a lake of one. The only place that names a format.
+"""The lake formats, and how to open a lake of a format. The only place that names a format.
 
-To add a format: a folder beside `iceberg/` with its `Lake` (interfaces: `base`, and as far as it can `maintenance` and `file_lists`),
-a `LakeFormat` in it, and one line in `BUILT_IN`. A distribution of its own brings one without a change here: an entry point of the
-group `lakeward.lakes`, named as the format, that points to a `LakeFormat` (docs/lake-formats.md). Either way the suite in
-`tests/conformance/` says whether it keeps what rounds and coordinator rely on.
+To add a format, add a folder beside `iceberg/` with its `Lake` (interfaces: `base`, and optionally `maintenance` and `file_lists`), a
+`LakeFormat` in it, and one line in `BUILT_IN`. Another distribution can bring a format without a change here: by an entry point of the
+group `lakeward.lakes` with the format's name, which points to a `LakeFormat` (docs/lake-formats.md). In both cases the suite in
+`tests/conformance/` tells whether it keeps the guarantees that rounds and coordinator rely on.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ BUILT_IN: Mapping[str, str] = {
     "iceberg": "tiering.lake.iceberg.lake:LAKE_FORMAT",
     "paimon": "tiering.lake.paimon.opening:LAKE_FORMAT",
 }
-"""By name, where its `LakeFormat` is; imported when it is used."""
+"""Where each format's `LakeFormat` is, by name. The module is imported when it is used."""
 
 WITHOUT_PANDAS = frozenset({"iceberg"})
-"""Formats whose packages take longer to load where pandas is, and do without it. pypaimon does not."""
+"""Formats whose packages load faster without pandas and do not need it. pypaimon needs it."""
 
 SPARK_RUNTIMES: Mapping[str, str] = {"paimon": "org.apache.paimon:paimon-spark-<version of Spark>_2.13"}
-"""Formats that Spark reads in a catalog of their own, by the jar that brings it; not in the one that `fluss` hands tables over to."""
+"""The Spark jar of each format that Spark reads in a catalog of its own, and not in the one that `fluss` hands tables over to."""
 
 ENTRY_POINTS = "lakeward.lakes"
 """Group of the entry points by which other distributions bring formats."""
@@ -38,27 +38,27 @@ LAKE_CATALOG_FILE = "lake-catalog.db"
 
 
 def has_format(name: str) -> bool:
-    """Whether there is a format of that name, whether or not it can be loaded."""
+    """Whether a format of that name exists, even if it cannot be loaded."""
     return name.lower() in BUILT_IN or name.lower() in format_names()
 
 
 def spark_runtime(name: str) -> str | None:
-    """The jar with which Spark reads tables of a format that `fluss` cannot hand over to it; None = it can."""
+    """Returns the jar with which Spark reads tables of a format that `fluss` cannot hand over to it; None = it can."""
     return SPARK_RUNTIMES.get(name.lower())
 
 
 def is_read_without_pandas(name: str) -> bool:
-    """Whether a process that reads lakes of this format alone has no use for pandas."""
+    """Whether a process that reads only lakes of this format does not need pandas."""
     return name.lower() in WITHOUT_PANDAS
 
 
 def format_names() -> tuple[str, ...]:
-    """All formats, sorted. Nothing of them is imported."""
+    """Returns the names of all formats, sorted. It imports none of them."""
     return tuple(sorted({*BUILT_IN, *(point.name.lower() for point in entry_points(group=ENTRY_POINTS))}))
 
 
 def lake_format(name: str) -> LakeFormat:
-    """The format of that name. Raises InvalidArgument if there is none, if two bring it, or if what brings it cannot be loaded."""
+    """Returns the format. Raises InvalidArgument if it does not exist, if two distributions bring it, or if it cannot be loaded."""
     name = name.lower()
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
@@ -67,8 +67,8 @@ def lake_format(name: str) -> LakeFormat:
     points = [point for point in entry_points(group=ENTRY_POINTS) if point.name.lower() == name]
     if not points:
         hint = (
-            f"This installation has: {', '.join(format_names())}. Make the table with one of these, install what brings the other "
-            "(docs/lake-formats.md), or leave the table to a service that writes it."
+            f"This installation has: {', '.join(format_names())}. Create the table with one of these, install the other's distribution "
+            "(docs/lake-formats.md), or let another service tier the table."
         )
         raise InvalidArgument(f"there is no lake format {name!r}", hint=hint, lake_format=name)
     if len({point.value for point in points}) > 1:
@@ -81,14 +81,15 @@ def lake_format(name: str) -> LakeFormat:
 
 
 def open_lake(name: str, properties: Mapping[str, str]) -> Lake:
-    """The lake of a format, by the properties of its catalog; connects to nothing yet. Raises InvalidArgument."""
+    """Opens the lake of a format with the properties of its catalog, without a connection. Raises InvalidArgument."""
     return lake_format(name).open(properties)
 
 
 def lake_opener(properties: Mapping[str, str], only: str | None = None) -> Callable[[str], Lake]:
-    """Opens the lake of a format by these properties, each format once. May be called from several threads. Raises InvalidArgument.
+    """Returns a function that opens the lake of a format with these properties, each format once. The function is safe to call from several
+    threads and raises InvalidArgument.
 
-    `only`: the format of a lake that a cluster has made, in which tables of another one would be where nobody looks for them.
+    `only`: the format of a lake that belongs to the cluster. Readers would not find tables of another format there.
     """
     lock = threading.Lock()
     opened: dict[str, Lake] = {}
@@ -96,8 +97,8 @@ def lake_opener(properties: Mapping[str, str], only: str | None = None) -> Calla
     def lake_of(name: str) -> Lake:
         if only is not None and name.lower() != only:
             raise InvalidArgument(
-                f"the lake format is {name}, and the lake that this service was given is of the format {only}",
-                hint="Name the cluster's own lake, with its server.yaml (--fluss-conf), or leave the table to another service.",
+                f"the lake format is {name}, but the lake of this service has the format {only}",
+                hint="Configure the cluster's own lake with its server.yaml (--fluss-conf), or let another service tier the table.",
                 lake_format=name,
             )
         with lock:
@@ -109,21 +110,21 @@ def lake_opener(properties: Mapping[str, str], only: str | None = None) -> Calla
 
 
 def own_settings(name: str) -> Collection[str]:
-    """Names of the catalog's properties that this process has of its own, from its environment or the user's configuration file."""
+    """Returns the names of the catalog's properties that this process has itself, from its environment or the user's configuration file."""
     return lake_format(name).own_settings()
 
 
 def properties_from_service(name: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """How this process opens the lake that a service describes, as far as the service may say. Raises InvalidArgument.
+    """Returns the properties with which this process opens the lake that a service describes. Raises InvalidArgument.
 
-    What its own environment says goes before that: there a URI has its user and password.
+    This process's own settings take precedence, for example a URI with user and password in its environment.
     """
     own = own_settings(name)
     return {key: value for key, value in accepted_properties(properties).items() if key not in own}
 
 
 def local_lake_properties(data_folder: Path) -> dict[str, str]:
-    """Properties of the lake in a data folder: a catalog in SQLite, tables under `lake/` (DESIGN 12)."""
+    """Returns the properties of the lake in a data folder: a catalog in SQLite, tables under `lake/` (DESIGN 12)."""
     folder = data_folder.resolve()
     return {
         "type": "sql",
@@ -136,17 +137,17 @@ def _loaded(name: str, point: EntryPoint) -> LakeFormat:
     try:
         loaded = point.load()
         if not isinstance(loaded, LakeFormat):
-            raise TypeError(f"{point.value} is a {type(loaded).__name__}, no LakeFormat")
-    except Exception as error:  # whatever a module of somebody else's raises when it is imported
+            raise TypeError(f"{point.value} is a {type(loaded).__name__}, not a LakeFormat")
+    except Exception as error:  # the import of a foreign module may raise any error
         raise InvalidArgument(
             f"the lake format {name!r}, which {_origin(point)} brings, cannot be loaded: {type(error).__name__}: {error}",
-            hint="Mend or uninstall that distribution. Other formats work without it.",
+            hint="Repair or uninstall that distribution. Other formats work without it.",
             lake_format=name,
         ) from error
     return loaded
 
 
 def _origin(point: EntryPoint) -> str:
-    """`lakeward-delta 1.2 (lakeward_delta:FORMAT)`."""
+    """Returns the origin of a format, such as `lakeward-delta 1.2 (lakeward_delta:FORMAT)`."""
     distribution = "an unknown distribution" if point.dist is None else f"{point.dist.name} {point.dist.version}"
     return f"{distribution} ({point.value})"

@@ -1,7 +1,7 @@
-"""Write results as bytes: what executors send to the driver. Versioned, never pickled. For the factories of all formats.
+"""Write results as bytes, which executors send to the driver. Versioned, never pickled. For the factories of all formats.
 
-Version 1: one byte 1; the header's length (4 bytes, big-endian); the header as JSON; the payload, which is the lake
-format's own and carries a version of its own.
+Version 1: one byte 1; the header's length (4 bytes, big-endian); the header as JSON; the payload, which belongs to the lake format and has
+its own version.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LENGTH = struct.Struct(">I")
 
 
 def serialize_write_result(result: WriteResult) -> bytes:
-    """`result` as bytes, deterministic."""
+    """Returns `result` as bytes. Equal results give equal bytes."""
     header = {
         "bucket": str(result.bucket),
         "starting_offset": result.starting_offset,
@@ -34,7 +34,7 @@ def serialize_write_result(result: WriteResult) -> bytes:
 
 
 def deserialize_write_result(data: bytes) -> WriteResult:
-    """The inverse; raises ValueError naming the version it does not know, or saying that the bytes are cut."""
+    """Returns the write result of these bytes. Raises ValueError for an unknown version, which it names, and for cut bytes."""
     header, payload = _unframe(data, "write result")
     bucket = BucketKey.parse(header.pop("bucket"))
     empty = tuple((start, stop) for start, stop in header.pop("empty", ()))
@@ -55,7 +55,7 @@ def _unframe(data: bytes, kind: str) -> tuple[dict[str, Any], bytes]:
 
 
 def _take(data: bytes, kind: str) -> tuple[bytes, bytes]:
-    """A length-prefixed part, and what follows it."""
+    """Returns a length-prefixed part, and the bytes that follow it."""
     if len(data) < _LENGTH.size:
         raise ValueError(f"a {kind} is cut off")
     (length,) = _LENGTH.unpack_from(data)

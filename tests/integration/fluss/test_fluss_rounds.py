@@ -142,7 +142,7 @@ def test_tables_that_cannot_be_tiered_are_shown_with_the_reason(deployment: Flus
     assert lake_rows(deployment.data.lake_properties, table.path).num_rows == COUNT
     assert _failed(deployment, elsewhere.path) == "InvalidArgument"
     status = deployment.status(elsewhere.path)
-    expected = "the lake format is lance, and the lake that this service was given is of the format iceberg"
+    expected = "the lake format is lance, but the lake of this service has the format iceberg"
     assert (status.lake_format, status.last_error, status.error_retryable) == ("lance", expected, False)
     for parked in (table, elsewhere):
         tables.drop(parked)

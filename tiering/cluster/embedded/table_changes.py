@@ -23,7 +23,7 @@ from tiering.cluster.embedded.metadata.listing import TableListing
 from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.writable import TableSpec
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument
-from tiering.lake.layouts import wanted_layout
+from tiering.lake.layouts import configured_layout
 from tiering.model.names import check_database, table_path
 from tiering.model.tables import TableInfo, TablePath
 
@@ -113,7 +113,7 @@ class TableChanges:
             before = stored.info
             table_rows.insert_columns(connection, path, add_columns)
             info = table_rows.update_properties(connection, path, options, self._clock.now())
-            layout, former_layout = wanted_layout(info.properties), wanted_layout(before.properties)
+            layout, former_layout = configured_layout(info.properties), configured_layout(before.properties)
             moves = (info.lake_format, layout) != (before.lake_format, former_layout)
             if moves and read_lake_record(connection, info.table_id) is not None:
                 raise _other_lake_table(info, before)
@@ -145,7 +145,7 @@ def _other_lake_table(info: TableInfo, before: TableInfo) -> InvalidArgument:
     """For an option that the lake table took over when it was made."""
     kind, now, former = "format", info.lake_format, before.lake_format
     if now == former:
-        kind, now, former = "layout", str(wanted_layout(info.properties)), str(wanted_layout(before.properties))
+        kind, now, former = "layout", str(configured_layout(info.properties)), str(configured_layout(before.properties))
     return InvalidArgument(
         f"the lake {kind} of {info.path} cannot become {now}: its lake table is {former} already",
         hint=f"Make a new table with that {kind}, and load it.",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tiering.durations import LEAST_FRESHNESS_MS, check_freshness, format_duration, parse_duration_ms
 from tiering.errors import InvalidArgument
-from tiering.lake.layouts import LAYOUT_OPTION, Layout, wanted_layout
+from tiering.lake.layouts import LAYOUT_OPTION, Layout, configured_layout
 from tiering.lake.registry import format_names, has_format
 from tiering.lake.rules.upkeep.compaction_options import AUTO_COMPACTION, LAKES_OWN, TARGET_FILE_SIZE, target_file_bytes_of
 from tiering.lake.rules.upkeep.snapshot_options import (
@@ -130,7 +130,7 @@ def parse_lake_options(properties: Mapping[str, str]) -> LakeOptions:
         check_option_name(name)
         if len(value) > MAX_OPTION_LENGTH:
             raise InvalidArgument(f"the option {name!r} is longer than {MAX_OPTION_LENGTH} characters")
-    wanted_layout(properties)
+    configured_layout(properties)
     return LakeOptions(
         enabled=_boolean(LAKE_ENABLED, properties.get(LAKE_ENABLED, DEFAULTS[LAKE_ENABLED])),
         freshness_ms=max(_positive_ms(properties, LAKE_FRESHNESS) or DEFAULT_FRESHNESS_MS, LEAST_FRESHNESS_MS),
