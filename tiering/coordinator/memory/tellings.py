@@ -1,4 +1,4 @@
-"""In whose turn a cluster that assigns its tables is told of lake snapshots (docs/fluss.md).
+"""In whose turn a cluster that assigns its tables is told of lake snapshots (docs/fluss-shared.md).
 
 Another service plans from the offsets that the cluster has, and checks before it commits whether the cluster knows the lake's newest
 snapshot. Told of ours in between, it would pass that check with a plan from before, and double our rows. So the cluster is told only while

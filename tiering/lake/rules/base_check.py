@@ -398,7 +398,7 @@ def _ahead(
 ) -> RecordAheadOfLake:
     """Returns the error for a record that is ahead of the lake.
 
-    `foreign` is a newer snapshot of the other service that tiers the table. Its commit can replace one of Lakeward's (docs/fluss.md).
+    `foreign` is a newer snapshot of the other service that tiers the table. Its commit can replace Lakeward's (docs/fluss-shared.md).
     """
     moved = "" if view.reference is None else f", or was its {view.reference} moved back"
     replaced = "" if foreign is None else f", or did snapshot {foreign.snapshot_id} of the other service replace one of Lakeward's"
