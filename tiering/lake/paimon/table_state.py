@@ -1,4 +1,4 @@
-"""What writers of a Paimon table must know of it, in any process."""
+"""The state of a Paimon table that its writers need, in any process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiering.lake.paimon.writing.parquet_files import TARGET_FILE_BYTES
 
 @dataclass(frozen=True)
 class TableState:
-    """What a writer must know of a lake table, as plain values."""
+    """What a writer needs to know of a lake table, as plain values."""
 
     table_uuid: str
     root: PurePath
@@ -25,10 +25,10 @@ class TableState:
     bucket_keys: tuple[str, ...]
     total_buckets: int
     primary_key: tuple[str, ...] = ()
-    """Without the partition columns, as Paimon sorts by it."""
+    """The key by which Paimon sorts: without the partition columns."""
     layout: Layout = Layout.SYSTEM_COLUMNS
     is_followed: bool = False
-    """Whether all changes are written beside the last one of each key."""
+    """Whether all changes are written in addition to the last change of each key."""
     storage: Storage = LOCAL
     target_bytes: int = TARGET_FILE_BYTES
     """Size at which a data file ends."""

@@ -1,4 +1,4 @@
-"""A Paimon warehouse in S3, or in a store that speaks its protocol and honours `If-None-Match: *` of a PUT."""
+"""A Paimon warehouse in S3, or in a store with the S3 protocol that supports `If-None-Match: *` in a PUT."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from tiering.redaction.redact import redact, remember_secrets
 
 SCHEME = "s3"
 PROBE = ".lakeward/conditional-put"
-"""Below the warehouse: the object that shows whether the store makes objects under a condition. It stays."""
+"""Path below the warehouse of the object that shows whether the store creates objects under a condition. It is never deleted."""
 _PROBE_CONTENT = b"Lakeward looks here whether this store honours If-None-Match of a PUT. This object may be deleted.\n"
 _LISTED = (SCHEMA, TAG)
 """Folders whose files never change once they are listed."""
 READING_THREADS = 16
-"""Of a table that is read for the first time in a process, with all of its snapshots."""
+"""Number of threads that read the snapshots of a table when a process reads it for the first time."""
 Properties = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class S3Storage:
-    """A `Storage`. `properties`: of the lake's storage, keys among them; they travel to executors."""
+    """Implements `Storage` for S3. `properties` are those of the lake's storage, including keys; they are sent to executors."""
 
     properties: Properties = field(repr=False)
 
     @staticmethod
     def of(properties: Mapping[str, str]) -> S3Storage:
-        """By these properties, whose names are pyiceberg's."""
+        """Creates the storage from these properties, which have pyiceberg's names."""
         return S3Storage(tuple(sorted(properties.items())))
 
     @property
@@ -55,7 +55,7 @@ class S3Storage:
         return PurePosixPath(location.removeprefix(f"{SCHEME}://"))
 
     def check_commits(self, warehouse: PurePath) -> None:
-        """Asks the store once in the life of this process. Raises InvalidArgument, OSError."""
+        """Checks the store once in the life of this process. Raises InvalidArgument, OSError."""
         check_conditional_put(self._objects, warehouse)
 
     @contextmanager
@@ -67,20 +67,20 @@ class S3Storage:
         return [info.base_name for info in self._files.get_file_info(selector) if info.type is FileType.Directory]
 
     def make_folder(self, folder: PurePath) -> None:
-        """There are none."""
+        """Does nothing, because S3 has no folders."""
 
     def create_file(self, path: PurePath) -> Any:
-        """The object comes to be when the stream is closed."""
+        """Opens a stream to a new object, which appears when the stream is closed."""
         return self._files.open_output_stream(str(path))
 
     def sync_file(self, stream: Any) -> None:
-        """Closing is what stores it."""
+        """Does nothing, because closing the stream stores the object."""
 
     def sync_written(self, path: PurePath) -> None:
-        """What is stored is durable."""
+        """Does nothing, because a stored object is durable."""
 
     def sync_folder(self, folder: PurePath) -> None:
-        """What is stored is durable."""
+        """Does nothing, because a stored object is durable."""
 
     @contextmanager
     def opened_file(self, path: PurePath) -> Iterator[Any]:
@@ -92,7 +92,7 @@ class S3Storage:
             return bytes(file.read())
 
     def sizes(self, paths: Sequence[PurePath]) -> list[int | None]:
-        """PyArrow asks for several at once."""
+        """Returns the sizes of the files. PyArrow requests several of them concurrently."""
         infos = self._files.get_file_info([str(path) for path in paths])
         return [info.size if info.type is FileType.File else None for info in infos]
 
@@ -107,7 +107,7 @@ class S3Storage:
                 yield StoredFile(self.location(PurePosixPath(info.path)), info.base_name, info.size or 0, modified)
 
     def manifest_access(self) -> Any:
-        from tiering.lake.paimon.storage.manifest_access import ManifestAccess  # pypaimon is on the driver alone
+        from tiering.lake.paimon.storage.manifest_access import ManifestAccess  # executors have no pypaimon
 
         return ManifestAccess(self._files)
 
@@ -121,7 +121,9 @@ class S3Storage:
 
 
 class S3TableFolder:
-    """A `TableFolder`. A folder is listed once, when it is first asked for; what is not listed is looked for by itself."""
+    """Implements `TableFolder` for S3. A folder is listed once, on first use; files that are not in the listing are requested
+    separately.
+    """
 
     def __init__(self, root: PurePath, objects: S3Objects) -> None:
         self.root = root
@@ -131,7 +133,7 @@ class S3TableFolder:
         self._ahead: dict[str, bytes | None] = {}
 
     def is_in_place(self) -> bool:
-        """Whether the first schema file is still the one that was listed: a table that is made anew has another."""
+        """Returns whether the first schema file is still the listed one: a recreated table has another one."""
         numbers = self.numbers(SCHEMA)
         name = f"schema-{numbers[0]}" if numbers else ""
         return bool(numbers) and self._objects.etag(self._bucket, self._key(f"{SCHEMA}/{name}")) == self._listing(SCHEMA)[name]
@@ -148,21 +150,23 @@ class S3TableFolder:
         return None if etag is None else (self._key(path), etag)
 
     def read_ahead(self, paths: Iterable[str]) -> None:
-        wanted = list(paths)
+        path_list = list(paths)
         with ThreadPoolExecutor(READING_THREADS) as pool:
-            contents = pool.map(lambda path: self._objects.read(self._bucket, self._key(path)), wanted)
-            self._ahead |= dict(zip(wanted, contents, strict=True))
+            contents = pool.map(lambda path: self._objects.read(self._bucket, self._key(path)), path_list)
+            self._ahead |= dict(zip(path_list, contents, strict=True))
 
     def read(self, path: str) -> bytes | None:
         if path in self._ahead:
             return self._ahead.pop(path)
         folder, _, name = path.rpartition("/")
         if folder in _LISTED and (etag := self._listing(folder).get(name)):
-            return self._objects.read_known(self._bucket, self._key(path), etag)
+            return self._objects.read_immutable(self._bucket, self._key(path), etag)
         return self._objects.read(self._bucket, self._key(path))
 
     def create(self, folder: str, name: str, content: bytes) -> None:
-        """By `If-None-Match: *`. Folders are names here: a table that was dropped meanwhile takes the file all the same."""
+        """Creates the file with `If-None-Match: *`. Folders are only prefixes here: the request succeeds even if the table was dropped in
+        the meantime.
+        """
         self._listed.pop(folder, None)
         self._objects.create(self._bucket, self._key(f"{folder}/{name}"), content)
 
@@ -174,7 +178,7 @@ class S3TableFolder:
         self._objects.delete(self._bucket, self._key(f"{folder}/{name}"))
 
     def make(self, folder: str) -> None:
-        """There are no folders."""
+        """Does nothing, because S3 has no folders."""
 
     def _listing(self, folder: str) -> dict[str, str]:
         if folder not in self._listed:
@@ -186,19 +190,19 @@ class S3TableFolder:
 
 
 _checked: set[tuple[str, PurePath]] = set()
-"""Stores and warehouses that were found to honour the condition."""
+"""Stores and warehouses that have passed the check."""
 
 
 def check_conditional_put(objects: S3Objects, warehouse: PurePath) -> None:
-    """Whether the store refuses to make an object that is there. Raises InvalidArgument, OSError.
+    """Checks that the store refuses to create an object that exists. Raises InvalidArgument, OSError.
 
-    That it does so also for two requests in the same instant cannot be seen from outside: that is the store's word.
+    Whether the store does so even for two simultaneous requests cannot be tested from outside: Lakeward relies on the store's promise.
     """
     bucket, _, prefix = str(warehouse).partition("/")
     key = f"{prefix}/{PROBE}" if prefix else PROBE
     if (objects.name, warehouse) in _checked:
         return
-    for _ in range(2):  # the first one makes it, unless somebody did before
+    for _ in range(2):  # the first request creates the object unless it exists already
         try:
             objects.create(bucket, key, _PROBE_CONTENT)
         except FileExistsError:
@@ -214,15 +218,15 @@ def check_conditional_put(objects: S3Objects, warehouse: PurePath) -> None:
 def _refused(objects: S3Objects, warehouse: PurePath, reason: str) -> InvalidArgument:
     return InvalidArgument(
         f"Paimon tables in s3://{warehouse} at {redact(objects.name)} are not supported: {reason}",
-        hint="A commit to a Paimon table is one such PUT: without it, of two rounds at once one would be lost. Take a store with "
-        "conditional writes, as Amazon's S3 has them, or Iceberg tables with a catalog.",
+        hint="A commit to a Paimon table is such a PUT: without it, one of two concurrent rounds would be lost. Use a store with "
+        "conditional writes, such as Amazon S3, or Iceberg tables with a catalog.",
         lake_format="paimon",
     )
 
 
 @lru_cache(8)
 def _file_system(properties: Properties) -> FileSystem:
-    """As Iceberg's files are opened, by the same properties."""
+    """Opens the file system in the way in which Iceberg's files are opened, with the same properties."""
     remember_secrets(dict(properties))
     return LakeFileIO(dict(properties)).fs_by_scheme(SCHEME, None)
 

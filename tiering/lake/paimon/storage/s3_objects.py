@@ -1,7 +1,7 @@
-"""Small objects of an S3 store, by requests through boto3: what metadata is made of, on the driver alone.
+"""Small objects of an S3 store, which hold metadata, through boto3 and on the driver only.
 
-Reads and hints are requested again after an error of the store or the network, a bounded number of times. What creates an object is
-requested once: its client's own repetitions are off, so that no answer can be that to a second request.
+Reads and writes of hints are repeated after an error of the store or the network, a bounded number of times. The creation of an object is
+requested once: the client's retries are off, so that an answer is never the answer to a second request.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from tiering.lake.catalog_timeouts import S3_CONNECT, S3_REQUEST
 from tiering.lake.outside_errors import describe
 
 READ_ATTEMPTS = 3
-"""As many as PyArrow's client makes."""
+"""Number of attempts, as in PyArrow's client."""
 CONNECTIONS = 32
-"""That are kept open: rounds of many tables look at their lake tables at once."""
+"""Maximum number of open connections: rounds of many tables read their lake tables concurrently."""
 REMEMBERED = 20_000
-"""Contents of objects that never change, by their entity tags."""
+"""Maximum number of cached contents of objects that never change, by entity tag."""
 NOT_FOUND, EXISTS = 404, 412
 NEVER_DONE = (405, 501)
-"""Statuses of a store that does not know a request's condition."""
+"""Statuses of a store that does not support the condition of a request."""
 
 
 class StoreError(OSError):
-    """The store answered an error, or nothing. `status`: that of the answer."""
+    """The store answered with an error, or did not answer. `status` is the status of the answer."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -35,73 +35,77 @@ class StoreError(OSError):
 
 
 class S3Objects:
-    """One store, by the properties of a lake's storage."""
+    """One store, accessed with the properties of a lake's storage."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = properties
         self._lock = Lock()
-        self._known: dict[tuple[str, str, str], bytes] = {}
+        self._contents: dict[tuple[str, str, str], bytes] = {}
 
     @property
     def name(self) -> str:
-        """What to call the store."""
+        """Returns the name of the store for messages."""
         return self._properties.get("s3.endpoint", "Amazon S3")
 
     def etags(self, bucket: str, prefix: str) -> dict[str, str]:
-        """Entity tags of the objects right below `prefix`, which ends in `/`, by the rest of their names; "" where the store tells none."""
+        """Returns the entity tags of the objects directly below `prefix`, which ends in `/`, by the remainder of their names; "" if the
+        store returns no tag.
+        """
         tags: dict[str, str] = {}
         with store_errors("list", bucket, prefix):
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
             for page in pages:
                 tags |= {entry["Key"][len(prefix) :]: entry.get("ETag", "") for entry in page.get("Contents", ())}
-        tags.pop("", None)  # what stands for the folder itself
+        tags.pop("", None)  # the object that represents the folder itself
         return tags
 
     def etag(self, bucket: str, key: str) -> str | None:
-        """None if there is no such object. Raises StoreError, too, if the store tells none, as of an object that is being written."""
+        """Returns the entity tag of an object; None if it does not exist. Raises StoreError also if the store returns no tag, for example
+        while the object is being written.
+        """
         try:
             with store_errors("look at", bucket, key):
                 etag = self._client.head_object(Bucket=bucket, Key=key).get("ETag")
         except FileNotFoundError:
             return None
         if not etag:
-            raise StoreError(f"cannot look at s3://{bucket}/{key}: the store tells no entity tag of it")
+            raise StoreError(f"cannot look at s3://{bucket}/{key}: the store returned no entity tag for it")
         return str(etag)
 
     def read(self, bucket: str, key: str) -> bytes | None:
-        """An object's content; None if there is no such object."""
+        """Returns an object's content; None if it does not exist."""
         try:
             with store_errors("read", bucket, key):
                 return bytes(self._client.get_object(Bucket=bucket, Key=key)["Body"].read())
         except FileNotFoundError:
             return None
 
-    def read_known(self, bucket: str, key: str, etag: str) -> bytes | None:
-        """The content of an object that never changes, from memory if it was read before."""
+    def read_immutable(self, bucket: str, key: str, etag: str) -> bytes | None:
+        """Returns the content of an object that never changes, from memory if it was read before."""
         with self._lock:
-            known = self._known.get((bucket, key, etag))
-        if known is not None:
-            return known
+            cached = self._contents.get((bucket, key, etag))
+        if cached is not None:
+            return cached
         content = self.read(bucket, key)
         if content is not None:
             with self._lock:
-                if len(self._known) >= REMEMBERED:
-                    self._known.clear()
-                self._known[bucket, key, etag] = content
+                if len(self._contents) >= REMEMBERED:
+                    self._contents.clear()
+                self._contents[bucket, key, etag] = content
         return content
 
     def put(self, bucket: str, key: str, content: bytes) -> None:
-        """In the place of one of that name, if there is one."""
+        """Writes an object, and replaces one with that name."""
         with store_errors("write", bucket, key):
             self._client.put_object(Bucket=bucket, Key=key, Body=content)
 
     def create(self, bucket: str, key: str, content: bytes) -> None:
-        """Requests once that the object be made. Raises FileExistsError if the store says that there is one."""
+        """Requests the creation of the object once. Raises FileExistsError if the store reports that it exists."""
         with store_errors("create", bucket, key):
             self._client_that_sends_once.put_object(Bucket=bucket, Key=key, Body=content, IfNoneMatch="*")
 
     def delete(self, bucket: str, key: str) -> None:
-        """Deletes an object. The store answers the same if there is none."""
+        """Deletes an object. The store's answer is the same if it does not exist."""
         with store_errors("delete", bucket, key):
             self._client.delete_object(Bucket=bucket, Key=key)
 
@@ -115,8 +119,8 @@ class S3Objects:
 
 
 def s3_client(properties: Mapping[str, str], attempts: int) -> Any:
-    """boto3's client, with the endpoint, keys and time-outs that PyArrow gets of the same properties."""
-    import boto3  # executors have none
+    """Returns a boto3 client with the endpoint, keys and timeouts that PyArrow takes from the same properties."""
+    import boto3  # executors do not have boto3
     from botocore.config import Config
 
     endpoint, proxy = properties.get("s3.endpoint"), properties.get("s3.proxy-uri")
@@ -130,7 +134,7 @@ def s3_client(properties: Mapping[str, str], attempts: int) -> Any:
         max_pool_connections=CONNECTIONS,
         proxies={"http": proxy, "https": proxy} if proxy else None,
         s3={"addressing_style": "virtual" if is_virtual else "path"},
-        # Checksums that not every store knows are left out, as PyArrow leaves them out.
+        # Optional checksums are off, as in PyArrow, because not every store supports them.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
@@ -146,13 +150,13 @@ def s3_client(properties: Mapping[str, str], attempts: int) -> Any:
 
 
 def _first(properties: Mapping[str, str], name: str) -> str | None:
-    """`s3.<name>`, or else `client.<name>`, as pyiceberg takes them."""
+    """Returns `s3.<name>`, or else `client.<name>`, as pyiceberg does."""
     return properties.get(f"s3.{name}") or properties.get(f"client.{name}") or None
 
 
 @contextmanager
 def store_errors(action: str, bucket: str, key: str) -> Iterator[None]:
-    """Raises FileNotFoundError, FileExistsError, or another OSError for what boto3 raises inside, without keys and signatures."""
+    """Converts errors of boto3 to FileNotFoundError, FileExistsError or another OSError, without keys and signatures."""
     from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
     where = f"{action} s3://{bucket}/{key}"
@@ -161,9 +165,9 @@ def store_errors(action: str, bucket: str, key: str) -> Iterator[None]:
     except ClientError as error:
         status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
         if status == NOT_FOUND:
-            raise FileNotFoundError(f"cannot {where}: there is none") from error
+            raise FileNotFoundError(f"cannot {where}: it does not exist") from error
         if status == EXISTS:
-            raise FileExistsError(f"cannot {where}: it is there already") from error
+            raise FileExistsError(f"cannot {where}: it exists already") from error
         raise StoreError(f"cannot {where}: {describe(error)}", status) from error
     except (BotoCoreError, HTTPClientError) as error:
         raise StoreError(f"cannot {where}: {describe(error)}") from error

@@ -1,1 +1,1 @@
-"""Rewriting the data files of Paimon tables: fewer files with the same rows."""
+"""Rewrites the data files of Paimon tables to fewer files with the same rows."""

@@ -1,4 +1,4 @@
-"""Which rewrites of files still fit the snapshot that a commit builds on: other writers may have changed the table since they were made."""
+"""Finds the rewrites that still fit a commit's base: other writers may have changed the table since the files were written."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tiering.lake.paimon.writing.payload import FilesPayload
 
 
 def fitting_rewrites(manifests: Manifests, rewrites: Sequence[FilesPayload]) -> list[int]:
-    """The numbers of the `rewrites` whose old files are all live in the head, and whose new files are there.
+    """Returns the numbers of the `rewrites` whose old files are all live in the head, and whose new files exist.
 
-    The new files have the table's present columns. None fits once another writer has left deletion vectors: rows that they delete would
-    come back.
+    The new files have the table's present columns. None fits if another writer has added deletion vectors: rows that these delete would
+    reappear.
     """
     loaded = manifests.loaded
     if loaded.head is not None and loaded.head.document.get("indexManifest") is not None:
@@ -31,10 +31,10 @@ def fitting_rewrites(manifests: Manifests, rewrites: Sequence[FilesPayload]) -> 
 
 
 def fits_bucket(work: FilesPayload, state: BucketState) -> bool:
-    """Whether the old files are all in the bucket, and the new ones have a place among the others.
+    """Returns whether all old files are in the bucket, and the new ones have a place among the remaining files.
 
-    Above level 0 the new files are the bucket's only sorted run of their level, and rows that deleted others are left out of them. So
-    every other file has to be one of level 0 whose rows are all newer.
+    Above level 0 the new files become the bucket's only sorted run of their level, without delete rows. So every remaining file has to be
+    of level 0 and have only newer rows.
     """
     removed = set(work.removed)
     old = [entry.file for entry in state.entries if entry.file.file_name in removed]

@@ -1,4 +1,4 @@
-"""Which files have columns of now: those of other schemas are left alone by upkeep."""
+"""Finds the schemas that fit the present columns. Upkeep does not rewrite files of other schemas."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tiering.lake.paimon.schema.stored_schema import read_schema
 
 
 def fitting_schemas(loaded: LoadedTable) -> set[int]:
-    """Ids of the schemas whose columns are columns of now, with the same types. Raises what the storage raises."""
+    """Returns the ids of the schemas whose columns all exist at present with the same types. Raises the errors of the storage."""
     now, fitting = loaded.schema, set[int]()
     with opened_table(loaded) as folder:
         for schema_id in range(now.schema_id + 1):

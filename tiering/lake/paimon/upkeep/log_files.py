@@ -1,6 +1,6 @@
-"""Which data files of a log table may be rewritten: those of one bucket that rounds of Lakeward wrote, in the order of their offsets.
+"""Finds the data files of a log table that may be rewritten: files of one bucket that rounds of Lakeward wrote, in offset order.
 
-Their names tell the source's bucket, and their manifest entries the offsets of their rows.
+Their names contain the source's bucket, and their manifest entries the offsets of their rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tiering.model.tables import BucketKey, TableInfo
 
 
 class LogFiles:
-    """The data files of one log table that may be rewritten, at one view of it."""
+    """The data files of one log table that may be rewritten, in one view of it."""
 
     def __init__(self, state: TableState, table: TableInfo, view: LakeView) -> None:
         self._state = state
@@ -34,12 +34,12 @@ class LogFiles:
         self._loaded = cast(LoadedTable, view.handle)
 
     def by_bucket(self, buckets: Mapping[BucketKey, str | None]) -> dict[BucketKey, list[DataFile]]:
-        """The files of `buckets`, whose partitions' names are given, in the order of their offsets; buckets with none are left out.
+        """Returns the files of `buckets` (with their partitions' names) in offset order; buckets without files are left out.
 
-        A bucket with files whose offsets overlap is left out, too: another writer doubled rows, and upkeep does not hide that.
+        A bucket with overlapping offsets is left out too: another writer has doubled rows, and upkeep must not hide that.
         """
         if self._loaded.head is None or self._loaded.head.document.get("indexManifest") is not None:
-            return {}  # index files may be deletion vectors, which name the files that they are for
+            return {}  # index files may be deletion vectors, which refer to data files by name
         keys = self._state.partition_keys
         places: dict[Place, list[BucketKey]] = defaultdict(list)
         for key, name in buckets.items():
@@ -51,18 +51,18 @@ class LogFiles:
         for place, state in manifests.buckets(places.keys()).items():
             entries = [entry for entry in state.entries if int(entry.file.schema_id) in fitting and not entry.file.external_path]
             for key in places[place]:
-                mine = [
+                own_files = [
                     data_file(manifests, entry)
                     for entry in entries
                     if bucket_of_name(str(entry.file.file_name), is_partitioned=is_partitioned) == key
                 ]
-                mine.sort(key=lambda file: (file.first, file.last))
-                if mine and not any(before.last >= after.first for before, after in pairwise(mine)):
-                    files[key] = mine
+                own_files.sort(key=lambda file: (file.first, file.last))
+                if own_files and not any(before.last >= after.first for before, after in pairwise(own_files)):
+                    files[key] = own_files
         return files
 
     def task(self, key: BucketKey, partition_name: str | None, files: Sequence[DataFile]) -> RewriteTask | None:
-        """The task that rewrites `files`; None if one of them is not as a round of this table wrote it."""
+        """Returns the task that rewrites `files`; None if a round of this table did not write one of them."""
         if not self._state.layout.has_row_offsets and not all(self._has_footer(key, file) for file in files):
             return None
         texts = partition_texts(self._table, partition_name)

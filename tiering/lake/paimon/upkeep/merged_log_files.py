@@ -1,7 +1,7 @@
-"""Rewrites data files of log tables: the rows of several files of one bucket become fewer files, in the order of their offsets.
+"""Rewrites data files of log tables: the rows of several files of one bucket are written to fewer files, in offset order.
 
-Runs on executors, too. In a clean table the footer of a new file names the offsets of all of its rows, and their checksum has to be the sum
-of the checksums that the old footers name.
+Also runs on executors. In a clean table the footer of a new file has the offsets of all its rows, and their checksum has to be the sum of
+the checksums in the old footers.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ _BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class DataFile:
-    """A live data file of one bucket of the source. `first` and `last` are the lowest and the highest sequence number of its rows; in a
-    log table these are the offsets of its first and its last row."""
+    """A live data file of one source bucket. `first` and `last` are the lowest and the highest sequence number of its rows; in a log table
+    these are the offsets of the first and the last row.
+    """
 
     path: str
-    """Below the table's folder."""
+    """Path below the table's folder."""
     size_bytes: int
     rows: int
     first: int
@@ -54,7 +55,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class LogRewrite:
-    """The payload of a `RewriteTask`: files of one bucket, in the order of their offsets, which become one sequence of new files."""
+    """The payload of a `RewriteTask`: files of one bucket in offset order, to be rewritten to one sequence of new files."""
 
     table: TableInfo
     table_uuid: str
@@ -64,7 +65,7 @@ class LogRewrite:
 
 
 def rewrite_log_files(state: TableState, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
-    """See `FileRewriter.rewrite`."""
+    """Rewrites the files of a log table. Implements `FileRewriter.rewrite`."""
     work: LogRewrite = pickle.loads(task.payload)
     context = WriterInitContext(work.table, work.table_uuid, task.bucket, task.partition_name, round_id, nonce)
     folder = bucket_folder(state.partition_keys, work.partition, work.paimon_bucket)
@@ -94,7 +95,7 @@ def rewrite_log_files(state: TableState, task: RewriteTask, round_id: str, nonce
 
 
 def footer_of(state: TableState, table: TableInfo, key: BucketKey, table_uuid: str, file: DataFile) -> FileFooter | None:
-    """The footer of a file of a clean table; None for a file that is not as a round of this table wrote it for this bucket."""
+    """Returns the footer of a file of a clean table; None unless a round of this table wrote the file for this bucket."""
     footer = known_footer(state.storage, state.root / file.path, file.rows)
     if footer is None or not footer.runs or (footer.table_id, footer.bucket) != (table.table_id, key):
         return None
@@ -102,7 +103,7 @@ def footer_of(state: TableState, table: TableInfo, key: BucketKey, table_uuid: s
 
 
 def in_all_columns(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
-    """`rows` in `columns`, with nulls in the columns that came after their file."""
+    """Returns `rows` in `columns`, with nulls in the columns that were added after their file was written."""
     for column in columns:
         if column.name not in rows.schema.names:
             rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
@@ -112,7 +113,7 @@ def in_all_columns(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
 def _copy(
     state: TableState, key: BucketKey, work: LogRewrite, file: DataFile, files: ParquetFiles, is_stopped: Callable[[int], bool]
 ) -> int:
-    """Adds the rows of a file; returns the checksum that its footer names, 0 without one."""
+    """Adds the rows of a file to the new files; returns the checksum in its footer, 0 without a footer."""
     checksum = 0
     if files.provenance is not None:
         footer = footer_of(state, work.table, key, work.table_uuid, file)
@@ -134,7 +135,7 @@ def _offsets(runs: Sequence[Run]) -> Any:
 
 
 def _check(work: LogRewrite, files: ParquetFiles, written: Sequence[WrittenFile], checksums: Sequence[int]) -> None:
-    """Raises DataCorrupt if the new files do not have the rows that the old ones are said to have."""
+    """Raises DataCorrupt unless the new files have the number of rows, the offsets and the checksum of the old ones."""
     same_rows = sum(file.rows for file in work.files) == sum(file.records for file in written)
     same_offsets = bool(written) and (written[0].min_sequence, written[-1].max_sequence) == (work.files[0].first, work.files[-1].last)
     same_sum = files.provenance is None or files.provenance.checksum == sum_of(checksums)
@@ -144,8 +145,8 @@ def _check(work: LogRewrite, files: ParquetFiles, written: Sequence[WrittenFile]
 
 def _corrupt(work: LogRewrite, path: PurePath) -> DataCorrupt:
     return DataCorrupt(
-        f"{len(work.files)} files of {work.table.path} were read to merge them, and their rows are not those that their footers or "
-        f"manifests name; the first file is {path}",
+        f"{len(work.files)} files of {work.table.path} were read to merge them, but their rows do not match their footers or "
+        f"manifests; the first file is {path}",
         hint=DAMAGED_HINT,
         table_path=work.table.path,
         lake_file=str(path),

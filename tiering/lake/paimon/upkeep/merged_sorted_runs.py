@@ -1,8 +1,8 @@
-"""Merges sorted runs of one bucket of a primary-key table: of each key the row with the highest sequence number stays.
+"""Merges sorted runs of one bucket of a primary-key table: for each key the row with the highest sequence number stays.
 
-Runs on executors, too. The runs are read side by side, a batch of each at a time: rows up to the lowest last key of the batches are
-complete, so memory is bounded by some batches of each run. Rows keep their sequence numbers and kinds, so readers see what they saw. A row
-that takes another one away is left out only where no older run is left in the bucket. The changelog of the table stays as it is.
+Also runs on executors. The runs are read in parallel, one batch of each at a time. Rows up to the lowest last key of the batches are
+complete, so memory is bounded by some batches of each run. Rows keep their sequence numbers and kinds, so readers see the same result. A
+delete row is left out only if no older run remains in the bucket. The changelog of the table stays unchanged.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from tiering.lake.writing.provenance import Provenance
 from tiering.model.tables import TableInfo
 
 _BATCH_ROWS = 1 << 15
-"""Rows of each run that are held at a time."""
+"""Number of rows of each run that are in memory at a time."""
 
 
 @dataclass(frozen=True)
 class RunRewrite:
-    """The payload of a `RewriteTask`: sorted runs of one bucket, the oldest first, which become one run of the level `level`.
+    """The payload of a `RewriteTask`: sorted runs of one bucket, the oldest first, to be merged to one run of the level `level`.
 
-    A run is a sequence of files in the order of their keys. `drops_deletes`: no older run is left in the bucket.
+    A run is a sequence of files in key order. `drops_deletes`: no older run remains in the bucket.
     """
 
     table: TableInfo
@@ -60,13 +60,13 @@ class RunRewrite:
 
 
 def rewrite_files(state: TableState, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
-    """See `FileRewriter.rewrite`: of a table of either kind."""
+    """Rewrites the files of a primary-key table or a log table. Implements `FileRewriter.rewrite`."""
     rewrite = rewrite_sorted_runs if state.primary_key else rewrite_log_files
     return rewrite(state, task, round_id, nonce, is_stopped)
 
 
 def rewrite_sorted_runs(state: TableState, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
-    """See `FileRewriter.rewrite`."""
+    """Merges the runs of a primary-key table. Implements `FileRewriter.rewrite`."""
     work: RunRewrite = pickle.loads(task.payload)
     context = WriterInitContext(work.table, work.table_uuid, task.bucket, task.partition_name, round_id, nonce)
     folder = bucket_folder(state.partition_keys, work.partition, work.paimon_bucket)
@@ -79,7 +79,7 @@ def rewrite_sorted_runs(state: TableState, task: RewriteTask, round_id: str, non
             for rows in _merged(state, work, meter):
                 files.append(rows)
                 rows_stay = rows_stay or rows.num_rows > 0
-            if not (rows_stay or state.layout.has_row_offsets):  # a footer has to tell of the files that are gone
+            if not (rows_stay or state.layout.has_row_offsets):  # a footer has to account for the removed files
                 for rows in _merged(state, replace(work, drops_deletes=False), meter):
                     files.append(rows)
         written = files.close()
@@ -102,7 +102,7 @@ def rewrite_sorted_runs(state: TableState, task: RewriteTask, round_id: str, non
 
 
 def footer_of_run(state: TableState, work: RunRewrite, task_bucket: object, file: DataFile) -> FileFooter | None:
-    """The footer of a file of a clean table; None for a file that is not as a round of this table wrote it for this bucket."""
+    """Returns the footer of a file of a clean table; None unless a round of this table wrote the file for this bucket."""
     footer = known_footer(state.storage, state.root / file.path, file.rows)
     if footer is None or footer.changes is None or (footer.table_id, footer.bucket) != (work.table.table_id, task_bucket):
         return None
@@ -110,7 +110,7 @@ def footer_of_run(state: TableState, work: RunRewrite, task_bucket: object, file
 
 
 def _provenance(state: TableState, work: RunRewrite, context: WriterInitContext) -> Provenance | None:
-    """What the footers of the new files say: the changes that the old files folded, together."""
+    """Returns the content of the new files' footers: the combined changes that the old files folded."""
     if state.layout.has_row_offsets:
         return None
     provenance = Provenance(context)
@@ -124,7 +124,7 @@ def _provenance(state: TableState, work: RunRewrite, context: WriterInitContext)
 
 
 class _Meter:
-    """Counts the rows that were read. Raises Cancelled once the rewrite is to stop."""
+    """Counts the rows that were read. Raises Cancelled once the rewrite has to stop."""
 
     def __init__(self, is_stopped: Callable[[int], bool]) -> None:
         self._is_stopped = is_stopped
@@ -137,7 +137,7 @@ class _Meter:
 
 
 def _merged(state: TableState, work: RunRewrite, meter: _Meter) -> Iterator[pa.Table]:
-    """The rows that stay, in the order of their keys."""
+    """Yields the remaining rows, in key order."""
     names = [KEY_PREFIX + name for name in state.primary_key]
     schema = sorted_schema(state.columns, state.primary_key)
     cursors = [_Cursor(_rows_of_run(state, work, run, schema, meter), names) for run in work.runs]
@@ -165,7 +165,7 @@ def _newest_of_each_key(rows: pa.Table, names: Sequence[str]) -> pa.Table:
 
 @dataclass(frozen=True)
 class _Key:
-    """A key as Arrow has it, and as values that Python compares in the same order."""
+    """A key as Arrow scalars, and as values that Python compares in the same order."""
 
     scalars: tuple[Any, ...]
     order: tuple[Any, ...]
@@ -181,14 +181,14 @@ class _Cursor:
         self._following = next(batches, None)
 
     def has_rows(self) -> bool:
-        """Whether a row is left; after it, a batch with rows is at hand."""
+        """Returns whether a row is left; if so, the current batch has rows afterwards."""
         if self._rows is None or not self._rows.num_rows:
             self._rows, self._following = self._following, next(self._batches, None)
         return self._rows is not None
 
     @property
     def is_last(self) -> bool:
-        """Whether no batch follows the one at hand."""
+        """Returns whether no batch follows the current one."""
         return self._following is None
 
     @property
@@ -198,7 +198,7 @@ class _Cursor:
         return _Key(scalars, tuple(plain(scalar) for scalar in scalars))
 
     def take_until(self, end: _Key | None) -> pa.Table:
-        """Removes and returns the rows of the batch at hand whose key is at most `end`; None = all."""
+        """Removes and returns the rows of the current batch whose key is at most `end`; None = all."""
         rows = self._rows
         assert rows is not None
         count = rows.num_rows if end is None else int(_up_to(rows, self._names, end).sum())
@@ -207,7 +207,7 @@ class _Cursor:
 
 
 def _up_to(rows: pa.Table, names: Sequence[str], end: _Key) -> Any:
-    """For each row whether its key is at most `end`."""
+    """Returns for each row whether its key is at most `end`."""
     columns = list(zip(names, end.scalars, strict=True))
     name, value = columns[-1]
     at_most = _numpy(pc.less_equal(rows[name], value))
@@ -224,9 +224,9 @@ def _numpy(mask: Any) -> Any:
 
 
 def _rows_of_run(state: TableState, work: RunRewrite, run: Sequence[DataFile], schema: pa.Schema, meter: _Meter) -> Iterator[pa.Table]:
-    """Batches of rows in the order of their keys, in the columns of `schema`.
+    """Yields batches of rows in key order, in the columns of `schema`.
 
-    Raises DataCorrupt for a file that has another number of rows than its manifest entry says, or no keys.
+    Raises DataCorrupt for a file whose number of rows differs from its manifest entry, or that has no key columns.
     """
     for file in run:
         rows = 0
@@ -252,7 +252,7 @@ def _in_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def _corrupt(work: RunRewrite, file: DataFile) -> DataCorrupt:
     return DataCorrupt(
-        f"the file {file.name} of {work.table.path} was read to merge it, and its rows are not those that its footer or its manifest names",
+        f"the file {file.name} of {work.table.path} was read to merge it, but its rows do not match its footer or its manifest",
         hint=DAMAGED_HINT,
         table_path=work.table.path,
         lake_file=file.path,

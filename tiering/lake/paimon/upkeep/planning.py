@@ -1,8 +1,8 @@
-"""What an upkeep round rewrites of a Paimon table (`TableUpkeep.plan_upkeep`).
+"""Plans what an upkeep round rewrites in a Paimon table (`TableUpkeep.plan_upkeep`).
 
-Log tables: `rules.upkeep.rewrite_runs` over the files of a bucket in the order of their offsets. Primary-key tables: a bucket is compacted
-into one run of the highest level where its newer runs have a fair share of its bytes; else these are merged with each other, so that few
-runs are left and the large one is not written for a few rows.
+Log tables: `rules.upkeep.rewrite_runs` over the files of a bucket in offset order. Primary-key tables: if the newer runs of a bucket have
+at least NEWER_SHARE of its bytes, the bucket is compacted into one run of the highest level. Otherwise only the newer runs are merged with
+each other, so that few runs remain and the large one is not rewritten for a few rows.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from tiering.model.tables import BucketKey, TableInfo
 from tiering.model.upkeep import UpkeepOrder
 
 NEWER_SHARE = 0.25
-"""Part of a bucket's bytes in its newer runs from which on the whole bucket is compacted: then at most four bytes are written for each."""
+"""Share of a bucket's bytes in its newer runs from which on the whole bucket is compacted: at most four bytes are then written for each new
+byte.
+"""
 
 
 @dataclass(frozen=True)
 class _Work:
-    """One piece of work. `gain`: how many files or runs readers no longer open. `files` are those that it takes away."""
+    """One piece of work. `gain`: how many fewer files or runs readers have to open. `files`: how many files it removes."""
 
     gain: int
     files: int
@@ -41,17 +43,17 @@ class _Work:
 
 
 def plan_upkeep(state: TableState, table: TableInfo, view: LakeView, order: UpkeepOrder, living: Mapping[str, int]) -> UpkeepPlan:
-    """See `TableUpkeep.plan_upkeep`. Raises what pypaimon and the storage raise."""
+    """Returns the plan. Implements `TableUpkeep.plan_upkeep`. Raises the errors of pypaimon and the storage."""
     loaded = cast(LoadedTable, view.handle)
     if not order.rewrite or loaded.head is None:
         return UpkeepPlan()
     buckets, files = _buckets(table, loaded, order, living)
     works, looked_at = _works(state, table, view, order, buckets)
     tasks: list[RewriteTask] = []
-    budget, left, left_alone = order.budget_bytes, 0, files - looked_at
+    budget, bytes_left, left_alone = order.budget_bytes, 0, files - looked_at
     for work in sorted(works, key=lambda work: -work.gain):
         if tasks and work.size_bytes > budget:
-            left += work.size_bytes
+            bytes_left += work.size_bytes
             continue
         task = work.task()
         if task is None:
@@ -59,14 +61,15 @@ def plan_upkeep(state: TableState, table: TableInfo, view: LakeView, order: Upke
             continue
         budget -= work.size_bytes
         tasks.append(task)
-    return UpkeepPlan(tuple(tasks), left, left_alone)
+    return UpkeepPlan(tuple(tasks), bytes_left, left_alone)
 
 
 def _buckets(
     table: TableInfo, loaded: LoadedTable, order: UpkeepOrder, living: Mapping[str, int]
 ) -> tuple[dict[BucketKey, str | None], int]:
-    """The buckets of living partitions that rounds wrote files for, with their partitions' names; and how many files stand in these
-    partitions."""
+    """Returns the buckets of living partitions for which rounds wrote files, with their partitions' names, and the number of files in these
+    partitions.
+    """
     assert loaded.head is not None
     buckets: dict[BucketKey, str | None] = {}
     files: Counter[str | None] = Counter()
@@ -84,7 +87,7 @@ def _buckets(
 def _works(
     state: TableState, table: TableInfo, view: LakeView, order: UpkeepOrder, buckets: Mapping[BucketKey, str | None]
 ) -> tuple[list[_Work], int]:
-    """The pieces of work of all buckets, and how many files were looked at for them."""
+    """Returns the pieces of work of all buckets, and the number of files that were considered for them."""
     works: list[_Work] = []
     looked_at = 0
     if state.primary_key:
@@ -116,7 +119,7 @@ def _keyed_works(
 
 
 def first_run_to_merge(runs: Sequence[SortedRun], target_bytes: int, *, full: bool) -> int | None:
-    """The position of the oldest run of a bucket that is merged with all newer ones; None = nothing is merged."""
+    """Returns the position of the oldest run of a bucket that is merged with all newer ones; None = nothing is merged."""
     total = sum(run.size_bytes for run in runs)
     newer = total - runs[0].size_bytes
     if full:

@@ -1,7 +1,7 @@
 """Merges small files in the rounds that add rows to their buckets (`FileMerging`).
 
-In a primary-key table the files are sorted runs. A merge of the newest ones makes a run of level 0, in which rows that delete others stay.
-A merge of all makes a run of the highest level.
+In a primary-key table the files are sorted runs. A merge of the newest runs results in a run of level 0, in which delete rows stay. A merge
+of all runs results in a run of the highest level.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def merge_small_files(
     budget_bytes: int,
     is_over: Callable[[], bool],
 ) -> list[FileRewrite]:
-    """See `FileMerging.merge_small_files`. What was written is deleted again if not all can be."""
+    """Merges small files. Implements `FileMerging.merge_small_files`. Deletes all new files if not all of them can be written."""
     rewrites: list[FileRewrite] = []
     try:
         tasks = _tasks(state, table, view, buckets, budget_bytes, is_over)
@@ -52,7 +52,9 @@ def _tasks(
     budget_bytes: int,
     is_over: Callable[[], bool],
 ) -> Iterator[RewriteTask]:
-    """The newest small files of each bucket that has too many. Reads the footers of a bucket's files only when its turn comes."""
+    """Yields a task for the newest small files of each bucket that has too many. Reads the footers of a bucket's files only when it is the
+    bucket's turn.
+    """
     for candidates in _candidates(state, table, view, buckets):
         if is_over():
             return
@@ -65,7 +67,7 @@ def _tasks(
 
 @dataclass(frozen=True)
 class _Candidates:
-    """What may be merged in a bucket, the oldest first. `task` makes the task that merges all from a position on."""
+    """Files or runs of a bucket that may be merged, the oldest first. `task` creates the task that merges all from a position on."""
 
     sizes: Sequence[int]
     task: Callable[[int], RewriteTask | None]
@@ -95,7 +97,7 @@ def _task_of_files(
 
 
 def delete_rewritten(state: TableState, rewrites: Sequence[FileRewrite]) -> None:
-    """Deletes the new files of rewrites that were never sent. What cannot be deleted is left to the sweep."""
+    """Deletes the new files of rewrites that were never sent. Files that cannot be deleted are left to the sweep."""
     for rewrite in rewrites:
         for file in decode_files(rewrite.payload).files:
             with suppress(Exception):

@@ -1,7 +1,7 @@
-"""The sorted runs of the buckets of a primary-key table, and which of them are merged.
+"""Finds the sorted runs in the buckets of a primary-key table, and which of them may be merged.
 
-A bucket's files of level 0 are a sorted run each, the files of another level are one. Only buckets are touched whose files all were
-written by rounds of Lakeward for this very bucket, and whose runs follow each other in sequence numbers.
+In a bucket each file of level 0 is a separate sorted run, and the files of another level are one run. A bucket is used only if rounds of
+Lakeward wrote all its files for this bucket, and its runs follow each other in sequence numbers.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tiering.model.tables import BucketKey, TableInfo
 
 NUM_LEVELS, COMPACTION_TRIGGER = "num-levels", "num-sorted-run.compaction-trigger"
 DEFAULT_TRIGGER = 5
-"""Paimon's default of COMPACTION_TRIGGER; a table has one level more than that (`CoreOptions.numLevels`)."""
+"""Paimon's default of COMPACTION_TRIGGER; the number of levels is one higher (`CoreOptions.numLevels`)."""
 
 
 @dataclass(frozen=True)
 class SortedRun:
-    """The files of one run, in the order of their keys."""
+    """The files of one run, in key order."""
 
     level: int
     files: tuple[DataFile, ...]
@@ -44,7 +44,7 @@ class SortedRun:
 
     @property
     def first(self) -> int:
-        """Lowest sequence number."""
+        """Returns the lowest sequence number."""
         return min(file.first for file in self.files)
 
     @property
@@ -53,7 +53,7 @@ class SortedRun:
 
 
 class SortedRuns:
-    """The runs of one primary-key table that may be merged, at one view of it."""
+    """The runs of one primary-key table that may be merged, in one view of it."""
 
     def __init__(self, state: TableState, table: TableInfo, view: LakeView) -> None:
         self._state = state
@@ -62,9 +62,9 @@ class SortedRuns:
         self._loaded = cast(LoadedTable, view.handle)
 
     def by_bucket(self, buckets: Mapping[BucketKey, str | None]) -> dict[BucketKey, list[SortedRun]]:
-        """The runs of `buckets`, the oldest first; buckets that may not be touched are left out."""
+        """Returns the runs of `buckets`, the oldest first; buckets that may not be changed are left out."""
         if self._loaded.head is None or self._loaded.head.document.get("indexManifest") is not None:
-            return {}  # index files may be deletion vectors, which name the files that they are for
+            return {}  # index files may be deletion vectors, which refer to data files by name
         keys = self._state.partition_keys
         places: dict[Place, BucketKey] = {}
         for key, name in buckets.items():
@@ -81,9 +81,9 @@ class SortedRuns:
         return runs
 
     def task(self, key: BucketKey, partition_name: str | None, runs: Sequence[SortedRun], *, is_all: bool) -> RewriteTask | None:
-        """The task that merges `runs`, which follow each other; None if one of their files is not as a round of this table wrote it.
+        """Returns the task that merges the consecutive `runs`; None if a round of this table did not write one of their files.
 
-        `is_all`: they are all runs of the bucket, so that the new run goes to the highest level.
+        `is_all`: these are all runs of the bucket, so the new run goes to the highest level.
         """
         texts = partition_texts(self._table, partition_name)
         level = max([self._highest_level, *(run.level for run in runs)]) if is_all else 0
@@ -107,7 +107,7 @@ def _may_be_merged(key: BucketKey, entry: Any, fitting: set[int]) -> bool:
 
 
 def _runs(manifests: Manifests, entries: Sequence[Any]) -> list[SortedRun] | None:
-    """The runs, the oldest first; None if one of them was not written by one rewrite, or if their sequence numbers overlap."""
+    """Returns the runs, the oldest first; None if several rewrites wrote one of them, or if their sequence numbers overlap."""
     levels: dict[int, list[DataFile]] = defaultdict(list)
     for entry in entries:
         levels[int(entry.file.level)].append(data_file(manifests, entry))

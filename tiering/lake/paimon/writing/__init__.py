@@ -1,1 +1,1 @@
-"""Writing a split's rows as files of a Paimon table, on executors. Nothing here imports pypaimon."""
+"""Writes a split's rows as files of a Paimon table, on executors. This package never imports pypaimon."""

@@ -1,9 +1,10 @@
-"""Paimon's buckets of Arrow columns, without pypaimon: that of a row is the hash of its keys as a `BinaryRow`, modulo the buckets.
+"""Computes Paimon's buckets of Arrow columns, without pypaimon: the hash of a row's keys as a `BinaryRow`, modulo the number of buckets.
 
-A BinaryRow of k fields (Paimon's `BinaryRow`, little-endian): a header with a bit a null, a multiple of 8 bytes; 8 bytes a field, which
-hold the value, or a text of up to 7 bytes with 0x80 + its length behind it, or position << 32 | length of a longer one; then the longer
-texts, each filled up to 8 bytes. Decimals of more than 18 digits and times finer than milliseconds stand among the longer texts. The
-hash is murmur3 over its 32-bit words with the seed 42 (`MurmurHashUtils.hashBytesByWords`).
+A BinaryRow of k fields (Paimon's `BinaryRow`, little-endian) consists of: a header with one bit for each null, a multiple of 8 bytes long;
+8 bytes for each field; then the longer values, each padded to 8 bytes. A field's 8 bytes hold the value; or a text of up to 7 bytes
+followed by 0x80 + its length; or position << 32 | length of a longer value. Decimals of more than 18 digits and times finer than
+milliseconds are stored as longer values. The hash is murmur3 over the row's 32-bit words with the seed 42
+(`MurmurHashUtils.hashBytesByWords`).
 """
 
 from __future__ import annotations
@@ -24,17 +25,19 @@ _FIELD_BYTES = 8
 _INLINE_BYTES = 7
 _DECIMAL_BYTES = 16
 _COMPACT_DIGITS = 18
-"""Decimals of up to so many digits are a 64-bit integer."""
+"""Decimals of up to this many digits are stored as a 64-bit integer."""
 
 
 def bucket_ids_of(columns: Sequence[pa.Array[Any]], bucket_count: int) -> npt.NDArray[np.int32]:
-    """The bucket of each row by its key columns, which hold no nulls. Raises UnsupportedType for a type that is no bucket key."""
+    """Returns the bucket of each row from its key columns, which have no nulls. Raises UnsupportedType for a type that cannot be a bucket
+    key.
+    """
     hashes = row_hashes(columns).view(np.int32).astype(np.int64)
     return np.abs(np.fmod(hashes, bucket_count)).astype(np.int32)
 
 
 def row_hashes(columns: Sequence[pa.Array[Any]]) -> Words:
-    """The hash of each row."""
+    """Returns the hash of each row."""
     rows = len(columns[0])
     texts = [_texts(column) for column in columns]
     hashes = np.zeros(rows, np.uint32)
@@ -45,7 +48,7 @@ def row_hashes(columns: Sequence[pa.Array[Any]]) -> Words:
     if not lengths.any():
         return _hashed(_rows(columns, texts, lengths, np.arange(rows)))
     distinct, group = np.unique(lengths, axis=0, return_inverse=True)
-    for number in range(len(distinct)):  # rows whose texts have the same lengths are as long as each other
+    for number in range(len(distinct)):  # rows with texts of the same lengths have the same total length
         chosen = np.flatnonzero(group.reshape(-1) == number)
         hashes[chosen] = _hashed(_rows(columns, texts, lengths, chosen))
     return hashes
@@ -57,7 +60,7 @@ def _rows(
     lengths: npt.NDArray[np.int64],
     chosen: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.uint8]:
-    """The bytes of the `chosen` rows, which are of one length."""
+    """Returns the bytes of the `chosen` rows, which all have the same length."""
     header = ((len(columns) + 63 + 8) // 64) * 8
     fixed = header + _FIELD_BYTES * len(columns)
     first = lengths[chosen[0]] if len(chosen) else np.zeros(len(columns), np.int64)
@@ -113,7 +116,7 @@ def _filled(length: int) -> int:
 
 
 def _texts(column: pa.Array[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]] | None:
-    """Starts and lengths of texts, and the bytes that they are in; None for values of fixed width."""
+    """Returns starts and lengths of texts, and the buffer with their bytes; None for values of fixed width."""
     if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
         return None
     _, offsets, data = column.buffers()
@@ -122,9 +125,9 @@ def _texts(column: pa.Array[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np
 
 
 def _wide(column: pa.Array[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]] | None:
-    """Of values that stand behind the fixed part whatever they are: the lower half of their slots, and their bytes; else None.
+    """Returns, for types that are always stored behind the fixed part, the lower half of their slots and their bytes; otherwise None.
 
-    Times finer than milliseconds have the nanoseconds within their millisecond in the slot, long decimals the number of their bytes.
+    For times finer than milliseconds the slot has the nanoseconds within the millisecond, for long decimals the number of bytes.
     """
     kind = column.type
     if pa.types.is_timestamp(kind) and kind.unit == "us":
@@ -139,7 +142,9 @@ def _wide(column: pa.Array[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
 
 
 def _shortest(numbers: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Big-endian numbers without the bytes that only repeat their sign (Java's `BigInteger.toByteArray`): how many bytes, and those."""
+    """Returns big-endian numbers without bytes that only repeat the sign (Java's `BigInteger.toByteArray`): their lengths and their
+    bytes.
+    """
     sign = numbers[:, :1] >> 7
     repeats = (numbers[:, :-1] == sign * np.uint8(255)) & (numbers[:, 1:] >> 7 == sign)
     left_out = np.cumprod(repeats, axis=1, dtype=np.int64).sum(axis=1)
@@ -149,7 +154,7 @@ def _shortest(numbers: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], np
 
 
 def _fixed(column: pa.Array[Any]) -> npt.NDArray[np.uint8]:
-    """8 bytes a value."""
+    """Returns the 8 bytes of each value."""
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_date32(kind):
         width = 4 if pa.types.is_date32(kind) else kind.bit_width // 8

@@ -1,7 +1,7 @@
-"""The Parquet files of one attempt in one bucket of a Paimon table: batches are gathered to row groups and written as they are.
+"""Writes the Parquet files of one attempt in one bucket of a Paimon table: batches are collected to row groups and written in order.
 
-Memory is bounded by one row group. A file ends at its target size; nothing is visible in the lake before a commit names it. Encodings
-are those that Paimon's Java reader knows (`VectorizedColumnReader`): no BYTE_STREAM_SPLIT.
+Memory is bounded by one row group. A file ends at its target size; none is visible in the lake before a commit names it. Only encodings
+that Paimon's Java reader supports are used (`VectorizedColumnReader`): no BYTE_STREAM_SPLIT.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tiering.model.tables import OFFSET_COLUMN, TablePath
 
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 64 << 20
-"""Of Arrow data: the most that is held in memory before it is written."""
+"""Maximum size of Arrow data that is held in memory before it is written."""
 PAGE_BYTES = 1 << 20
 DICTIONARY_BYTES = 2 << 20
 TARGET_FILE_BYTES = 256 << 20
@@ -39,7 +39,7 @@ _BOUNDED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
 @dataclass(frozen=True)
 class FilePlace:
-    """Where the files of one attempt go: `folder` below the table's folder `root`; `prefix` begins their names."""
+    """Where the files of one attempt are written: `folder` below the table's folder `root`; `prefix` begins their names."""
 
     table: TablePath
     root: PurePath
@@ -48,7 +48,7 @@ class FilePlace:
     storage: Storage = LOCAL
 
     def begin_file(self, name: str) -> PurePath:
-        """The path of a new file, in a folder that is there. Raises OSError."""
+        """Creates the folder if needed, and returns the path of a new file in it. Raises OSError."""
         folder = self.root / self.folder
         self.storage.make_folder(folder)
         return folder / name
@@ -58,14 +58,14 @@ class FilePlace:
         self.storage.sync_folder(self.root / self.folder)
 
     def discard(self, paths: Iterable[PurePath]) -> None:
-        """Deletes files. Never raises: what cannot be deleted is left to the sweep."""
+        """Deletes files. Never raises: files that cannot be deleted are left to the sweep."""
         for path in paths:
             with suppress(Exception):
                 self.storage.delete(path)
 
 
 class ParquetFiles:
-    """Rows become files in the order in which they come. Their offsets are their sequence numbers."""
+    """Writes rows to files in the given order. The offsets of the rows are their sequence numbers."""
 
     def __init__(
         self, place: FilePlace, schema: pa.Schema, provenance: Provenance | None = None, target_bytes: int = TARGET_FILE_BYTES
@@ -74,9 +74,9 @@ class ParquetFiles:
         self._target_bytes = target_bytes
         self.schema = schema
         self.provenance = provenance
-        """Of a table with a clean layout: what the footers of its files say, and which offsets their rows have."""
+        """Set for a table with a clean layout: collects the offsets of the rows, and the content of the file footers."""
         self.rows = 0
-        """Rows that were added so far."""
+        """Number of rows added so far."""
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
@@ -86,12 +86,12 @@ class ParquetFiles:
         self._done: list[WrittenFile] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Takes rows of `schema`. Raises InvalidData, LakeUnavailable."""
-        rest = rows
+        """Adds rows of `schema`. Raises InvalidData, LakeUnavailable."""
+        remaining = rows
         self.rows += rows.num_rows
-        while rest.num_rows:
-            part = rest.slice(0, ROW_GROUP_ROWS - self._rows)
-            rest = rest.slice(part.num_rows)
+        while remaining.num_rows:
+            part = remaining.slice(0, ROW_GROUP_ROWS - self._rows)
+            remaining = remaining.slice(part.num_rows)
             self._batches.append(part)
             self._rows += part.num_rows
             self._bytes += part.nbytes
@@ -99,7 +99,7 @@ class ParquetFiles:
                 self._write_row_group()
 
     def close(self) -> tuple[WrittenFile, ...]:
-        """Ends all files; they are durable then. Raises InvalidData, LakeUnavailable."""
+        """Finishes all files, which are durable afterwards. Raises InvalidData, LakeUnavailable."""
         self._write_row_group()
         self._close_file()
         if self._done:
@@ -108,7 +108,7 @@ class ParquetFiles:
         return tuple(self._done)
 
     def abort(self) -> None:
-        """Deletes what was written so far. Never raises."""
+        """Deletes the files written so far. Never raises."""
         self._batches.clear()
         if self._open is not None:
             with suppress(Exception):
@@ -158,13 +158,15 @@ class ParquetFiles:
 
 
 def java_encodings(first_rows: pa.Table) -> Encodings:
-    """The encodings of `choose_encodings` that Paimon's Java reader knows; all other columns are plain."""
+    """Returns the encodings of `choose_encodings` that Paimon's Java reader supports; all other columns are plain."""
     encodings = choose_encodings(first_rows)
     return Encodings(encodings.dictionary, {name: kind for name, kind in encodings.encoding.items() if kind != "BYTE_STREAM_SPLIT"})
 
 
 def open_file(storage: Storage, path: PurePath, first_rows: pa.Table, without_statistics: frozenset[str]) -> OpenFile:
-    """Begins a file whose first rows are `first_rows`; its columns are theirs. Floats in `without_statistics` get none. Raises OSError."""
+    """Begins a file with the columns of `first_rows`, and encodings that suit these rows. Float columns in `without_statistics` get no
+    statistics. Raises OSError.
+    """
     encodings, schema = java_encodings(first_rows), first_rows.schema
     stream = storage.create_file(path)
     try:
@@ -187,7 +189,7 @@ def open_file(storage: Storage, path: PurePath, first_rows: pa.Table, without_st
 
 
 class OpenFile:
-    """A file that is being written, and what its manifest entry will say."""
+    """A file that is being written, and the values of its later manifest entry."""
 
     def __init__(self, storage: Storage, path: PurePath, stream: Any, writer: pq.ParquetWriter) -> None:
         self._storage = storage
@@ -198,7 +200,7 @@ class OpenFile:
         self.bounds: dict[str, tuple[int | None, int | None, int]] = {}
 
     def look_at(self, table: pa.Table) -> None:
-        """Counts rows, and widens the bounds of integers."""
+        """Counts rows, and extends the bounds of integer columns."""
         self.records += table.num_rows
         for name, column in zip(table.column_names, table.columns, strict=True):
             if column.type not in _BOUNDED:
@@ -210,7 +212,7 @@ class OpenFile:
             self.bounds[name] = (min(lows, default=None), max(highs, default=None), nulls + column.null_count)
 
     def end(self, footer: FileFooter | None = None) -> int:
-        """Ends the file, with what its footer says of its rows; its size in bytes."""
+        """Finishes the file, with its footer; returns its size in bytes."""
         try:
             if footer is not None:
                 self.writer.add_key_value_metadata(cast(Any, encode_footer(footer)))

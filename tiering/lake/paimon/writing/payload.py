@@ -1,4 +1,4 @@
-"""What an executor tells the driver of the files that it wrote: JSON compressed by zstd, version 1, some 200 bytes a file."""
+"""The description of written files that an executor sends to the driver: JSON compressed with zstd, version 1, some 200 bytes a file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PAYLOAD_VERSION = 1
 class WrittenFile:
     """A file of one bucket. `folder` is below the table's folder.
 
-    `bounds`: by column the lowest and the highest value, and how many nulls there are, where they are known. Sequence numbers order
-    the rows of a bucket: in a log table they are the offsets of its first and its last row.
+    `bounds`: lowest value, highest value and number of nulls by column, where they are known. Sequence numbers order the rows of a bucket:
+    in a log table they are the offsets of the file's first and last row.
     """
 
     folder: str
@@ -29,11 +29,11 @@ class WrittenFile:
     max_sequence: int
     bounds: dict[str, tuple[int | None, int | None, int]] = field(default_factory=dict)
     keys: str = ""
-    """Of a primary-key table: first and last key, lowest and highest value of each key column (`pack_keys`)."""
+    """For a primary-key table: first and last key, lowest and highest value of each key column (`pack_keys`)."""
     deletes: int = 0
-    """Of a primary-key table: rows that take another one away."""
+    """For a primary-key table: number of rows that delete another row."""
     is_changelog: bool = False
-    """Whether it holds all changes, for readers that follow the table."""
+    """Whether the file has all changes, for readers that follow the table."""
 
     @property
     def path(self) -> str:
@@ -42,35 +42,35 @@ class WrittenFile:
 
 @dataclass(frozen=True)
 class FilesPayload:
-    """The files of one split, with what they were written for."""
+    """The files of one split, and the table, partition and bucket for which they were written."""
 
     lake_table_uuid: str
     schema_id: int
     partition: tuple[str, ...]
     bucket: int
-    """Paimon's."""
+    """Paimon's bucket number."""
     total_buckets: int
     files: tuple[WrittenFile, ...]
     base_sequence: int | None = None
-    """Of a primary-key table: the highest sequence number that stood in the bucket (-1 = none); None = the split changes no key."""
+    """For a primary-key table: the highest sequence number in the bucket before the split (-1 = none); None = the split changes no key."""
     replaces: bool = False
-    """Whether all that stands in the bucket goes."""
+    """Whether all files of the bucket are removed."""
     removed: tuple[str, ...] = ()
-    """Names of data files that go: what stays of their rows is in `files`."""
+    """Names of data files to remove; their remaining rows are in `files`."""
     is_compacted: bool = False
-    """Whether `files` take the place of `removed` with the same rows, for a snapshot of the kind COMPACT."""
+    """Whether `files` replace `removed` with the same rows, in a snapshot of kind COMPACT."""
     level: int = 0
-    """Of a primary-key table: the level of the merge tree that `files` belong to."""
+    """For a primary-key table: the level of `files` in the merge tree."""
 
 
 def encode_files(payload: FilesPayload) -> bytes:
-    """`payload` as bytes, deterministic."""
+    """Encodes `payload` as bytes, deterministically."""
     document = {"version": PAYLOAD_VERSION, **asdict(payload)}
     return zstandard.ZstdCompressor().compress(json.dumps(document, separators=(",", ":")).encode("ascii"))
 
 
 def decode_files(data: bytes) -> FilesPayload:
-    """The inverse; raises ValueError naming a version it does not know."""
+    """Decodes a payload. Raises ValueError naming an unknown version."""
     try:
         document: dict[str, Any] = json.loads(zstandard.ZstdDecompressor().decompress(data))
     except zstandard.ZstdError as error:
@@ -84,7 +84,7 @@ def decode_files(data: bytes) -> FilesPayload:
 
 
 def pack_keys(keys: pa.Table) -> str:
-    """The rows of `keys` as text: values of any type of key."""
+    """Encodes the rows of `keys`, of any key type, as text."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, keys.schema) as stream:
         stream.write_table(keys)
@@ -92,7 +92,7 @@ def pack_keys(keys: pa.Table) -> str:
 
 
 def unpack_keys(text: str) -> pa.Table:
-    """The inverse."""
+    """Decodes the text of `pack_keys`."""
     return pa.ipc.open_stream(base64.b64decode(text)).read_all()
 
 

@@ -1,7 +1,8 @@
-"""Writes one bucket's changes of a primary-key table: the last change of each key as sorted runs, and all of them for those who follow it.
+"""Writes one bucket's changes of a primary-key table: the last change of each key as sorted runs, and all changes for readers that follow
+the table.
 
-Changes are kept aside (`Spool`) until all are known, since only the last one of a key counts. Memory is bounded by one run and some
-bytes for each change; keys beyond a million are compared by DuckDB within its own limit.
+Changes are spooled to disk (`Spool`) until all are known, because only the last change of a key counts. Memory is bounded by one run and
+some bytes for each change; more than a million keys are compared by DuckDB within its own memory limit.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ from tiering.lake.writing.spool import Spool
 from tiering.model.tables import CHANGE_TYPE_COLUMN, CHANGE_TYPE_FIELD, ChangeType
 
 RUN_BYTES = 64 << 20
-"""Of Arrow data in one sorted run; about four times that while it is sorted and written."""
+"""Size of the Arrow data in one sorted run; sorting and writing it takes about four times as much memory."""
 NOTHING_STANDS = -1
-"""Highest sequence number of an empty bucket: Paimon's begin at 0."""
+"""Highest sequence number of an empty bucket: Paimon's sequence numbers begin at 0."""
 _KINDS = np.array([ROW_KINDS.get(kind, 0) for kind in ChangeType], np.int8)
 
 
 @dataclass(frozen=True)
 class Changes:
-    """Rows with their places among all changes of the split."""
+    """Rows with their positions among all changes of the split."""
 
     rows: pa.Table
     places: npt.NDArray[np.int64]
 
 
 class PaimonPrimaryKeyWriter:
-    """A `LakeWriter` of primary-key tables. `is_followed`: all changes are written, too."""
+    """Implements `LakeWriter` for primary-key tables. `is_followed`: all changes are written too."""
 
     def __init__(self, context: WriterInitContext, target: WriterTarget, files: SortedFiles, guard: ChangeGuard, is_followed: bool) -> None:
         self._context = context
@@ -108,12 +109,12 @@ class PaimonPrimaryKeyWriter:
         )
 
     def abort(self) -> None:
-        """Deletes what was written so far. Never raises."""
+        """Deletes the files written so far. Never raises."""
         self._spool.close()
         self._files.abort()
 
     def _last(self, kinds: npt.NDArray[np.int8]) -> Mask:
-        """The last change of each key. A `-U` never is: its `+U` comes in the same round."""
+        """Returns a mask of the last change of each key. A `-U` never is the last one: its `+U` comes in the same round."""
         counts = kinds != ChangeType.UPDATE_BEFORE
         last = np.zeros(len(kinds), dtype=bool)
         keys = self._context.table.primary_key
@@ -124,10 +125,10 @@ class PaimonPrimaryKeyWriter:
     def _write_runs(self, mask: Mask, kinds: npt.NDArray[np.int8], first: int, *, is_changelog: bool = False) -> None:
         for run in self._runs(mask):
             self._files.add(run.rows, run.places + first, _KINDS[kinds[run.places]], is_changelog=is_changelog)
-            del run  # before the next one is gathered
+            del run  # frees the run before the next one is collected
 
     def _runs(self, mask: Mask) -> Iterator[Changes]:
-        """The changes that `mask` keeps, as many at a time as go into one run."""
+        """Yields the changes that `mask` keeps, in portions of one run."""
         batches: list[pa.RecordBatch] = []
         places: list[npt.NDArray[np.int64]] = []
         size, position = 0, 0

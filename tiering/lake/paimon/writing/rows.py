@@ -1,4 +1,4 @@
-"""Rows as a Paimon table holds them: in its columns and types, with the time of a record cut to what `__timestamp` can say. Pure."""
+"""Converts rows to the columns and types of a Paimon table; the time of a record is cut to the precision of `__timestamp`. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tiering.model.tables import TIMESTAMP_COLUMN
 
 
 def paimon_records(batch: pa.RecordBatch, columns: pa.Schema, context: WriterInitContext) -> pa.RecordBatch:
-    """As `paimon_rows`, of records of a log or a KV snapshot. Raises BucketStopped for a record that the table cannot hold."""
+    """Converts records of a log or a KV snapshot as `paimon_rows` does. Raises BucketStopped for a record that the table cannot hold."""
     return fit_records(_with_milliseconds(batch, columns), columns, context)
 
 
 def paimon_rows(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
-    """`batch` in `columns`; nothing that fits already is copied. Raises InvalidData: a value of the table's own does not fit.
+    """Converts `batch` to `columns`; columns that already fit are not copied. Raises InvalidData for a value that does not fit.
 
-    `__timestamp` has milliseconds, as Fluss makes it; microseconds of a log are left out.
+    `__timestamp` has milliseconds, as in Fluss; the microseconds of a log are dropped.
     """
     return fit(_with_milliseconds(batch, columns), columns)
 

@@ -1,8 +1,8 @@
-"""Files of one bucket of a primary-key table: sorted runs of Paimon's merge tree, at level 0.
+"""Writes files of one bucket of a primary-key table: sorted runs of Paimon's merge tree, at level 0.
 
-The columns are `_KEY_<k>` for each key column that is no partition column, `_SEQUENCE_NUMBER`, `_VALUE_KIND` (+I 0, -U 1, +U 2, -D 3), then
-the table's own (Paimon's `SpecialFields`). A data file has each key once, in the order of the keys. Files of level 0 may overlap:
-readers take the row of a key with the highest sequence number, so nothing that stands in the bucket is read to write.
+The columns are `_KEY_<k>` for each key column that is not a partition column, `_SEQUENCE_NUMBER`, `_VALUE_KIND` (+I 0, -U 1, +U 2, -D 3),
+then the table's own columns (Paimon's `SpecialFields`). A data file has each key once, in key order. Files of level 0 may overlap: readers
+take the row of a key with the highest sequence number, so existing files of the bucket need not be read.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from tiering.model.tables import ChangeType
 
 KEY_PREFIX, SEQUENCE, KIND = "_KEY_", "_SEQUENCE_NUMBER", "_VALUE_KIND"
 ROW_KINDS = {ChangeType.INSERT: 0, ChangeType.UPDATE_BEFORE: 1, ChangeType.UPDATE_AFTER: 2, ChangeType.DELETE: 3}
-"""Paimon's numbers (`RowKind`)."""
+"""Paimon's numbers of the kinds (`RowKind`)."""
 TAKES_AWAY = pa.array([1, 3], pa.int8())
-"""Kinds of rows that take another one away."""
+"""Kinds of rows that delete another row."""
 PART_BYTES = 32 << 20
-"""Of Arrow data in a row group of a run that comes in parts."""
+"""Size of the Arrow data in a row group, for a run that is added in parts."""
 
 
 def sorted_schema(columns: pa.Schema, keys: Sequence[str]) -> pa.Schema:
-    """The columns of a data file, those of the table included."""
+    """Returns the columns of a data file, including those of the table."""
     fields = [pa.field(KEY_PREFIX + name, columns.field(name).type, nullable=False) for name in keys]
     return pa.schema([*fields, pa.field(SEQUENCE, pa.int64(), False), pa.field(KIND, pa.int8(), False), *columns])
 
 
 @dataclass
 class _RunFile:
-    """A file that is being written. `key_bounds`: of each part of it, in order, its first, last, lowest and highest keys."""
+    """A file that is being written. `key_bounds`: for each part of the file, in order, its first, last, lowest and highest keys."""
 
     file: OpenFile
     is_changelog: bool = False
@@ -52,7 +52,7 @@ class _RunFile:
 
 
 class SortedFiles:
-    """The files of one attempt. Each call of `add` writes one; calls of `append` write one run in files of the target size."""
+    """The files of one attempt. Each call of `add` writes one file; the calls of `append` write one run, in files of the target size."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class SortedFiles:
     ) -> None:
         self._place = place
         self.columns = columns
-        """The lake's columns as they are written."""
+        """The lake table's columns in their written types."""
         self._keys = tuple(keys)
         self._target_bytes = target_bytes
         self.provenance = provenance
-        """Of a table with a clean layout: what the footers of its data files say."""
+        """Set for a table with a clean layout: collects the content of the data file footers."""
         self._run: _RunFile | None = None
         self._parts: list[pa.Table] = []
         self._with_nan = FloatsWithoutStatistics()
@@ -76,7 +76,7 @@ class SortedFiles:
         self._done: list[WrittenFile] = []
 
     def add(self, rows: pa.Table, sequences: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8], *, is_changelog: bool = False) -> None:
-        """Sorts and writes `rows`, none of them twice in a data file. Raises InvalidData, LakeUnavailable."""
+        """Sorts and writes `rows`; without `is_changelog` each key occurs once. Raises InvalidData, LakeUnavailable."""
         with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
             table = self._sorted(rows, sequences, kinds)
             run = self._begin(table, columns_with_nan(table), is_changelog=is_changelog)
@@ -84,13 +84,13 @@ class SortedFiles:
             self._end(run)
 
     def append(self, rows: pa.Table) -> None:
-        """Takes rows of `sorted_schema` whose keys follow those before. Raises InvalidData, LakeUnavailable."""
+        """Adds rows of `sorted_schema` whose keys follow the previous ones. Raises InvalidData, LakeUnavailable."""
         self._parts.append(rows)
         if sum(part.nbytes for part in self._parts) >= PART_BYTES:
             self._flush()
 
     def close(self) -> tuple[WrittenFile, ...]:
-        """All files; they are durable then."""
+        """Finishes all files, which are durable afterwards."""
         self._flush()
         with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
             if self._run is not None:
@@ -101,7 +101,7 @@ class SortedFiles:
         return tuple(self._done)
 
     def abort(self) -> None:
-        """Deletes what was written so far. Never raises."""
+        """Deletes the files written so far. Never raises."""
         if self._run is not None:
             with suppress(Exception):
                 self._run.file.end()
@@ -155,7 +155,9 @@ class SortedFiles:
             self.provenance.add_rows(table.select([KIND, *self.columns.names]))
 
     def _end(self, run: _RunFile) -> None:
-        """Its footer's checksum is that of the table's own columns and the kinds: sequence numbers differ where a round is written anew."""
+        """Finishes a file. The checksum in its footer covers the table's own columns and the kinds, because sequence numbers change when a
+        round is repeated.
+        """
         file = run.file
         size = file.end(None if run.is_changelog or self.provenance is None else self.provenance.end_file())
         low, high, _ = file.bounds.pop(SEQUENCE)
@@ -182,7 +184,7 @@ class SortedFiles:
 
 
 def _together(parts: Sequence[pa.Table]) -> pa.Table:
-    """The bounds of all parts of a file."""
+    """Returns the combined key bounds of all parts of a file."""
     if len(parts) == 1:
         return parts[0]
     return pa.concat_tables([parts[0].slice(0, 1), parts[-1].slice(1, 1), _lowest_and_highest(pa.concat_tables(parts))])
@@ -193,7 +195,7 @@ def _lowest_and_highest(keys: pa.Table) -> pa.Table:
 
 
 def _extremes(column: Any) -> pa.Array[Any]:
-    """The lowest and the highest value. They stay in Arrow: Python has no dates and times outside of the years 1 to 9999."""
+    """Returns the lowest and the highest value as Arrow values, because Python lacks dates and times outside of the years 1 to 9999."""
     extremes: Any = pc.min_max(column)
     places = [column.index(extremes[end]).as_py() for end in ("min", "max")]
     values: pa.Array[Any] = column.take(pa.array(places))

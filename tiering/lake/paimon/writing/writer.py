@@ -1,4 +1,4 @@
-"""Writes one split's rows of a log table as data files of a Paimon table (on executors)."""
+"""Writes one split's rows of a log table as data files of a Paimon table, on executors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiering.model.tables import OFFSET_COLUMN
 
 @dataclass(frozen=True)
 class WriterTarget:
-    """What the files of a split are written for (`FilesPayload`)."""
+    """The table, schema, partition and bucket for which the files of a split are written (`FilesPayload`)."""
 
     lake_table_uuid: str
     schema_id: int
@@ -27,7 +27,7 @@ class WriterTarget:
 
 
 class PaimonLogWriter:
-    """A `LakeWriter` of log tables."""
+    """Implements `LakeWriter` for log tables."""
 
     def __init__(self, context: WriterInitContext, target: WriterTarget, files: ParquetFiles, guard: RowGuard) -> None:
         self._context = context
@@ -47,7 +47,7 @@ class PaimonLogWriter:
         self._files.add(rows.select(self._files.schema.names))
 
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
-        """Closes all files. Raises DataCorrupt if a row lies outside of the range, InvalidData, LakeUnavailable."""
+        """Closes all files. Raises DataCorrupt if a row is outside of the range, InvalidData, LakeUnavailable."""
         self._guard.check_range(starting_offset, reached_offset)
         files, target, provenance = self._files.close(), self._target, self._files.provenance
         payload = FilesPayload(target.lake_table_uuid, target.schema_id, target.partition, target.bucket, target.total_buckets, files)
@@ -64,5 +64,5 @@ class PaimonLogWriter:
         )
 
     def abort(self) -> None:
-        """Deletes what was written so far. Never raises: what cannot be deleted is left to the sweep."""
+        """Deletes the files written so far. Never raises: files that cannot be deleted are left to the sweep."""
         self._files.abort()
