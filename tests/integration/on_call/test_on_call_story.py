@@ -83,7 +83,7 @@ QUESTIONS = (
         ),
         varies=True,
     ),
-    Question("Which fail again and again?", 9, lambda rows: by_table(rows)["payments"]["consecutive_failures"] > 2, varies=True),
+    Question("Which tables fail again and again?", 9, lambda rows: by_table(rows)["payments"]["consecutive_failures"] > 2, varies=True),
     Question(
         "What should I run?",
         74,
@@ -94,7 +94,7 @@ QUESTIONS = (
         ),
     ),
     Question(
-        "Which errors are not over?",
+        "Which errors are not solved yet?",
         59,
         lambda rows: (
             {(row["table_name"], row["error_class"]) for row in rows}
@@ -112,7 +112,7 @@ QUESTIONS = (
         {"weather": "orders"},
     ),
     Question(
-        "And why is payments late now?",
+        "Why is payments late now?",
         83,
         lambda rows: rows[0]["reached_at"] is None and "LakeUnavailable" in rows[0]["error"],
         {"weather": "payments"},
@@ -125,7 +125,7 @@ QUESTIONS = (
         varies=True,
     ),
     Question(
-        "Which tables did somebody pause, and why?",
+        "Which tables are paused, by whom and why?",
         11,
         lambda rows: (
             {(row["table_name"], row["paused_by"], row["paused_reason"]) for row in rows}
@@ -176,7 +176,7 @@ QUESTIONS = (
         ),
     ),
     Question(
-        "Which bucket stands, and at which record?",
+        "Which bucket is stopped, and at which record?",
         77,
         lambda rows: (
             [(row["table_name"], row["bucket_id"], row["stopped_at_offset"], row["error_class"]) for row in rows]
@@ -214,15 +214,32 @@ QUESTIONS = (
 
 INTRODUCTION = """# On call
 
-Somebody calls at night: tables are late. This page is what a SQL prompt says then, on a service with twelve tables in trouble of their own
-(and some in none): each question, the example that answers it, and its rows. Where an example names a table, put yours in its place; every
-statement runs in Spark with the plugin, and in `lakeward sql -f FILE`. A test runs all of it, follows the statements of `next_action`, and
-holds this page current.
+This page is for the person on call when tables are late. It has the questions to ask in SQL, the example that answers each of them,
+and the rows that a service with twelve tables in different kinds of trouble returned.
 
-What sets a table right is in `next_action`, and stands on [a page of its own](errors.md) for each class of error. It never leaves
-an acknowledged row out of the lake: where only that is left, as for `clicks` below, the hint names the choice.
+## Example
+
+Ask first what to run. `next_action` is the one statement that helps, and it leaves no acknowledged row out of the lake:
+
+```sql
+SELECT table_name, status, error_class, next_action, error_hint
+FROM fluss.sys.lake_tiering_status
+WHERE status = 'Failed' AND NOT error_retryable OR paused
+ORDER BY database_name, table_name;
+```
+
+The answer is [below](#what-should-i-run). [Errors](errors.md) has the repair for each class of error.
+
+## Limits
+
+- Where only a statement remains that leaves a row out, as for `clicks` below, `next_action` is NULL. The hint names the choice,
+  and a person decides.
+- If an example names a table, put your table in its place. Every statement runs in Spark with the plugin, and in `lakeward sql -f FILE`.
+- With [grants](grants.md), you see only the tables that you may describe.
+- Times, ids and durations differ in your service. Long values are cut here. A test runs all statements, follows `next_action`,
+  and keeps this page current.
 """
-STANDING_BUCKET = "## A bucket stands at a record: what to do"
+STANDING_BUCKET = "## A bucket is stopped at a record: what to do"
 """The sections from here on are written by hand. This one has the statements and answers of one table."""
 LONGEST_CELL = 160
 CUT_CELLS = re.compile(r"(?<=\| )([^|]{0,40})[^|]*…")
