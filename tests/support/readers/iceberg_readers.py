@@ -32,12 +32,12 @@ def _refuses_shared_deletes(answer: Answer, _: pa.Table) -> bool:
 ICEBERG_LIMITS = (
     Limit(
         "pyiceberg",
-        "pyiceberg reads an ARRAY of ROW, or a MAP to ROW, that is NULL as an empty one. The files have NULL, as the other readers show.",
+        "pyiceberg reads a NULL of the type ARRAY of ROW, or MAP to ROW, as an empty value. The files have NULL, as other readers show.",
         _reads_null_as_empty,
     ),
     Limit(
         "polars",
-        "Polars reads no position-delete file that names several data files. A bucket of a primary-key table has one for all of them.",
+        "Polars does not read a position-delete file that names several data files. A bucket of a primary-key table has one such file.",
         _refuses_shared_deletes,
     ),
 )

@@ -1,6 +1,6 @@
-"""docs/readers.md, from the matrix. `PYTHONPATH=tests .venv/bin/python -m support.readers.page` writes it anew.
+"""Writes docs/readers.md from the matrix: `PYTHONPATH=tests .venv/bin/python -m support.readers.page`.
 
-`Iceberg` or `Paimon` behind it: that part alone, and the introduction.
+With the argument `Iceberg` or `Paimon` it writes only that part and the introduction.
 """
 
 from __future__ import annotations
@@ -25,11 +25,20 @@ from tiering.cli.spark.properties import lake_properties_for_spark
 
 PAGE = ROOT / "docs" / "readers.md"
 
+_LIMITS = "\n".join(f"- {limit.text}" for limit in (*ICEBERG_LIMITS, *PAIMON_LIMITS))
 
-INTRODUCTION = """# Who reads the lake tables
+INTRODUCTION = f"""# Readers of the lake tables
 
-Lake tables are there for any engine. This page is made by a test: it writes tables by tiering, has every reader read them, and compares
-columns, types and rows with those that the source holds. The page is written from its results, and the test fails when they differ.
+This page says which engines read the lake tables, how each one opens a table, and whether it reads the same rows as the source has.
+For example, with pyiceberg:
+
+```python
+catalog.load_table("sales.orders").scan().to_arrow()
+```
+
+In the tables below, `equal` means that columns, types and rows equal those of the source. `limit N` means that the reader differs in a
+known way, which is named at the end of the section. A test tiers tables, lets every reader read them, and fails if a result differs from
+this page.
 
 | reader | how it opens a table | plans the scan | reads the files |
 |---|---|---|---|
@@ -41,28 +50,28 @@ columns, types and rows with those that the source holds. The page is written fr
 | Daft | `daft.read_iceberg(table)` | pyiceberg | Daft |
 | Paimon (Java) | `catalog.getTable(...).newReadBuilder()`, with Paimon's Java library | Paimon | Paimon |
 | pypaimon | `catalog.get_table("db.t").new_read_builder()` | pypaimon | PyArrow |
-| pypaimon-rust | `PaimonCatalog({"warehouse": ...}).get_table("db.t").new_read_builder()` | paimon-rust | paimon-rust |
+| pypaimon-rust | `PaimonCatalog({{"warehouse": ...}}).get_table("db.t").new_read_builder()` | paimon-rust | paimon-rust |
 
-Lakeward hands DuckDB the lists of files and deletes, and merges the keys of Paimon tables in SQL.
-
-DataFusion takes no number of a snapshot: an earlier one is read through the metadata file of that time (`StaticTable.from_metadata`).
-
-Not in any lake table, and refused by name where a table is tiered: TIME, BINARY(n), and timestamps finer than microseconds.
+Limits:
+- No lake table has TIME, BINARY(n), or timestamps finer than microseconds. Lakeward refuses to tier such a column and names it.
+- Lakeward gives DuckDB the lists of files and deletes, and merges the keys of Paimon tables in SQL.
+- DataFusion does not read a snapshot by its number. Open the metadata file of that time instead (`StaticTable.from_metadata`).
+{_LIMITS}
 """
 
 
 def page(of_format: Mapping[str, str]) -> str:
-    """The page of these parts, by the format of the lake."""
+    """Returns the page. `of_format`: its parts by the format of the lake."""
     return "\n".join([INTRODUCTION, *(of_format[lake_format] for lake_format in CELLS)])
 
 
 def section(lake_format: str, cells: Sequence[Cell]) -> str:
-    """The part of the page about lake tables of a format."""
+    """Returns the part of the page about lake tables of a format."""
     return "\n".join(_section(lake_format, cells))
 
 
 def sections(text: str) -> tuple[str, Mapping[str, str]]:
-    """The introduction of a page, and its parts by the format of the lake."""
+    """Returns the introduction of a page, and its parts by the format of the lake."""
     introduction, *parts = text.split("\n## ")
     return introduction, {lake_format: "\n".join(f"## {part}" for part in of_format) for lake_format, of_format in _by_format(parts)}
 

@@ -28,7 +28,7 @@ def _has_microseconds(answer: Answer, expected: pa.Table) -> bool:
 PAIMON_LIMITS = (
     Limit(
         "duckdb",
-        "DuckDB's TIMESTAMP WITH TIME ZONE has microseconds, and the column `__timestamp` milliseconds: the moments are the same.",
+        "DuckDB's TIMESTAMP WITH TIME ZONE has microseconds, and Paimon's column `__timestamp` has milliseconds. The moments are equal.",
         _has_microseconds,
     ),
 )
