@@ -66,7 +66,7 @@ def test_rows_without_their_metadata_are_kept_and_its_former_place_is_named(tmp_
     elsewhere = former if former != metadata else tmp_path / "elsewhere"
     elsewhere.parent.mkdir(exist_ok=True)
     metadata.rename(elsewhere)
-    with pytest.raises(SetupError, match=r"holds the rows of tables, but meta\.db") as refused:
+    with pytest.raises(SetupError, match=r"has rows of tables, but the file meta\.db") as refused:
         EmbeddedStorage(root, clock)
     assert (f"An older version wrote the file to {former}:" in refused.value.hint) == (former != metadata)
     assert files(root) == kept
@@ -273,7 +273,7 @@ def test_a_file_that_holds_other_rows_than_recorded_is_corrupt(storage: Embedded
 
     with pytest.raises(DataCorrupt, match=r"no segment for offsets \[9, 10\)") as gap:
         storage.reader(table, split_of(table, 0, 0, 10))
-    assert "restore meta.db" in (gap.value.hint or "")
+    assert "Restore meta.db" in (gap.value.hint or "")
     with pytest.raises(DataCorrupt, match="does not hold the rows"):
         scan(storage, table, 0, 0, 9)
 
@@ -283,7 +283,7 @@ def test_a_reader_without_the_folder_says_so(storage: EmbeddedStorage, tmp_path:
     storage.append(PATH, orders(0, 10), "writer", 0)
     reader = storage.reader(table, split_of(table, 0, 0, 10))
     storage.root.rename(tmp_path / "elsewhere")
-    with pytest.raises(ClusterUnavailable, match="is not there") as error:
+    with pytest.raises(ClusterUnavailable, match="does not exist") as error:
         next(reader.read())
     assert "same path" in error.value.hint
 

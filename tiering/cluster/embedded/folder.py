@@ -1,4 +1,4 @@
-"""The cluster's folder: one process owns it, and what a crash left behind is swept when it is opened."""
+"""The cluster's folder. One process owns it; leftovers of a crash are deleted when it is opened."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from tiering.files.folder_lock import take_lock
 
 LOCK_FILE = "LOCK"
 TOMBSTONE_AGE_S = 24 * 60 * 60
-"""Far longer than a round reads."""
+"""Minimum age at which a tombstone is removed: far longer than a round reads."""
 
 
 def lock_folder(root: Path) -> IO[str]:
-    """Makes `root` if need be and takes its lock, held until the file is closed or the process ends.
+    """Creates `root` if needed and takes its lock, which is held until the file is closed or the process ends.
 
-    Raises SetupError if another process has it, or the folder cannot be written.
+    Raises SetupError if another process holds the lock, or the folder cannot be written.
     """
     try:
         make_folder(root / LOG_FOLDER)
         file = (root / LOCK_FILE).open("a+")
     except OSError as error:
         raise SetupError(
-            f"cannot write the cluster's folder {root}: {error.strerror}", hint="Choose a folder that you can write."
+            f"cannot write the cluster's folder {root}: {error.strerror}", hint="Choose a folder that you may write to."
         ) from error
     if not take_lock(file.fileno(), wait=False):
         file.seek(0)
@@ -54,23 +54,24 @@ def lock_folder(root: Path) -> IO[str]:
 
 
 def check_metadata_is_there(root: Path, metadata: Path) -> None:
-    """Raises SetupError for a folder with the rows of tables and without the file that says whose they are: `sweep` would remove them all.
+    """Raises SetupError for a folder that has rows of tables but lacks the metadata file: `sweep` would remove all of them.
 
-    Older versions opened the file by a URL, in which `?` ends a path and `%41` is the letter A: for such folders it is elsewhere.
+    Older versions opened the file by a URL, in which `?` ends a path and `%41` is the letter A. For such folders the file may be
+    elsewhere.
     """
     tables = [entry for name in (LOG_FOLDER, SNAPSHOT_FOLDER) for entry in _entries(root / name) if _TABLE_ID.fullmatch(entry.name)]
     if metadata.exists() or not any(next(iter(_entries(table)), None) for table in tables):
         return
     former = Path(unquote(str(metadata).split("?", 1)[0]))
-    hint = "Put the file back in its place, or choose a new data folder."
+    hint = "Restore the file, or choose a new data folder."
     if former.is_file():
-        hint = f"An older version wrote the file to {former}: move it, and the files with -wal and -shm behind that name, to {metadata}."
-    raise SetupError(f"{root} holds the rows of tables, but {metadata.name}, which says whose they are, is missing", hint=hint)
+        hint = f"An older version wrote the file to {former}: move it, and its -wal and -shm files, to {metadata}."
+    raise SetupError(f"{root} has rows of tables, but the file {metadata.name}, which lists the tables, is missing", hint=hint)
 
 
 @dataclass(frozen=True)
 class Published:
-    """What the metadata names: paths of segments and KV snapshots (relative to the root), ids of tables and partitions."""
+    """The entries of the metadata: paths of segments and KV snapshots (relative to the root), ids of tables and partitions."""
 
     paths: Collection[str]
     table_ids: Collection[int]
@@ -78,12 +79,11 @@ class Published:
 
 
 def sweep(root: Path, published: Published, now: datetime) -> int:
-    """Removes files that no segment or KV snapshot names, KV states and folders of tables that are gone; returns how many. Raises OSError.
+    """Removes files that no segment or KV snapshot names, and KV states and folders of dropped tables; returns how many. Raises OSError.
 
-    Only for a folder that nobody else writes: a file that is about to be published looks the same. What says that a table or
-    partition was dropped stays until no reader that began before can still run; of one that lives it goes, for then a crash came
-    before the drop. What does not have a name that Lakeward gives (a file manager's `.DS_Store`, somebody's notes) is left alone,
-    and so is a link.
+    The folder must have no other writer, because a file that is about to be published is not distinguishable. The tombstone of a dropped
+    table or partition stays until no reader that began before the drop can still run. The tombstone of a living one is removed: a crash
+    prevented that drop. Files without a name in Lakeward's form (such as a file manager's `.DS_Store`) and links are left alone.
     """
     removed = 0
     for entry in _entries(root / LOG_FOLDER):
@@ -95,7 +95,7 @@ def sweep(root: Path, published: Published, now: datetime) -> int:
 
 
 def _entries(folder: Path) -> list[Path]:
-    """What is in a folder, without links; nothing if there is no such folder."""
+    """Returns the entries of a folder, without links; nothing if the folder does not exist."""
     return [entry for entry in folder.iterdir() if not entry.is_symlink()] if folder.is_dir() else []
 
 
@@ -116,7 +116,9 @@ def _sweep_snapshots(root: Path, published: Published) -> int:
 
 
 def _sweep_states(root: Path, table_ids: Collection[int]) -> int:
-    """A state's files begin with the table's id; what spilled (`.tmp`) is of no use to anybody after a restart."""
+    """Removes KV states of dropped tables, whose file names begin with the table's id, and spilled files (`.tmp`), which are useless after
+    a restart.
+    """
     removed = 0
     for entry in _entries(root / KV_FOLDER):
         match = _STATE_FILE.fullmatch(entry.name)
@@ -153,4 +155,4 @@ _TEMPORARY = f"(?:{re.escape(TEMPORARY_SUFFIX)})?"
 _SEGMENT_FILE = re.compile(rf"[0-9A-Za-z_-]+{re.escape(SEGMENT_SUFFIX)}{_TEMPORARY}")
 _SNAPSHOT_FILE = re.compile(rf"[0-9A-Za-z_-]+-[0-9]+{re.escape(SNAPSHOT_SUFFIX)}{_TEMPORARY}")
 _STATE_FILE = re.compile(rf"(?P<table_id>[0-9]{{1,18}}){re.escape(STATE_SUFFIX)}(?:\.wal|\.tmp)?")
-"""The names that Lakeward gives. The file of log starts is replaced whenever a log is cut, and belongs to no single segment."""
+"""Patterns of Lakeward's file names. The file of log starts is replaced whenever a log is cut, and belongs to no single segment."""

@@ -1,6 +1,6 @@
-"""How the embedded cluster is hosted, reached and read: its line in `tiering.cluster.registry`.
+"""How the embedded cluster is hosted, connected and read: its entry in `tiering.cluster.registry`.
 
-Each process needs one part of it alone, so every function imports its own.
+Each process needs only one part of it, so every function imports what it needs.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ class EmbeddedKind:
 
     @contextmanager
     def host(self, folder: Path, settings: Mapping[str, str], check_lake: Callable[[TableInfo], None]) -> Iterator[HostedCluster]:
-        """As `ClusterKind.host`, without settings. Raises SetupError: the folder is in use, not writable, or of a newer version."""
+        """Hosts the cluster; there are no settings. Raises SetupError if the folder is in use, not writable, or of a newer version."""
         from tiering.cluster.embedded.maintenance import running_maintenance
         from tiering.cluster.embedded.rpc.service import add_to_server
         from tiering.cluster.embedded.storage import EmbeddedStorage
 
         with EmbeddedStorage(folder, check_lake=check_lake) as storage:
-            storage.ask_before_cut(_unconfirmed)  # until the coordinator knows its tables
+            storage.ask_before_cut(_unconfirmed)  # until the coordinator has loaded its tables
             with running_maintenance(storage.maintenance):
                 yield HostedCluster(storage, lambda server: add_to_server(server, storage))
 
     def connect(self, address: ClusterAddress) -> SplitSource:
-        """As `ClusterKind.connect`: the coordinator serves the cluster itself."""
+        """Connects to the coordinator, which serves the cluster itself."""
         from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 
         return RemoteEmbeddedCluster(address.uri)
 
     def open_writer(self, address: ClusterAddress) -> AbstractContextManager[WritableCluster]:
-        """As `ClusterKind.open_writer`."""
+        """Opens a writer of rows through the coordinator."""
         from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 
         return closing(RemoteEmbeddedCluster(address.uri))
 
     def is_in(self, folder: Path) -> bool:
-        """As `ClusterKind.is_in`."""
+        """Returns whether the folder contains an embedded cluster."""
         from tiering.cluster.embedded.metadata.database import FILE_NAME
 
         return (folder / FILE_NAME).is_file()
 
     def open_read_only(self, folder: Path, properties: Mapping[str, str] = NO_PROPERTIES) -> ReadOnlyCluster:
-        """As `ClusterKind.open_read_only`, without properties."""
+        """Opens the folder for reading only; there are no properties."""
         from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
 
         return ReadOnlyEmbeddedCluster(folder)
 
     def preload(self) -> None:
-        """As `ClusterKind.preload`."""
+        """Imports the readers of splits."""
         import tiering.cluster.embedded.kv.snapshot_reader
         import tiering.cluster.embedded.log.split_reader  # noqa: F401
 

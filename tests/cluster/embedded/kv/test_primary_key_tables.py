@@ -78,7 +78,7 @@ def test_a_repeated_write_changes_nothing_and_answers_the_same(cluster: Embedded
     assert cluster.delete(PATH, order_ids(7), "writer", 1) == []
     assert rows_of(scan_all(cluster, table)) == {1: "c", 7: "now there"}
     for again in (lambda: cluster.upsert(PATH, cities((1, "x")), "writer", 0), lambda: cluster.delete(PATH, order_ids(1), "writer", 0)):
-        with pytest.raises(InvalidArgument, match=r"brought other rows to sales\.orders as number 0"):
+        with pytest.raises(InvalidArgument, match=r"wrote other rows to sales\.orders with the sequence 0"):
             again()
 
 

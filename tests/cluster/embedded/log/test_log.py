@@ -104,7 +104,7 @@ def test_appends_need_a_writer_id_and_a_number(cluster: EmbeddedCluster, writer:
         (pa.table({"id": ["1"], "city": ["a"]}), "'id' is string; the table has int64"),
         (pa.table({"id": pa.array([1], pa.int32()), "city": ["a"]}), "'id' is int32"),
         (pa.table({"id": pa.array([None], pa.int64()), "city": ["a"]}), "'id' has a null"),
-        (pa.table([[1], [2], ["a"]], names=["id", "id", "city"]), "'id' is there twice"),
+        (pa.table([[1], [2], ["a"]], names=["id", "id", "city"]), "'id' occurs twice"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused_with_the_column(cluster: EmbeddedCluster, rows: pa.Table, reason: str) -> None:

@@ -52,7 +52,7 @@ def test_other_rows_with_the_same_checksum_are_no_repeat(storage: EmbeddedStorag
     monkeypatch.setattr(primary_key_tables, "zlib", SameChecksum)
     assert write(storage, orders(0, 5)) == 5
     assert write(storage, orders(0, 5)) == 5
-    with pytest.raises(InvalidArgument, match="brought other rows"):
+    with pytest.raises(InvalidArgument, match="wrote other rows"):
         write(storage, orders(100, 5))
     assert ids(storage) == [*range(5)]
 

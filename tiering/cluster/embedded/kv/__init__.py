@@ -1,1 +1,1 @@
-"""Primary-key tables of the embedded cluster: the KV state that is made from the log, and its snapshots."""
+"""Primary-key tables of the embedded cluster: the KV state, which is built from the log, and its snapshots."""

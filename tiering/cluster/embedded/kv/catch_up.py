@@ -1,6 +1,6 @@
-"""Brings a KV state up to its table's log: replays what it has not applied, from a KV snapshot on if it has nothing.
+"""Applies a table's log to its KV state: the records that are not applied yet, or all records after a KV snapshot if the state is empty.
 
-The write that was just published, the restart after a crash and a state that was lost all take this path.
+The same code runs after each published write, at the restart after a crash, and after the loss of a state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tiering.errors import DataCorrupt, KvSnapshotGone
 from tiering.model.tables import BucketKey, BucketOffsets, ChangeType, TableInfo
 
 REPLAY_ROWS = 262_144
-"""Records applied in one transaction; fewer if they are wide."""
+"""Number of records applied in one transaction; fewer if the records are wide."""
 REPLAY_BYTES = 64 * 1024 * 1024
 SEGMENTS_AT_ONCE = 1_000
 
@@ -34,17 +34,17 @@ _log = structlog.get_logger(__name__)
 
 @dataclass
 class RecordRefused(Exception):
-    """The first record of a bucket that the state cannot take. Nothing of the bucket after it was applied."""
+    """The first record of a bucket that the state cannot accept. No later record of the bucket was applied."""
 
     bucket: BucketKey
     offset: int
     row: pa.RecordBatch
-    """The record alone, with its change type."""
+    """The record as a single row, with its change type."""
     error: str
 
 
 SnapshotsOf = Callable[[BucketKey], Sequence[StoredSnapshot]]
-"""The KV snapshots of a bucket, the newest first."""
+"""Returns the KV snapshots of a bucket, the newest first."""
 
 
 def catch_up(
@@ -55,15 +55,15 @@ def catch_up(
     snapshots_of: SnapshotsOf,
     refused: Mapping[BucketKey, Sequence[RefusedRecord]],
 ) -> None:
-    """Applies the logs of all buckets to their ends, or to the record at which `refused` stops a bucket; skipped records change nothing.
+    """Applies the logs of all buckets to their ends, or up to the record at which `refused` stops a bucket. Skipped records change nothing.
 
-    Raises RecordRefused, DataCorrupt (a segment, or neither log nor snapshot reaches back far enough), duckdb.Error.
+    Raises RecordRefused, DataCorrupt (a damaged segment, or neither log nor snapshot reaches back far enough), duckdb.Error.
     """
     bounds = log.offsets(table.table_id)
     state.widen(table.schema)
     applied = state.applied()
-    if gone := [bucket for bucket in applied if bucket not in bounds]:
-        state.forget(gone)
+    if dropped := [bucket for bucket in applied if bucket not in bounds]:
+        state.forget(dropped)
     replay = _Replay(state, table, root)
     for bucket, ends in bounds.items():
         records = refused.get(bucket, ())
@@ -90,7 +90,7 @@ def _begin(
     has_rows: bool,
     snapshots: Sequence[StoredSnapshot],
 ) -> int:
-    """Loads the newest KV snapshot that can be read, and returns the offset from which on the log has to be replayed."""
+    """Loads the newest readable KV snapshot, and returns the offset from which on the log has to be replayed."""
     for snapshot in snapshots:
         if not ends.log_start <= snapshot.log_offset <= ends.log_end:
             continue
@@ -103,8 +103,8 @@ def _begin(
     if ends.log_start > 0:
         raise DataCorrupt(
             f"the rows of {table.path} bucket {bucket} cannot be restored: its log starts at {ends.log_start}, "
-            "and no KV snapshot can be read",
-            hint="Restore the cluster's folder from a backup, or drop the table and load it anew.",
+            "and no KV snapshot is readable",
+            hint="Restore the cluster's folder from a backup, or drop the table and load it again.",
             table_id=table.table_id,
             bucket=bucket,
         )
@@ -136,7 +136,7 @@ class _Replay:
     table: TableInfo
     root: Path
     batches: list[tuple[BucketKey, int, pa.RecordBatch]] = field(default_factory=list)
-    """Each with the offset of its first record."""
+    """Bucket, offset of the first record, and rows of each batch."""
     reached: dict[BucketKey, int] = field(default_factory=dict)
     rows: int = 0
     size_bytes: int = 0
@@ -170,14 +170,14 @@ class _Replay:
             raise
         except duckdb.Error as error:
             if (refused := self._refused()) is None:
-                raise  # it is the state that is damaged
+                raise  # the state is damaged, not a record
             raise refused from error
         self.batches.clear()
         self.reached.clear()
         self.rows = self.size_bytes = 0
 
     def _refused(self) -> RecordRefused | None:
-        """Returns the first record that no state takes; None if the state takes all."""
+        """Returns the first record that no KV state accepts; None if all records are acceptable."""
         for bucket, start, batch in self.batches:
             kinds = batch.column(batch.num_columns - 1).to_numpy()
             lasting = np.flatnonzero(kinds != ChangeType.UPDATE_BEFORE)

@@ -1,8 +1,8 @@
-"""Whether each map has each key once, at every depth. Pure.
+"""Checks that each map has each key once, at every depth. Pure.
 
-Arrow allows a key twice; Iceberg and Spark do not, and DuckDB, in which the present rows of primary-key tables are and which
-proves lakes, refuses the whole batch. So such a row is refused before it is logged. Keys are the same as DuckDB has it: 0.0 is
--0.0, and NaN is NaN. What lies under a NULL counts for nothing.
+Arrow allows duplicate keys; Iceberg and Spark do not. DuckDB, which stores the present rows of primary-key tables and validates lakes,
+refuses the whole batch. So such a row is refused before it is logged. Keys are compared as in DuckDB: 0.0 equals -0.0, and NaN equals NaN.
+Values under a NULL are ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tiering.errors import InvalidData
 
-ONCE_HINT = "A map has each key once: keep the last entry of each."
+ONCE_HINT = "A map may have each key only once: keep the last entry of each key."
 _SHOWN_CHARACTERS = 80
 
 
@@ -33,7 +33,7 @@ def _holds_maps(kind: pa.DataType) -> bool:
 
 
 def _check(path: str, column: Any, rows: npt.NDArray[np.int64]) -> None:
-    """Checks a column and what lies within it. `rows` has, for each value of `column`, the number of the row that it belongs to."""
+    """Checks a column and its nested values. `rows` has, for each value of `column`, the number of the row to which it belongs."""
     kind = column.type
     if not _holds_maps(kind):
         return
@@ -51,7 +51,9 @@ def _check(path: str, column: Any, rows: npt.NDArray[np.int64]) -> None:
 
 
 def _places(column: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Returns where the values of lists or maps lie in their child array, without those under NULL, and how many each has."""
+    """Returns the positions of the values of lists or maps in their child array, without those under NULL, and the number of values of
+    each.
+    """
     offsets = column.offsets.to_numpy().astype(np.int64)
     lengths = np.where(column.is_valid().to_numpy(zero_copy_only=False), np.diff(offsets), 0)
     before = np.cumsum(lengths) - lengths

@@ -1,7 +1,7 @@
-"""Primary-key tables: upserts and deletes, and the KV snapshots of what they made.
+"""Primary-key tables: upserts and deletes, and KV snapshots of their rows.
 
-A write looks its keys up in a KV state that has applied all of the log, publishes the changelog, and only then applies it. A crash
-in between leaves a state that is behind its log; the next use brings it up. One lock a table; readers never take it.
+A write looks up its keys in a KV state to which the whole log was applied, publishes the changelog, and applies it only then. A crash in
+between leaves a state that is behind its log; the next use applies the missing records. Each table has one lock; readers never take it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath
 from tiering.redaction.redact import redact
 
 MAX_OPEN_STATES = 8
-"""Each may take `kv_state.MEMORY_LIMIT`; those used least lately are closed."""
+"""Maximum number of open states, each of which may take `kv_state.MEMORY_LIMIT`. The least recently used ones are closed."""
 
 _log = structlog.get_logger(__name__)
 Answer = TypeVar("Answer")
@@ -79,25 +79,25 @@ class PrimaryKeyTables:
         self._guard = threading.Lock()
         self._locks: dict[int, threading.RLock] = {}
         self._states: dict[int, KvState] = {}
-        """Those used last come last. A table's entry is touched only under its lock."""
+        """Open states, the most recently used last. A table's entry is accessed only under the table's lock."""
         self._refused: dict[int, dict[BucketKey, list[RefusedRecord]]] = {}
-        """Per table, likewise."""
+        """Refused records by table. A table's entry is accessed only under the table's lock."""
 
     def close(self) -> None:
-        """Closes all states, each once its write has ended; later calls raise ClusterUnavailable."""
+        """Closes each state after its current write has ended; later calls raise ClusterUnavailable."""
         self._closed = True
         for table_id, lock in list(self._locks.items()):
             with lock:
                 self._close(table_id)
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `WritableCluster.upsert`."""
+        """Upserts rows. Implements `WritableCluster.upsert`."""
         with self._opened(path) as table:
             batch = fit_rows(rows, table.info)
             return self._write(table, batch, "upsert", writer_id, sequence)
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `WritableCluster.delete`."""
+        """Deletes keys. Implements `WritableCluster.delete`."""
         with self._opened(path) as table:
             return self._write(table, fit_keys(keys, table.info), "delete", writer_id, sequence)
 
@@ -125,7 +125,7 @@ class PrimaryKeyTables:
         return ranges
 
     def _check_going(self, table: StoredTable, keys: pa.RecordBatch) -> None:
-        """Raises BucketStopped if one of `keys` belongs to a bucket that stands at a refused record."""
+        """Raises BucketStopped if one of `keys` belongs to a bucket that is stopped at a refused record."""
         standing = {
             bucket: record
             for bucket, records in self._refused_of(table.info.table_id).items()
@@ -141,10 +141,10 @@ class PrimaryKeyTables:
                 raise stopped(table.info, bucket, part.partition_name, record)
 
     def skip(self, request: SkipRequest) -> SkippedRecord:
-        """As `RecordSkipping.skip_record`."""
+        """Skips a refused record. Implements `RecordSkipping.skip_record`."""
         with self._opened(request.path, refusal=SKIPS) as table:
             bucket = self._bucket(table.info, request)
-            self._using(table.info, lambda _: None)  # finds out where it stands
+            self._using(table.info, lambda _: None)  # applies the log, which shows where the bucket is stopped
             records = self._refused_of(table.info.table_id).get(bucket, [])
             record = _to_skip(request, records)
             if record.is_skipped:
@@ -159,8 +159,8 @@ class PrimaryKeyTables:
     def _bucket(self, table: TableInfo, request: SkipRequest) -> BucketKey:
         """Returns the bucket that a skip names. Raises InvalidArgument, UnknownPartition."""
         if bool(table.partition_keys) != (request.partition_name is not None):
-            wanted = "is partitioned: name the partition" if table.partition_keys else "has no partitions: leave the partition out"
-            raise InvalidArgument(f"{table.path} {wanted}", table_id=table.table_id)
+            requirement = "is partitioned: name the partition" if table.partition_keys else "has no partitions: leave the partition out"
+            raise InvalidArgument(f"{table.path} {requirement}", table_id=table.table_id)
         if not 0 <= request.bucket_id < table.bucket_count:
             raise InvalidArgument(f"{table.path} has the buckets 0 to {table.bucket_count - 1}, but not {request.bucket_id}")
         if request.partition_name is None:
@@ -169,7 +169,9 @@ class PrimaryKeyTables:
             return BucketKey(find_partition(connection, table, request.partition_name), request.bucket_id)
 
     def _skip(self, table: StoredTable, bucket: BucketKey, request: SkipRequest) -> None:
-        """Marks the record as skipped and appends what its key is without it, in one transaction; the state follows, as after a write."""
+        """Marks the record as skipped and appends the changes that set its key to the value without it, in one transaction. The state is
+        updated afterwards, as after a write.
+        """
         info, now_us = table.info, to_microseconds(self._clock.now())
         changes = self._without_record(info, bucket, request.offset)
         key = write_key(info, self._ids.new_id(), 0, (), 0)
@@ -184,9 +186,9 @@ class PrimaryKeyTables:
         self._apply(info)
 
     def _without_record(self, table: TableInfo, bucket: BucketKey, offset: int) -> pa.RecordBatch:
-        """Returns the changes that set the record's key to what it is without the record, also where a lake took it in already.
+        """Returns the changes that set the record's key to its value without the record, also for a lake that contains the record already.
 
-        No changes if the key was changed again afterwards.
+        Returns no changes if the key was changed again afterwards.
         """
         bounds = self._changes.bounds(table.table_id, bucket)
         assert bounds is not None
@@ -206,14 +208,16 @@ class PrimaryKeyTables:
         return upsert_changes(before, present, before) if len(present) else delete_changes(last)
 
     def _apply(self, table: TableInfo) -> None:
-        """Applies published rows to the state. Never fails the write, which has succeeded: the next use makes up for what is missing."""
+        """Applies published rows to the state. Never fails the write, which has succeeded: the next use applies what is missing."""
         try:
             self._using(table, lambda _: None)
         except LakewardError as error:
             _log.warning("kv_state_behind_its_log", table=str(table.path), error=str(error))
 
     def snapshot(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
-        """As `KvSnapshotsOnDemand.take_kv_snapshots`, also in the place of one that lost files. Writers wait for one bucket at a time."""
+        """Takes KV snapshots, and replaces those that lost files. Writers wait for one bucket at a time. Implements
+        `KvSnapshotsOnDemand.take_kv_snapshots`.
+        """
         with self._opened(path, refusal=SNAPSHOTS) as table:
             info, bounds = table.info, self._changes.offsets(table.info.table_id)
         with self._metadata.read() as connection:
@@ -228,10 +232,10 @@ class PrimaryKeyTables:
     def _snapshot_bucket(self, table: TableInfo, bucket: BucketKey) -> None:
         bounds = self._changes.bounds(table.table_id, bucket)
         if bounds is None:
-            return  # its partition was dropped meanwhile
+            return  # its partition was dropped in the meantime
         self._using(table, lambda _: None)
         if standing_at(self._refused_of(table.table_id).get(bucket, ())) is not None:
-            return  # its rows are not those of its log's end
+            return  # its rows do not correspond to the end of its log
         name = self._ids.new_id()
         files = self._using(table, lambda state: write_snapshot_files(self._root, table.table_id, name, table.schema, state.rows(bucket)))
         crash_points.reach(crash_points.KV_SNAPSHOT_WRITTEN)
@@ -241,18 +245,18 @@ class PrimaryKeyTables:
         self.sweep()
 
     def sweep(self) -> None:
-        """Ends expired leases and removes superseded snapshots that no lease holds."""
+        """Ends expired leases, and removes superseded snapshots that no lease holds."""
         with self._metadata.write() as connection:
             end_expired(connection, self._lease_time.now())
             paths = delete_superseded(connection)
         try:
             remove_files(self._root, paths)
         except (OSError, DataCorrupt) as error:
-            _log.warning("superseded_kv_snapshots_not_removed", error=str(error))  # swept at the next start
+            _log.warning("superseded_kv_snapshots_not_removed", error=str(error))  # the next start removes them
 
     @contextmanager
     def exclusive(self, table_id: int) -> Iterator[None]:
-        """Keeps everybody else from writing to the table or using its state. Raises ClusterUnavailable once all is closed."""
+        """Prevents all other threads from writing to the table or using its state. Raises ClusterUnavailable once the cluster is closed."""
         with self._guard:
             lock = self._locks.setdefault(table_id, threading.RLock())
         with lock:
@@ -261,14 +265,14 @@ class PrimaryKeyTables:
             yield
 
     def forget(self, table_id: int) -> None:
-        """Removes the files and memory of a table that was dropped. The caller holds the table exclusively. Raises OSError."""
+        """Removes the files and cached values of a dropped table. The caller holds the table exclusively. Raises OSError."""
         self._refused.pop(table_id, None)
         self._close(table_id)
         remove_state(state_file(self._root, table_id))
 
     @contextmanager
     def _opened(self, path: TablePath, table_id: int | None = None, refusal: Refusal = UPSERTS) -> Iterator[StoredTable]:
-        """Yields the table as it is once it is held exclusively. Raises UnknownTable, InvalidArgument (a log table)."""
+        """Yields the table as it is once it is locked exclusively. Raises UnknownTable, InvalidArgument (a log table)."""
         table_id = self._find(path, refusal).info.table_id if table_id is None else table_id
         with self.exclusive(table_id):
             table = self._find(path, refusal)
@@ -283,7 +287,7 @@ class PrimaryKeyTables:
         return table
 
     def _using(self, table: TableInfo, work: Callable[[KvState], Answer]) -> Answer:
-        """Runs `work` on the table's state after all of the log was applied; a damaged state is made anew first.
+        """Runs `work` on the table's state after the whole log was applied; a damaged state is rebuilt first.
 
         The caller holds the table exclusively. Raises ClusterUnavailable, DataCorrupt.
         """
@@ -298,7 +302,8 @@ class PrimaryKeyTables:
             return work(self._current(table))
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             self._close(table.table_id)
-            raise ClusterUnavailable(f"the KV state of {table.path} cannot be used: {error}", hint="Is the disk full?") from error
+            hint = "Check that the disk is not full."
+            raise ClusterUnavailable(f"the KV state of {table.path} cannot be used: {error}", hint=hint) from error
 
     def _current(self, table: TableInfo) -> KvState:
         state = self._states.pop(table.table_id, None)
@@ -316,14 +321,16 @@ class PrimaryKeyTables:
                 return state
 
     def _refused_of(self, table_id: int) -> dict[BucketKey, list[RefusedRecord]]:
-        """Returns the table's refused records, read once: only this process writes them. The caller holds the table exclusively."""
+        """Returns the table's refused records, which are read once because only this process writes them. The caller holds the table
+        exclusively.
+        """
         if table_id not in self._refused:
             with self._metadata.read() as connection:
                 self._refused[table_id] = dict(refused_of_table(connection, table_id))
         return self._refused[table_id]
 
     def _stand(self, table: TableInfo, refused: RecordRefused) -> None:
-        """Stops a bucket at the record that the state cannot take; the other buckets go on."""
+        """Stops a bucket at the record that the state cannot accept; the other buckets continue."""
         record = RefusedRecord(refused.offset, redact(text_of(refused.row)), refused.error, is_skipped=False)
         with self._metadata.write() as connection:
             insert_refused(connection, table.table_id, refused.bucket, record, to_microseconds(self._clock.now()))
@@ -354,7 +361,7 @@ class PrimaryKeyTables:
 
 
 def _lacking(table: StoredTable, batch: pa.RecordBatch, earlier: EarlierWrite) -> pa.RecordBatch:
-    """Returns the rows of partitions that were dropped since the write came before."""
+    """Returns the rows of partitions that were dropped after an earlier attempt of this write."""
     parts = [] if earlier.is_whole else place_rows(table.info, table.bucketing, batch, 0)
     rows = [part.rows for part in parts if earlier.lacks(part.partition_name)]
     return pa.Table.from_batches(rows).combine_chunks().to_batches()[0] if rows else batch.slice(0, 0)
@@ -367,7 +374,7 @@ def _widened(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _to_skip(request: SkipRequest, records: Sequence[RefusedRecord]) -> RefusedRecord:
-    """Returns the record that a skip names. Raises InvalidArgument if the bucket does not stand at it."""
+    """Returns the record that a skip names. Raises InvalidArgument if the bucket is not stopped at it."""
     for record in records:
         if record.is_skipped and record.offset == request.offset:
             return record
@@ -384,7 +391,7 @@ def _to_skip(request: SkipRequest, records: Sequence[RefusedRecord]) -> RefusedR
 
 
 def _changes_key(batch: pa.RecordBatch, key: pa.RecordBatch) -> bool:
-    """Whether a record of `batch` is the last change of `key`, a batch of one row, for then."""
+    """Returns whether `batch` contains a change of `key`, a batch of one row, that is not a `-U`."""
     same = pc.not_equal(batch.column(batch.num_columns - 1), pa.scalar(int(ChangeType.UPDATE_BEFORE), pa.int8()))
     for name in key.schema.names:
         same = pc.and_(same, pc.equal(batch.column(name), key.column(name)[0]))

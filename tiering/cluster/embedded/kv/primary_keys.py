@@ -1,7 +1,7 @@
-"""Which columns may be a primary key, and how rows are brought into the form of one. Pure.
+"""Checks primary keys, and converts rows to the form of a key. Pure.
 
-Key columns are NOT NULL and of the types of bucket keys (DESIGN 12). A partitioned table's key has the partition columns, so
-that a key is unique in the table, and something beside them. The bucket keys are part of it, so that a key stays in one bucket.
+Key columns are NOT NULL and have the types of bucket keys (DESIGN 12). The key of a partitioned table contains the partition columns, so
+that a key is unique in the table, and at least one other column. The bucket keys are part of the key, so that a key stays in one bucket.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def check_primary_key(schema: pa.Schema, primary_key: Sequence[str], partition_k
             )
     if not default_bucket_keys(primary_key, partition_keys):
         raise InvalidArgument(
-            "the primary key has the partition columns only", hint="Add a column to it: each partition would hold one row."
+            "the primary key has only partition columns", hint="Add another column to it: otherwise each partition could have only one row."
         )
     for name in bucket_keys:
         if name not in primary_key:
@@ -61,7 +61,7 @@ def check_log_table(table: TableInfo) -> None:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What a log table is not for, as the end of a message, and a hint."""
+    """An operation that log tables do not support, as the end of an error message, and a hint."""
 
     cannot: str
     hint: str
@@ -70,7 +70,7 @@ class Refusal:
 UPSERTS = Refusal("its rows cannot be upserted or deleted", "Append to it.")
 SKIPS = Refusal(
     "none of its records can be skipped",
-    "Only buckets of primary-key tables stand at a record: sys.tiering_buckets.stopped_at_offset names it.",
+    "Only buckets of primary-key tables can be stopped at a record: see sys.tiering_buckets.stopped_at_offset.",
 )
 SNAPSHOTS = Refusal("it has no KV snapshots", "It needs none: rounds read its log.")
 
@@ -87,18 +87,18 @@ def key_schema(table: TableInfo) -> pa.Schema:
 
 
 def fit_keys(rows: Rows, table: TableInfo) -> pa.RecordBatch:
-    """Returns keys as one batch of exactly the key columns. Raises as `batches.fit_rows`."""
+    """Returns keys as one batch of exactly the key columns. Raises the errors of `batches.fit_rows`."""
     check_key_names(rows.schema, table)
     return fit_columns(rows, key_schema(table))
 
 
 def check_key_names(have: pa.Schema, table: TableInfo) -> None:
-    """Raises InvalidData unless `have` names the key columns and nothing else."""
+    """Raises InvalidData unless `have` has exactly the key columns."""
     keys = ", ".join(table.primary_key)
     for name in have.names:
         if name not in table.primary_key:
             raise InvalidData(
-                f"{name!r} is not a key column of {table.path}", hint=f"Keys are exactly: {keys}. Leave others out.", column=name
+                f"{name!r} is not a key column of {table.path}", hint=f"Keys are exactly: {keys}. Leave out all others.", column=name
             )
     for name in table.primary_key:
         if name not in have.names:

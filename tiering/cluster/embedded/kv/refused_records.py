@@ -1,15 +1,15 @@
-"""Records of a primary-key table's log that its KV state cannot take, and what becomes of those that a person skips.
+"""Records of a primary-key table's log that its KV state cannot accept, and the effects of skipping them.
 
-This version logs none; a log that an older one wrote may hold some. A bucket stands at its first one: writes to it and rounds
-that would read it get `BucketStopped`, other buckets go on. `CALL sys.skip_record` leaves the record out for good, which means
-the same to everyone, for the log stays the truth:
+This version never logs such a record, but a log of an older version may contain some. A bucket is stopped at its first one: writes to it
+and rounds that would read it get `BucketStopped`; other buckets continue. `CALL sys.skip_record` leaves out the record permanently. All
+readers see the same result, because the log remains the source of truth:
 
-- whoever reads the log gets a change of nothing in its place: a `-U` of its key, which no reader of changelogs takes for a last
-  change, without its nested values, the only ones that may be refused. Offsets keep their places;
-- the KV state, and so every KV snapshot, is made from what is read that way;
-- a lake that took the record in before anybody knew gets it out again: with the skip, in one transaction, the log gets a change
-  that sets the key to what it is without the record (`-U`, `+U` with the present row, or `-D` where there is none);
-- validation reads the same log, so a lake that has that last change is right.
+- A reader of the log gets an empty change in its place: a `-U` of its key, which no reader of changelogs treats as a last change, without
+  its nested values, the only ones that can be refused. Offsets stay unchanged.
+- The KV state, and so every KV snapshot, is built from the log in this form.
+- For a lake that already contains the record, the log gets a change in the same transaction as the skip. The change sets the key to its
+  value without the record (`-U`, `+U` with the present row, or `-D` if there is none).
+- Validation reads the same log, so a lake that has this last change is valid.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from tiering.model.refused_records import bucket_stopped, described
 from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, ChangeType, TableInfo
 
 REASON = "its rows cannot take the record there"
-"""Why a bucket stands at a record."""
+"""Why a bucket is stopped at a record, for error messages."""
 
 
 @dataclass(frozen=True)
 class RefusedRecord:
-    """A record that the KV state cannot take. `value` is its text, cut; `error` is DuckDB's message."""
+    """A record that the KV state cannot accept. `value` is its shortened text; `error` is DuckDB's message."""
 
     offset: int
     value: str
@@ -41,22 +41,22 @@ class RefusedRecord:
 
 
 def standing_at(records: Iterable[RefusedRecord]) -> RefusedRecord | None:
-    """Returns the record at which a bucket stands; None if it goes on."""
+    """Returns the record at which a bucket is stopped; None if it is not stopped."""
     return next((record for record in records if not record.is_skipped), None)
 
 
 def stopped(table: TableInfo, bucket: BucketKey, partition_name: str | None, record: RefusedRecord) -> BucketStopped:
-    """Returns the error for every use of a bucket that stands."""
+    """Returns the error for every use of a stopped bucket."""
     return bucket_stopped(table.path, bucket, partition_name, record.offset, REASON, text_with_error(record), table_id=table.table_id)
 
 
 def text_with_error(record: RefusedRecord) -> str:
-    """Returns the record's text with DuckDB's message, which may name a value of it."""
+    """Returns the record's text with DuckDB's message, which may contain a value of the record."""
     return described(record.value, record.error)
 
 
 def changes_of_nothing(batch: pa.RecordBatch, positions: Sequence[int]) -> pa.RecordBatch:
-    """Returns the same records, with those at `positions` turned into changes of nothing; positions outside of the batch are ignored."""
+    """Returns the same records, with those at `positions` turned into empty changes; positions outside of the batch are ignored."""
     inside = [position for position in positions if 0 <= position < batch.num_rows]
     if not inside:
         return batch
@@ -75,7 +75,9 @@ def _unchanged(kinds: Any, chosen: npt.NDArray[np.bool_]) -> pa.Array[Any]:
 
 
 def _emptied(column: Any, field: pa.Field[Any], chosen: npt.NDArray[np.bool_]) -> Any:
-    """Returns the row without the values of nested types, the only ones that may be refused: NULL, or an empty value if NOT NULL."""
+    """Returns the column without the chosen values if its type is nested, because only these can be refused: NULL, or an empty value if NOT
+    NULL.
+    """
     if not pa.types.is_nested(field.type):
         return column
     if field.nullable:

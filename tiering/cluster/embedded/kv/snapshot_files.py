@@ -1,7 +1,7 @@
-"""Files of KV snapshots: Parquet, immutable, each with its size and CRC-32 in the metadata.
+"""Files of KV snapshots: Parquet, immutable; their sizes and CRC-32 checksums are in the metadata.
 
-A snapshot is one or more files (none: no rows), so that a reader can hold each whole and verify it before it uses a row.
-Written under a temporary name, synced, renamed; they count only once the metadata names them.
+A snapshot consists of several files (none without rows), so that a reader can hold each file in memory and verify it before it uses a row.
+A file is written under a temporary name, synced and renamed; it belongs to the snapshot only once the metadata names it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tiering.model.tables import BucketKey
 SNAPSHOT_FOLDER = "kv-snapshots"
 SUFFIX = ".parquet"
 MAX_FILE_BYTES = 32 * 1024 * 1024
-"""Of the rows as Arrow, before they are encoded: what a reader holds."""
+"""Maximum size of a file's rows as Arrow data, before they are encoded: a reader holds that much in memory."""
 READ_BATCH_ROWS = 65_536
 
 
@@ -31,7 +31,7 @@ class SnapshotFile:
     """One file of a snapshot."""
 
     path: str
-    """Relative to the cluster's root folder."""
+    """Path relative to the cluster's root folder."""
     size_bytes: int
     crc32: int
     records: int
@@ -39,7 +39,7 @@ class SnapshotFile:
 
 @dataclass(frozen=True)
 class StoredSnapshot:
-    """A KV snapshot with its files. They hold the first `columns` columns of the table."""
+    """A KV snapshot with its files, which have the first `columns` columns of the table."""
 
     snapshot_id: int
     log_offset: int
@@ -48,7 +48,7 @@ class StoredSnapshot:
 
 
 def write_snapshot_files(root: Path, table_id: int, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> list[SnapshotFile]:
-    """Writes rows of `schema` durably as files whose names begin with `name`. Raises ClusterUnavailable, after removing its files."""
+    """Writes rows of `schema` durably to files whose names begin with `name`. Raises ClusterUnavailable, after removing its files."""
     folder = root / SNAPSHOT_FOLDER / str(table_id)
     written: list[SnapshotFile] = []
     try:
@@ -63,7 +63,7 @@ def write_snapshot_files(root: Path, table_id: int, name: str, schema: pa.Schema
         sync_folder(folder)
     except OSError as error:
         remove_files(root, [file.path for file in written])
-        raise ClusterUnavailable(f"cannot write a KV snapshot to {folder}: {error}", hint="Is the disk full?") from error
+        raise ClusterUnavailable(f"cannot write a KV snapshot to {folder}: {error}", hint="Check that the disk is not full.") from error
     return written
 
 
@@ -81,18 +81,19 @@ def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 def read_snapshot_files(
     root: Path, files: Sequence[SnapshotFile], schema: pa.Schema, columns: int, bucket: BucketKey
 ) -> Iterator[pa.RecordBatch]:
-    """All rows, from exactly the bytes whose checksums were verified; the files hold the first `columns` of `schema`, the rest is NULL.
+    """Yields all rows, from exactly the bytes whose checksums were verified. The files have the first `columns` of `schema`; the remaining
+    columns are NULL.
 
-    Raises DataCorrupt naming file and bucket; KvSnapshotGone if a file is missing; ClusterUnavailable if the folder is.
+    Raises DataCorrupt naming file and bucket; KvSnapshotGone if a file is missing; ClusterUnavailable if the folder is missing.
     """
-    held = pa.schema(list(schema)[:columns])
+    stored_schema = pa.schema(list(schema)[:columns])
     for file in files:
-        for batch in _verified(root, file, held, bucket):
+        for batch in _verified(root, file, stored_schema, bucket):
             added = [pa.nulls(batch.num_rows, field.type) for field in list(schema)[columns:]]
             yield pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
 
 
-def _verified(root: Path, file: SnapshotFile, held: pa.Schema, bucket: BucketKey) -> Iterator[pa.RecordBatch]:
+def _verified(root: Path, file: SnapshotFile, stored_schema: pa.Schema, bucket: BucketKey) -> Iterator[pa.RecordBatch]:
     content = _read(root, file, bucket)
     if content.size != file.size_bytes:
         raise _corrupt(f"has {content.size} bytes instead of {file.size_bytes}", root, file, bucket)
@@ -100,8 +101,8 @@ def _verified(root: Path, file: SnapshotFile, held: pa.Schema, bucket: BucketKey
         raise _corrupt("does not match its checksum", root, file, bucket)
     try:
         parquet = pq.ParquetFile(pa.BufferReader(content))
-        if parquet.metadata.num_rows != file.records or not parquet.schema_arrow.equals(held):
-            raise _corrupt("does not hold the rows it should", root, file, bucket)
+        if parquet.metadata.num_rows != file.records or not parquet.schema_arrow.equals(stored_schema):
+            raise _corrupt("does not contain the expected rows", root, file, bucket)
         yield from parquet.iter_batches(READ_BATCH_ROWS)
     except pa.ArrowException as error:
         raise _corrupt(f"cannot be read ({error})", root, file, bucket) from error
@@ -115,20 +116,20 @@ def _read(root: Path, file: SnapshotFile, bucket: BucketKey) -> pa.Buffer:
             return opened.read_buffer()
     except FileNotFoundError as error:
         if not root.is_dir():
-            hint = "Every executor must see the cluster's folder under the same path."
-            raise ClusterUnavailable(f"the cluster's folder {root} is not there", hint=hint) from error
-        raise KvSnapshotGone(f"the KV snapshot file {root / file.path} of bucket {bucket} is not there", bucket=bucket) from error
+            hint = "Every executor must be able to read the cluster's folder under the same path."
+            raise ClusterUnavailable(f"the cluster's folder {root} does not exist", hint=hint) from error
+        raise KvSnapshotGone(f"the KV snapshot file {root / file.path} of bucket {bucket} does not exist", bucket=bucket) from error
     except OSError as error:
         raise ClusterUnavailable(f"cannot read the KV snapshot file {root / file.path}: {error}") from error
 
 
 def files_exist(root: Path, files: Sequence[SnapshotFile]) -> bool:
-    """Whether all files exist. Their content is verified when it is read."""
+    """Returns whether all files exist. Their content is verified when it is read."""
     return all((root / file.path).is_file() for file in files)
 
 
 def remove_files(root: Path, paths: Iterable[str]) -> None:
-    """Removes files that nothing names. Raises OSError, DataCorrupt."""
+    """Removes files that are not in the metadata. Raises OSError, DataCorrupt."""
     for path in paths:
         stored_path(root, path).unlink(missing_ok=True)
 
@@ -136,8 +137,8 @@ def remove_files(root: Path, paths: Iterable[str]) -> None:
 def _corrupt(damage: str, root: Path, file: SnapshotFile, bucket: BucketKey) -> DataCorrupt:
     return DataCorrupt(
         f"the KV snapshot file {root / file.path} of bucket {bucket} {damage}",
-        hint="Restore the file from a backup of the cluster's folder, or wait until the bucket's next KV snapshot, which is taken once "
-        "a row of it has changed, and CALL sys.retry_tiering.",
+        hint="Restore the file from a backup of the cluster's folder. Or wait for the bucket's next KV snapshot, which is taken after "
+        "a row of the bucket was changed, and CALL sys.retry_tiering.",
         path=file.path,
         bucket=bucket,
     )

@@ -1,4 +1,4 @@
-"""The executor side of a snapshot split: all rows of one KV snapshot, read from immutable files without asking anybody."""
+"""The executor side of a snapshot split: reads all rows of one KV snapshot from immutable files, without a call to the cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIMESTAMP_US = SNAPSHOT_OFFSET * 1_000
 
 @dataclass(frozen=True)
 class EmbeddedSnapshotReader:
-    """A `SplitReader`. Pickles: it carries the list of files, not a connection."""
+    """Implements `SplitReader`. It can be pickled: it contains the list of files, not a connection."""
 
     root: str
     schema: pa.Schema
@@ -29,11 +29,11 @@ class EmbeddedSnapshotReader:
     snapshot: StoredSnapshot
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """As `SplitReader.read`. Raises DataCorrupt, KvSnapshotGone, ClusterUnavailable."""
+        """Yields the rows. Raises DataCorrupt, KvSnapshotGone, ClusterUnavailable."""
         return self.read_counted(uncounted)
 
     def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
-        """As `CountingReader`."""
+        """Yields the rows, and passes the size of each read file to `count`. Implements `CountingReader`."""
         whole = pa.schema([*self.schema, *SYSTEM_COLUMN_FIELDS, CHANGE_TYPE_FIELD])
         for file in self.snapshot.files:
             count(file.size_bytes)
@@ -53,7 +53,7 @@ def open_snapshot_reader(
 ) -> EmbeddedSnapshotReader:
     """Returns the reader of `split` for the snapshot that was looked up.
 
-    Raises KvSnapshotGone, SourceChanged (the snapshot has columns that `table` does not have yet).
+    Raises KvSnapshotGone, and SourceChanged if the snapshot has columns that `table` does not have yet.
     """
     if snapshot is None:
         raise KvSnapshotGone(

@@ -1,10 +1,10 @@
-"""The present rows of one primary-key table, in a DuckDB file of its own: a copy of what its log says (DESIGN 9).
+"""The present rows of one primary-key table, in a separate DuckDB file: a copy of the result of its log (DESIGN 9).
 
-Rows and, per bucket, the offset up to which the log was applied change in one transaction, so a crash leaves them in step. The
-file can be lost at any time: whoever finds it missing or damaged makes it anew (`catch_up.py`). Columns are stored by position
-(`c0`, `c1`, ...), so that no name of a user's is ever part of a statement; there is no index, look-ups are joins.
+The rows, and for each bucket the offset up to which the log was applied, change in one transaction, so that they are consistent after a
+crash. The file may be lost at any time: it is rebuilt when it is found missing or damaged (`catch_up.py`). Columns are stored by position
+(`c0`, `c1`, ...), so that a user's names are never part of a statement. There is no index; look-ups are joins.
 
-One thread at a time. Every method may raise duckdb.Error; `primary_key_tables.py` is the border where it ends.
+Only one thread at a time may use it. Every method may raise duckdb.Error; `primary_key_tables.py` converts it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tiering.model.tables import BucketKey, ChangeType, TableInfo
 KV_FOLDER = "kv"
 SUFFIX = ".duckdb"
 MEMORY_LIMIT = "512MB"
-"""Per open table; beyond it DuckDB spills into a folder beside the file."""
+"""Memory limit of each open table; beyond it DuckDB spills to a folder beside the file."""
 THREADS = 2
 CHECKPOINT_THRESHOLD = "64MB"
-"""Of changes before DuckDB rewrites its file: it is a copy, so a long tail of changes to replay costs only time."""
+"""Size of the changes after which DuckDB rewrites its file. The file is a copy, so a long tail of changes to replay costs only time."""
 EXPORT_BATCH_ROWS = 8_192
-"""Few enough that wide rows stay small, many enough that a batch costs nothing."""
+"""Rows of an exported batch: few enough that batches of wide rows stay small, enough that the overhead of a batch does not matter."""
 MAX_ERROR_CHARACTERS = 300
-"""Of what DuckDB says about a record."""
+"""Maximum length of DuckDB's message about a record."""
 _FORMAT = 1
 
 
@@ -45,7 +45,7 @@ class KvState:
     """The rows of one table, in an open DuckDB file."""
 
     def __init__(self, file: Path, table: TableInfo) -> None:
-        """Opens the file or creates it. Raises duckdb.Error for one of another table or format, as for a damaged one."""
+        """Opens or creates the file. Raises duckdb.Error if it belongs to another table, has another format, or is damaged."""
         file.parent.mkdir(parents=True, exist_ok=True)
         config: dict[str, Any] = {
             "memory_limit": MEMORY_LIMIT,
@@ -83,7 +83,7 @@ class KvState:
         self._connection.close()
 
     def widen(self, schema: pa.Schema) -> None:
-        """Adds columns that were added to the table, with NULL in all rows."""
+        """Adds the columns that were added to the table, with NULL in all rows."""
         self._schema = schema
         if self._columns == len(schema):
             return
@@ -94,12 +94,12 @@ class KvState:
         self._columns = len(schema)
 
     def applied(self) -> Mapping[BucketKey, int]:
-        """Returns the next offset to apply of each bucket; buckets of which nothing was applied are left out."""
+        """Returns the next offset to apply for each bucket; buckets without applied records are left out."""
         rows = self._connection.execute("SELECT p, b, next_offset FROM applied").fetchall()
         return {bucket_key(partition, bucket): offset for partition, bucket, offset in rows}
 
     def look_up(self, keys: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], pa.RecordBatch]:
-        """Returns the rows that have one of `keys` (distinct, in the key's order): the positions of the keys found, ascending, and the
+        """Returns the rows that have one of `keys` (distinct, in the key's order): the positions of the found keys, ascending, and the
         rows.
         """
         names = [f"k{number}" for number in range(keys.num_columns)]
@@ -113,7 +113,7 @@ class KvState:
         return selected.column("position").to_numpy(), rows
 
     def apply(self, changes: pa.Table, kinds: npt.NDArray[np.int8], places: pa.Table, reached: Mapping[BucketKey, int]) -> None:
-        """Applies records of the log and notes their last offset, all or none. Those of a bucket come in the order of their offsets.
+        """Applies records of the log and stores their last offsets, in one transaction. Records of a bucket are in offset order.
 
         `changes` has the table's columns, `kinds` the change types, `places` the columns p and b.
         """
@@ -134,7 +134,7 @@ class KvState:
             crash_points.reach(crash_points.KV_APPLYING)
 
     def load(self, bucket: BucketKey, batches: Iterable[pa.RecordBatch], log_offset: int) -> None:
-        """Replaces all rows of a bucket by `batches`, as of `log_offset`, all or none."""
+        """Replaces all rows of a bucket by `batches`, as of `log_offset`, in one transaction."""
         place = [_partition_number(bucket), bucket.bucket_id]
         with self._transaction():
             self._connection.execute("DELETE FROM kv WHERE p = ? AND b = ?", place)
@@ -151,7 +151,7 @@ class KvState:
                     self._connection.execute(f"DELETE FROM {table} WHERE p = ? AND b = ?", [_partition_number(bucket), bucket.bucket_id])
 
     def rows(self, bucket: BucketKey) -> Iterator[pa.RecordBatch]:
-        """Yields all rows of a bucket, in no order, in batches of bounded size."""
+        """Yields all rows of a bucket, unordered, in batches of bounded size."""
         query = f"SELECT {self._list('kv')} FROM kv WHERE p = ? AND b = ?"
         selected = self._connection.sql(query, params=[_partition_number(bucket), bucket.bucket_id])
         for batch in selected.to_arrow_reader(EXPORT_BATCH_ROWS):
@@ -211,12 +211,12 @@ def _stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _as_rows(selected: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    """Returns DuckDB's result with the table's types: DuckDB names what lies within lists and maps in its own way."""
+    """Returns DuckDB's result with the table's types: DuckDB gives nested fields of lists and maps other names."""
     return fit_columns(selected.rename_columns(schema.names), schema)
 
 
 def first_refused(rows: pa.Table) -> tuple[int, str] | None:
-    """Returns position and error of the first row that DuckDB cannot hold; None if it holds all."""
+    """Returns position and error of the first row that DuckDB cannot store; None if it can store all rows."""
     with duckdb.connect(config={"threads": 1}) as connection:
         error = _error_of(connection, rows)
         if error is None:
