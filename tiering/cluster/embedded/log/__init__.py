@@ -1,1 +1,1 @@
-"""The embedded cluster's log: which bucket a row goes to, segment files, reading and retention."""
+"""The embedded cluster's log: the choice of buckets, segment files, reading and retention."""

@@ -1,8 +1,8 @@
-"""One write to a log: encodes its rows, and records in the metadata the ranges it got and that it happened.
+"""One write to a log: encodes its rows, and records in the metadata the write and its offset ranges.
 
-A repeat is recognized by the principal who writes, the writer id and the sequence, and has to bring the same bytes. It is recognized for
-as long as the table and the partitions live that the write went to: what went to a partition that was dropped since is written again.
-Functions over one connection; the caller holds the transaction.
+A repeated write is recognized by the writing principal, the writer id and the sequence, and must have the same bytes. It is recognized as
+long as the table and the partitions of the first write exist; rows of a partition that was dropped since are written again. The functions
+use one connection, and the caller controls the transaction.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ MAX_WRITER_ID_LENGTH = 200
 
 @dataclass(frozen=True)
 class WriteKey:
-    """One numbered write of one writer. A repeat has the same `sha256`; versions before it compared `crc32` alone.
+    """One numbered write of one writer. A repeated write has the same `sha256`; older versions compared only `crc32`.
 
-    `kept_id`: the writer's id as it is stored, which is another one for each principal.
+    `kept_id`: the stored form of the writer's id, which differs between principals.
     """
 
     table: TableInfo
@@ -45,7 +45,7 @@ class WriteKey:
 
 
 def write_key(table: TableInfo, writer_id: str, sequence: int, content: Iterable[bytes | pa.Buffer], crc32: int) -> WriteKey:
-    """The key of a write of the principal for whom this thread works. `content`: all that it brings, in pieces."""
+    """Returns the key of a write of the principal for whom this thread works. `content`: all bytes of the write, in pieces."""
     digest = sha256()
     for piece in content:
         size = len(piece) if isinstance(piece, bytes) else piece.size
@@ -56,7 +56,7 @@ def write_key(table: TableInfo, writer_id: str, sequence: int, content: Iterable
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one bucket, as a file will hold them. The partition has a name only, since it may not exist yet."""
+    """Rows of one bucket, for one file. The partition is given by name only, because it may not exist yet."""
 
     partition_name: str | None
     bucket_id: int
@@ -65,7 +65,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Append:
-    """One encoded write that has no offsets yet. Without pieces, only that it happened is recorded."""
+    """One encoded write without offsets. If it has no pieces, only the write itself is recorded."""
 
     key: WriteKey
     pieces: Sequence[Piece]
@@ -84,10 +84,10 @@ def check_writer(writer_id: str, sequence: int) -> None:
 
 @dataclass(frozen=True)
 class EarlierWrite:
-    """What is left of a write that came before: `ranges` in partitions that live.
+    """The remaining result of an earlier attempt of a write: `ranges` in living partitions.
 
-    `dropped`: names of its partitions that were dropped since. A version that stored no names leaves `is_unnamed`; then every partition
-    that is not `kept` counts as dropped.
+    `dropped`: names of its partitions that were dropped since. `is_unnamed` is set for a version that stored no names; then every partition
+    that is not in `kept` counts as dropped.
     """
 
     ranges: Sequence[AppendedRange]
@@ -97,23 +97,25 @@ class EarlierWrite:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of its partitions live."""
+        """Returns whether all of its partitions exist."""
         return not self.dropped and not self.is_unnamed
 
     def lacks(self, partition_name: str | None) -> bool:
-        """Whether rows of that partition have to be written again."""
+        """Returns whether rows of that partition have to be written again."""
         return partition_name in self.dropped or (self.is_unnamed and partition_name not in self.kept)
 
 
 def earlier_write(connection: sa.Connection, key: WriteKey) -> EarlierWrite | None:
-    """Returns what this (writer_id, sequence) of the principal wrote before. Raises InvalidArgument if it had other rows then."""
+    """Returns the earlier result of this (writer_id, sequence) of the principal; None without one. Raises InvalidArgument if that write had
+    other rows.
+    """
     row = _earlier_row(connection, key)
     if row is None:
         return None
     if not _has_same_rows(row, key):
         raise InvalidArgument(
-            f"writer {key.writer_id!r} brought other rows to {key.table.path} as number {key.sequence} before",
-            hint="A writer id belongs to one source of rows; take a new one.",
+            f"writer {key.writer_id!r} wrote other rows to {key.table.path} with the sequence {key.sequence} before",
+            hint="A writer id belongs to one source of rows; use a new one.",
         )
     living: dict[int, str | None] = {NO_PARTITION: None}
     if key.table.partition_keys:
@@ -133,9 +135,9 @@ def earlier_write(connection: sa.Connection, key: WriteKey) -> EarlierWrite | No
 
 
 def _earlier_row(connection: sa.Connection, key: WriteKey) -> sa.Row[Any, Any, Any] | None:
-    """The row of the principal's own write, else one that is kept under the id as it was sent, if it had the same rows.
+    """Returns the row of the principal's own write, or else a row stored under the original writer id, if that write had the same rows.
 
-    An older version wrote such a row, or a service that asked nobody who writes.
+    Such rows are from an older version, or from a service without authentication.
     """
     query = sa.select(appends.c.sha256, appends.c.fingerprint, appends.c.ranges)
     row = connection.execute(query.where(_same_write(key, key.kept_id))).first()
@@ -157,24 +159,24 @@ def _same_write(key: WriteKey, writer_id: str) -> sa.ColumnElement[bool]:
 def publish(
     connection: sa.Connection, append: Append, paths: Sequence[str], now_us: int, earlier: EarlierWrite | None = None
 ) -> Sequence[AppendedRange]:
-    """Makes the written files part of the log, and returns the ranges they got, by bucket. Raises InvalidArgument (too many partitions).
+    """Adds the written files to the log, and returns their ranges by bucket. Raises InvalidArgument (too many partitions).
 
-    `earlier`: what is left of the same write, whose ranges come first; `append` has the pieces that it lacks.
+    `earlier`: the remaining result of an earlier attempt, whose ranges come first; `append` then has only the missing pieces.
     """
     table_id = append.table.table_id
     by_bucket: dict[tuple[int, int], list[tuple[EncodedSegment, str]]] = defaultdict(list)
     partition_ids = _partition_ids(connection, append)
     for piece, path in zip(append.pieces, paths, strict=True):
         by_bucket[partition_ids[piece.partition_name], piece.bucket_id].append((piece.segment, path))
-    known = {
+    bucket_rows_before = {
         (row.partition_id, row.bucket_id): row for row in connection.execute(sa.select(buckets).where(buckets.c.table_id == table_id)).all()
     }
     ranges, segment_rows, bucket_rows = [] if earlier is None else list(earlier.ranges), [], []
     for key in sorted(by_bucket):
-        added, changed = _bucket_rows(append, by_bucket[key], known[key], now_us)
+        added, changed = _bucket_rows(append, by_bucket[key], bucket_rows_before[key], now_us)
         segment_rows += added
         bucket_rows.append(changed)
-        ranges.append(AppendedRange(bucket_key(*key), known[key].log_end, changed["log_end"]))
+        ranges.append(AppendedRange(bucket_key(*key), bucket_rows_before[key].log_end, changed["log_end"]))
     if segment_rows:
         connection.execute(sa.insert(segments), segment_rows)
         connection.execute(_UPDATE_BUCKET, bucket_rows)
@@ -183,7 +185,7 @@ def publish(
 
 
 def _record(connection: sa.Connection, key: WriteKey, ranges: Sequence[AppendedRange]) -> None:
-    """Stores that the write happened, in the place of what was stored of it before."""
+    """Records the write, and replaces an earlier record of it."""
     partitions = list_partitions(connection, key.table.table_id) if key.table.partition_keys else []
     names = {partition.partition_id: partition.partition_name for partition in partitions}
     rows: list[list[int | str | None]] = []
@@ -205,7 +207,7 @@ def _record(connection: sa.Connection, key: WriteKey, ranges: Sequence[AppendedR
 
 
 def encode(placed: Sequence[Placed]) -> list[Piece]:
-    """Returns rows of buckets as segments of bounded size, in order."""
+    """Returns the rows of buckets as segments of bounded size, in order."""
     return [Piece(part.partition_name, part.bucket_id, segment) for part in placed for segment in encode_segments(part.rows)]
 
 
@@ -221,7 +223,7 @@ def _bucket_rows(
     append: Append, pieces: Sequence[tuple[EncodedSegment, str]], bucket: sa.Row[Any], now_us: int
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Returns what the pieces add to one bucket: rows of `segments`, and the parameters of `_UPDATE_BUCKET`."""
-    commit_us = max(now_us, bucket.last_commit_us)  # a clock that was set back must not make later records older
+    commit_us = max(now_us, bucket.last_commit_us)  # if the clock was set back, later records must not become older
     stops = list(itertools.accumulate((piece.records for piece, _ in pieces), initial=bucket.log_end))
     rows = [
         {

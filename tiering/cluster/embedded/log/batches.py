@@ -1,4 +1,4 @@
-"""Brings rows into the form of a table: columns by name, each in the stored form of its type, without loss. Errors name the column."""
+"""Converts rows to the form of a table without loss: columns by name, each in the stored form of its type. Errors name the column."""
 
 from __future__ import annotations
 
@@ -14,38 +14,40 @@ from tiering.errors import InvalidData
 from tiering.model.tables import TableInfo
 
 MAX_FILLED_IN = 32_000_000
-"""NULLs for columns that a write leaves out: some 256 MB."""
+"""Maximum number of NULLs for columns that a write leaves out: some 256 MB."""
 
 
 def fit_rows(rows: Rows, table: TableInfo) -> pa.RecordBatch:
-    """`rows` as one batch of the table's first columns: those it was made with, and later ones up to the last that `rows` has.
+    """Returns `rows` as one batch of the table's first columns: the original ones, and later ones up to the last that `rows` has.
 
-    So the same rows become the same batch also after more columns were added: a repeated append is known again. Columns are
-    matched by name, in any order; only those added later may be left out. Raises InvalidData (unknown, missing, repeated or
-    mistyped column, null in a NOT NULL column, a map with a key twice), UnsupportedType.
+    So the same rows result in the same batch even after more columns were added, and a repeated append is recognized. Columns are matched
+    by name, in any order; only columns that were added later may be missing. Raises InvalidData (unknown, missing, repeated or mistyped
+    column, null in a NOT NULL column, a map with a repeated key), UnsupportedType.
     """
     check_names(rows.schema, table.schema, table.added_columns)
     created = len(table.schema) - len(table.added_columns)
-    known = max([created, *(table.schema.get_field_index(name) + 1 for name in rows.schema.names)])
-    _check_filled_in(rows, list(table.schema)[:known])
-    batch = fit_columns(rows, pa.schema(list(table.schema)[:known]), table.added_columns)
+    count = max([created, *(table.schema.get_field_index(name) + 1 for name in rows.schema.names)])
+    _check_filled_in(rows, list(table.schema)[:count])
+    batch = fit_columns(rows, pa.schema(list(table.schema)[:count]), table.added_columns)
     check_map_keys(batch)
     return batch
 
 
 def _check_filled_in(rows: Rows, fields: Sequence[pa.Field[Any]]) -> None:
-    """Refuses rows that leave out so many columns that a short request would become a large write."""
+    """Raises InvalidData for rows that leave out so many columns that a short request would become a large write."""
     missing = pa.schema([field for field in fields if field.name not in rows.schema.names])
     values = rows.num_rows * count_fields(missing)
     if values > MAX_FILLED_IN:
         raise InvalidData(
-            f"{rows.num_rows} rows that leave {len(missing)} columns out are {values} NULLs; one write takes at most {MAX_FILLED_IN}",
+            f"{rows.num_rows} rows without {len(missing)} of the columns need {values} NULLs; one write may need at most {MAX_FILLED_IN}",
             hint="Write fewer rows at once.",
         )
 
 
 def fit_columns(rows: Rows, schema: pa.Schema, may_lack: Collection[str] = ()) -> pa.RecordBatch:
-    """Returns `rows` as one batch of exactly `schema`, with NULL for those columns in `may_lack` that are missing. Raises as `fit_rows`."""
+    """Returns `rows` as one batch of exactly `schema`, with NULL for missing columns that are in `may_lack`. Raises the errors of
+    `fit_rows`.
+    """
     check_names(rows.schema, schema, may_lack)
     columns = [
         _fit_column(_as_array(rows.column(field.name)), field) if field.name in rows.schema.names else pa.nulls(rows.num_rows, field.type)
@@ -55,12 +57,12 @@ def fit_columns(rows: Rows, schema: pa.Schema, may_lack: Collection[str] = ()) -
 
 
 def check_names(have: pa.Schema, want: pa.Schema, may_lack: Collection[str] = ()) -> None:
-    """Raises InvalidData unless both have the same columns, each once; those in `may_lack` may be missing."""
+    """Raises InvalidData unless both have the same columns, each once; columns in `may_lack` may be missing."""
     for name in have.names:
         if name not in want.names:
             raise InvalidData(f"the table has no column {name!r}", hint=f"Its columns: {', '.join(want.names)}.", column=name)
         if have.names.count(name) > 1:
-            raise InvalidData(f"the column {name!r} is there twice", column=name)
+            raise InvalidData(f"the column {name!r} occurs twice", column=name)
     for name in want.names:
         if name not in have.names and name not in may_lack:
             raise InvalidData(f"the column {name!r} is missing", hint=f"Needed: {', '.join(want.names)}.", column=name)
@@ -69,7 +71,7 @@ def check_names(have: pa.Schema, want: pa.Schema, may_lack: Collection[str] = ()
 def _as_array(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any]:
     if not isinstance(column, pa.ChunkedArray):
         return column
-    # combine_chunks of a chunked array with several chunks may answer a chunked array for very large strings only
+    # For very large strings, combine_chunks of several chunks may return a chunked array again.
     combined = column.combine_chunks()
     return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
 

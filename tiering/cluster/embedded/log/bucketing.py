@@ -1,13 +1,13 @@
-"""Which bucket a row belongs to.
+"""The formulas that assign rows to buckets.
 
-- `round-robin`: no bucket key; whole appends go to one bucket after the other.
-- `iceberg`: one bucket key; Iceberg's bucket transform (spec, appendix B: murmur3), so that the bucket id equals the
-  partition value `bucket(n, key)` of the lake table.
-- `paimon`: bucket keys of a table whose lake format is Paimon; Paimon's hash of all of them (`lake.paimon.writing.bucket_hash`), so that
+- `round-robin`: no bucket key; each append as a whole goes to the next bucket.
+- `iceberg`: one bucket key; Iceberg's bucket transform (spec, appendix B: murmur3), so that the bucket id equals the partition value
+  `bucket(n, key)` of the lake table.
+- `paimon`: bucket keys of a table with the lake format Paimon; Paimon's hash of all of them (`lake.paimon.writing.bucket_hash`), so that
   the bucket id equals the bucket of the lake table.
-- `combined-v1`: several bucket keys; Iceberg's hashes of them, folded (`library_guards.bucket_hash.combined_bucket_ids`).
+- `combined-v1`: several bucket keys; Iceberg's hashes of them, combined (`library_guards.bucket_hash.combined_bucket_ids`).
 
-The name of the formula is stored with the table: a later formula gets a new name, and old tables keep theirs.
+The name of the formula is stored with the table: a later formula gets a new name, and existing tables keep theirs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tiering.library_guards.bucket_hash import bucket_ids_of, combined_bucket_id
 
 
 class Bucketing(StrEnum):
-    """The formulas, by the names that are stored."""
+    """The formulas, with their stored names."""
 
     ROUND_ROBIN = "round-robin"
     ICEBERG = "iceberg"
@@ -41,12 +41,12 @@ def bucketing_for(bucket_keys: Sequence[str], lake_format: str) -> Bucketing:
 
 
 def check_bucket_keys(schema: pa.Schema, bucket_keys: Sequence[str]) -> None:
-    """Raises InvalidArgument (unknown, twice, nullable) or UnsupportedType, naming the column (DESIGN 12)."""
+    """Raises InvalidArgument (unknown, repeated or nullable column) or UnsupportedType, naming the column (DESIGN 12)."""
     check_key_columns(schema, bucket_keys, _BUCKET_KEY)
 
 
 def may_be_key(kind: pa.DataType) -> bool:
-    """Whether a column of that type may be a bucket key, or part of a primary key (DESIGN 12)."""
+    """Returns whether a column of that type may be a bucket key, or part of a primary key (DESIGN 12)."""
     return not (pa.types.is_boolean(kind) or pa.types.is_floating(kind) or pa.types.is_nested(kind))
 
 
@@ -56,7 +56,7 @@ _BUCKET_KEY = KeyRole(
 
 
 def bucket_ids(batch: pa.RecordBatch, bucketing: Bucketing, bucket_keys: Sequence[str], bucket_count: int) -> npt.NDArray[np.int32]:
-    """Returns the bucket of each row. The keys hold no nulls (the schema says so, and it was checked)."""
+    """Returns the bucket of each row. The keys have no nulls, because key columns are NOT NULL and were checked."""
     if bucketing is Bucketing.PAIMON:
         return paimon_bucket_ids([batch.column(name) for name in bucket_keys], bucket_count)
     if bucketing is Bucketing.ICEBERG:

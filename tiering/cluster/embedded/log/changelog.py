@@ -1,8 +1,8 @@
-"""What an upsert or a delete does to the rows that are there, as records of the changelog (Fluss's). Pure.
+"""Converts an upsert or a delete to records of the changelog (Fluss's). Pure.
 
-An upsert of a key that is absent is `+I`; of one that is there `-U` with the row before and, at the next offset, `+U` with the
-row after, also when both are equal: as in Fluss, the log tells that it was written. A delete of a key that is there is `-D` with
-the row before, of an absent one nothing. Each key comes once in a batch: of several, the last row counts.
+An upsert of an absent key is `+I`. An upsert of a present key is `-U` with the former row and, at the next offset, `+U` with the new row,
+even if both are equal: as in Fluss, the log shows that the row was written. A delete of a present key is `-D` with the former row; a delete
+of an absent key is no record. Each key occurs once in a batch: of several rows, the last one counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _KIND_TYPE = CHANGE_TYPE_FIELD.type
 def upsert_changes(rows: pa.RecordBatch, present: npt.NDArray[np.int64], before: pa.RecordBatch) -> pa.RecordBatch:
     """Returns the changes that make `rows` (distinct keys) the present ones, in their order, with the change type as last column.
 
-    `before` has the rows that exist now; its row i has the key of row `present[i]`, and `present` ascends.
+    `before` has the existing rows; its row i has the key of row `present[i]`, and `present` is ascending.
     """
     kinds = np.full(rows.num_rows, ChangeType.INSERT, dtype=np.int8)
     kinds[present] = ChangeType.UPDATE_AFTER

@@ -1,7 +1,7 @@
-"""The log: appends that are published all or none. Offsets, and which files hold a range: `log_index`.
+"""The log: appends that are published as a whole or not at all. `log_index` looks up offsets and files.
 
-An append writes its files first and gets its offsets in the one transaction that publishes them; so writers wait
-for each other for that transaction only, and a crash before it leaves files that nobody reads.
+An append writes its files first, and gets its offsets in the one transaction that publishes them. So writers wait for each other only
+during that transaction, and a crash before it leaves only unreferenced files.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Log(LogIndex):
         self._round_robin: Mapping[int, Iterator[int]] = defaultdict(itertools.count)
 
     def append(self, table: StoredTable, batch: pa.RecordBatch, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `WritableCluster.append`, for rows that fit the table already."""
+        """Appends rows that already fit the table. Implements `WritableCluster.append`."""
         if batch.num_rows == 0:
             return ()
         turn = next(self._round_robin[table.info.table_id]) if table.bucketing is Bucketing.ROUND_ROBIN else 0
@@ -57,16 +57,18 @@ class Log(LogIndex):
     def append_changes(
         self, table: StoredTable, changes: pa.RecordBatch, key: WriteKey, together_with: Callable[[sa.Connection], None] | None = None
     ) -> Sequence[AppendedRange]:
-        """Publishes rows of a primary-key table with their change types, those of a key next to each other; without rows only `key` is
-        recorded.
+        """Publishes rows of a primary-key table with their change types, with rows of one key next to each other. Without rows only `key`
+        is recorded.
 
-        `together_with` is done in the same transaction.
+        `together_with` runs in the same transaction.
         """
         pieces = encode(place_rows(table.info, table.bucketing, changes, 0)) if changes.num_rows else []
         return self._write_and_publish(Append(key, pieces, changes.num_columns - 1), together_with)
 
     def earlier(self, key: WriteKey) -> EarlierWrite | None:
-        """Returns what is left of a write that came before; None if it did not. Raises InvalidArgument if it had other rows then."""
+        """Returns the remaining result of an earlier attempt of the write; None without one. Raises InvalidArgument if that write had other
+        rows.
+        """
         with self._metadata.read() as connection:
             return earlier_write(connection, key)
 
@@ -75,7 +77,8 @@ class Log(LogIndex):
         try:
             paths = write_segments(self._root, append.table.table_id, named)
         except OSError as error:
-            raise ClusterUnavailable(f"cannot write to the log of {append.table.path}: {error}", hint="Is the disk full?") from error
+            hint = "Check that the disk is not full."
+            raise ClusterUnavailable(f"cannot write to the log of {append.table.path}: {error}", hint=hint) from error
         with self._metadata.write() as connection:
             earlier = earlier_write(connection, append.key)
             is_there = earlier is not None or table_exists(connection, append.table.table_id)
@@ -97,7 +100,7 @@ class Log(LogIndex):
 
     @contextmanager
     def _removed_if_refused(self, paths: Sequence[str]) -> Iterator[None]:
-        """Removes the files of a write that was certainly not published; after a failed commit, which may have landed, they stay until the
+        """Removes the files of a write that was certainly not published. After a failed commit, which may have landed, they stay until the
         next start.
         """
         try:

@@ -1,6 +1,4 @@
-"""Looks up the logs in the metadata: offsets, commit times, and which files hold a range. For the cluster's owner and for readers beside
-it.
-"""
+"""Looks up logs in the metadata: offsets, commit times, and the files of a range. For the cluster's owner and for other readers."""
 
 from __future__ import annotations
 
@@ -22,10 +20,10 @@ from tiering.instants import from_microseconds
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets
 
 NO_LIMIT = -1
-"""As SQLite has it."""
+"""SQLite's value for a query without a limit."""
 
 _TRACE_BYTES = 8
-"""Size of a trace's hash: a marker has a trace of each bucket."""
+"""Size of a trace's hash, kept small because a marker has a trace of each bucket."""
 
 
 class LogIndex:
@@ -35,42 +33,42 @@ class LogIndex:
         self._metadata = metadata
 
     def offsets(self, table_id: int) -> dict[BucketKey, BucketOffsets]:
-        """As `LogOffsets.offsets`."""
+        """Returns the offsets of all buckets of a table. Implements `LogOffsets.offsets`."""
         query = sa.select(buckets).where(buckets.c.table_id == table_id).order_by(buckets.c.partition_id, buckets.c.bucket_id)
         with self._metadata.read() as connection:
             rows = connection.execute(query).all()
             if not rows and not table_exists(connection, table_id):
-                raise UnknownTable(f"the table with id {table_id} is gone", table_id=table_id)
+                raise UnknownTable(f"the table with id {table_id} does not exist", table_id=table_id)
         return {bucket_key(row.partition_id, row.bucket_id): _bounds(row.log_start, row.log_end, row.size_bytes) for row in rows}
 
     def offsets_of(self, table_ids: Sequence[int]) -> dict[int, dict[BucketKey, BucketOffsets]]:
-        """As `LogOffsets.offsets_of`: one moment of all."""
-        wanted = among(table_ids)
+        """Returns the offsets of several tables at one moment. Implements `LogOffsets.offsets_of`."""
+        ids = among(table_ids)
         order = (buckets.c.table_id, buckets.c.partition_id, buckets.c.bucket_id)
-        query = sa.select(*order, *_BOUNDS).where(buckets.c.table_id.in_(wanted)).order_by(*order)
+        query = sa.select(*order, *_BOUNDS).where(buckets.c.table_id.in_(ids)).order_by(*order)
         with self._metadata.read() as connection:
-            living = connection.scalars(sa.select(tables.c.table_id).where(tables.c.table_id.in_(wanted)))
+            living = connection.scalars(sa.select(tables.c.table_id).where(tables.c.table_id.in_(ids)))
             offsets: dict[int, dict[BucketKey, BucketOffsets]] = {table_id: {} for table_id in living}
             for table_id, partition_id, bucket_id, *bounds in connection.execute(query):
                 offsets[table_id][bucket_key(partition_id, bucket_id)] = _bounds(*bounds)
         return offsets
 
     def bounds(self, table_id: int, bucket: BucketKey) -> BucketOffsets | None:
-        """Returns start and end of one bucket's log; None if there is no such bucket. Raises UnknownTable."""
+        """Returns start and end of one bucket's log; None if the bucket does not exist. Raises UnknownTable."""
         with self._metadata.read() as connection:
             row = connection.execute(sa.select(buckets).where(in_bucket(buckets, table_id, bucket))).first()
             if row is None and not table_exists(connection, table_id):
-                raise UnknownTable(f"the table with id {table_id} is gone", table_id=table_id)
+                raise UnknownTable(f"the table with id {table_id} does not exist", table_id=table_id)
         return None if row is None else _bounds(row.log_start, row.log_end, row.size_bytes)
 
     def oldest_timestamps(self, table_id: int, offsets: Offsets) -> dict[BucketKey, datetime]:
-        """As `LogOffsets.oldest_timestamps`: the commit times of the segments that hold the offsets."""
+        """Returns the commit times of the segments that have the offsets. Implements `LogOffsets.oldest_timestamps`."""
         timestamps = {}
         ends = sa.select(buckets.c.partition_id, buckets.c.bucket_id, buckets.c.log_end).where(buckets.c.table_id == table_id)
         with self._metadata.read() as connection:
             log_ends = {bucket_key(row.partition_id, row.bucket_id): row.log_end for row in connection.execute(ends)}
             for bucket, offset in offsets.items():
-                if log_ends.get(bucket, 0) <= offset:  # most buckets of many partitions, most of the time
+                if log_ends.get(bucket, 0) <= offset:  # usually true for most of the buckets of a table with many partitions
                     continue
                 commit_us = connection.scalar(
                     sa.select(segments.c.commit_us)
@@ -84,7 +82,7 @@ class LogIndex:
         return timestamps
 
     def record_traces(self, table_id: int, offsets: Offsets) -> Mapping[BucketKey, str]:
-        """As `RewritableLogs.record_traces`: a hash of the metadata of the segment that holds the record. No file is read."""
+        """Returns for each record a hash of the metadata of its segment; reads no file. Implements `RewritableLogs.record_traces`."""
         if not offsets:
             return {}
         places = json.dumps([(bucket.partition_id or NO_PARTITION, bucket.bucket_id, offset) for bucket, offset in offsets.items()])
@@ -95,7 +93,7 @@ class LogIndex:
     def segments(
         self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int, limit: int = NO_LIMIT
     ) -> list[Segment]:
-        """Returns the first `limit` segments that hold records of the range, in order; all of them without a limit."""
+        """Returns the first `limit` segments that have records of the range, in order; all of them without a limit."""
         query = (
             sa.select(segments)
             .where(segments.c.starting_offset >= _segment_start(table_id, bucket, starting_offset))
@@ -112,7 +110,7 @@ class LogIndex:
         ]
 
     def refused(self, table_id: int, bucket: BucketKey) -> Sequence[RefusedRecord]:
-        """Returns the records of the bucket that its KV state refused, in order: few, and mostly none."""
+        """Returns the records of the bucket that its KV state refused, in order: usually none."""
         with self._metadata.read() as connection:
             return refused_of_table(connection, table_id, bucket).get(bucket, ())
 
@@ -137,14 +135,14 @@ SEGMENTS_BELOW = sa.text(
     WHERE segments.stopping_offset >= place.offset
     """
 )
-"""The segments that hold the last record below an offset, for many buckets at once.
+"""Query for the segments that have the last record below an offset, for many buckets at once.
 
-CROSS JOIN keeps this order in SQLite: a look by primary key for each place. It would else walk all segments of the table.
+CROSS JOIN keeps this order in SQLite: a look-up by primary key for each place. Otherwise it would read all segments of the table.
 """
 
 
 def _trace(segment: sa.Row[Any]) -> str:
-    """The file name is random, and never given to another file."""
+    """Returns the trace of a segment. Its file name is random and never reused."""
     name = segment.path.rpartition("/")[2]
     text = f"{name} {segment.starting_offset} {segment.stopping_offset} {segment.crc32} {segment.commit_us}"
     return blake2b(text.encode(), digest_size=_TRACE_BYTES).hexdigest()
@@ -155,7 +153,7 @@ def _bounds(log_start: int, log_end: int, size_bytes: int) -> BucketOffsets:
 
 
 def _segment_start(table_id: int, bucket: BucketKey, offset: int) -> sa.ColumnElement[int]:
-    """Returns where the segment that holds `offset` starts, by the primary key, which is fast however long the log is."""
-    mine = in_bucket(segments, table_id, bucket)
-    newest = sa.select(sa.func.max(segments.c.starting_offset)).where(mine, segments.c.starting_offset <= offset)
+    """Returns the start of the segment that has `offset`. It is found by primary key, which is fast for a log of any length."""
+    in_the_bucket = in_bucket(segments, table_id, bucket)
+    newest = sa.select(sa.func.max(segments.c.starting_offset)).where(in_the_bucket, segments.c.starting_offset <= offset)
     return sa.func.coalesce(newest.scalar_subquery(), 0)

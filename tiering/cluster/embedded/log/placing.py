@@ -17,7 +17,7 @@ from tiering.model.tables import TableInfo
 
 @dataclass(frozen=True)
 class Placed:
-    """Rows of one bucket, in their order. The partition has a name only, since it may not exist yet."""
+    """Rows of one bucket, in their order. The partition is given by name only, because it may not exist yet."""
 
     partition_name: str | None
     bucket_id: int
@@ -27,7 +27,7 @@ class Placed:
 def place_rows(table: TableInfo, bucketing: Bucketing, batch: pa.RecordBatch, turn: int) -> list[Placed]:
     """Returns the rows of `batch` (not empty) split by partition, then by bucket.
 
-    `turn` counts appends: it chooses the bucket of a table without bucket keys. Raises InvalidData for a value that cannot stand in a
+    `turn` counts appends: it selects the bucket of a table without bucket keys. Raises InvalidData for a value that cannot be part of a
     partition's name.
     """
     count = table.bucket_count
@@ -65,7 +65,7 @@ def _partition_of_rows(table: TableInfo, batch: pa.RecordBatch) -> tuple[npt.NDA
 
 def _encode(column: pa.Array[Any]) -> tuple[npt.NDArray[np.int64], pa.Array[Any]]:
     encoded = column.dictionary_encode()
-    # Sorted, so that the same rows are split in the same order whatever came first among them.
+    # Sorted, so that the same rows are split in the same order, independent of their order in the batch.
     order = pc.array_sort_indices(encoded.dictionary).to_numpy()
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))

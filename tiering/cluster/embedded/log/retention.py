@@ -1,9 +1,9 @@
-"""Log retention: the start of a log moves behind old segments that nobody needs any more (`table.log.ttl`, as in Fluss).
+"""Log retention: moves the start of a log behind old segments that are not needed any more (`table.log.ttl`, as in Fluss).
 
-Whole segments only, older than the ttl, and never beyond what the lake has of a lake-enabled table, nor beyond the oldest KV
-snapshot that is kept of a primary-key table: from that on the log is needed to restore the rows, or to read on from the snapshot.
-A bucket without a snapshot is not cut. No log of a lake-enabled table is cut while the coordinator has not confirmed the lake table
-lately (`maintenance`). What a reader then misses is told from damage by a small file beside the segments.
+Only whole segments older than the ttl are cut. For a lake-enabled table they must be in the lake. For a primary-key table they must be
+before the oldest kept KV snapshot, because the later log is needed to restore the rows, or to continue from the snapshot; a bucket without
+a snapshot is not cut. No log of a lake-enabled table is cut unless the coordinator has confirmed the lake table recently (`maintenance`). A
+small file beside the segments lets a reader distinguish cut segments from damage.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Cut:
 
 
 def plan_cuts(connection: sa.Connection, table: TableInfo, ttl_ms: int, now: datetime) -> list[Cut]:
-    """Returns the buckets whose log can begin later, and where."""
+    """Returns the buckets whose log can be cut, with their new starts."""
     old = to_microseconds(now - timedelta(milliseconds=ttl_ms))
     tiered = read_lake_record(connection, table.table_id)
     snapshots = oldest_offsets(connection, table.table_id) if table.table_type is TableType.PRIMARY_KEY else {}
@@ -66,14 +66,14 @@ def cut_logs(connection: sa.Connection, root: Path, table_id: int, cuts: list[Cu
         paths += [row.path for row in removed]
         connection.execute(sa.delete(segments).where(before))
         size_bytes = buckets.c.size_bytes - sum(row.size_bytes for row in removed)
-        mine = in_bucket(buckets, table_id, cut.bucket)
-        connection.execute(sa.update(buckets).where(mine).values(log_start=cut.log_start, size_bytes=size_bytes))
+        in_the_bucket = in_bucket(buckets, table_id, cut.bucket)
+        connection.execute(sa.update(buckets).where(in_the_bucket).values(log_start=cut.log_start, size_bytes=size_bytes))
     _write_starts(connection, root, table_id)
     return paths
 
 
 def _write_starts(connection: sa.Connection, root: Path, table_id: int) -> None:
-    """Writes the new starts before the cut is committed, so that a reader who misses a segment finds the reason in any case."""
+    """Writes the new starts before the cut is committed, so that a reader who misses a segment always finds the reason."""
     rows = connection.execute(sa.select(buckets).where(buckets.c.table_id == table_id, buckets.c.log_start > 0))
     starts: Mapping[str, int] = {str(bucket_key(row.partition_id, row.bucket_id)): row.log_start for row in rows}
     file = log_starts_file(root, table_id)

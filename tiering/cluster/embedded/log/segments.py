@@ -1,8 +1,8 @@
-"""Segment files: one append's rows of one bucket, as an uncompressed Arrow IPC file that never changes.
+"""Segment files: the rows of one append in one bucket, as an uncompressed Arrow IPC file that never changes.
 
-A file holds the table's columns, of a primary-key table the change type behind them, and nothing else. Offsets and commit
-time are those of the append, so that they cost no bytes: the reader adds them. Files are written whole under a temporary name,
-synced, renamed, and belong to the log only once the metadata names them.
+A file has the table's columns, followed by the change type for a primary-key table. Offsets and commit time are not stored in it, because
+they belong to the append: the reader adds them. Files are written under a temporary name, synced and renamed, and belong to the log only
+once the metadata names them.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tiering.model.tables import CHANGE_TYPE_FIELD, BucketKey
 LOG_FOLDER = "log"
 SUFFIX = ".arrow"
 DROPPED_SUFFIX = ".dropped"
-"""Of the empty file that says that a table or partition was dropped: its missing segments are no damage."""
+"""Suffix of an empty file, the tombstone, which shows that a table or partition was dropped, so that its missing segments are no damage."""
 LOG_STARTS_FILE = "log-starts.json"
-"""Of a table: the log starts of buckets that were cut (`retention.py`), so that a cut segment is no damage either."""
+"""File with the log starts of a table's cut buckets (`retention.py`), so that a cut segment is no damage either."""
 GAP_HINT = (
-    "The cluster's list of segments, meta.db, has a gap: restore meta.db together with the folder log from one backup of the cluster's "
-    "folder, or drop the table and load it anew."
+    "The cluster's list of segments, meta.db, has a gap. Restore meta.db together with the folder log from one backup of the cluster's "
+    "folder, or drop the table and load it again."
 )
-"""Where no segment covers an offset that the log should have."""
+"""Hint for an offset of the log that no segment covers."""
 SYNCING_THREADS = 16
-"""Disks and journals take so many syncs together; more threads gain little."""
+"""Disks and journals handle this many syncs concurrently; more threads gain little."""
 MAX_SEGMENT_BYTES = 16 * 1024 * 1024
-"""A reader holds a whole segment in memory; larger appends become several."""
+"""Maximum size of a segment, which a reader holds in memory; larger appends become several segments."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,14 @@ class Segment:
     """A published segment: records `[starting_offset, stopping_offset)` of one bucket, committed together."""
 
     path: str
-    """Relative to the cluster's root folder."""
+    """Path relative to the cluster's root folder."""
     starting_offset: int
     stopping_offset: int
     size_bytes: int
     crc32: int
     commit_us: int
     columns: int
-    """How many of the table's columns, from the first, it holds; those added later are NULL in it."""
+    """Number of the table's columns, from the first, in the file; columns added later are NULL."""
 
 
 def encode_segments(batch: pa.RecordBatch) -> Iterator[EncodedSegment]:
@@ -87,7 +87,7 @@ def write_segments(root: Path, table_id: int, named: Iterable[tuple[str, Encoded
     if len(files) == 1:
         write_whole(*files[0])
     else:
-        # An append to hundreds of partitions waits for the disk hundreds of times: better at once than in turn.
+        # An append to hundreds of partitions needs hundreds of syncs, which are faster concurrently.
         with ThreadPoolExecutor(min(len(files), SYNCING_THREADS)) as pool:
             list(pool.map(write_whole, *zip(*files, strict=True)))
     sync_folder(folder)
@@ -95,12 +95,11 @@ def write_segments(root: Path, table_id: int, named: Iterable[tuple[str, Encoded
 
 
 def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: BucketKey, *, changes: bool = False) -> pa.RecordBatch:
-    """The rows of a segment, from exactly the bytes whose checksum was verified, with NULL for columns added since.
+    """Returns the rows of a segment, from exactly the bytes whose checksum was verified, with NULL for columns added since.
 
-    Its columns are those of `schema`, and with `changes` (a primary-key table) the change type behind them.
-
-    Raises DataCorrupt naming file, bucket and offset range; SourceChanged if table or partition were dropped meanwhile,
-    LogTruncated if the log was cut; ClusterUnavailable if the folder is not there at all.
+    Its columns are those of `schema`, and with `changes` (a primary-key table) the change type after them. Raises DataCorrupt naming file,
+    bucket and offset range; SourceChanged if table or partition were dropped in the meantime, LogTruncated if the log was cut;
+    ClusterUnavailable if the folder is missing.
     """
     path = stored_path(root, segment.path)
     where = f"{path}, bucket {bucket}, offsets [{segment.starting_offset}, {segment.stopping_offset})"
@@ -110,8 +109,8 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
             content = file.read_buffer(segment.size_bytes)
     except FileNotFoundError as error:
         if not (root / LOG_FOLDER).is_dir():
-            hint = "Every executor must see the cluster's folder under the same path."
-            raise ClusterUnavailable(f"the cluster's folder {root} is not there", hint=hint) from error
+            hint = "Every executor must be able to read the cluster's folder under the same path."
+            raise ClusterUnavailable(f"the cluster's folder {root} does not exist", hint=hint) from error
         if _is_dropped(path.parent, bucket):
             raise SourceChanged(f"the table or partition was dropped while it was read: {where}", bucket=bucket) from error
         if _is_cut(path, segment, bucket):
@@ -121,11 +120,11 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
         raise ClusterUnavailable(f"cannot read the segment {where}: {error}") from error
     _check_whole(content, size_bytes, where, segment, bucket)
     kind = [CHANGE_TYPE_FIELD] if changes else []
-    held = pa.schema([*list(schema)[: segment.columns], *kind])
+    stored_schema = pa.schema([*list(schema)[: segment.columns], *kind])
     try:
-        batch = read_file_batch(content, held, segment.stopping_offset - segment.starting_offset)
+        batch = read_file_batch(content, stored_schema, segment.stopping_offset - segment.starting_offset)
     except BadRequest as error:
-        raise _corrupt(f"the segment does not hold the rows it should ({error.message})", where, segment, bucket) from error
+        raise _corrupt(f"the segment does not contain the expected rows ({error.message})", where, segment, bucket) from error
     added = [pa.nulls(batch.num_rows, field.type) for field in list(schema)[segment.columns :]]
     columns = batch.columns
     whole = pa.schema([*schema, *kind])
@@ -133,7 +132,7 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
 
 
 def _check_whole(content: pa.Buffer, size_bytes: int, where: str, segment: Segment, bucket: BucketKey) -> None:
-    """Raises DataCorrupt for a file of another size, or with other bytes, than the segment had when it was published."""
+    """Raises DataCorrupt for a file whose size or bytes have changed since the segment was published."""
     if (size_bytes, content.size) != (segment.size_bytes, segment.size_bytes):
         raise _corrupt(f"the segment has {size_bytes} bytes instead of {segment.size_bytes}", where, segment, bucket)
     if crc32(content) != segment.crc32:
@@ -141,12 +140,12 @@ def _check_whole(content: pa.Buffer, size_bytes: int, where: str, segment: Segme
 
 
 def table_tombstone(root: Path, table_id: int) -> Path:
-    """Returns the path of the file that says that the table was dropped. It is written before any segment of the table is removed."""
+    """Returns the path of a dropped table's tombstone, which is written before any segment of the table is removed."""
     return root / LOG_FOLDER / f"{table_id}{DROPPED_SUFFIX}"
 
 
 def partition_tombstone(root: Path, table_id: int, partition_id: int) -> Path:
-    """Returns the path of the file that says that the partition was dropped."""
+    """Returns the path of a dropped partition's tombstone."""
     return root / LOG_FOLDER / str(table_id) / f"{partition_id}{DROPPED_SUFFIX}"
 
 
@@ -178,7 +177,7 @@ def write_tombstone(file: Path) -> None:
 def _corrupt(damage: str, where: str, segment: Segment, bucket: BucketKey) -> DataCorrupt:
     return DataCorrupt(
         f"{damage}: {where}",
-        hint="Restore the file from a backup of the cluster's folder; nothing past it can be read until then.",
+        hint="Restore the file from a backup of the cluster's folder; records after it cannot be read until then.",
         path=segment.path,
         bucket=bucket,
         starting_offset=segment.starting_offset,

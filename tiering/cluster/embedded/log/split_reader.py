@@ -1,7 +1,7 @@
-"""The executor side: one log split read from immutable files, without asking anybody. Snapshot splits: `snapshot_reader.py`.
+"""The executor side of a log split: reads it from immutable files, without a call to the cluster. Snapshot splits: `snapshot_reader.py`.
 
-Every file is read once, into memory, and verified before a row of it is used. Small segments are joined into batches
-that are worth a call; large ones are passed on without a copy. Offsets and commit time come from the metadata.
+Every file is read once, into memory, and verified before a row of it is used. Small segments are joined into larger batches; large ones are
+passed on without a copy. Offsets and commit time come from the metadata.
 """
 
 from __future__ import annotations
@@ -21,46 +21,48 @@ from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import CHANGE_TYPE_FIELD, SYSTEM_COLUMN_FIELDS, BucketKey, BucketOffsets, TableInfo, TableType
 
 TARGET_BATCH_ROWS = 65_536
-"""Enough that the cost per batch vanishes; smaller than a row group."""
+"""Rows of a joined batch: enough that the cost per batch does not matter; smaller than a row group."""
 TARGET_BATCH_BYTES = 16 * 1024 * 1024
-"""Wide rows: join no further than this."""
+"""Maximum size of a joined batch, for wide rows."""
 _BUCKET_TYPE, _OFFSET_TYPE, _TIMESTAMP_TYPE = (field.type for field in SYSTEM_COLUMN_FIELDS)
 
 
 @dataclass(frozen=True)
 class ListedRange:
-    """The segments that hold the records of a range."""
+    """The segments that have the records of a range."""
 
     root: str
     segments: Sequence[Segment]
-    """Those of the range, in order."""
+    """The segments of the range, in order."""
     refused: Sequence[RefusedRecord] = ()
-    """Records of the bucket that its KV state refused, also outside of the range."""
+    """All records of the bucket that its KV state refused, also outside of the range."""
 
 
 ListSegments = Callable[[BucketKey, int, int], ListedRange]
-"""(bucket, start, stop) -> where they are."""
+"""Returns the segments of a range, from (bucket, start, stop)."""
 
 
 @dataclass(frozen=True)
 class EmbeddedSplitReader:
-    """A `SplitReader`. Pickles: it carries the list of files, not a connection."""
+    """Implements `SplitReader`. It can be pickled: it contains the list of files, not a connection."""
 
     root: str
     schema: pa.Schema
     split: TieringLogSplit
     segments: tuple[Segment, ...]
     changes: bool = False
-    """Whether the segments hold change types."""
+    """Whether the segments have change types."""
     skipped: tuple[int, ...] = ()
-    """Offsets of records that were skipped: they are read as changes of nothing (`refused_records.py`)."""
+    """Offsets of skipped records, which are read as empty changes (`refused_records.py`)."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """As `SplitReader.read`."""
+        """Yields the records. Implements `SplitReader.read`."""
         return self.read_counted(uncounted)
 
     def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
-        """As `CountingReader`: a segment is read whole, also where the split has a part of it."""
+        """Yields the records, and passes the size of each read segment to `count`. A segment is read as a whole, even if the split has only
+        a part of it.
+        """
         pending: list[_Piece] = []
         rows = size_bytes = 0
         for segment in self.segments:
@@ -69,16 +71,16 @@ class EmbeddedSplitReader:
             pending.append(piece)
             rows += piece.rows.num_rows
             size_bytes += piece.rows.nbytes
-            # One segment of half the size goes as it is: joining would copy it.
-            wanted = TARGET_BATCH_ROWS // 2 if len(pending) == 1 else TARGET_BATCH_ROWS
-            if rows >= wanted or size_bytes >= TARGET_BATCH_BYTES:
+            # A single segment of at least half the size is passed on as it is, because joining would copy it.
+            enough_rows = TARGET_BATCH_ROWS // 2 if len(pending) == 1 else TARGET_BATCH_ROWS
+            if rows >= enough_rows or size_bytes >= TARGET_BATCH_BYTES:
                 yield self._join(pending)
                 pending, rows, size_bytes = [], 0, 0
         if pending:
             yield self._join(pending)
 
     def _cut(self, segment: Segment) -> _Piece:
-        """Returns the part of a segment that lies in the split."""
+        """Returns the part of a segment that is in the split."""
         batch = read_segment(Path(self.root), segment, self.schema, self.split.bucket, changes=self.changes)
         start = max(segment.starting_offset, self.split.starting_offset)
         stop = min(segment.stopping_offset, self.split.stopping_offset)
@@ -107,7 +109,7 @@ class _Piece:
 
 
 def open_reader(table: TableInfo, split: TieringLogSplit, bounds: BucketOffsets | None, list_segments: ListSegments) -> EmbeddedSplitReader:
-    """The reader of `split`, whose whole range is covered by segments.
+    """Returns the reader of `split`, after a check that segments cover its whole range.
 
     Raises LogTruncated, InvalidArgument (a range beyond the log or the table's buckets), DataCorrupt (a hole in the metadata),
     SourceChanged (the partition was dropped, or the log has columns that `table` does not have yet), BucketStopped.
