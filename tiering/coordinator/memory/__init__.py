@@ -1,1 +1,1 @@
-"""What the coordinator remembers: the records in memory, always behind the store that holds them."""
+"""The coordinator's memory: records in memory, always behind the store that holds them."""

@@ -1,7 +1,7 @@
-"""Reads of stored history: rounds, the ledger of commits, and events, which outlive the tables that they tell of.
+"""Reads of stored history: rounds, the ledger of commits, and events. They outlive the tables that they are about.
 
-A read draws pages, each of its own moment, so that no transaction waits for a slow reader. A row that changes meanwhile is shown
-once, as it stands when its page is read.
+A read fetches pages, each from its own moment, so that no transaction waits for a slow reader. A row that changes meanwhile is returned
+once, in the state that it has when its page is read.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Protocol
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, RoundRecord
 
 PAGE_ROWS = 1_000
-"""Rows of one page at most: some 20 ms of work."""
+"""Upper bound of rows in one page: some 20 ms of work."""
 
 
 TablePathOrNone = tuple[str | None, str | None]
-"""Database and name of the table that a row is about; both are None for a row that is about no table."""
+"""Database and name of the table that a row is about. Both are None for a row without a table."""
 
 
 class HistoryKind(Enum):
-    """What is stored of the past."""
+    """The kinds of stored history."""
 
     ROUNDS = "rounds"
     COMMITS = "commits"
@@ -33,7 +33,7 @@ class HistoryKind(Enum):
 
 @dataclass(frozen=True)
 class HistoryRange:
-    """Which rows are read. Bounds are inclusive; None = no bound, and empty = all."""
+    """The rows to read. Bounds are inclusive. None means no bound; an empty range means all rows."""
 
     database_name: str | None = None
     table_name: str | None = None
@@ -41,44 +41,44 @@ class HistoryRange:
     since: datetime | None = None
     until: datetime | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
-    """Values that other text fields of the record must have, such as its state."""
+    """Required values of other text fields of the record, for example its state."""
     paths: frozenset[TablePathOrNone] | None = None
-    """The tables whose rows are read; None = all."""
+    """The tables whose rows are read; None for all."""
     by_time: bool = True
-    """The newest first by their time, which a clock that is set back makes differ from the order in which they were written. False, of
-    events alone: the last written first."""
+    """True: the newest first by their time, which differs from the order of writing if the clock was set back. False, only for events: the
+    last written first."""
     page_rows: int = PAGE_ROWS
-    """Rows of the first page: as many as the reader is likely to want."""
+    """Rows of the first page: as many as the reader will probably need."""
 
 
 @dataclass(frozen=True)
 class HistoryBounds:
-    """How much history is kept. What is not over yet is always kept: rounds that run, grants of which the outcome is unknown."""
+    """How much history is kept. Running rounds and grants with an unknown outcome are always kept."""
 
     before: datetime
-    """What is older goes."""
+    """Older rows are deleted."""
     rounds: int
-    """Rounds of all tables together, with their grants; errors are counted by the same bounds."""
+    """Rounds of all tables together, with their grants. The same bounds hold for kinds of errors."""
     events: int
     rounds_per_table: int
-    """Newest rounds of one table."""
+    """Newest rounds per table."""
     events_per_table: int
     empty_rounds_per_table: int = 100
-    """Newest rounds of one table that found nothing to do. What one of them left as events of level INFO goes with it."""
+    """Newest EMPTY rounds per table. The INFO events of an older one are deleted with it."""
 
     def most_rounds(self, counts: Collection[int]) -> int:
-        """How many are kept of one table, if the tables have so many."""
+        """Returns how many rounds are kept per table, if the tables have these counts of rounds."""
         return min(self.rounds_per_table, share_of_a_table(counts, self.rounds))
 
     def most_events(self, counts: Collection[int]) -> int:
-        """The same of events; those of no table count as a table's."""
+        """Returns how many events are kept per table. Events without a table count as those of one table."""
         return min(self.events_per_table, share_of_a_table(counts, self.events))
 
 
 def share_of_a_table(counts: Collection[int], total: int) -> int:
-    """The most rows that each table may have so that they are `total` together; at least 1.
+    """Returns the largest number of rows per table so that all tables together have at most `total`; at least 1.
 
-    Tables with many rows make room, so that one which is tiered once a day keeps its month beside thousands that are tiered every minute.
+    Only tables with many rows are cut. So a table that is tiered once a day keeps its month beside thousands that are tiered every minute.
     """
     left = total
     for place, count in enumerate(ordered := sorted(counts)):
@@ -90,24 +90,24 @@ def share_of_a_table(counts: Collection[int], total: int) -> int:
 
 
 class History(Protocol):
-    """What is stored of the past. Each read may raise StoreError while it is drawn."""
+    """Stored history. Each read may raise StoreError while it is iterated."""
 
     def paths_of(self, kind: HistoryKind) -> Collection[TablePathOrNone]:
-        """The tables that there are rows about."""
+        """Returns the tables that have rows of this kind."""
         ...
 
-    def read_rounds(self, wanted: HistoryRange) -> Iterator[RoundRecord]:
-        """Rounds by the time at which they were queued, the newest first."""
+    def read_rounds(self, history_range: HistoryRange) -> Iterator[RoundRecord]:
+        """Yields rounds, the most recently queued first."""
         ...
 
-    def read_commits(self, wanted: HistoryRange) -> Iterator[LakeCommitRecord]:
-        """Granted commits by the time of their grant, the newest first."""
+    def read_commits(self, history_range: HistoryRange) -> Iterator[LakeCommitRecord]:
+        """Yields granted commits, the most recently granted first."""
         ...
 
-    def read_errors(self, wanted: HistoryRange) -> Iterator[ErrorRecord]:
-        """Kinds of errors by when they were seen last, the newest first. A `round_id` is that of the last time."""
+    def read_errors(self, history_range: HistoryRange) -> Iterator[ErrorRecord]:
+        """Yields kinds of errors, the most recently seen first. A `round_id` selects by the latest round with the error."""
         ...
 
-    def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:
-        """Events with their numbers, the newest first."""
+    def read_events(self, history_range: HistoryRange) -> Iterator[EventRecord]:
+        """Yields events with their numbers, the newest first."""
         ...

@@ -1,6 +1,6 @@
-"""Which CALLs the service works on now: a row of `sys.open_calls` each, and a line in the log when one ends.
+"""The CALLs that the service works on now: one row of `sys.open_calls` each, and one log line when a CALL ends.
 
-Kept in memory: a CALL does not outlive its connection, and none outlives the service.
+They are kept in memory: a CALL ends with its connection or with the service.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 class OpenCall:
     """One CALL between its first message and its last. `call_id` counts from 1 since the start of the service.
 
-    `caller` is a name to show; `principal` is whose grants count.
+    `caller` is the displayed name. `principal` is the one whose grants count.
     """
 
     call_id: int
@@ -36,7 +36,7 @@ class OpenCall:
 
 
 class OpenCalls:
-    """Belongs to one event loop; `list` may be called from any thread."""
+    """The open CALLs. They belong to one event loop; `list` may be called from any thread."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -45,7 +45,7 @@ class OpenCalls:
 
     @contextmanager
     def during(self, procedure: str, caller: str, idempotency_key: str | None) -> Iterator[None]:
-        """Listed inside. Left by a cancellation, its caller gave it up or has gone. Raises InvalidArgument for a key that cannot be."""
+        """Lists the CALL inside of the block. A cancellation means that its caller gave up. Raises InvalidArgument for an invalid key."""
         if idempotency_key is not None:
             check_id(idempotency_key, "idempotency_key")
         call = OpenCall(next(self._numbers), procedure, caller, idempotency_key, self._now(), current_subject().principal)
@@ -62,5 +62,5 @@ class OpenCalls:
             _log.info("call ended", call_id=call.call_id, procedure=procedure, caller=caller, how=ended)
 
     def list(self) -> tuple[OpenCall, ...]:
-        """The oldest first."""
+        """Returns the open CALLs, the oldest first."""
         return tuple(sorted(self._open.copy().values(), key=lambda call: call.call_id))

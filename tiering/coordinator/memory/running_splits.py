@@ -1,7 +1,7 @@
-"""How far the running rounds are with their splits, as their tierers report it: rows of `sys.tiering_splits`.
+"""Progress of the running rounds' splits, as their tierers report it: rows of `sys.tiering_splits`.
 
-Kept in memory alone and bounded: after a restart the tierers report all of it again. What is late or a repeat changes nothing. Whether a
-report is about the round that runs is decided before it gets here.
+It is kept only in memory, and bounded: after a restart the tierers report all of it again. A late or repeated report changes nothing. The
+caller has checked that a report is about a running round.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from tiering.model.splits import SplitProgress
 
 KEPT_SPLITS = 200_000
-"""Of all rounds together, some 85 MB (tests/coordinator/memory measures it). Splits beyond it are not shown."""
+"""Upper bound of splits of all rounds, some 85 MB (tests/coordinator/memory measures it). Splits beyond it are not shown."""
 
 
 @dataclass(frozen=True)
 class SplitsReport:
-    """What one report says of the splits of a round: see `ReportProgressRequest`."""
+    """One report about the splits of a round; its fields are those of `ReportProgressRequest`."""
 
     table_id: int
     round_id: str
@@ -29,7 +29,7 @@ class SplitsReport:
 
 @dataclass
 class _Run:
-    """The splits of one run of a round, by number. `is_cut`: some did not fit."""
+    """The splits of one run of a round, by number. `is_cut`: some did not fit into the limit."""
 
     round_id: str
     run: int
@@ -38,7 +38,7 @@ class _Run:
 
 
 class RunningSplits:
-    """By table, for one round of each. Safe to use from several threads."""
+    """Splits by table, for one round of each table. It is safe to use from several threads."""
 
     def __init__(self, limit: int = KEPT_SPLITS) -> None:
         self._limit = limit
@@ -47,11 +47,11 @@ class RunningSplits:
         self._count = 0
 
     def take(self, report: SplitsReport) -> bool:
-        """Takes a report in; False if splits of earlier reports are missing here."""
+        """Applies a report; False if splits of earlier reports are missing here."""
         with self._lock:
             run = self._runs.get(report.table_id)
             if run is not None and run.round_id == report.round_id and report.run < run.run:
-                return True  # of a run that was given up
+                return True  # the report is about a run that was given up
             if run is None or (run.round_id, run.run) != (report.round_id, report.run):
                 self._forget(report.table_id)
                 run = self._runs[report.table_id] = _Run(report.round_id, report.run)
@@ -72,7 +72,7 @@ class RunningSplits:
             run.is_cut = True
 
     def of_round(self, table_id: int, round_id: str) -> Sequence[SplitProgress]:
-        """The splits of a round in the order of its plan; none if it did not report any."""
+        """Returns the splits of a round in the order of its plan; none if the round reported none."""
         with self._lock:
             run = self._runs.get(table_id)
             if run is None or run.round_id != round_id:
@@ -80,7 +80,7 @@ class RunningSplits:
             return [run.splits[number] for number in sorted(run.splits)]
 
     def forget_ended(self, running: Callable[[int], str | None]) -> None:
-        """Forgets the rounds of tables that run another one, or none: `running` has the id of a table's round."""
+        """Forgets rounds that no longer run. `running` returns the id of a table's running round; None if there is none."""
         with self._lock:
             for table_id in [table_id for table_id, run in self._runs.items() if running(table_id) != run.round_id]:
                 self._forget(table_id)

@@ -14,7 +14,7 @@ from tiering.files.sqlite_files import distrust, read_only_url
 from tiering.library_guards.sql_timeouts import bound_waits
 
 VERSION = 1
-"""Grows with every change that an older coordinator could not read."""
+"""Increases with every change that an older coordinator could not read."""
 
 _metadata = sa.MetaData()
 
@@ -27,8 +27,8 @@ owner = sa.Table(
     sa.Column("writes", sa.BigInteger, nullable=False),
     sa.Column("holder", sa.String(64)),
 )
-"""One row. `holder` is a random name that each take-over leaves: of two coordinators with one epoch, as after the store was set back to a
-backup, it tells which one has the store."""
+"""One row. `holder` is a random name that each take-over writes. It identifies the owner if two coordinators have one epoch, which happens
+after a backup of the store was restored."""
 tables = sa.Table(
     "lakeward_tables",
     _metadata,
@@ -40,13 +40,15 @@ tables = sa.Table(
 
 
 def _path_columns() -> tuple[sa.Column[str], sa.Column[str]]:
-    """Where to look for the rows of a table. As other look-up columns, older versions did not have them: `SqlStore.take_over` fills them
-    from the bodies."""
+    """Returns the columns that identify a row's table.
+
+    Rows of older versions lack them and other look-up columns; `SqlStore.take_over` fills them from the bodies.
+    """
     return sa.Column("database_name", sa.String(200)), sa.Column("table_name", sa.String(200))
 
 
 def _indexes(name: str, time: str, *fields: str) -> tuple[sa.Index, ...]:
-    """Each gives the rows that have one value, or those of one table, by time: a page of them is read without the others."""
+    """Returns indexes for the rows with one value, or of one table, by time. With them, a page is read without other rows."""
     by_path = sa.Index(f"{name}_by_path", "database_name", "table_name", time)
     return by_path, *(sa.Index(f"{name}_by_{field}", field, time) for field in ("table_name", *fields))
 
@@ -83,7 +85,7 @@ errors = sa.Table(
 events = sa.Table(
     "lakeward_events",
     _metadata,
-    # SQLite numbers only a plain INTEGER by itself.
+    # SQLite assigns numbers only to a plain INTEGER.
     sa.Column("event_id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
     sa.Column("body", sa.JSON, nullable=False),
     *_path_columns(),
@@ -115,7 +117,7 @@ former_rounds = sa.Table(
     sa.Column("table_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("body", sa.JSON, nullable=False),
 )
-"""By table the rounds that the ledger forgets while the lake stores files of theirs (`lake.rules.upkeep.former_rounds`)."""
+"""By table, the rounds that the ledger no longer has, but whose files the lake still stores (`lake.rules.upkeep.former_rounds`)."""
 leader = sa.Table(
     "lakeward_leader",
     _metadata,
@@ -125,11 +127,11 @@ leader = sa.Table(
     sa.Column("beats", sa.BigInteger, nullable=False),
     sa.Column("cluster", sa.String(300), nullable=False),
 )
-"""At most one row. In SQLite it says only which cluster the store is about: one process at a time has the folder's lock."""
+"""At most one row. In SQLite it only identifies the cluster of the store, because one process at a time has the folder's lock."""
 
 
 def open_engine(url: str) -> sa.Engine:
-    """An engine for a URL; SQLite with a write-ahead log that is synced at every commit."""
+    """Returns an engine for a URL. SQLite gets a write-ahead log that is synced at every commit."""
     parsed = sa.make_url(url)
     if parsed.get_backend_name() != "sqlite":
         engine = bound_waits(sa.create_engine(parsed, pool_pre_ping=True))
@@ -142,7 +144,7 @@ def open_engine(url: str) -> sa.Engine:
 
 
 def _configure_postgresql(connection: Any, _record: Any) -> None:
-    """A commit that was answered is on disk, whatever the server's default is."""
+    """Makes an answered commit durable, whatever the server's default is."""
     connection.execute("SET synchronous_commit = on")
     connection.commit()
 
@@ -155,9 +157,9 @@ def _configure_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def prepare(engine: sa.Engine) -> None:
-    """Brings the tables up to date; raises SetupError for a store that a newer version wrote, and changes nothing in it then.
+    """Upgrades the tables. Raises SetupError for a store that a newer version wrote, without changing it.
 
-    There is always a default for new fields of a body, so that an older version can still read and write.
+    New fields of a body always have a default, so that an older version can still read and write.
     """
     with engine.begin() as connection:
         if sa.inspect(connection).has_table(owner.name):
@@ -168,7 +170,7 @@ def prepare(engine: sa.Engine) -> None:
 
 
 def _missing_columns(connection: sa.Connection) -> list[sa.Column[Any]]:
-    """Columns that the tables in the database have not got; none of tables that are missing."""
+    """Returns declared columns that the existing tables in the database lack."""
     inspector = sa.inspect(connection)
     present = set(inspector.get_table_names())
     tables = [table for table in _metadata.sorted_tables if table.name in present]
@@ -177,7 +179,7 @@ def _missing_columns(connection: sa.Connection) -> list[sa.Column[Any]]:
 
 
 def open_for_reading(file: Path) -> sa.Engine:
-    """An engine that only reads a store in SQLite, also beside its coordinator. Raises SetupError: no store, another version's."""
+    """Returns an engine that only reads a SQLite store, also while its coordinator runs. Raises SetupError: no store, another version."""
     if not file.is_file():
         raise SetupError(
             f"{file.parent} holds no state store: {file.name} is missing", hint="Name the data folder of a coordinator that ran."

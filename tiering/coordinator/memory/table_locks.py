@@ -1,6 +1,6 @@
-"""One lock a table, for whatever changes what is recorded of its lake: acks and reconciliations take turns.
+"""One lock per table for all code that changes what is recorded of its lake: acks and reconciliations take turns.
 
-Each holder talks to the lake, which may hang. So a wait is short, and its error says why it ended.
+Each holder talks to the lake, which may hang. So a wait is short, and its error gives the reason.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from weakref import WeakValueDictionary
 from tiering.errors import TableBusy
 
 WAIT_SECONDS = 10.0
-"""Longer than a healthy lake takes; shorter than a client waits for one answer (30 s), so that it gets the reason."""
+"""Longest wait for a lock.
+
+It is longer than a healthy lake takes, and shorter than a client waits (30 s), so the client gets the reason.
+"""
 
 
 class TableLocks:
-    """A lock exists while it is held or waited for: ids that a request makes up leave nothing behind."""
+    """The locks of all tables. A lock exists only while it is held or waited for, so invented table ids leave nothing behind."""
 
     def __init__(self, wait_seconds: float = WAIT_SECONDS) -> None:
         self.wait_seconds = wait_seconds
@@ -26,7 +29,7 @@ class TableLocks:
 
     @contextmanager
     def held(self, table_id: int) -> Iterator[None]:
-        """The block runs with the table's lock. Raises TableBusy if another one keeps it for too long."""
+        """Runs the block with the table's lock. Raises TableBusy if another holder keeps it for too long."""
         with self._guard:
             lock = self._locks.get(table_id)
             if lock is None:

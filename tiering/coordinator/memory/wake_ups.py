@@ -1,6 +1,6 @@
-"""Wakes coroutines when something changed: held requests and waiting CALLs. They hold no thread meanwhile.
+"""Wakes coroutines when something changed: held requests and waiting CALLs. They use no thread while they wait.
 
-Every tick of the coordinator wakes them too, so that they look at the clock: none of them sleeps for a time of its own.
+Every tick of the coordinator wakes them, too, so that they check the clock. None of them needs a timer of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from types import TracebackType
 
 
 class Subscription:
-    """Belongs to one coroutine. A change between two waits is not missed."""
+    """The subscription of one coroutine. A change between two waits is not missed."""
 
     def __init__(self, wake_ups: WakeUps) -> None:
         self._wake_ups = wake_ups
@@ -19,17 +19,17 @@ class Subscription:
         self._event = asyncio.Event()
 
     async def wait(self) -> None:
-        """Returns at the next change; at once if there was one since the last wait."""
+        """Returns at the next change, or at once if there was a change since the last wait."""
         await self._event.wait()
         self._event.clear()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """That of the coroutine."""
+        """The event loop of the coroutine."""
         return self._loop
 
     def wake(self) -> None:
-        """Ends the current or the next wait. Call it in its loop."""
+        """Ends the current or the next wait. Call it in the subscription's loop."""
         self._event.set()
 
     def __enter__(self) -> Subscription:
@@ -41,7 +41,7 @@ class Subscription:
 
 
 class WakeUps:
-    """Subscribers that wait for the next change. Subscribe before reading the state, then wait: so no change is missed in between."""
+    """Subscribers that wait for the next change. Subscribe first, then read the state, then wait: so no change is missed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,13 +49,13 @@ class WakeUps:
         self._waking: set[asyncio.AbstractEventLoop] = set()
 
     def subscribe(self) -> Subscription:
-        """A context manager; call it in the coroutine that waits."""
+        """Returns a context manager. Call it in the coroutine that waits."""
         return Subscription(self)
 
     def notify(self) -> None:
         """Wakes all subscribers, because something changed or time passed. Call it from any thread.
 
-        A loop is told once, however many changes come before it gets to it: telling it takes a system call, and changes come by hundreds.
+        A loop is notified once for all changes that come before it runs. A notification takes a system call, and changes come by hundreds.
         """
         with self._lock:
             loops = {subscription.loop for subscription in self._waiting} - self._waking
@@ -63,13 +63,13 @@ class WakeUps:
         for loop in loops:
             try:
                 loop.call_soon_threadsafe(self._wake, loop)
-            except RuntimeError:  # it was closed, and whoever waited there is gone
+            except RuntimeError:  # the loop was closed, and its waiting coroutines ended
                 with self._lock:
                     self._waking.discard(loop)
 
     def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
-            self._waking.discard(loop)  # first: a change from now on is one more
+            self._waking.discard(loop)  # first, because a later change needs another notification
             waiting = [subscription for subscription in self._waiting if subscription.loop is loop]
         for subscription in waiting:
             subscription.wake()
@@ -84,6 +84,6 @@ class WakeUps:
 
     @property
     def waiting(self) -> int:
-        """How many coroutines wait now."""
+        """Number of coroutines that wait now."""
         with self._lock:
             return len(self._waiting)

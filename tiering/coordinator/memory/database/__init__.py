@@ -1,1 +1,1 @@
-"""The database of the store: where it is, how its tables are brought up to date, and which coordinator leads."""
+"""The store's database: its location, the upgrade of its tables, and which coordinator leads."""

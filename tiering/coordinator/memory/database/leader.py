@@ -1,7 +1,7 @@
-"""Which of several coordinators on one PostgreSQL leads.
+"""Elects the leader among several coordinators on one PostgreSQL.
 
-The leader's session holds an advisory lock, which the server lets go as soon as the session's process is gone. Only that it leads is
-decided here: what it may write is decided by the coordinator epoch, so two that both believe to lead do no harm.
+The leader's session holds an advisory lock, which the server releases when the session ends. This decides only who leads. The coordinator
+epoch decides who may write, so two coordinators that both believe to lead do no harm.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tiering.errors import StoreError
 from tiering.library_guards.sql_timeouts import CONNECT_SECONDS
 
 _LOCK = 5_707_311
-"""First half of the advisory lock's key; the second is the schema that the store is in."""
+"""First half of the advisory lock's key. The second half is the schema of the store."""
 _GONE = ("SET tcp_keepalives_idle = 2", "SET tcp_keepalives_interval = 1", "SET tcp_keepalives_count = 3")
-"""So the server notices within five seconds that the leader's machine is gone without a word."""
+"""Settings with which the server notices within five seconds that the leader's machine vanished without closing the connection."""
 _STATEMENT_MS = 5_000
 
 
 @dataclass(frozen=True)
 class Leader:
-    """The coordinator that leads, or led last. `beats` grows while it is awake. `cluster`: what the store is about."""
+    """The coordinator that leads, or was the last to lead. `beats` grows while it is awake. `cluster` is the cluster of the store."""
 
     epoch: int
     address: str
@@ -34,7 +34,7 @@ class Leader:
 
 
 class LeaderLock:
-    """The lock, and the session that holds it. For one thread at a time; each method may raise StoreError."""
+    """The lock and the session that holds it. One thread at a time may use it; each method may raise StoreError."""
 
     def __init__(self, url: str) -> None:
         self._engine = sa.create_engine(
@@ -43,17 +43,17 @@ class LeaderLock:
         self._session: sa.Connection | None = None
 
     def acquire(self) -> bool:
-        """Takes the lock if nobody has it. The session that has it already keeps it."""
-        if self.held():
+        """Takes the lock if it is free, and returns whether this session has it. A session that has the lock keeps it."""
+        if self.is_held():
             return True
         with self._border():
             session = self._opened()
-            held = bool(session.scalar(sa.text(f"SELECT pg_try_advisory_lock({_LOCK}, hashtext(current_schema()))")))
-            session.info["leads"] = held
-            return held
+            is_taken = bool(session.scalar(sa.text(f"SELECT pg_try_advisory_lock({_LOCK}, hashtext(current_schema()))")))
+            session.info["leads"] = is_taken
+            return is_taken
 
-    def held(self) -> bool:
-        """Whether the session lives and has the lock."""
+    def is_held(self) -> bool:
+        """Returns whether the session lives and has the lock."""
         session = self._session
         if session is None or not session.info.get("leads"):
             return False
@@ -63,7 +63,10 @@ class LeaderLock:
         return False
 
     def evict(self) -> None:
-        """Ends the session that has the lock: its process sleeps, or is cut off. Wakened it finds another epoch in the store."""
+        """Ends the session that has the lock, because its process is suspended or cut off.
+
+        Once awake, it finds another epoch in the store.
+        """
         with self._border():
             self._opened().execute(
                 sa.text(
@@ -74,7 +77,7 @@ class LeaderLock:
             )
 
     def close(self) -> None:
-        """Lets the lock go; harmless to repeat."""
+        """Releases the lock. A repeat has no effect."""
         session, self._session = self._session, None
         if session is not None:
             with suppress(sa.exc.SQLAlchemyError):
@@ -99,17 +102,19 @@ class LeaderLock:
                     session.invalidate()
                     session.close()
             text = str(getattr(error, "orig", None) or error)
-            raise StoreError(f"cannot tell who leads: {text}", hint="Check the database of --state; it is tried again.") from error
+            raise StoreError(
+                f"cannot find out which coordinator leads: {text}", hint="Check the database of --state. The coordinator retries."
+            ) from error
 
 
 def read(connection: sa.Connection) -> Leader | None:
-    """Who leads, or led last; None = nobody ever did."""
+    """Returns the coordinator that leads, or was the last to lead; None if none has led yet."""
     row = connection.execute(sa.select(schema.leader)).first()
     return None if row is None else Leader(row.epoch, row.address, row.cluster, row.beats)
 
 
 def write(connection: sa.Connection, leader: Leader) -> None:
-    """Says that this one leads, and is awake. Call it in a transaction that checked the epoch."""
+    """Records that this coordinator leads and is awake. Call it in a transaction that checked the epoch."""
     values = {"epoch": leader.epoch, "address": leader.address, "cluster": leader.cluster}
     beaten = sa.update(schema.leader).values(beats=schema.leader.c.beats + 1, **values)
     if not connection.execute(beaten).rowcount:

@@ -1,4 +1,4 @@
-"""Where a store is, as `--state` names it."""
+"""The location of a store, as `--state` names it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 
 
 def postgresql_url(text: str) -> str:
-    """The URL for SQLAlchemy of `postgresql://[user[:password]@][host][:port]/database[?parameter=...]`, with libpq's parameters.
+    """Returns SQLAlchemy's URL of `postgresql://[user[:password]@][host][:port]/database[?parameter=...]`, with libpq's parameters.
 
-    Its password is masked from now on wherever it stands. Raises InvalidArgument for another address, SetupError without psycopg.
+    From now on its password is masked in all texts. Raises InvalidArgument for another address, SetupError without psycopg.
     """
     remember_secrets({"uri": text})
     try:

@@ -1,6 +1,6 @@
-"""How the rows of the SQL store are written: by statements that are made once for a database, with bodies that are JSON already.
+"""Writes the rows of the SQL store with statements that are compiled once per database, and bodies that are already JSON.
 
-Every round has several changes. To make a statement, look it up and convert its values column by column takes longer than to run it.
+Every round has several changes, and compiling a statement and converting its values column by column takes longer than running it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 
 
 class Statement:
-    """A statement in the words of one database. Raises SQLAlchemyError."""
+    """A statement compiled for one database. Raises SQLAlchemyError."""
 
     def __init__(self, dialect: sa.Dialect, statement: sa.Update | sa.Insert | sa.Delete, columns: Sequence[str] | None = None) -> None:
         compiled = statement.compile(dialect=dialect, column_keys=columns)
@@ -41,7 +41,7 @@ class Statement:
         self._places: Sequence[str] | None = getattr(compiled, "positiontup", None)
 
     def run(self, connection: sa.Connection, rows: Sequence[Row]) -> int:
-        """How many rows it touched; nothing is done for no rows."""
+        """Runs the statement for the rows and returns how many rows it changed. Without rows it does nothing."""
         if not rows:
             return 0
         places = self._places
@@ -50,7 +50,7 @@ class Statement:
 
 
 class ReplacedRows:
-    """Writes rows of one table, each in place of the one with its key."""
+    """Writes rows of one table. Each row replaces the one with the same key."""
 
     def __init__(self, dialect: sa.Dialect, table: sa.Table, key: str) -> None:
         insert = (postgresql if dialect.name == "postgresql" else sqlite).insert(table).inline()
@@ -61,7 +61,7 @@ class ReplacedRows:
         self._delete = Statement(dialect, sa.delete(table).where(table.c[key] == sa.bindparam("former")))
 
     def replace(self, connection: sa.Connection, rows: Iterable[Row]) -> None:
-        """Of several rows with one key the last counts."""
+        """Writes the rows. If several rows have one key, the last counts."""
         self._replace.run(connection, list({row[self._key]: row for row in rows}.values()))
 
     def delete(self, connection: sa.Connection, keys: Iterable[object]) -> None:
@@ -71,10 +71,10 @@ class ReplacedRows:
 
 @dataclass(frozen=True)
 class RowWrites:
-    """All rows of `Writes` but results of validations."""
+    """Statements for all rows of `Writes` except results of validations."""
 
     touch: Statement
-    """Counts a write of the owner with the name `our_name` and the epoch `ours`: no row is touched if another coordinator took over."""
+    """Counts a write of the owner with the name `our_name` and the epoch `ours`. It changes no row if another coordinator took over."""
     tables: ReplacedRows
     rounds: ReplacedRows
     commits: ReplacedRows
@@ -85,7 +85,7 @@ class RowWrites:
 
     @staticmethod
     def of(dialect: sa.Dialect) -> RowWrites:
-        """The statements for a database."""
+        """Compiles the statements for a database."""
         owner = schema.owner
         is_ours = sa.and_(owner.c.holder == sa.bindparam("our_name"), owner.c.epoch == sa.bindparam("ours"))
         touch = sa.update(owner).where(is_ours).values(writes=owner.c.writes + sa.literal_column("1"))
@@ -102,7 +102,7 @@ class RowWrites:
         )
 
     def write(self, connection: sa.Connection, writes: Writes) -> None:
-        """Writes all of them."""
+        """Writes all rows."""
         self.tables.replace(connection, map(_table_row, writes.tables))
         self.tables.delete(connection, writes.forgotten_tables)
         self.rounds.replace(connection, map(_round_row, writes.rounds))
@@ -118,7 +118,7 @@ class RowWrites:
 def _body(adapter: TypeAdapter[Any], row: object) -> str:
     try:
         return adapter.dump_json(row).decode()
-    except PydanticSerializationError:  # half a surrogate pair, as in the name of a file, which UTF-8 has not and JSON can escape
+    except PydanticSerializationError:  # half a surrogate pair, as in a file name: UTF-8 cannot encode it, JSON can escape it
         return json.dumps(adapter.dump_python(row, mode="json"))
 
 
@@ -183,10 +183,10 @@ def _operation_row(row: OperationRecord) -> Row:
 
 
 def _look_up_texts(table: sa.Table, row: object) -> Row:
-    """The look-up columns that are texts of the body."""
+    """Returns the look-up columns that are texts of the body."""
     return {name: _text(getattr(row, name)) for name in sql_history.LOOK_UP_FIELDS[table.name]}
 
 
 def _text(value: str | None) -> str | None:
-    """A text as a look-up column has it; of an enum its value."""
+    """Returns a text in the form of a look-up column; the value of an enum."""
     return None if value is None else str(value)[: sql_history.LOOK_UP_CHARACTERS]

@@ -1,7 +1,7 @@
-"""Brings a state store's tables up to date, with Alembic. The revisions are in `migrations/versions`.
+"""Upgrades a state store's tables with Alembic. The revisions are in `migrations/versions`.
 
-A revision only adds: tables, indexes, columns that may be null. So a Lakeward of the version before can still read and write. What
-such a version could not work with grows `sql_schema.VERSION` as well, and then it refuses.
+A revision only adds tables, indexes, and nullable columns. So the previous version of Lakeward can still read and write the store. A change
+that such a version could not handle also increases `sql_schema.VERSION`; then that version refuses the store.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ NEWEST = "0004"
 
 _SCRIPTS = Path(__file__).parent / "migrations"
 _UPGRADING = 5_707_310
-"""PostgreSQL's advisory lock (of a transaction) under which tables change: two coordinators may start at once."""
+"""Key of PostgreSQL's transaction-level advisory lock for changes of tables, because two coordinators may start at once."""
 
 
 def revision(connection: sa.Connection) -> str | None:
-    """The revision of the store's tables; None = of a version that kept none, or no store yet."""
+    """Returns the revision of the store's tables; None if an older version without revisions wrote it, or there is no store yet."""
     if not sa.inspect(connection).has_table(VERSION_TABLE):
         return None
     number: str | None = connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
@@ -28,13 +28,13 @@ def revision(connection: sa.Connection) -> str | None:
 
 
 def upgrade(connection: sa.Connection) -> None:
-    """Runs the revisions that the store lacks, in the connection's transaction; none if a newer Lakeward has been here.
+    """Runs the missing revisions in the connection's transaction; none if a newer Lakeward has upgraded the store.
 
-    SQLite commits each statement that changes a table: what dies between two is done again, so each revision may be repeated.
+    SQLite commits each statement that changes a table. After a crash between two statements they run again, so each revision is repeatable.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADING})
-    # Here and not above: most starts find the store up to date.
+    # Alembic is imported below and not above, because most starts find the store up to date.
     if (present := revision(connection)) == NEWEST:
         return
     from alembic import command
@@ -45,6 +45,6 @@ def upgrade(connection: sa.Connection) -> None:
     config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes.update(connection=connection, version_table=VERSION_TABLE)
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if present is None or present in known:
+    known_revisions = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if present is None or present in known_revisions:
         command.upgrade(config, "head")

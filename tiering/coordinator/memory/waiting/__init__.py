@@ -1,1 +1,1 @@
-"""What waits: tables for a tierer, and work for whoever has the lock."""
+"""Queues: tables that wait for a tierer, and work that waits for the lock."""

@@ -1,4 +1,4 @@
-"""Work that one thread brings and another may do for it, in the log context of who brought it."""
+"""Work that one thread submits and another thread may do. It runs in the log context of the submitting thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class Work(Generic[Result]):
-    """Done once, by one thread; who brought it waits for it, and is woken when it is done, or to do it."""
+    """One piece of work, done once by one thread. The submitting thread waits until it is done, or until that thread has to do it."""
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self._work = work
@@ -22,11 +22,11 @@ class Work(Generic[Result]):
 
     @property
     def is_done(self) -> bool:
-        """Whether it has a result or an error."""
+        """Whether the work has a result or an error."""
         return bool(self._results) or self._error is not None
 
     def wait(self) -> None:
-        """Returns once it is done, or has to be done by this thread."""
+        """Returns once the work is done, or this thread has to do it."""
         self._woken.wait()
 
     def wake(self) -> None:
@@ -34,18 +34,18 @@ class Work(Generic[Result]):
         self._woken.set()
 
     def do(self) -> None:
-        """Keeps what comes of it for `result`."""
+        """Does the work and keeps its outcome for `result`."""
         try:
             self._results = [self._context.run(self._work)]
-        except BaseException as error:  # also what is no Exception belongs to who brought the work
+        except BaseException as error:  # the submitting thread gets any error, even one that is no Exception
             self._error = error
 
     def fail(self, error: BaseException) -> None:
-        """It counts as not done: what it changed may not be stored."""
+        """Marks the work as failed: its changes may not be stored."""
         self._results, self._error = [], error
 
     def result(self) -> Result:
-        """What came of it. Raises what it raised, or why it counts as not done."""
+        """Returns the work's result. Raises its error, or the reason for `fail`."""
         if self._error is not None:
             raise self._error
         return self._results[0]

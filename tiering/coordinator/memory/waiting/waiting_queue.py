@@ -1,8 +1,8 @@
-"""The tables that wait for a tierer, in the order in which they get one: a request costs the same however many of them wait.
+"""The tables that wait for a tierer, in the order in which they get one. The cost of a request does not depend on their number.
 
-Which kinds of tables a request may get is decided when it comes (`table_lifecycle.pick`), so each kind has a line of its own, and a request
-chooses among the first of all lines. A table moves up in its line once its deadline has passed. Lines are heaps; entries of tables that
-left, or came back with another place, are thrown out when they come to the front, or when they are most of a line.
+The kinds of tables that a request may get are known only when it comes (`table_lifecycle.pick`). So each kind has its own line, and a
+request chooses among the first tables of all lines. A table moves up in its line once its deadline has passed. Lines are heaps. Entries of
+tables that left the queue or changed their place are removed when they reach the front, or when they are most of a line.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.decisions.table_lifecycle import QueueKind, QueuePlace, queue_place
 
 SPARE_ENTRIES = 64
-"""Outdated entries that a heap may hold, beside twice as many as there are tables in the queue, before they are thrown out."""
+"""Outdated entries that a heap may hold, in addition to twice the number of queued tables, before they are removed."""
 
 Entry = tuple[datetime, int, int]
-"""A time that orders it, table id, and the number of the table's place: another one than the table has now is outdated."""
+"""The time that orders the entry, the table id, and the number of the table's place. An entry with another number is outdated."""
 
 
 class _Line:
-    """The tables of one kind."""
+    """The waiting tables of one kind."""
 
     def __init__(self) -> None:
         self.by_deadline: list[Entry] = []
-        """Those that were not past it when they were looked at last."""
+        """Tables that were not past their deadline at the last check."""
         self.late: list[Entry] = []
-        """Those past their deadline, by the time since which they wait."""
+        """Tables past their deadline, by the time since which they wait."""
         self.all: list[Entry] = []
-        """By the time since which they wait."""
+        """All tables, by the time since which they wait."""
 
 
 class WaitingQueue:
-    """One thread at a time uses it. `backlog_apart`: tables in backlog wait apart (`BacklogTurns`)."""
+    """The queue. One thread at a time uses it. `backlog_apart`: tables in backlog wait apart (`BacklogTurns`)."""
 
     def __init__(self, *, backlog_apart: bool = True) -> None:
         self._backlog_apart = backlog_apart
@@ -45,7 +45,7 @@ class WaitingQueue:
         self._lines: dict[QueueKind, _Line] = {}
 
     def put(self, record: TableRecord) -> None:
-        """The table waits from now on, or waits with another place."""
+        """Adds the table, or changes its place."""
         table_id, place = record.table_id, queue_place(record, backlog_apart=self._backlog_apart)
         if self._places.get(table_id) == place:
             return
@@ -57,12 +57,12 @@ class WaitingQueue:
             self._push(line.by_deadline, (place.deadline, table_id, self._next_number))
 
     def drop(self, table_id: int) -> None:
-        """The table does not wait any more."""
+        """Removes the table."""
         self._places.pop(table_id, None)
         self._numbers.pop(table_id, None)
 
     def first(self, now: Moment, without: Container[int] = ()) -> list[int]:
-        """Ids of the tables at the front, two of each kind at most: of any choice of kinds the one that comes first is among them."""
+        """Returns the ids at the front, at most two per kind. For any set of kinds, the first table of the queue is among them."""
         return [table_id for line in self._lines.values() for table_id in self._front(line, now, without)]
 
     def _front(self, line: _Line, now: Moment, without: Container[int]) -> Iterator[int]:

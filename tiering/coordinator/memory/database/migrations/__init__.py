@@ -1,1 +1,1 @@
-"""Alembic's script folder for the state store; `upgrades` runs it."""
+"""Alembic's script folder for the state store. `upgrades` runs it."""

@@ -1,4 +1,4 @@
-"""What Alembic runs: the revisions, on the connection that `upgrades` hands over."""
+"""Alembic's entry point: runs the revisions on the connection that `upgrades` passes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One module a revision, oldest first. A revision that was released never changes."""
+"""One module per revision, oldest first. A released revision never changes."""

@@ -1,4 +1,4 @@
-"""The tables as they were before there were revisions. Completes what a version older than that made."""
+"""Creates the tables from before there were revisions, or completes those that an even older version created."""
 
 from __future__ import annotations
 

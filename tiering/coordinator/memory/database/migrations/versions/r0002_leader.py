@@ -1,4 +1,4 @@
-"""Adds who leads: the coordinator that has the store, where it serves, and which cluster the store is about."""
+"""Adds the leader: the coordinator that owns the store, its address, and the cluster that the store is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adds the random name that each take-over of the store leaves beside its epoch."""
+"""Adds the random name that each take-over writes beside its epoch."""
 
 from __future__ import annotations
 

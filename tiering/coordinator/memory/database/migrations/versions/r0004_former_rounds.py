@@ -1,4 +1,4 @@
-"""Adds the rounds that the ledger forgets while the lake stores files of theirs."""
+"""Adds the rounds that the ledger no longer has, but whose files the lake still stores."""
 
 from __future__ import annotations
 
