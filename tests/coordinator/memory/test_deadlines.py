@@ -23,7 +23,7 @@ from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import Pause, QueuedCall, RoundRecord, TableRecord, Trigger
 from tiering.coordinator.memory import deadlines
-from tiering.coordinator.memory.deadlines import Deadlines, first_look
+from tiering.coordinator.memory.deadlines import Deadlines, next_check
 from tiering.coordinator.memory.store import Writes
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.server import coordinator
@@ -83,7 +83,7 @@ def records(draw: st.DrawFn) -> TableRecord:
 
 @given(records(), st.integers(0, 9))
 def test_a_record_is_looked_at_exactly_from_when_time_changes_it(record: TableRecord, second: int) -> None:
-    first = first_look(record)
+    first = next_check(record)
     assert (overdue(Context(moment(second), 1), record) is not None) == moment(second).passed(first)
 
 

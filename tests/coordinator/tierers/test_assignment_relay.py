@@ -55,15 +55,15 @@ def test_a_table_stays_while_the_cluster_is_being_told_of_its_lake(shared: World
     tierer, info = begun(shared)
     tierer.commit(info)
     tierer.ack(info)
-    tellings, table_id = shared.coordinator.call_parts.tellings, shared.table.table_id
-    with tellings.turn(table_id) as in_turn:
+    notifications, table_id = shared.coordinator.call_parts.notifications, shared.table.table_id
+    with notifications.turn(table_id) as in_turn:
         assert in_turn
         tierer.finish(info)
         shared.later(1)
         assert assigner(shared).ever_told("finished") == []
     shared.later(1)
     assert assigner(shared).ever_told("finished") == [table_id]
-    with tellings.turn(table_id) as in_turn:
+    with notifications.turn(table_id) as in_turn:
         assert not in_turn
 
 

@@ -93,21 +93,21 @@ class MemoryStore:
         with self._lock:
             return {(row.database_name, row.table_name) for row in rows[kind]}
 
-    def read_rounds(self, wanted: HistoryRange) -> Iterator[RoundRecord]:
-        rows = [row for row in self.rounds(limit=ALL_ROWS) if _is_wanted(row, row.pending_time, wanted)]
+    def read_rounds(self, history_range: HistoryRange) -> Iterator[RoundRecord]:
+        rows = [row for row in self.rounds(limit=ALL_ROWS) if _is_selected(row, row.pending_time, history_range)]
         return iter(sorted(rows, key=lambda row: (row.pending_time, row.round_id), reverse=True))
 
-    def read_commits(self, wanted: HistoryRange) -> Iterator[LakeCommitRecord]:
-        rows = [row for row in self.commits(limit=ALL_ROWS) if _is_wanted(row, row.prepared_at, wanted)]
+    def read_commits(self, history_range: HistoryRange) -> Iterator[LakeCommitRecord]:
+        rows = [row for row in self.commits(limit=ALL_ROWS) if _is_selected(row, row.prepared_at, history_range)]
         return iter(sorted(rows, key=lambda row: (row.prepared_at, row.round_id), reverse=True))
 
-    def read_errors(self, wanted: HistoryRange) -> Iterator[ErrorRecord]:
-        rows = [row for row in self._errors.values() if _is_wanted(row, row.last_seen, wanted)]
+    def read_errors(self, history_range: HistoryRange) -> Iterator[ErrorRecord]:
+        rows = [row for row in self._errors.values() if _is_selected(row, row.last_seen, history_range)]
         return iter(sorted(rows, key=lambda row: (row.last_seen, row.key), reverse=True))
 
-    def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:
-        rows = [row for row in self.events(limit=ALL_ROWS) if _is_wanted(row, row.occurred_at, wanted)]
-        return iter(sorted(rows, key=lambda row: row.occurred_at, reverse=True) if wanted.by_time else rows)
+    def read_events(self, history_range: HistoryRange) -> Iterator[EventRecord]:
+        rows = [row for row in self.events(limit=ALL_ROWS) if _is_selected(row, row.occurred_at, history_range)]
+        return iter(sorted(rows, key=lambda row: row.occurred_at, reverse=True) if history_range.by_time else rows)
 
     def operation(self, idempotency_key: str) -> OperationRecord | None:
         with self._lock:
@@ -186,7 +186,7 @@ class MemoryStore:
         if coordinator_epoch not in self._own:
             raise Fenced(
                 f"another coordinator took over the store: its epoch is {self._epoch}, ours {coordinator_epoch}",
-                hint="Run one coordinator a store; this one stops.",
+                hint="Run one coordinator per store; this one stops.",
             )
 
 
@@ -217,9 +217,9 @@ def _beyond(newest_first: Iterable[RowT], time_of: Callable[[RowT], datetime], b
     return beyond
 
 
-def _is_wanted(row: RoundRecord | LakeCommitRecord | EventRecord | ErrorRecord, time: datetime, wanted: HistoryRange) -> bool:
-    within = (wanted.since is None or time >= wanted.since) and (wanted.until is None or time <= wanted.until)
+def _is_selected(row: RoundRecord | LakeCommitRecord | EventRecord | ErrorRecord, time: datetime, history_range: HistoryRange) -> bool:
+    within = (history_range.since is None or time >= history_range.since) and (history_range.until is None or time <= history_range.until)
     round_field = "last_round_id" if isinstance(row, ErrorRecord) else "round_id"
-    named = {"database_name": wanted.database_name, "table_name": wanted.table_name, round_field: wanted.round_id}
-    is_about = wanted.paths is None or (row.database_name, row.table_name) in wanted.paths
-    return within and is_about and all(value in (None, getattr(row, name)) for name, value in {**wanted.fields, **named}.items())
+    named = {"database_name": history_range.database_name, "table_name": history_range.table_name, round_field: history_range.round_id}
+    is_about = history_range.paths is None or (row.database_name, row.table_name) in history_range.paths
+    return within and is_about and all(value in (None, getattr(row, name)) for name, value in {**history_range.fields, **named}.items())

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from tiering.access.grants import Grants
 from tiering.cluster.base import ClusterOwner
 from tiering.coordinator.decisions.records import TiererRecord
+from tiering.coordinator.memory.cluster_notifications import ClusterNotifications
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.memory.tellings import Tellings
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.known_tables import KnownTables
 from tiering.coordinator.observing.lag import LagObserver
@@ -105,7 +105,7 @@ class CallParts:
     """By table id the lock that acks take too."""
     tierer_connected: Callable[[], bool]
     tierers: TiererControl
-    tellings: Tellings
+    notifications: ClusterNotifications
     """Whether the cluster may be told of a lake snapshot."""
     known_tables: KnownTables
     """The tables as whoever calls may see them."""

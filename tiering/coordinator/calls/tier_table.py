@@ -203,7 +203,7 @@ class _Steps:
         A known idempotency key attaches to the earlier call's goal, or ends as that one did. Raises UnknownTable,
         UnknownDatabase, LakeDisabled, TablePaused, ClusterUnavailable, InvalidArgument (the key names something else).
         """
-        earlier = self._operations.known(request)
+        earlier = self._operations.earlier_call(request)
         if earlier is not None:
             if earlier.error is not None:
                 raise error_of(earlier.error)

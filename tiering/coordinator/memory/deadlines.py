@@ -1,7 +1,7 @@
-"""When each record has to be looked at again, so that a tick costs as much as is due and not as much as there is.
+"""When each record has to be checked again. So the cost of a tick depends on how many records are due, and not on how many there are.
 
-A deadline kept here is a hint that may come too early, never too late: it is only ever lowered while it is kept, and what it
-is about is checked against the record once it has passed. All are steady times (`moment`).
+A deadline kept here is a hint. It may be too early, but never too late: it is only lowered while it is kept, and the record is checked once
+it has passed. All deadlines are steady times (`moment`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tiering.model.states import TableState
 AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 SPARE_HINTS = 64
-"""Outdated hints that the heap may hold, beside twice those that count, before they are thrown out."""
+"""Outdated hints that the heap may hold, in addition to twice the number of valid ones, before they are removed."""
 
 
-def first_look(record: TableRecord, *, needs_turn: bool = False) -> datetime | None:
-    """The time from which `round_lifecycle.expire` or `table_lifecycle.due` changes the record as it is; None = never.
+def next_check(record: TableRecord, *, needs_turn: bool = False) -> datetime | None:
+    """Returns when `round_lifecycle.expire` or `table_lifecycle.due` will first change this record; None if never.
 
     `needs_turn`: the cluster assigns tables (`CoordinatorOptions.assigned_by_cluster`).
     """
@@ -36,7 +36,7 @@ def _round_deadline(record: TableRecord) -> datetime | None:
 
 
 def _upkeep_deadline(record: TableRecord, needs_turn: bool) -> datetime | None:
-    """When a running upkeep round gives way to a round of its table."""
+    """Returns when a running upkeep round gives way to a round of its table."""
     if not record.upkeep_runs or record.granted or record.pause is not None:
         return None
     if record.call is not None:
@@ -59,26 +59,26 @@ def _rest_deadline(record: TableRecord, needs_turn: bool) -> datetime | None:
 
 
 class Deadlines:
-    """The earliest hint of each table. Thread-safe."""
+    """The earliest hint of each table. It is thread-safe."""
 
     def __init__(self, *, needs_turn: bool = False) -> None:
         self._needs_turn = needs_turn
         self._lock = threading.Lock()
         self._hints: dict[int, datetime] = {}
         self._heap: list[tuple[datetime, int]] = []
-        """The hints of `_hints`, and outdated ones."""
+        """The hints in `_hints`, and outdated ones."""
 
     def watch(self, records: Iterable[TableRecord]) -> None:
-        """Keeps a hint for each record. Call it once the records are shown: a hint taken earlier would be checked against the old ones."""
+        """Keeps a hint for each record. Call it after the records are shown; a hint taken earlier would be checked against old records."""
         with self._lock:
             for record in records:
-                self._lower(record.table_id, None if record.state is None else first_look(record, needs_turn=self._needs_turn))
+                self._lower(record.table_id, None if record.state is None else next_check(record, needs_turn=self._needs_turn))
             if len(self._heap) > 2 * len(self._hints) + SPARE_HINTS:
                 self._heap = [(deadline, table_id) for table_id, deadline in self._hints.items()]
                 heapq.heapify(self._heap)
 
     def take(self, now: Moment) -> list[int]:
-        """Ids of tables to look at now, the longest overdue first. None of them is returned again before it is watched again."""
+        """Returns the ids of tables to check now, the longest overdue first. Each is returned once until it is watched again."""
         taken = []
         with self._lock:
             while self._heap and now.passed(self._heap[0][0]):
@@ -89,7 +89,7 @@ class Deadlines:
         return taken
 
     def _lower(self, table_id: int, deadline: datetime | None) -> None:
-        known = self._hints.get(table_id)
-        if deadline is not None and (known is None or deadline < known):
+        present = self._hints.get(table_id)
+        if deadline is not None and (present is None or deadline < present):
             self._hints[table_id] = deadline
             heapq.heappush(self._heap, (deadline, table_id))

@@ -1,10 +1,9 @@
-"""What idempotency keys name (DESIGN 5): an operation and, once there is one, its outcome.
+"""The operations that idempotency keys name (DESIGN 5), with their outcomes once they have ended.
 
-A key belongs to the principal who calls: the same text of another principal is another key, and tells nothing of this one. It names one
-procedure with its arguments. The row is stored in the same write as the effect, so the
-coordinator cannot die between the two: a repeat, also after a restart, finds both or neither. What cannot be one write
-(a round, a commit to the lake) stores the row with its round id before anything is sent, and its outcome at the end.
-A dry run has no key: it neither starts what an earlier call left open nor is taken for it.
+A key belongs to the calling principal: the same text of another principal is another key, and reveals nothing about this one. It names one
+procedure with its arguments. Its row is stored in the same write as the effect, so a coordinator cannot die between the two: a repeat, even
+after a restart, finds both or neither. If the effect needs more than one write (a round, a commit to the lake), the row is stored with its
+round id before anything is sent, and its outcome at the end. A dry run has no key: it neither resumes an earlier call nor counts as one.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from tiering.errors import InvalidArgument
 from tiering.wire.request_bounds import check_id
 
 _STORED_KEY = re.compile(rf"[0-9a-f]{{{PRINCIPAL_DIGITS}}}/[0-9a-f]{{64}}")
-"""A text that is a key as the store has it: sent by a caller, it must not find another principal's row."""
+"""The form of a key in the store. A caller that sends such a text must not find another principal's row."""
 
 _NO_GOAL: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Decided(Generic[ResultT]):
-    """What is to change, of which table, and what is answered."""
+    """The outcome of a decision: the result for the caller, and the changes of one table."""
 
     result: ResultT
     changes: tuple[Change, ...] = ()
@@ -46,16 +45,16 @@ class Decided(Generic[ResultT]):
 
 
 class IdempotentOperations:
-    """The operations that the store keeps."""
+    """The stored operations of idempotency keys."""
 
     def __init__(self, table_records: TableRecords) -> None:
         self._table_records = table_records
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
-    def known(self, request: Mutation[Any]) -> OperationRecord | None:
-        """The caller's earlier call with this key; None = a new key, or none.
+    def earlier_call(self, request: Mutation[Any]) -> OperationRecord | None:
+        """Returns the caller's earlier call with this key; None if the key is new or missing.
 
-        Raises InvalidArgument for a key that cannot be, and for one that names something else.
+        Raises InvalidArgument for an invalid key, and for a key that names another call.
         """
         key = request.idempotency_key
         if key is None:
@@ -70,24 +69,25 @@ class IdempotentOperations:
         return operation
 
     def by_key(self, key: str, caller: str) -> OperationRecord | None:
-        """The operation of the caller with this key; None = there is none. `caller`: as CALLs name who makes them."""
+        """Returns the caller's operation with this key; None if there is none. `caller` has the form in which CALLs name their caller."""
         operation = self._table_records.store.operation(stored_key(acting_principal(caller), key))
         if operation is not None or _STORED_KEY.fullmatch(key):
             return operation
-        former = self._table_records.store.operation(key)  # of a version that stored keys as they were sent
+        former = self._table_records.store.operation(key)  # an older version stored keys in the form in which they were sent
         return former if former is not None and former.caller == caller else None
 
     def answer(self, request: Mutation[ResultT]) -> ResultT | None:
-        """What an earlier call with this key was answered; None = it was not, or there was none. Raises as `known`."""
-        operation = self.known(request)
+        """Returns the answer to an earlier call with this key; None if it has no answer, or there was none. Raises like `earlier_call`."""
+        operation = self.earlier_call(request)
         if operation is None or operation.outcome is None:
             return None
         return _adapter(request.result_class).validate_python(operation.outcome)  # type: ignore[no-any-return]
 
     def once(self, request: Mutation[ResultT], decide: Callable[[], Decided[ResultT]]) -> ResultT:
-        """Does what `decide` says, under the records' lock and in one write with the answer; a dry run only answers.
+        """Applies the outcome of `decide` in one write with the answer, under the records' lock. A dry run only answers.
 
-        For what is done when the store has it. `decide` must not block. Raises what it raises, and as `known`.
+        Use it for effects that are complete once the store has them. `decide` must not block. Raises its errors, and those of
+        `earlier_call`.
         """
         with self._table_records.changing():
             if (earlier := self.answer(request)) is not None:
@@ -98,10 +98,10 @@ class IdempotentOperations:
             return decided.result
 
     def in_turn(self, turn: str, request: Mutation[ResultT], work: Callable[[], ResultT]) -> ResultT:
-        """What an earlier call with this key was answered, else what `work` answers. Calls with the same `turn` run one at a time.
+        """Returns the answer to an earlier call with this key, otherwise the result of `work`. Calls with one `turn` run one at a time.
 
-        For effects outside the store, which `work` records with `done`: a repeat that comes meanwhile waits for the answer. Raises what
-        `work` raises, and as `known`.
+        Use it for effects outside of the store, which `work` records with `done`. A repeat during the work waits for its answer. Raises the
+        errors of `work` and of `earlier_call`.
         """
         with self._turns[turn]:
             earlier = self.answer(request)
@@ -110,13 +110,13 @@ class IdempotentOperations:
     def begun(
         self, request: Mutation[Any], table_id: int | None, round_id: str | None = None, goal: Mapping[str, Any] = _NO_GOAL
     ) -> list[OperationRecord]:
-        """The row to store before or with the effect; none without a key. Of two calls that meet here the first one's goal stands.
+        """Returns the row to store before or with the effect; none without a key. If two calls have one key, the first one's goal counts.
 
-        `goal`: fields of an OperationRecord. Call it under the records' lock. Raises as `known`.
+        `goal` has fields of an OperationRecord. Call it under the records' lock. Raises like `earlier_call`.
         """
         if request.idempotency_key is None or request.dry_run:
             return []
-        earlier = self.known(request)
+        earlier = self.earlier_call(request)
         if earlier is not None:
             return [replace(earlier, round_id=round_id or earlier.round_id)]
         operation = OperationRecord(
@@ -140,7 +140,7 @@ class IdempotentOperations:
         round_id: str | None = None,
         goal: Mapping[str, Any] = _NO_GOAL,
     ) -> list[OperationRecord]:
-        """The row with how it ended. The first outcome stands. Call it under the records' lock."""
+        """Returns the row with the outcome; none if an outcome is stored already. Call it under the records' lock."""
         rows = self.begun(request, table_id, round_id, goal)
         if any(row.outcome is not None or row.error is not None for row in rows):
             return []
@@ -150,7 +150,7 @@ class IdempotentOperations:
 
 
 def stored_key(principal: str, key: str) -> str:
-    """The name under which the store has the operation of a principal's key; those of one principal begin alike."""
+    """Returns the stored name of a principal's key. The names of one principal have one prefix."""
     return f"{_digest(principal)[:PRINCIPAL_DIGITS]}/{_digest(key)}"
 
 

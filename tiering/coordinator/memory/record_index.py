@@ -1,6 +1,6 @@
-"""Ids of the tables that wait, run, fail, are live, are assigned by the cluster, and of each path, kept in step with the records.
+"""Sets of table ids (waiting, running, failing, live, assigned) and ids by path, updated with each change of a record.
 
-No question walks over all of them.
+They answer a question without a walk over all records.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from tiering.model.tables import TablePath
 
 
 def waits(record: TableRecord, *, needs_turn: bool = False) -> bool:
-    """Whether the next request may get this table. `needs_turn`: only if the cluster assigned it."""
+    """Returns whether the next request may get this table. `needs_turn`: only if the cluster has assigned the table to us."""
     return record.state is TableState.PENDING and record.pause is None and (record.has_turn or not needs_turn)
 
 
 class RecordIndex:
-    """Ids of tables. One thread at a time changes it and uses the queue, any may read the rest.
+    """Sets of table ids. One thread at a time changes it and uses the queue; any thread may read the other sets.
 
-    `needs_turn`: as of `waits`; `backlog_apart`: as of `WaitingQueue`.
+    `needs_turn` is that of `waits`, `backlog_apart` that of `WaitingQueue`.
     """
 
     def __init__(self, records: Iterable[TableRecord] = (), *, needs_turn: bool = False, backlog_apart: bool = True) -> None:
         self._needs_turn = needs_turn
         self.waiting: set[int] = set()
         self.queue = WaitingQueue(backlog_apart=backlog_apart)
-        """Those of `waiting`, in their order."""
+        """The tables in `waiting`, in queue order."""
         self.running: set[int] = set()
         self.failing: set[int] = set()
         self.assigned: set[int] = set()
         self.upkeep_requested: set[int] = set()
-        """Tables of which callers want upkeep."""
+        """Tables for which callers requested upkeep."""
         self.live: set[int] = set()
-        """Tables that are to be fresh: not in backlog, and not paused."""
+        """Tables that have to be fresh: neither in backlog nor paused."""
         self._by_path: dict[tuple[str, str], int] = {}
         self.renew(records, {})
 
     def renew(self, records: Iterable[TableRecord], before: Mapping[int, TableRecord]) -> None:
-        """Takes over these records; `before` has the records that they replace."""
+        """Takes over these records. `before` has the records that they replace."""
         for record in records:
             self._queue(record)
             _put(self.running, record.table_id, record.running is not None)
@@ -54,11 +54,11 @@ class RecordIndex:
 
     @property
     def tables(self) -> int:
-        """How many lake tables there are."""
+        """Number of lake tables."""
         return len(self._by_path)
 
     def by_path(self, path: TablePath) -> int | None:
-        """The id of the lake table at this path; None = there is none."""
+        """Returns the id of the lake table at this path; None if there is none."""
         return self._by_path.get((path.database_name, path.table_name))
 
     def _queue(self, record: TableRecord) -> None:

@@ -1,4 +1,4 @@
-"""The SQL of reads of history: what a range selects, page by page, and the look-up columns of rows that older versions wrote."""
+"""SQL for reads of history: the rows of a range, page by page, and the look-up columns of rows that older versions wrote."""
 
 from __future__ import annotations
 
@@ -20,45 +20,52 @@ from tiering.instants import to_microseconds
 
 _BATCH_ROWS = 10_000
 _NAMED_ONE_BY_ONE = 200
-"""Tables that are parameters of a query each: then an index may find their rows."""
+"""Up to this many tables are one query parameter each, so that the database can use an index."""
 LOOK_UP_CHARACTERS = 200
-"""Of a text in a look-up column: PostgreSQL refuses longer ones than some 2,700 bytes in an index."""
+"""Length of a text in a look-up column. PostgreSQL refuses texts above some 2,700 bytes in an index."""
 
 LOOK_UP_FIELDS = {schema.rounds.name: ("state",), schema.commits.name: ("state",), schema.events.name: ("level", "event_type", "principal")}
-"""Fields of a body that have a column of their own, cut."""
+"""Fields of a body that also have a column, truncated."""
 
 
-def first_page(table: sa.Table, wanted: HistoryRange) -> sa.Select[Any]:
-    """Selects the rows, the newest first."""
-    columns, order = table.c, order_of(table, wanted)
+def first_page(table: sa.Table, history_range: HistoryRange) -> sa.Select[Any]:
+    """Returns the query for the first page, the newest rows first."""
+    columns, order = table.c, order_of(table, history_range)
     query = sa.select(*dict.fromkeys((*order, columns.body))).order_by(*(column.desc() for column in order))
-    for column, value in (("database_name", wanted.database_name), ("table_name", wanted.table_name), ("round_id", wanted.round_id)):
+    for column, value in (
+        ("database_name", history_range.database_name),
+        ("table_name", history_range.table_name),
+        ("round_id", history_range.round_id),
+    ):
         if value is not None:
             query = query.where(columns[column] == value)
-    if wanted.paths is not None:
-        query = query.where(_is_about(table, wanted.paths))
-    for name, value in wanted.fields.items():
+    if history_range.paths is not None:
+        query = query.where(_is_about(table, history_range.paths))
+    for name, value in history_range.fields.items():
         if name in columns:
             query = query.where(columns[name] == value[:LOOK_UP_CHARACTERS])
         if name not in columns or len(value) >= LOOK_UP_CHARACTERS:
             query = query.where(columns.body[name].as_string() == value)
     time = time_of(table)
-    if wanted.since is not None:
-        query = query.where(time >= to_microseconds(wanted.since))
-    if wanted.until is not None:
-        query = query.where(time <= to_microseconds(wanted.until))
+    if history_range.since is not None:
+        query = query.where(time >= to_microseconds(history_range.since))
+    if history_range.until is not None:
+        query = query.where(time <= to_microseconds(history_range.until))
     return query
 
 
 def _is_about(table: sa.Table, paths: Collection[TablePathOrNone]) -> sa.ColumnElement[bool]:
-    """The condition that a row is about one of the tables, or about none if that is among them."""
+    """Returns the condition that a row is about one of the tables. The path (None, None) selects rows without a table."""
     named = [path for path in paths if path != (None, None)]
     conditions = [_is_named(table, named)] if named else []
     return sa.or_(sa.false(), *conditions, *([table.c.database_name.is_(None)] if len(named) < len(paths) else []))
 
 
 def _is_named(table: sa.Table, paths: Collection[TablePathOrNone]) -> sa.ColumnElement[bool]:
-    """The condition that a row is about one of the tables. As a parameter each, 10,000 of them make a page five times as expensive."""
+    """Returns the condition that a row is about one of the tables.
+
+    One parameter each would make a page for 10,000 tables 5 times slower.
+    """
     if len(paths) <= _NAMED_ONE_BY_ONE:
         return sa.tuple_(table.c.database_name, table.c.table_name).in_(paths)
     texts = json.dumps([f"{database_name}.{table_name}" for database_name, table_name in paths])
@@ -66,7 +73,7 @@ def _is_named(table: sa.Table, paths: Collection[TablePathOrNone]) -> sa.ColumnE
 
 
 class is_among(sa.sql.functions.FunctionElement[bool]):
-    """Whether the first text is in the second one, a JSON array of texts."""
+    """SQL condition: the first text is in the second one, a JSON array of texts."""
 
     type = sa.Boolean()
     inherit_cache = True
@@ -84,10 +91,10 @@ def _among_in_postgresql(element: is_among, compiler: SQLCompiler, **options: An
     return f"({text}) IN (SELECT jsonb_array_elements_text(CAST({texts} AS JSONB)))"
 
 
-def page_after(table: sa.Table, wanted: HistoryRange, last: sa.Row[Any]) -> sa.Select[Any]:
-    """Selects the rows that come after `last`."""
-    order = order_of(table, wanted)
-    return first_page(table, wanted).where(sa.tuple_(*order) < sa.tuple_(*(last._mapping[column.name] for column in order)))
+def page_after(table: sa.Table, history_range: HistoryRange, last: sa.Row[Any]) -> sa.Select[Any]:
+    """Returns the query for the page after the row `last`."""
+    order = order_of(table, history_range)
+    return first_page(table, history_range).where(sa.tuple_(*order) < sa.tuple_(*(last._mapping[column.name] for column in order)))
 
 
 TABLES = {
@@ -99,29 +106,29 @@ TABLES = {
 
 
 class WrittenPaths:
-    """The tables that history is about: looked up once, and from then on kept up by what is written. Thread-safe.
+    """The tables that history is about: looked up once, then updated with each write. It is thread-safe.
 
-    It may have tables whose last row was pruned, until `forget`.
+    It may contain tables whose last row was pruned, until `forget` is called.
     """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._known: dict[HistoryKind, frozenset[TablePathOrNone]] = {}
+        self._looked_up: dict[HistoryKind, frozenset[TablePathOrNone]] = {}
         self._written: dict[HistoryKind, set[TablePathOrNone]] = {kind: set() for kind in HistoryKind}
 
     def of(self, kind: HistoryKind, look_up: Callable[[], Iterable[TablePathOrNone]]) -> frozenset[TablePathOrNone]:
-        """The tables; `look_up` reads them in the store, where nobody keeps them yet."""
+        """Returns the tables. `look_up` reads them from the store the first time."""
         with self._guard:
-            known = self._known.get(kind)
-            if known is not None:
-                return known | self._written[kind]
+            looked_up_paths = self._looked_up.get(kind)
+            if looked_up_paths is not None:
+                return looked_up_paths | self._written[kind]
         looked_up = frozenset(look_up())
         with self._guard:
-            self._known[kind] = looked_up
+            self._looked_up[kind] = looked_up
             return looked_up | self._written[kind]
 
     def add(self, writes: Writes) -> None:
-        """Takes note of what is about to be written."""
+        """Adds the tables of rows that are about to be written."""
         rows: dict[HistoryKind, Iterable[RoundRecord | LakeCommitRecord | ErrorRecord | EventRecord]] = {
             HistoryKind.ROUNDS: writes.rounds,
             HistoryKind.COMMITS: writes.commits,
@@ -133,20 +140,20 @@ class WrittenPaths:
                 self._written[kind].update((row.database_name, row.table_name) for row in written)
 
     def forget(self) -> None:
-        """Looks the tables up again the next time: rows were pruned."""
+        """Makes the next call look the tables up again, because rows were pruned."""
         with self._guard:
-            self._known.clear()
+            self._looked_up.clear()
 
 
-def order_of(table: sa.Table, wanted: HistoryRange) -> tuple[sa.Column[Any], ...]:
-    """Columns by which rows are sorted; together they are of one row alone."""
+def order_of(table: sa.Table, history_range: HistoryRange) -> tuple[sa.Column[Any], ...]:
+    """Returns the columns by which rows are sorted. Together they identify one row."""
     if table is schema.events:
-        return (table.c.occurred_us, table.c.event_id) if wanted.by_time else (table.c.event_id,)
+        return (table.c.occurred_us, table.c.event_id) if history_range.by_time else (table.c.event_id,)
     return time_of(table), table.c.error_key if table is schema.errors else table.c.round_id
 
 
 def time_of(table: sa.Table) -> sa.Column[Any]:
-    """The column with the time of a row."""
+    """Returns the column with the time of a row."""
     return table.c[{schema.events.name: "occurred_us", schema.errors.name: "seen_us"}.get(table.name, "made_us")]
 
 
@@ -160,7 +167,7 @@ def complete(connection: sa.Connection) -> None:
 
 
 def _fill_texts(connection: sa.Connection, table: sa.Table, names: tuple[str, ...]) -> None:
-    """In the database, some at a time: PostgreSQL's time for a statement is limited."""
+    """Fills columns inside of the database, in batches, because PostgreSQL limits the time of a statement."""
     (key,) = table.primary_key
     some = sa.select(key).where(table.c[names[0]].is_(None)).limit(_BATCH_ROWS)
     values = {name: sa.func.substr(table.c.body[name].as_string(), 1, LOOK_UP_CHARACTERS) for name in names}

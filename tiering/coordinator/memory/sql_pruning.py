@@ -1,4 +1,4 @@
-"""What the store forgets: keys are looked up beside whoever writes, then rows are deleted by key, some in each write."""
+"""Deletion of old rows. Keys are looked up without blocking writers, then rows are deleted by key, a few in each write."""
 
 from __future__ import annotations
 
@@ -18,49 +18,56 @@ from tiering.instants import to_microseconds
 from tiering.model.rounds import RoundState
 
 LOOKED_UP = 100_000
-"""Keys of one look: a few megabytes."""
+"""Upper bound of keys that one query looks up: a few megabytes."""
 DELETED_TOGETHER = 250
-"""Rows that one write deletes: others that write wait for some milliseconds."""
+"""Number of rows that one write deletes. Other writers wait for some milliseconds."""
 KEEP_OPERATIONS = 50_000
-"""Idempotency keys of one principal that are kept, the newest: some 50 MB. Others are not to pay for a program that uses them up."""
+"""Number of newest idempotency keys kept per principal, some 50 MB.
+
+A program that uses many keys must not displace other principals' keys.
+"""
 PRINCIPAL_DIGITS = 32
-"""Characters of a stored idempotency key that name its principal."""
+"""Characters of a stored idempotency key that identify its principal."""
 KEEP_VALIDATIONS = 10_000
-"""How many results of checks are kept, the newest."""
+"""Number of newest results of checks that are kept."""
 
 
 @dataclass(frozen=True)
-class Forgotten:
-    """Rows of one table that go. `find` looks up at most `LOOKED_UP` of their keys; `may_go` is looked at again as they go."""
+class RowsToDelete:
+    """Rows of one table to delete. `find` looks up at most `LOOKED_UP` of their keys; `may_go` is checked again at the deletion."""
 
     key: sa.Column[Any]
     find: Callable[[sa.Connection], Sequence[Any]]
     may_go: tuple[sa.ColumnElement[bool], ...]
 
     def deletions(self, keys: Sequence[Any]) -> Iterator[sa.Delete]:
-        """One statement a write."""
+        """Yields one statement per write."""
         for start in range(0, len(keys), DELETED_TOGETHER):
             yield sa.delete(self.key.table).where(self.key.in_(keys[start : start + DELETED_TOGETHER]), *self.may_go)
 
 
-def forgotten(bounds: HistoryBounds, operations_before: datetime, now: datetime) -> Iterator[Forgotten]:
-    """All that goes. Rounds before grants, which stay with them; events of rounds without rows before these, which tell them."""
+def rows_to_delete(bounds: HistoryBounds, operations_before: datetime, now: datetime) -> Iterator[RowsToDelete]:
+    """Yields all rows to delete.
+
+    Rounds come before their grants, because a grant stays with its round. Events of EMPTY rounds come before these rounds, which select
+    them.
+    """
     empty = partial(_empty_rounds, bounds.empty_rounds_per_table, now)
-    yield Forgotten(schema.events.c.event_id, partial(_events_of, empty), (schema.events.c.level == Level.INFO.value,))
-    yield Forgotten(schema.rounds.c.round_id, lambda connection: connection.scalars(empty()).all(), _is_over(schema.rounds))
+    yield RowsToDelete(schema.events.c.event_id, partial(_events_of, empty), (schema.events.c.level == Level.INFO.value,))
+    yield RowsToDelete(schema.rounds.c.round_id, lambda connection: connection.scalars(empty()).all(), _is_over(schema.rounds))
     for table in (schema.rounds, schema.commits, schema.events, schema.errors):
-        yield Forgotten(_key(table), partial(_beyond, table, bounds, now), _is_over(table))
+        yield RowsToDelete(_key(table), partial(_beyond, table, bounds, now), _is_over(table))
     number, started = schema.validations.c.number, schema.operations.c.started_us
     newest = sa.select(sa.func.max(number)).scalar_subquery()
     yield _where(number, number <= newest - KEEP_VALIDATIONS)
     yield _where(schema.operations.c.idempotency_key, started < to_microseconds(operations_before))
-    yield Forgotten(schema.operations.c.idempotency_key, _surplus_operations, ())
+    yield RowsToDelete(schema.operations.c.idempotency_key, _surplus_operations, ())
 
 
 def _surplus_operations(connection: sa.Connection) -> Sequence[str]:
-    """Keys of operations beyond the newest of their principal, whose keys begin alike (`idempotency.stored_key`)."""
+    """Returns keys of operations beyond the newest of their principal, whose keys have one prefix (`idempotency.stored_key`)."""
     key, started = schema.operations.c.idempotency_key, schema.operations.c.started_us
-    # Literals: PostgreSQL takes an expression with parameters for another one in GROUP BY.
+    # Literals, because PostgreSQL does not recognize an expression with parameters in GROUP BY.
     principal = sa.func.substr(key, sa.literal_column("1"), sa.literal_column(str(PRINCIPAL_DIGITS + 1)))
     if connection.execute(sa.select(principal).group_by(principal).having(sa.func.count() > KEEP_OPERATIONS).limit(1)).first() is None:
         return ()
@@ -69,15 +76,15 @@ def _surplus_operations(connection: sa.Connection) -> Sequence[str]:
     return connection.scalars(sa.select(ranked.c.former).where(ranked.c.place > KEEP_OPERATIONS).limit(LOOKED_UP)).all()
 
 
-def _where(key: sa.Column[Any], condition: sa.ColumnElement[bool]) -> Forgotten:
+def _where(key: sa.Column[Any], condition: sa.ColumnElement[bool]) -> RowsToDelete:
     query = sa.select(key).where(condition).limit(LOOKED_UP)
-    return Forgotten(key, lambda connection: connection.scalars(query).all(), (condition,))
+    return RowsToDelete(key, lambda connection: connection.scalars(query).all(), (condition,))
 
 
 def _beyond(table: sa.Table, bounds: HistoryBounds, now: datetime, connection: sa.Connection) -> Sequence[Any]:
-    """Keys of rows that are over and older than the bounds, or beyond the newest of their table; the oldest first.
+    """Returns keys of closed rows that are older than the bounds, or beyond the newest rows of their table; the oldest first.
 
-    Rows dated after `now` neither go nor push out others.
+    Rows with a date after `now` are not deleted and do not count.
     """
     key, time, path = _key(table), time_of(table), (table.c.database_name, table.c.table_name)
     dated, before, is_over = time <= to_microseconds(now), to_microseconds(bounds.before), _is_over(table)
@@ -96,7 +103,7 @@ def _beyond(table: sa.Table, bounds: HistoryBounds, now: datetime, connection: s
 
 
 def _empty_rounds(most: int, now: datetime) -> sa.Select[tuple[str]]:
-    """Ids of rounds that found nothing to do, beyond the newest of their table."""
+    """Returns ids of EMPTY rounds beyond the newest ones of their table."""
     rounds = schema.rounds.c
     newest_first = [column.desc() for column in order_of(schema.rounds, HistoryRange())]
     place = sa.func.row_number().over(partition_by=(rounds.database_name, rounds.table_name), order_by=newest_first).label("place")
@@ -106,7 +113,7 @@ def _empty_rounds(most: int, now: datetime) -> sa.Select[tuple[str]]:
 
 
 def _events_of(rounds: Callable[[], sa.Select[tuple[str]]], connection: sa.Connection) -> Sequence[Any]:
-    """Keys of what these rounds left as events."""
+    """Returns keys of the INFO events of these rounds."""
     event = schema.events.c
     query = sa.select(event.event_id).where(event.round_id.in_(rounds()), event.level == Level.INFO.value)
     return connection.scalars(query.limit(LOOKED_UP)).all()
@@ -117,7 +124,7 @@ def _key(table: sa.Table) -> sa.Column[Any]:
 
 
 def _is_over(table: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:
-    """A grant stays with its round: a round without its grant would count as one that was never granted."""
+    """Returns the conditions for a closed row. A grant stays with its round; without it, the round would count as never granted."""
     if table is schema.events:
         return ()
     if table is schema.commits:

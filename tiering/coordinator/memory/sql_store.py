@@ -1,8 +1,8 @@
 """The store on SQL: SQLite in the data folder by default, PostgreSQL by URL.
 
-Each record is one JSON column beside the columns that queries need. Every transaction begins by updating the one row
-that holds the coordinator epoch, on the condition that the epoch and the random name beside it are still ours: that takes
-the write lock and fences in one step, in any database.
+Each record is one JSON column beside the columns that queries need. Every transaction first updates the one row with the coordinator epoch,
+on the condition that the epoch and the random name beside it are still ours. That takes the write lock and fences in one step, in any
+database.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from tiering.validate.results import CheckResult
 Row = TypeVar("Row")
 
 IDS_OF_A_QUERY = 500
-"""Ids that one query looks up: databases limit the parameters of a statement."""
+"""Number of ids that one query looks up, because databases limit the parameters of a statement."""
 
 _OPEN_HINT = (
-    "Check that the data folder is writable; of --state: that the database runs and has room for connections, and its user, password "
+    "Check that the data folder is writable. With --state, check that the database runs and has free connections, and its user, password "
     "(also in PGPASSWORD, ~/.pgpass) and rights."
 )
 
 
 def sqlite_url(path: Path) -> str:
-    """The URL of a store in one file."""
+    """Returns the URL of a store in one file."""
     return sa.URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
 
 
 @dataclass
 class _Claim:
-    """What a take-over made this process's: the name that it left in the store, and its epochs."""
+    """The claim of one take-over on the store: the name that it wrote into the store, and its epochs."""
 
     holder: str
     epochs: frozenset[int]
@@ -61,11 +61,11 @@ _TAKEN_OVER = "another coordinator took over the store: epoch {} is not the curr
 
 
 def _fenced(message: str) -> Fenced:
-    return Fenced(message, hint="Run one coordinator a store; this one stops.")
+    return Fenced(message, hint="Run one coordinator per store; this one stops.")
 
 
 class SqlStore:
-    """See `Store`. Opening makes the tables; a store of a newer version is refused (SetupError)."""
+    """Implements `Store`. The constructor creates the tables. It refuses a store of a newer version (SetupError)."""
 
     def __init__(self, url: str) -> None:
         self._claims: dict[int, _Claim] = {}
@@ -78,7 +78,7 @@ class SqlStore:
 
     @classmethod
     def for_reading(cls, file: Path) -> SqlStore:
-        """Opens a store in SQLite that another process owns: read while nothing runs, or beside them. Writes fail. Raises SetupError."""
+        """Opens a SQLite store only for reading, also while another process owns it. Writes fail. Raises SetupError."""
         store = cls.__new__(cls)
         store._engine, store._claims, store._seen_epoch = schema.open_for_reading(file), {}, None
         store._rows = RowWrites.of(store._engine.dialect)
@@ -96,23 +96,23 @@ class SqlStore:
                 raise _fenced("another coordinator took over the store while this one was about to")
             epoch = int(connection.execute(sa.select(schema.owner.c.epoch)).scalar_one())
             self._claims[epoch] = _Claim(holder, frozenset({epoch}))
-            # Only now: until here an older version may have gone on to write.
+            # Not earlier: until here, a coordinator of an older version may have written rows.
             sql_history.complete(connection)
             crash_points.reach(crash_points.TAKE_OVER_EPOCH_MADE)
         crash_points.reach(crash_points.TAKE_OVER_EPOCH_STORED)
         return epoch
 
     def look_at_owner(self) -> None:
-        """Notes whose store it is: `take_over` is refused (Fenced) if another coordinator took over after this look.
+        """Reads who owns the store. `take_over` is refused (Fenced) if another coordinator takes over after this call.
 
-        Who looks before he takes the lock, and falls asleep with it, does not push out the one that got it meanwhile.
+        So a process that reads the owner, gets the lock and is then suspended does not push out the coordinator that took over meanwhile.
         """
         with _border("read"), self._engine.connect() as connection:
             self._seen_epoch = int(connection.execute(sa.select(schema.owner.c.epoch)).scalar_one())
 
     def rise(self, coordinator_epoch: int, above: int) -> int:
         claim, risen = self._claim(coordinator_epoch), above + EPOCHS_LEFT_OUT
-        # Before the write: whatever becomes of that, this coordinator has both epochs, in all its threads.
+        # Before the write: whatever its outcome is, this coordinator then has both epochs, in all its threads.
         claim.epochs |= {risen}
         self._claims[risen] = claim
         with self._owned(coordinator_epoch) as connection:
@@ -120,12 +120,12 @@ class SqlStore:
         return risen
 
     def leader(self) -> leaders.Leader | None:
-        """Which coordinator leads, or led last; None = nobody did since there is this table."""
+        """Returns the coordinator that leads, or was the last to lead; None if no coordinator has led since this table exists."""
         with _border("read"), self._engine.connect() as connection:
             return leaders.read(connection)
 
     def lead(self, leader: leaders.Leader) -> None:
-        """Says who leads, and that it is awake. Raises Fenced if another coordinator took over."""
+        """Records which coordinator leads, and that it is awake. Raises Fenced if another coordinator took over."""
         with self._owned(leader.epoch) as connection:
             leaders.write(connection, leader)
 
@@ -145,17 +145,20 @@ class SqlStore:
     def paths_of(self, kind: HistoryKind) -> Collection[TablePathOrNone]:
         return self._paths.of(kind, lambda: self._stored_paths(sql_history.TABLES[kind].c))
 
-    def read_rounds(self, wanted: HistoryRange) -> Iterator[RoundRecord]:
-        return (row_writes.ROUND.validate_python(row.body) for row in self._drawn(schema.rounds, wanted))
+    def read_rounds(self, history_range: HistoryRange) -> Iterator[RoundRecord]:
+        return (row_writes.ROUND.validate_python(row.body) for row in self._read_pages(schema.rounds, history_range))
 
-    def read_commits(self, wanted: HistoryRange) -> Iterator[LakeCommitRecord]:
-        return (row_writes.COMMIT.validate_python(row.body) for row in self._drawn(schema.commits, wanted))
+    def read_commits(self, history_range: HistoryRange) -> Iterator[LakeCommitRecord]:
+        return (row_writes.COMMIT.validate_python(row.body) for row in self._read_pages(schema.commits, history_range))
 
-    def read_errors(self, wanted: HistoryRange) -> Iterator[ErrorRecord]:
-        return (row_writes.ERROR.validate_python(row.body) for row in self._drawn(schema.errors, wanted))
+    def read_errors(self, history_range: HistoryRange) -> Iterator[ErrorRecord]:
+        return (row_writes.ERROR.validate_python(row.body) for row in self._read_pages(schema.errors, history_range))
 
-    def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:
-        return (row_writes.EVENT.validate_python({**row.body, "event_id": row.event_id}) for row in self._drawn(schema.events, wanted))
+    def read_events(self, history_range: HistoryRange) -> Iterator[EventRecord]:
+        return (
+            row_writes.EVENT.validate_python({**row.body, "event_id": row.event_id})
+            for row in self._read_pages(schema.events, history_range)
+        )
 
     def operation(self, idempotency_key: str) -> OperationRecord | None:
         query = sa.select(schema.operations.c.body).where(schema.operations.c.idempotency_key == idempotency_key)
@@ -165,12 +168,12 @@ class SqlStore:
         return self._first(sa.select(schema.rounds.c.body).where(schema.rounds.c.round_id == round_id), row_writes.ROUND)
 
     def rounds_by_id(self, round_ids: Collection[str]) -> Mapping[str, RoundRecord]:
-        known: dict[str, RoundRecord] = {}
+        known_rounds: dict[str, RoundRecord] = {}
         for ids in pieces(round_ids, IDS_OF_A_QUERY):
             query = sa.select(schema.rounds.c.body).where(schema.rounds.c.round_id.in_(ids))
             with _border("read"), self._engine.connect() as connection:
-                known.update({row.round_id: row for row in _all(connection, query, row_writes.ROUND)})
-        return known
+                known_rounds.update({row.round_id: row for row in _all(connection, query, row_writes.ROUND)})
+        return known_rounds
 
     def rounds(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[RoundRecord]:
         return self._newest(schema.rounds, table_id, limit, row_writes.ROUND)
@@ -202,24 +205,24 @@ class SqlStore:
         self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime, rest: Rest = no_rest
     ) -> None:
         with self._owned(coordinator_epoch):
-            pass  # also who has nothing to forget hears that the store was taken over
+            pass  # a coordinator with nothing to delete also learns that the store was taken over
         self._paths.forget()
-        for rows in sql_pruning.forgotten(bounds, operations_before, now):
+        for rows in sql_pruning.rows_to_delete(bounds, operations_before, now):
             if not self._forget(coordinator_epoch, rows, rest):
                 return
 
-    def _forget(self, coordinator_epoch: int, rows: sql_pruning.Forgotten, rest: Rest) -> bool:
-        """Deletes until no more may go; False if `rest` says to stop."""
+    def _forget(self, coordinator_epoch: int, rows: sql_pruning.RowsToDelete, rest: Rest) -> bool:
+        """Deletes rows until none is left to delete; False if `rest` says to stop."""
         while True:
             with _border("read"), self._engine.connect() as connection:
                 keys = rows.find(connection)
-            gone = 0
+            deleted = 0
             for deletion in rows.deletions(keys):
                 if not rest():
                     return False
                 with self._owned(coordinator_epoch) as connection:
-                    gone += connection.execute(deletion).rowcount
-            if not gone or len(keys) < sql_pruning.LOOKED_UP:
+                    deleted += connection.execute(deletion).rowcount
+            if not deleted or len(keys) < sql_pruning.LOOKED_UP:
                 return True
 
     def close(self) -> None:
@@ -230,26 +233,26 @@ class SqlStore:
         with _border("read"), self._engine.connect() as connection:
             return [(database_name, table_name) for database_name, table_name in connection.execute(query)]
 
-    def _drawn(self, table: sa.Table, wanted: HistoryRange) -> Iterator[sa.Row[Any]]:
-        """The rows of a read, page after page."""
-        page, rows = sql_history.first_page(table, wanted), wanted.page_rows
+    def _read_pages(self, table: sa.Table, history_range: HistoryRange) -> Iterator[sa.Row[Any]]:
+        """Yields the rows of a read, page after page."""
+        page, rows = sql_history.first_page(table, history_range), history_range.page_rows
         while True:
             with _border("read"), self._engine.connect() as connection:
-                drawn = connection.execute(page.limit(rows)).all()
-            yield from drawn
-            if len(drawn) < rows:
+                page_of_rows = connection.execute(page.limit(rows)).all()
+            yield from page_of_rows
+            if len(page_of_rows) < rows:
                 return
-            page, rows = sql_history.page_after(table, wanted, drawn[-1]), PAGE_ROWS
+            page, rows = sql_history.page_after(table, history_range, page_of_rows[-1]), PAGE_ROWS
 
     @contextmanager
     def _owned(self, coordinator_epoch: int) -> Iterator[sa.Connection]:
         with _border("write"), self._engine.begin() as connection:
-            if not self._touched(connection, self._claim(coordinator_epoch)):
+            if not self._count_write(connection, self._claim(coordinator_epoch)):
                 raise _fenced(_TAKEN_OVER.format(coordinator_epoch))
             yield connection
 
-    def _touched(self, connection: sa.Connection, claim: _Claim) -> bool:
-        """Counts a write if the store is still this process's. Of its epochs the highest is the present one, unless a rise failed."""
+    def _count_write(self, connection: sa.Connection, claim: _Claim) -> bool:
+        """Counts a write if this process still owns the store. Its highest epoch is the current one, unless a rise failed."""
         epochs = sorted(claim.epochs, reverse=True)
         return any(self._rows.touch.run(connection, [{"our_name": claim.holder, "ours": epoch}]) == 1 for epoch in epochs)
 
@@ -275,7 +278,7 @@ class SqlStore:
 
 @contextmanager
 def _border(doing: str) -> Iterator[None]:
-    """Turns errors of the database into our own, with the cause kept."""
+    """Turns errors of the database into Lakeward's own, and keeps the cause."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -283,7 +286,7 @@ def _border(doing: str) -> Iterator[None]:
         message = f"the state store could not {doing}: {text}"
         if doing == "open":
             raise SetupError(message, hint=_OPEN_HINT) from error
-        raise StoreError(message, hint="Check the disk or the database of the state store; work goes on once it answers.") from error
+        raise StoreError(message, hint="Check the disk or the database of the state store; tiering continues once it answers.") from error
     except ValidationError as error:
         raise StoreError(f"a record in the state store cannot be read: {error}", hint="Was it written by another version?") from error
 

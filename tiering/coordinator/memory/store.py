@@ -1,8 +1,8 @@
 """The interface of the stores in which the coordinator keeps its records.
 
-One coordinator owns a store at a time. `take_over` makes the next coordinator epoch; every write names the epoch it was
-made under and is refused (Fenced) once another coordinator took over: also one that has the same epoch in a store that was set
-back to a backup, for each take-over has a random name beside its number. A write is atomic: all of it or nothing.
+One coordinator owns a store at a time. `take_over` creates the next coordinator epoch. Every write names its epoch and is refused (Fenced)
+once another coordinator took over. Each take-over also has a random name, so a coordinator with the same epoch is refused, too, after a
+backup of the store was restored. A write is atomic.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tiering.pace import Rest, no_rest
 from tiering.validate.results import CheckResult
 
 EPOCHS_LEFT_OUT = 1_000
-"""What goes on where a store was lost or restored does so that many coordinator epochs later: versions before the random names know a
-coordinator that sleeps by its number alone."""
+"""How far the coordinator epoch rises when a store was lost or restored. Older versions, without random names, identify a suspended
+coordinator only by its epoch."""
 
 
 @dataclass(frozen=True)
 class Writes:
-    """Rows to store together. A row with the id of a stored one replaces it, of two here the last; events are added and numbered."""
+    """Rows to store together. A row replaces the stored row with the same id; if two have one id, the last counts. Events get numbers."""
 
     tables: tuple[TableRecord, ...] = ()
     rounds: tuple[RoundRecord, ...] = ()
@@ -36,13 +36,13 @@ class Writes:
     errors: tuple[ErrorRecord, ...] = ()
     validations: tuple[CheckResult, ...] = ()
     former_rounds: Mapping[int, FormerRounds] = field(default_factory=dict)
-    """By table id what a sweep noted of its rounds; takes the place of an earlier note."""
+    """A sweep's results about a table's rounds, by table id. They replace earlier results."""
     forgotten_tables: tuple[int, ...] = ()
-    """Ids of tables whose records and notes are deleted; their rounds, grants and events stay."""
+    """Ids of tables whose records and sweep results are deleted. Their rounds, grants and events stay."""
 
     @staticmethod
     def of(changes: Sequence[Change], operations: Sequence[OperationRecord] = (), events: Sequence[EventRecord] = ()) -> Writes:
-        """The rows of several changes of different tables."""
+        """Creates the rows of several changes of different tables."""
         return Writes(
             tables=tuple(change.record for change in changes),
             rounds=tuple(row for change in changes for row in change.rounds.values()),
@@ -54,79 +54,79 @@ class Writes:
 
 
 class Store(History, Protocol):
-    """Durable memory. Safe to call from several threads; every call may raise StoreError."""
+    """Durable memory. It is safe to call from several threads. Every call may raise StoreError."""
 
     def take_over(self) -> int:
-        """The next coordinator epoch, from now on the only one that may write."""
+        """Returns the next coordinator epoch. From now on, only this epoch may write."""
         ...
 
     def rise(self, coordinator_epoch: int, above: int) -> int:
-        """A coordinator epoch above `above` for the coordinator that has this one: both are its own from then on, no other's.
+        """Returns a coordinator epoch above `above` for the coordinator with this epoch. From then on, both belong to it alone.
 
         Raises Fenced if another coordinator took over.
         """
         ...
 
     def load(self) -> Sequence[TableRecord]:
-        """All records, removed tables included."""
+        """Returns all records, including those of removed tables."""
         ...
 
     def apply(self, coordinator_epoch: int, writes: Writes) -> None:
-        """Stores all of it. Raises Fenced if another coordinator took over; then nothing was stored.
+        """Stores all of the rows. Raises Fenced if another coordinator took over; then nothing was stored.
 
-        After a StoreError it is unknown whether it was stored: load again.
+        After a StoreError it is unknown whether they were stored: load again.
         """
         ...
 
     def operation(self, idempotency_key: str) -> OperationRecord | None:
-        """The operation that a key names."""
+        """Returns the operation that a key names; None if there is none."""
         ...
 
     def round(self, round_id: str) -> RoundRecord | None:
-        """A round by its id; None if it is unknown, or pruned."""
+        """Returns a round by its id; None if it is unknown or was pruned."""
         ...
 
     def rounds_by_id(self, round_ids: Collection[str]) -> Mapping[str, RoundRecord]:
-        """Those of the named rounds that are known, in a few queries however many are named."""
+        """Returns the known ones of the named rounds, with few queries even for many ids."""
         ...
 
     def rounds(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[RoundRecord]:
-        """Rounds, the newest first; of one table by epoch, which no clock can set back."""
+        """Returns rounds, the newest first. Rounds of one table are sorted by epoch, which does not depend on a clock."""
         ...
 
     def commit(self, round_id: str) -> LakeCommitRecord | None:
-        """The grant of a round; None if it is unknown, or pruned."""
+        """Returns the grant of a round; None if it is unknown or was pruned."""
         ...
 
     def commits(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[LakeCommitRecord]:
-        """The ledger of grants, the newest first; of one table by epoch, which no clock can set back."""
+        """Returns the ledger of grants, the newest first. Grants of one table are sorted by epoch, which does not depend on a clock."""
         ...
 
     def former_rounds(self, table_id: int) -> FormerRounds | None:
-        """What the latest sweep of the table noted of its rounds; None = no sweep did."""
+        """Returns the latest sweep's result about the table's rounds; None if there was no sweep."""
         ...
 
     def events(self, limit: int = 1_000) -> Sequence[EventRecord]:
-        """Events with their numbers, the newest first."""
+        """Returns events with their numbers, the newest first."""
         ...
 
     def validations(self, limit: int = 10_000) -> Sequence[CheckResult]:
-        """Results of validations, the newest first."""
+        """Returns results of validations, the newest first."""
         ...
 
     def prune(
         self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime, rest: Rest = no_rest
     ) -> None:
-        """Forgets the history beyond its bounds, and operations begun before a time. Raises Fenced.
+        """Deletes history beyond its bounds, and operations that began before a time. Raises Fenced.
 
-        Takes many short writes, with a rest before each, while others write: what it forgets, nobody changes any more. Told to stop,
-        it leaves the others to the next time.
+        It uses many short writes, with a pause before each, while other threads write; the rows that it deletes no longer change. If `rest`
+        says to stop, the remaining rows are left for the next time.
 
-        Rounds and grants dated after `now` are from when the clock was ahead: nobody knows their place, so they are kept until
-        then, and push out none that is dated rightly.
+        Rounds and grants with a date after `now` were written while the clock was ahead. Their true order is unknown, so they are kept
+        until that date, and do not displace rows with correct dates.
         """
         ...
 
     def close(self) -> None:
-        """Lets go of files and connections."""
+        """Closes files and connections."""
         ...

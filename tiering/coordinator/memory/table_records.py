@@ -1,10 +1,11 @@
-"""The records in memory, always behind the store: what a reader sees here is stored already.
+"""The records in memory. They are always behind the store: what a reader sees here is stored already.
 
-All changes go through `put`, under one re-entrant lock; nothing under it talks to the cluster or the lake. Readers take
-the mapping as it is and never wait. After a write with an unknown outcome the records are loaded again before the next change.
+All changes go through `put`, under one re-entrant lock. Code under the lock never talks to the cluster or the lake. Readers use the mapping
+without a lock and never wait. After a write with an unknown outcome, the records are loaded again before the next change.
 
-The store syncs the disk with each write, so changes of several callers share one: who waits for the lock leaves its work to whoever gets it
-(`change`). All of it is done by one thread, each part on what those before it put, and nobody is answered before it is stored.
+The store syncs the disk with each write, so the changes of several callers share one write. A thread that waits for the lock leaves its
+work to the thread that gets it (`change`). That thread does all waiting work in order, and no caller gets an answer before its work is
+stored.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ _log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 
 LEDGER_ROWS = 16
-"""Rows of one table's ledger that are read at first. The next ack settles unresolved rows, so they are recent."""
+"""Number of rows of one table's ledger that are read first. The next ack settles unresolved rows, so these are usually recent."""
 
 
 @dataclass
 class _Draft:
-    """Changes that wait for one write, and their records as they will be then. Only the thread that makes them sees them."""
+    """Changes that wait for one common write, and the records that result from them. Only the thread that makes them sees them."""
 
     records: dict[int, TableRecord] = field(default_factory=dict)
     thread: int = field(default_factory=threading.get_ident)
@@ -57,11 +58,11 @@ class _Draft:
     operations: list[OperationRecord] = field(default_factory=list)
     events: list[EventRecord] = field(default_factory=list)
     failed: BaseException | None = None
-    """Why a part of it could not be stored: then nothing more of it is."""
+    """Why a part of the draft could not be stored. Then nothing more of it is stored."""
 
 
 class TableRecords:
-    """Takes the store over when made, and restores what is in it."""
+    """Holds the records of all tables. The constructor takes the store over and restores its records."""
 
     def __init__(
         self, store: Store, clock: Clock, ids: Ids, options: CoordinatorOptions, jitter: Callable[[], float] = random.random
@@ -71,20 +72,20 @@ class TableRecords:
         self.wake_ups = WakeUps()
         self.fenced: Fenced | None = None
         self.events_stored: Callable[[Sequence[EventRecord]], None] = lambda events: None
-        """Called with events that were stored just now, under the lock."""
+        """Called with events that were just stored, under the lock."""
         self._timebase = Timebase(clock)
         self._ids = ids
         self._jitter = jitter
         self._lock = threading.RLock()
         self._holder: int | None = None
-        """The thread that is inside `changing`."""
+        """The thread that is inside of `changing`."""
         self._doubtful = False
         self._draft: _Draft | None = None
         self._work_guard = threading.Lock()
         self._work: list[Work[Any]] = []
-        """What waits to be done."""
+        """Work that waits for the lock."""
         self._work_led = False
-        """Whether the work of some thread is done, or about to be: others wait for that thread."""
+        """Whether one thread does the waiting work, or is about to. Other threads wait for it."""
         self._deadlines = Deadlines(needs_turn=options.assigned_by_cluster)
         self._records: dict[int, TableRecord] = {}
         self._version = 0
@@ -100,79 +101,81 @@ class TableRecords:
         return self._timebase.now()
 
     def context(self, principal: str | None = None) -> Context:
-        """A context for one decision: this moment, a fresh round id and jitter."""
+        """Returns a context for one decision: the present moment, a new round id and jitter."""
         return Context(self.now(), self.epoch, self.options, self._ids.new_id(), self._jitter(), principal)
 
     def all(self) -> Mapping[int, TableRecord]:
-        """All records by table id, those of removed tables included. The mapping returned never changes."""
+        """Returns all records by table id, including those of removed tables. The returned mapping never changes."""
         version, shown = self._shown
         if version != self._version:
-            # The version before the copy: what is shown while it is made makes the next reader copy again, and is not missed.
+            # Read the version before the copy. A change during the copy then makes the next reader copy again, and is not missed.
             version = self._version
             shown = self._records.copy()
             self._shown = version, shown
         return shown
 
     def live(self) -> list[TableRecord]:
-        """The records of all lake tables that are not removed."""
+        """Returns the records of all lake tables that are not removed."""
         drafted = self._drafted()
         records = {**self.all(), **drafted} if drafted else self.all()
         return [record for record in records.values() if record.state is not None]
 
     def get(self, table_id: int) -> TableRecord | None:
-        """The record of a lake table; None if there is none, or it was removed."""
+        """Returns the record of a lake table; None if there is none, or it was removed."""
         record = self._drafted().get(table_id) or self._records.get(table_id)
         return record if record is not None and record.state is not None else None
 
     def waiting(self) -> list[TableRecord]:
-        """The tables that could be assigned now, in no order. Call it inside `changing`, as `running`."""
+        """Returns the tables that could be assigned now, in no order. Call it inside of `changing`; this also holds for `running`."""
         needs_turn = self.options.assigned_by_cluster
-        return [record for record in self._among(self._index.waiting) if waits(record, needs_turn=needs_turn)]
+        return [record for record in self._records_of(self._index.waiting) if waits(record, needs_turn=needs_turn)]
 
     def first_waiting(self, now: Moment) -> list[TableRecord]:
-        """Some of the tables that could be assigned now, in no order: whichever kinds of them a request may get, the one that comes first
-        is among them. However many wait, these are few. Call it inside `changing`."""
+        """Returns candidates for the next assignment, in no order. Call it inside of `changing`.
+
+        For any set of kinds that a request may get, the first table of the queue is among them. They are few, even if many tables wait.
+        """
         needs_turn, drafted = self.options.assigned_by_cluster, self._drafted()
         in_draft = (record for record in drafted.values() if waits(record, needs_turn=needs_turn))
         return [*in_draft, *(self._records[table_id] for table_id in self._index.queue.first(now, drafted))]
 
     def running(self) -> list[TableRecord]:
-        """The tables that a tierer has now, sorted by table id."""
-        running = [record for record in self._among(self._index.running) if record.running is not None]
+        """Returns the tables that a tierer runs now, sorted by table id."""
+        running = [record for record in self._records_of(self._index.running) if record.running is not None]
         return sorted(running, key=lambda record: record.table_id)
 
     def assigned(self) -> list[TableRecord]:
-        """The tables with an assignment of the cluster, sorted by table id."""
-        assigned = [record for record in self._among(self._index.assigned) if record.assignment is not None]
+        """Returns the tables with an assignment of the cluster, sorted by table id."""
+        assigned = [record for record in self._records_of(self._index.assigned) if record.assignment is not None]
         return sorted(assigned, key=lambda record: record.table_id)
 
     def failing(self) -> tuple[int, int]:
-        """How many tables failed with their latest rounds, and how many tables there are."""
+        """Returns how many tables failed with their latest rounds, and how many tables there are."""
         return len(self._index.failing), self._index.tables
 
     def work_waits(self) -> bool:
-        """Whether any table could be assigned now. Cheap: held requests ask at every tick."""
+        """Returns whether any table could be assigned now. It is cheap, because held requests ask at every tick."""
         return bool(self._index.waiting)
 
     def upkeep_requested(self) -> list[int]:
-        """Ids of the tables of which callers want upkeep."""
+        """Returns the ids of tables for which callers requested upkeep."""
         return list(self._index.upkeep_requested)
 
     def any_live(self) -> bool:
-        """Whether any table is to be fresh, rather than all of them paused or in backlog."""
+        """Returns whether any table has to be fresh, that is, is neither paused nor in backlog."""
         return bool(self._index.live)
 
     def by_path(self, path: TablePath) -> TableRecord | None:
-        """The record of the lake table of that exact path."""
+        """Returns the record of the lake table with exactly this path; None if there is none."""
         table_id = self._index.by_path(path)
         record = None if table_id is None else self._records.get(table_id)
         return record if record is not None and record.state is not None and record.path == path else None
 
     @contextmanager
     def overdue(self) -> Iterator[list[int]]:
-        """Ids of tables of which a deadline may have passed; their records decide.
+        """Yields the ids of tables with a deadline that may have passed; their records decide.
 
-        They are looked at again when their records say so then, however the block ends. Waits for no lock.
+        However the block ends, these tables are watched again for the deadlines of their records. It waits for no lock.
         """
         table_ids = self._deadlines.take(self.now())
         try:
@@ -183,7 +186,7 @@ class TableRecords:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Holds the lock: read, decide and `put` inside. Raises Fenced once another coordinator took over."""
+        """Holds the lock. Read, decide and `put` inside of it. Raises Fenced once another coordinator took over."""
         with self._lock:
             if self.fenced is not None:
                 raise self.fenced
@@ -196,12 +199,12 @@ class TableRecords:
                 self._holder = outer
 
     def change(self, work: Callable[[], Result]) -> Result:
-        """The result of `work`, which runs inside `changing` and `together`, maybe in another thread; all that it put is stored by then.
+        """Runs `work` inside of `changing` and `together`, maybe in another thread, and returns its result once its changes are stored.
 
-        Whoever gets the lock does all the work that waits for it, in one write: all of it is stored, or none, and then everybody gets the
-        error. Raises what the work raises, Fenced, StoreError.
+        The thread that gets the lock does all waiting work in one write. Either all of it is stored, or none, and then every caller gets
+        the error. Raises what the work raises, Fenced, StoreError.
         """
-        if self._holder == threading.get_ident():  # who has the lock must not wait for others
+        if self._holder == threading.get_ident():  # the thread with the lock must not wait for other threads
             with self.together():
                 return work()
         own = Work(work)
@@ -215,7 +218,10 @@ class TableRecords:
         return own.result()
 
     def _lead(self) -> None:
-        """Does all work that waits by the time the lock is free, and leaves what came meanwhile to whoever brought the first of it."""
+        """Does all work that waits when the lock is free.
+
+        Work that arrives meanwhile is left to the thread that brought the first of it.
+        """
         taken: list[Work[Any]] = []
         try:
             with self._lock:
@@ -236,15 +242,15 @@ class TableRecords:
                 for work in taken:
                     if draft.failed is None:
                         work.do()
-        except BaseException as error:  # whatever it is, each of them has to hear that nothing was stored for sure
+        except BaseException as error:  # for any error, each waiting thread has to learn that its work may not be stored
             for work in taken:
                 work.fail(error)
 
     @contextmanager
     def together(self) -> Iterator[_Draft]:
-        """Inside `changing`: what is put within goes to the store in one write at the end, and is shown then.
+        """Collects changes inside of `changing` and stores them in one write at the end. Then readers see them.
 
-        Only who puts it sees it before. What was put before an error is stored all the same. Within another one it is a part of that.
+        Only this thread sees them before. Changes that were put before an error are stored, too. A nested block joins the outer one.
         """
         if (outer := self._own_draft()) is not None:
             yield outer
@@ -257,7 +263,7 @@ class TableRecords:
             self._store(draft)
 
     def store_with(self, table_id: int) -> Store:
-        """The store, for a read of rows of a table inside `changing`: with all that was put of it. Raises Fenced, StoreError."""
+        """Returns the store to read rows of a table inside of `changing`. Stores the table's draft first. Raises Fenced, StoreError."""
         draft = self._own_draft()
         if draft is not None and any(change.durable and change.record.table_id == table_id for change in draft.changes):
             self._draft = None
@@ -268,9 +274,9 @@ class TableRecords:
         return self.store
 
     def newest_commits(self, table_id: int) -> list[LakeCommitRecord]:
-        """The newest rows of the table's ledger, back to a resolved row or to the first one. Call it inside `changing`.
+        """Returns the newest rows of the table's ledger, back to a resolved row or to the first row. Call it inside of `changing`.
 
-        Where no commit went through for days, the ledger has very many unresolved rows. Raises Fenced, StoreError.
+        The ledger has very many unresolved rows if no commit succeeded for days. Raises Fenced, StoreError.
         """
         limit = LEDGER_ROWS
         while True:
@@ -280,7 +286,7 @@ class TableRecords:
             limit *= 2
 
     def _store(self, draft: _Draft) -> None:
-        """Stores and shows what was drafted, and empties the draft."""
+        """Stores the draft, shows its changes, and empties it."""
         if draft.failed is not None:
             raise draft.failed
         changes, operations, events = draft.changes, draft.operations, draft.events
@@ -292,16 +298,16 @@ class TableRecords:
             raise
 
     def _own_draft(self) -> _Draft | None:
-        """That of this thread."""
+        """Returns the draft of this thread; None if it has none."""
         draft = self._draft
         return draft if draft is not None and draft.thread == threading.get_ident() else None
 
     def _drafted(self) -> Mapping[int, TableRecord]:
-        """Records that this thread sees in place of those that are shown."""
+        """Returns the records that this thread sees instead of the shown ones."""
         draft = self._own_draft()
         return {} if draft is None else draft.records
 
-    def _among(self, table_ids: Collection[int]) -> list[TableRecord]:
+    def _records_of(self, table_ids: Collection[int]) -> list[TableRecord]:
         drafted, records = self._drafted(), self._records
         return [*drafted.values(), *(records[table_id] for table_id in table_ids if table_id not in drafted)]
 
@@ -312,9 +318,9 @@ class TableRecords:
         events: Sequence[EventRecord] = (),
         validations: Sequence[CheckResult] = (),
     ) -> None:
-        """Stores the changes and then shows them; of several of one table, each made on the one before. Call it inside `changing`.
+        """Stores the changes and then shows them. Several changes of one table build on each other. Call it inside of `changing`.
 
-        `events`: those of no table. `validations` are no part of a draft.
+        `events` are events without a table. `validations` are not part of a draft.
         """
         if self._draft is not None:
             self._draft.changes += changes
@@ -333,12 +339,15 @@ class TableRecords:
             self.wake_ups.notify()
 
     def note_former_rounds(self, table_id: int, note: FormerRounds) -> None:
-        """Stores what a sweep noted of a table's rounds. Raises StoreError, Fenced."""
+        """Stores the result of a sweep about a table's rounds. Raises StoreError, Fenced."""
         with self.changing():
             self._apply(Writes(former_rounds={table_id: note}))
 
     def rise_above(self, named: int) -> None:
-        """Goes on under a coordinator epoch above `named`, which is above this one: durably, when it returns. Call it inside `changing`."""
+        """Continues under a coordinator epoch above `named`, which is above the present one.
+
+        It is stored on return. Call it in `changing`.
+        """
         former = self.epoch
         with self._storing():
             self.epoch = self.store.rise(former, named)
@@ -348,16 +357,16 @@ class TableRecords:
         self.put(events=[EventRecord(self.now().wall, Level.WARN, STATE_LOST, message, details={"coordinator_epoch": self.epoch})])
 
     def prune(self, rest: Rest = no_rest) -> None:
-        """Forgets what the options do not keep, also the records of dropped tables; in pieces, with rests before them.
+        """Deletes history that the options do not keep, and the records of dropped tables, in small steps with pauses.
 
-        An idempotency key is kept for its time by the wall clock and by the steady one: a clock that is set ahead does not make a
+        An idempotency key is kept for its time by both the wall clock and the steady clock. So a clock that is set ahead does not make a
         repeated CALL a second one.
         """
         now = self.now()
         before = min(now.wall, now.steady) - timedelta(milliseconds=self.options.keep_operations_ms)
         if self.fenced is not None:
             raise self.fenced
-        # Outside the lock: it takes a while, and touches nothing that anybody changes.
+        # Outside of the lock, because it takes a while, and only touches rows that no longer change.
         self.store.prune(self.epoch, self._history_bounds(now), before, now.wall, rest)
         with self.changing():
             self._forget_dropped(now)
@@ -373,7 +382,7 @@ class TableRecords:
         )
 
     def _forget_dropped(self, now: Moment) -> None:
-        """Deletes the records of tables that were dropped long enough ago, in the store and here."""
+        """Deletes the records of tables that were dropped long enough ago, in the store and in memory."""
         kept = {table_id: record for table_id, record in self._records.items() if not table_lifecycle.may_be_forgotten(now, record)}
         if len(kept) < len(self._records):
             self._apply(Writes(forgotten_tables=tuple(self._records.keys() - kept.keys())))
@@ -381,7 +390,7 @@ class TableRecords:
             self._version += 1
 
     def _show(self, renewed: Mapping[int, TableRecord]) -> None:
-        """Changes the records in place: a copy of very many, each time that one changes, is made only for who reads all of them."""
+        """Changes the records in place. Only a reader of all records pays for a copy of them."""
         before = {table_id: self._records[table_id] for table_id in renewed if table_id in self._records}
         self._records.update(renewed)
         self._version += 1
@@ -389,7 +398,7 @@ class TableRecords:
         self._deadlines.watch(renewed.values())
 
     def _reload(self) -> None:
-        """Loads what was really stored; heartbeats, which are in memory only, stay as they are now."""
+        """Loads what was really stored. Heartbeats are only in memory, so they stay as they are."""
         ctx, before = self.context(), self._records
         self._records = {record.table_id: table_lifecycle.reread(ctx, record, before.get(record.table_id)) for record in self.store.load()}
         self._index = self._indexed(self._records.values())
@@ -407,7 +416,7 @@ class TableRecords:
 
     @contextmanager
     def _storing(self) -> Iterator[None]:
-        """Notes that another coordinator took over, and that nobody knows what became of a write."""
+        """Notes a take-over by another coordinator, or a write with an unknown outcome."""
         try:
             yield
         except Fenced as error:

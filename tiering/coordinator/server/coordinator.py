@@ -26,11 +26,11 @@ from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.lake_acks import lake_is_confirmed
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.memory.cluster_notifications import ClusterNotifications
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.open_calls import OpenCalls
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.memory.tellings import Tellings
 from tiering.coordinator.observing.discovery import CHUNK, Discovery
 from tiering.coordinator.observing.idle_checks import IdleChecks
 from tiering.coordinator.observing.known_tables import KnownTables
@@ -76,13 +76,15 @@ class Coordinator:
         self.observer = LagObserver(self.table_records, cluster, lakes, self.discovery)
         self.lake_health = LakeHealthObserver(self.table_records, lakes, self.discovery)
         self._columns = StatusColumns()
-        tellings, lake_was_read = Tellings(self.table_records), self.observer.lake_was_read
-        self.commits = Commits(self.table_records, cluster, lakes, lake_was_read, confirm_turn=self._confirm_turn, tellings=tellings)
+        notifications, lake_was_read = ClusterNotifications(self.table_records), self.observer.lake_was_read
+        self.commits = Commits(
+            self.table_records, cluster, lakes, lake_was_read, confirm_turn=self._confirm_turn, notifications=notifications
+        )
         self.idle_checks = IdleChecks(self.table_records, cluster, lakes, self.observer.lag, self.commits.table_lock)
         self.progress = Progress(self.table_records)
         self.upkeep = UpkeepNeeds(self.table_records, self.lake_health, self.discovery)
         self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head, self.observer.waiting_since, self.upkeep)
-        self.relay = None if assignments is None else self._new_relay(assignments, tellings)
+        self.relay = None if assignments is None else self._new_relay(assignments, notifications)
         self.other_services = OtherServices(self.table_records, statuses_of(cluster), self.discovery)
         self.leases = Leases(cluster, UnleasedSnapshots(self.table_records).report)
         self.open_calls = OpenCalls(lambda: self.table_records.now().wall)
@@ -96,7 +98,7 @@ class Coordinator:
             table_lock=self.commits.table_lock,
             tierer_connected=lambda: self.heartbeats.connected(self.table_records.now()),
             tierers=self.heartbeats,
-            tellings=tellings,
+            notifications=notifications,
             validator=validator,
             grants=self.grants,
             known_tables=self.known_tables,
@@ -106,8 +108,8 @@ class Coordinator:
         self.ways_out, self.sweeps = WaysOut(self.call_parts), BackgroundSweeps(self.call_parts)
         self._keep_logs(cluster)
 
-    def _new_relay(self, assignments: TableAssignments, tellings: Tellings) -> AssignmentRelay:
-        return AssignmentRelay(self.table_records, assignments, self.heartbeats.tierers, self.discovery.run_quietly, tellings)
+    def _new_relay(self, assignments: TableAssignments, notifications: ClusterNotifications) -> AssignmentRelay:
+        return AssignmentRelay(self.table_records, assignments, self.heartbeats.tierers, self.discovery.run_quietly, notifications)
 
     def _keep_logs(self, cluster: ClusterOwner) -> None:
         if isinstance(cluster, LogRetention):

@@ -18,8 +18,8 @@ from tiering.coordinator.decisions.assignments import RequestPace
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TableRecord, TiererRecord
+from tiering.coordinator.memory.cluster_notifications import ClusterNotifications
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.memory.tellings import Tellings
 from tiering.errors import ClusterUnavailable, LakewardError
 from tiering.model.assignments import AssignmentAnswer, AssignmentRef, AssignmentReport, JudgedAssignment, Judgement, NewAssignment
 
@@ -44,13 +44,13 @@ class AssignmentRelay:
         cluster: TableAssignments,
         tierers: Callable[[], Sequence[TiererRecord]],
         discover: Callable[[], None],
-        tellings: Tellings | None = None,
+        notifications: ClusterNotifications | None = None,
     ) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._tierers = tierers
         self._discover = discover
-        self._tellings = tellings or Tellings(table_records)
+        self._notifications = notifications or ClusterNotifications(table_records)
         self._session: str | None = None
         self._turn = threading.Lock()
         self._closed = False
@@ -108,10 +108,10 @@ class AssignmentRelay:
     def _give_back(self, session: str) -> None:
         with self._table_records.changing(), self._table_records.together():
             for record in self._assigned():
-                if record.has_turn and not record.unresolved_commit and not self._tellings.is_under_way(record.table_id):
+                if record.has_turn and not record.unresolved_commit and not self._notifications.is_under_way(record.table_id):
                     self._put(assignments.stop(self._context(), record))
             report = assignments.report_of(
-                self._assigned(), wants_table=False, unknown=self._unknown, is_being_told=self._tellings.is_under_way
+                self._assigned(), wants_table=False, unknown=self._unknown, is_being_told=self._notifications.is_under_way
             )
         if report.finished or report.failed:
             self._tell(session, report)
@@ -176,7 +176,9 @@ class AssignmentRelay:
                 self._pace = self._pace.after_hand_back(now)
             records = [*self._assigned(), *(record for record in self._table_records.running() if record.assignment is None)]
             wants = self._pace.may_ask(now) and assignments.free_slots(tierers, records, now) > 0
-            report = assignments.report_of(records, wants_table=wants, unknown=self._unknown, is_being_told=self._tellings.is_under_way)
+            report = assignments.report_of(
+                records, wants_table=wants, unknown=self._unknown, is_being_told=self._notifications.is_under_way
+            )
         if report.renewed and not (report.finished or report.failed or wants) and not self._is_renewal_due():
             return None
         return None if report.is_empty else report

@@ -23,9 +23,9 @@ from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.lake_acks import LakeContents, LakeSize
 from tiering.coordinator.decisions.records import TableRecord, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import GrantRequest, Plan, RoundRef
+from tiering.coordinator.memory.cluster_notifications import ClusterNotifications
 from tiering.coordinator.memory.table_locks import TableLocks
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.memory.tellings import Tellings
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.tierers.messages import (
     grant_request_from_pb,
@@ -71,14 +71,14 @@ class Commits:
         lake_read: Callable[[int, int], None],
         locks: TableLocks | None = None,
         confirm_turn: Callable[[int], None] = lambda table_id: None,
-        tellings: Tellings | None = None,
+        notifications: ClusterNotifications | None = None,
     ) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._lakes = lakes
         self._lake_read = lake_read
         self._confirm_turn = confirm_turn
-        self._tellings = tellings or Tellings(table_records)
+        self._notifications = notifications or ClusterNotifications(table_records)
         self.locks = locks or TableLocks()
         self._pool = ThreadPoolExecutor(LAKE_THREADS, thread_name_prefix="acks")
         self._guard = threading.RLock()
@@ -277,7 +277,7 @@ class Commits:
         if contents.marker_round_id != contents.acker and self._is_lost_by_log(info, base):
             return
         if base.view is not None and base.view.foreign is not None:
-            with self._tellings.turn(info.table_id) as in_turn:
+            with self._notifications.turn(info.table_id) as in_turn:
                 if not self._tell_shared_cluster(info, base.view, base.view.foreign, in_turn):
                     return
         else:

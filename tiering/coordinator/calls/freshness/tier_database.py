@@ -91,14 +91,14 @@ def _begin(parts: CallParts, request: TierDatabase) -> TierDatabaseResult | Tabl
     """The result of an earlier call with this key, else the tables: those that it chose, or those of now."""
     if (earlier := parts.operations.answer(request)) is not None:
         return earlier
-    known = parts.operations.known(request)
+    known = parts.operations.earlier_call(request)
     if known is not None:
         return known.targets
     chosen = _choose(parts, request)
     if request.dry_run:
         return chosen
     with parts.table_records.changing():
-        if (known := parts.operations.known(request)) is not None:  # a call with the same key came first
+        if (known := parts.operations.earlier_call(request)) is not None:  # a call with the same key came first
             return known.targets
         begun = parts.operations.begun(request, None, goal={"targets": chosen})
         parts.table_records.put(operations=begun, events=[_event(parts, request, chosen)])

@@ -93,7 +93,7 @@ class Reconciler:
         self.decider = Decider(parts)
         self._operations = parts.operations
         self._table_lock = parts.table_lock
-        self._tellings = parts.tellings
+        self._notifications = parts.notifications
         self._lake_changed = parts.observer.observe_soon
 
     def reconcile(self, request: ReconcileLake) -> ReconcileResult:
@@ -288,7 +288,7 @@ class Reconciler:
         Where the cluster assigns tables, and has not assigned this one here, the other service's check or the next round tells it.
         """
         recorded = RecordedLakeSnapshot(in_lake.snapshot_id, from_text(in_lake.offsets))
-        with self._tellings.turn(info.table_id) as in_turn:
+        with self._notifications.turn(info.table_id) as in_turn:
             if in_turn:
                 self._cluster.rewind_lake_snapshot(info, recorded)  # before the record: until then no round passes the base check
         left_out = row.records_left_out
@@ -304,7 +304,7 @@ class Reconciler:
 
     def _left_open(self, request: ReconcileLake, info: TableInfo) -> ReconcileResult | None:
         """Ends an earlier call with this key whose commit landed, but which died before it was recorded; None = do it (again)."""
-        earlier = self._operations.known(request)
+        earlier = self._operations.earlier_call(request)
         if earlier is None or earlier.round_id is None:
             return None
         inspection = self.inspect(info)

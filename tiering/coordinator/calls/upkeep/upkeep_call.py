@@ -156,7 +156,7 @@ class _Steps:
         Raises UnknownTable, UnknownDatabase, LakeDisabled, TablePaused, InvalidArgument, ServiceBusy, ClusterUnavailable.
         """
         request, since = self._request, self._table_records.now().steady
-        earlier = self._operations.known(request)
+        earlier = self._operations.earlier_call(request)
         if earlier is not None and earlier.error is not None:
             raise error_of(earlier.error)
         if earlier is not None and (answer := self._operations.answer(request)) is not None:
@@ -212,7 +212,7 @@ class _Steps:
         request = self._request
         with self._table_records.changing():
             record = self._live(goal)
-            known = self._operations.known(request)
+            known = self._operations.earlier_call(request)
             if known is not None and known.round_id is not None and goal.stats is None:  # a call with the same key came first
                 return replace(goal, request_id=known.round_id)
             ctx = self._table_records.context(request.caller)

@@ -1,9 +1,9 @@
-"""In whose turn a cluster that assigns its tables is told of lake snapshots (docs/fluss-shared.md).
+"""When a cluster that assigns its tables may be notified of lake snapshots (docs/fluss-shared.md).
 
-Another service plans from the offsets that the cluster has, and checks before it commits whether the cluster knows the lake's newest
-snapshot. Told of ours in between, it would pass that check with a plan from before, and double our rows. So the cluster is told only while
-the table is ours, and the table does not go back while it is being told. What was not told, the other service's check or our next
-round says.
+Another tiering service plans from the offsets that the cluster has. Before it commits, it checks whether the cluster knows the lake's
+newest snapshot. A notification between these steps would let it pass that check with an outdated plan, and double our rows. So the cluster
+is notified only while the table is assigned to us, and the table is not handed back during the notification. What was not notified is found
+later by the other service's check or by our next round.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from tiering.coordinator.memory.table_records import TableRecords
 
 
-class Tellings:
-    """Of all tables."""
+class ClusterNotifications:
+    """The running notifications of the cluster, for all tables."""
 
     def __init__(self, table_records: TableRecords) -> None:
         self._table_records = table_records
@@ -24,7 +24,7 @@ class Tellings:
 
     @contextmanager
     def turn(self, table_id: int) -> Iterator[bool]:
-        """Whether the cluster may be told now; if so, the table is kept until the end of the block."""
+        """Yields whether the cluster may be notified now. If so, the table is kept until the end of the block."""
         with self._table_records.changing():
             record = self._table_records.get(table_id)
             in_turn = not self._table_records.options.assigned_by_cluster or (record is not None and record.has_turn)
@@ -36,5 +36,5 @@ class Tellings:
                 self._under_way[table_id] -= in_turn
 
     def is_under_way(self, table_id: int) -> bool:
-        """Whether the table must not go back yet. Call it under the lock of the records."""
+        """Returns whether a notification runs, so that the table must not be handed back. Call it under the lock of the records."""
         return self._under_way[table_id] > 0
