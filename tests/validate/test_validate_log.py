@@ -163,7 +163,7 @@ def test_a_child_process_does_the_same_with_nothing_running(world: LakeWorld, ta
     ]
     assert all(result.ok for result in alone)
     shutil.rmtree(tmp_path / "cluster")
-    with pytest.raises(SetupError, match="holds no embedded cluster"):
+    with pytest.raises(SetupError, match="has no embedded cluster"):
         run_validation(request)
 
 

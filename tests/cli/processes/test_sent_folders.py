@@ -123,7 +123,7 @@ def test_a_segment_elsewhere_is_not_opened(sent: Sent, path: str) -> None:
     with sa.create_engine(f"sqlite:///{sent.root / 'cluster' / 'meta.db'}").begin() as connection:
         connection.execute(sa.text("UPDATE segments SET path = :path"), {"path": path.format(outside=sent.outside)})
     sent.watch.touched()
-    assert "none of its own" in str(sent.validate())
+    assert "does not belong to it" in str(sent.validate())
     assert sent.watch.touched() == []
 
 

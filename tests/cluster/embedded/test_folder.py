@@ -274,7 +274,7 @@ def test_a_file_that_holds_other_rows_than_recorded_is_corrupt(storage: Embedded
     with pytest.raises(DataCorrupt, match=r"no segment for offsets \[9, 10\)") as gap:
         storage.reader(table, split_of(table, 0, 0, 10))
     assert "Restore meta.db" in (gap.value.hint or "")
-    with pytest.raises(DataCorrupt, match="does not hold the rows"):
+    with pytest.raises(DataCorrupt, match="does not contain the expected rows"):
         scan(storage, table, 0, 0, 9)
 
 
@@ -393,7 +393,7 @@ def test_a_path_that_leaves_the_folder_is_neither_read_nor_removed(tmp_path: Pat
         storage.append(PATH, orders(10, 10), "writer", 1)
         with storage.metadata.write() as connection:
             connection.execute(sa.update(segments).where(segments.c.starting_offset == 0).values(path=path, size_bytes=4))
-        with pytest.raises(DataCorrupt, match="none of its own"):
+        with pytest.raises(DataCorrupt, match="does not belong to it"):
             scan(storage, table, 0, 0, 20)
         clock.advance(3_600)
         storage.maintenance.run()

@@ -86,7 +86,7 @@ def test_files_that_are_gone_meanwhile_are_no_commit(kit: PaimonKit) -> None:
     results = kit.lake.remove_rows(table, base, "mend", Removal({B0: (None, 0)}, {B0: 4}))
     other = kit.lake.remove_rows(table, base, "other", Removal({B0: (None, 0)}, {B0: 5}))
     commit(kit, table, base, other, {B0: 5}, "other")
-    with pytest.raises(BaseMoved, match="not there any more"):
+    with pytest.raises(BaseMoved, match="do not exist any more"):
         commit(kit, table, kit.view(table), results, {B0: 5})
     assert offsets(kit, table) == [(0, offset) for offset in range(5)]
 

@@ -69,7 +69,7 @@ def test_a_store_without_conditional_writes_is_refused_before_a_table_is_made(
     proxy.add(Fault.ERROR_INSTEAD, "PUT", PROBE, status=status)
     with pytest.raises(InvalidArgument, match=reason) as caught:
         kit.lake.ensure_table(kit.log_table())
-    assert "one would be lost" in str(caught.value.hint)
+    assert "one of two concurrent rounds would be lost" in str(caught.value.hint)
     assert warehouse.store.files(warehouse.folder) == []
 
 

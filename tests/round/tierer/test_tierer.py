@@ -478,7 +478,7 @@ def test_a_fenced_tierer_says_so_once_and_what_to_do(coordinator: ScriptedCoordi
         wait_for("three heartbeats", lambda: len(coordinator.requests) > 3)
     [line] = [line for line in lines if "fenced" in line["event"]]
     assert (line["log_level"], line["tierer_id"]) == ("error", "t-1")
-    assert "start it again" in line["event"]
+    assert "start a new process" in line["event"]
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_adding_again_does_no_harm_and_another_type_is_refused(cluster: Embedded
     make_table(cluster)
     table = cluster.alter_table(PATH, {}, [TIP])
     assert cluster.alter_table(PATH, {}, [pa.field("tip", pa.float64())]) == table
-    with pytest.raises(InvalidArgument, match="'tip' is there already, as double; it cannot become string"):
+    with pytest.raises(InvalidArgument, match="'tip' exists already with the type double; it cannot become string"):
         cluster.alter_table(PATH, {}, [NOTE, pa.field("tip", pa.string())])
     assert cluster.table(PATH) == table
 

@@ -1,9 +1,9 @@
-"""The embedded cluster's metadata: one SQLite file, written through SQLAlchemy Core by one process.
+"""The embedded cluster's metadata: one SQLite file, which one process writes through SQLAlchemy Core.
 
-WAL with synchronous=FULL: a transaction that returned survives a power cut. Times are microseconds since the epoch.
-Ids of tables and partitions come from AUTOINCREMENT, so that a dropped one's id is never used again. Segment rows are what
-makes a file part of the log: a file without a row does not exist for readers. Columns of a table are only ever added, last:
-how many of them a segment has is the version of its schema.
+It uses WAL with synchronous=FULL: a transaction that has returned survives a power failure. Times are microseconds since the epoch. Ids of
+tables and partitions come from AUTOINCREMENT, so that an id is never reused. A file belongs to the log only through its segment row:
+readers ignore a file without a row. Columns of a table are only ever added, at the end: a segment's number of columns is the version of its
+schema.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from tiering.model.tables import BucketKey
 
 FILE_NAME = "meta.db"
 FORMAT_VERSION = 5
-"""2: partitions, and columns added later. 3: primary keys. 4: records that a KV state refused. 5: writes by SHA-256.
-Older ones are brought up to it when the folder is opened (`upgrade.py`)."""
+"""2: partitions, and columns added later. 3: primary keys. 4: records that a KV state refused. 5: writes by SHA-256. Older formats are
+upgraded when the folder is opened (`upgrade.py`).
+"""
 NO_PARTITION = 0
-"""The partition id of buckets in a table without partitions: part of a key, hence not NULL. Real ids start at 1."""
+"""The partition id of buckets in a table without partitions. It is part of a key and hence not NULL. Real ids start at 1."""
 
 _schema = sa.MetaData()
 
@@ -37,7 +38,7 @@ facts = sa.Table("facts", _schema, sa.Column("name", sa.Text, primary_key=True),
 databases = sa.Table(
     "databases",
     _schema,
-    sa.Column("folded_name", sa.Text, primary_key=True, comment="lower case: names that differ in case only are the same"),
+    sa.Column("folded_name", sa.Text, primary_key=True, comment="lower case: names that differ only in case are the same"),
     sa.Column("name", sa.Text, nullable=False, unique=True),
 )
 
@@ -54,7 +55,7 @@ tables = sa.Table(
     sa.Column("bucketing", sa.Text, nullable=False),
     sa.Column("partition_keys", sa.JSON, nullable=False, server_default="[]"),
     sa.Column("primary_key", sa.JSON, nullable=False, server_default="[]", comment="empty = a log table"),
-    sa.Column("created_columns", sa.Integer, nullable=False, server_default="0", comment="how many columns it was made with"),
+    sa.Column("created_columns", sa.Integer, nullable=False, server_default="0", comment="number of columns at the table's creation"),
     sa.Column("properties", sa.JSON, nullable=False),
     sa.Column("created_us", sa.BigInteger, nullable=False),
     sa.Column("lake_enabled_us", sa.BigInteger),
@@ -96,7 +97,7 @@ segments = sa.Table(
     sa.Column("size_bytes", sa.BigInteger, nullable=False),
     sa.Column("crc32", sa.BigInteger, nullable=False),
     sa.Column("commit_us", sa.BigInteger, nullable=False),
-    sa.Column("columns", sa.Integer, nullable=False, comment="how many of the table's columns, from the first, the file holds"),
+    sa.Column("columns", sa.Integer, nullable=False, comment="number of the table's columns, from the first, in the file"),
     sqlite_with_rowid=False,
 )
 
@@ -106,14 +107,14 @@ appends = sa.Table(
     sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
     sa.Column("writer_id", sa.Text, primary_key=True),
     sa.Column("sequence", sa.BigInteger, primary_key=True),
-    sa.Column("fingerprint", sa.BigInteger, nullable=False, comment="CRC-32 of the rows: all that rows of format 4 are compared by"),
+    sa.Column("fingerprint", sa.BigInteger, nullable=False, comment="CRC-32 of the rows: the only checksum in format 4"),
     sa.Column(
         "ranges",
         sa.JSON,
         nullable=False,
         comment="[bucket id, starting offset, stopping offset, partition id, partition name] each; older rows lack the last one or two",
     ),
-    sa.Column("sha256", sa.Text, comment="of the rows; NULL = written by format 4"),
+    sa.Column("sha256", sa.Text, comment="SHA-256 of the rows; NULL = written by format 4"),
     sqlite_with_rowid=False,
 )
 
@@ -124,10 +125,10 @@ refused_records = sa.Table(
     sa.Column("partition_id", sa.Integer, primary_key=True),
     sa.Column("bucket_id", sa.Integer, primary_key=True),
     sa.Column("offset", sa.BigInteger, primary_key=True),
-    sa.Column("value", sa.Text, nullable=False, comment="as text, cut"),
+    sa.Column("value", sa.Text, nullable=False, comment="as text, shortened"),
     sa.Column("error", sa.Text, nullable=False),
     sa.Column("refused_us", sa.BigInteger, nullable=False),
-    sa.Column("skipped_us", sa.BigInteger, comment="NULL = the bucket stands here"),
+    sa.Column("skipped_us", sa.BigInteger, comment="NULL = the bucket is stopped here"),
     sa.Column("skipped_by", sa.Text),
     sa.Column("reason", sa.Text),
     sqlite_with_rowid=False,
@@ -141,7 +142,7 @@ kv_snapshots = sa.Table(
     sa.Column("partition_id", sa.Integer, nullable=False),
     sa.Column("bucket_id", sa.Integer, nullable=False),
     sa.Column("log_offset", sa.BigInteger, nullable=False),
-    sa.Column("columns", sa.Integer, nullable=False, comment="how many of the table's columns, from the first, the files hold"),
+    sa.Column("columns", sa.Integer, nullable=False, comment="number of the table's columns, from the first, in the files"),
     sa.Column("files", sa.JSON, nullable=False, comment="[path, size in bytes, CRC-32, rows] each, in order"),
     sa.Column("created_us", sa.BigInteger, nullable=False),
     sa.Index("kv_snapshots_of_bucket", "table_id", "partition_id", "bucket_id"),
@@ -176,7 +177,7 @@ dropped_partitions = sa.Table(
     sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), nullable=False),
     sa.Column("partition_name", sa.Text, nullable=False),
     sa.Column("untiered_records", sa.BigInteger, nullable=False),
-    comment="partitions whose drop was not reported yet",
+    comment="partitions whose drop is not reported yet",
 )
 
 lake_snapshots = sa.Table(
@@ -190,12 +191,14 @@ lake_snapshots = sa.Table(
 
 @lru_cache(maxsize=10_000)
 def bucket_key(partition_id: int | None, bucket_id: int) -> BucketKey:
-    """Returns the bucket that a row belongs to; `NO_PARTITION` becomes None."""
+    """Returns the bucket to which a row belongs; `NO_PARTITION` becomes None."""
     return BucketKey(partition_id or None, bucket_id)
 
 
 def among(table_ids: Iterable[int]) -> sa.Select[tuple[int]]:
-    """Returns the ids as one parameter for `column.in_(...)`: SQLite limits the number of parameters, and the statement stays the same."""
+    """Returns the ids as one parameter for `column.in_(...)`: SQLite limits the number of parameters, and the statement text stays the
+    same.
+    """
     return sa.select(sa.func.json_each(json.dumps(list(table_ids))).table_valued("value").c.value)
 
 
@@ -243,13 +246,15 @@ class Metadata:
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """A transaction that sees one moment. Raises ClusterUnavailable."""
+        """Opens a transaction that sees one moment. Raises ClusterUnavailable."""
         with _guarded(), self._engine.begin() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
-        """A transaction that may write. There is one at a time, so what it reads stays true until its end. Raises ClusterUnavailable."""
+        """Opens a transaction that may write. Only one exists at a time, so the values that it reads stay valid until its end. Raises
+        ClusterUnavailable.
+        """
         with self._write_lock, _guarded(), self._engine.begin() as connection:
             yield connection
 
@@ -266,7 +271,7 @@ def _guarded() -> Iterator[None]:
 
 
 def _prepare_connection(connection: object, _record: object) -> None:
-    # SQLAlchemy's recipe for pysqlite: take BEGIN out of the driver's hands, so that reads are transactions too.
+    # SQLAlchemy's recipe for pysqlite: the driver must not issue BEGIN itself, so that reads are transactions too.
     connection.isolation_level = None  # type: ignore[attr-defined]
     cursor = connection.cursor()  # type: ignore[attr-defined]
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):

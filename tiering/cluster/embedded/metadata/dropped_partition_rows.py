@@ -1,4 +1,4 @@
-"""The partitions whose drop was not reported yet, in the metadata. Functions over one connection; the caller holds the transaction."""
+"""Dropped partitions that are not reported yet, in the metadata. The functions use one connection; the caller controls the transaction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tiering.model.tables import TablePath
 
 
 def insert_dropped(connection: sa.Connection, path: TablePath, name: str) -> None:
-    """Notes that a partition of a lake-enabled table will be dropped, with the number of its records that no recorded lake snapshot has.
+    """Records the imminent drop of a partition of a lake-enabled table, with the number of its records that are in no recorded lake
+    snapshot.
 
     Raises UnknownTable, UnknownDatabase, UnknownPartition.
     """
@@ -25,21 +26,21 @@ def insert_dropped(connection: sa.Connection, path: TablePath, name: str) -> Non
         return
     recorded = read_lake_record(connection, table.table_id)
     tiered = {} if recorded is None else recorded.offsets
-    mine = (buckets.c.table_id == table.table_id) & (buckets.c.partition_id == partition_id)
+    in_the_partition = (buckets.c.table_id == table.table_id) & (buckets.c.partition_id == partition_id)
     untiered = sum(
         max(0, row.log_end - max(row.log_start, tiered.get(bucket_key(partition_id, row.bucket_id), 0)))
-        for row in connection.execute(sa.select(buckets).where(mine))
+        for row in connection.execute(sa.select(buckets).where(in_the_partition))
     )
     values = {"partition_id": partition_id, "table_id": table.table_id, "partition_name": name, "untiered_records": untiered}
     connection.execute(sa.insert(dropped_partitions).values(values))
 
 
 def list_dropped(connection: sa.Connection) -> list[DroppedPartition]:
-    """Returns those that are noted, in the order of their ids."""
+    """Returns the recorded drops, in the order of the partition ids."""
     rows = connection.execute(sa.select(dropped_partitions).order_by(dropped_partitions.c.partition_id))
     return [DroppedPartition(row.table_id, row.partition_id, row.partition_name, row.untiered_records) for row in rows]
 
 
 def delete_dropped(connection: sa.Connection, partition_ids: Collection[int]) -> None:
-    """Forgets these."""
+    """Deletes the records of these drops."""
     connection.execute(sa.delete(dropped_partitions).where(dropped_partitions.c.partition_id.in_(among(partition_ids))))

@@ -1,4 +1,4 @@
-"""Checks that columns may be keys of a table: bucket keys, the primary key, partition columns. Pure."""
+"""Checks the key columns of a table: bucket keys, the primary key, partition columns. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiering.errors import InvalidArgument, UnsupportedType
 
 @dataclass(frozen=True)
 class KeyRole:
-    """What columns are to be keys for, in the words of error messages, and the types that they may have."""
+    """A kind of key, in the words of error messages, and the types that its columns may have."""
 
     noun: str
     part_of: str
@@ -23,7 +23,7 @@ class KeyRole:
 
 
 def check_key_columns(schema: pa.Schema, names: Sequence[str], role: KeyRole) -> None:
-    """Raises InvalidArgument (unknown, twice, nullable) or UnsupportedType, naming the column."""
+    """Raises InvalidArgument (unknown, repeated or nullable column) or UnsupportedType, naming the column."""
     for position, name in enumerate(names):
         index = schema.get_field_index(name)
         if index < 0:

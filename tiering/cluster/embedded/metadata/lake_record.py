@@ -1,4 +1,6 @@
-"""The cluster's own record of the lake: a copy of its marker. It may be older than the lake, and writing refuses to take it back."""
+"""The cluster's record of the lake: a copy of the lake table's marker. It may be behind the lake; a write that would move it back is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ def read_lake_record(connection: sa.Connection, table_id: int) -> RecordedLakeSn
 
 
 def write_lake_record(connection: sa.Connection, table: TableInfo, snapshot: RecordedLakeSnapshot, *, may_go_back: bool = False) -> None:
-    """Writes the record; harmless to repeat.
+    """Writes the record; idempotent.
 
-    Raises Fenced if the offset of a bucket that still exists would go back, UnknownTable if the table was dropped.
+    Raises Fenced if the offset of an existing bucket would move back, UnknownTable if the table was dropped.
     """
     if not table_exists(connection, table.table_id):
-        raise UnknownTable(f"the table {table.path} with id {table.table_id} is gone", table_id=table.table_id)
+        raise UnknownTable(f"the table {table.path} with id {table.table_id} does not exist", table_id=table.table_id)
     recorded = read_lake_record(connection, table.table_id)
     if recorded == snapshot:
         return

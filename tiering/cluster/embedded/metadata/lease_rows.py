@@ -1,8 +1,9 @@
-"""Leases on KV snapshots in the metadata: claims with an end that keep snapshots alive. Functions over one connection.
+"""Leases on KV snapshots in the metadata: claims with an expiry that keep snapshots alive. The functions use one connection.
 
-As in Fluss, acquiring again under the same id adds, moves and renews; unlike in Fluss, a snapshot that is gone cannot be leased. An
-expired lease holds its snapshots until the next sweep, and may be renewed until then. Its times are steady ones (`SteadyTime`): setting
-the clock while the cluster runs neither ends a lease nor prolongs it. Times that another process stored are adjusted at start (`rebase`).
+As in Fluss, acquiring again with the same lease id adds, replaces and renews. Unlike in Fluss, a snapshot that does not exist cannot be
+leased. An expired lease keeps its snapshots until the next sweep, and may be renewed until then. Its times are steady ones (`SteadyTime`):
+setting the clock while the cluster runs neither ends nor prolongs a lease. Times that another process stored are adjusted at the start
+(`rebase`).
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ def acquire(
     *,
     only_renews: bool,
 ) -> list[TableBucket]:
-    """Leases snapshots, a few hundred at a time, and returns the buckets whose snapshot is gone. Whether files exist is looked up before:
-    the caller holds the metadata's only write lock. A lease that is there is renewed, whatever becomes of the snapshots.
+    """Leases snapshots, a few hundred at a time, and returns the buckets whose snapshot does not exist. The caller checks beforehand
+    whether the files exist, because it holds the metadata's only write lock here. An existing lease is renewed in any case.
 
-    Raises UnknownLease for a lease that is only to be renewed and is gone.
+    Raises UnknownLease if `only_renews` is set and the lease does not exist.
     """
     present = find_snapshots(connection, snapshots)
     renewal = {"renewed_us": to_microseconds(now), "ttl_ms": ttl_ms} | ({} if owner is None else {"owner": owner[:MAX_OWNER_LENGTH]})
-    known = connection.execute(sa.update(leases).where(leases.c.lease_id == lease_id).values(renewal)).rowcount > 0
-    if not known and only_renews:
+    exists = connection.execute(sa.update(leases).where(leases.c.lease_id == lease_id).values(renewal)).rowcount > 0
+    if not exists and only_renews:
         raise UnknownLease(f"there is no lease {lease_id!r} to renew", hint="It may have expired: acquire the snapshots again.")
-    if not known and present:
+    if not exists and present:
         check_room(connection.scalar(sa.select(sa.func.count()).select_from(leases)) or 0)
         connection.execute(sa.insert(leases).values(lease_id=lease_id, acquired_us=to_microseconds(now), **renewal))
     if present:
@@ -52,7 +53,7 @@ def acquire(
     return [table_bucket for table_bucket in snapshots if table_bucket not in present]
 
 
-def held_buckets(connection: sa.Connection, lease_id: str) -> set[TableBucket]:
+def leased_buckets(connection: sa.Connection, lease_id: str) -> set[TableBucket]:
     """Returns the buckets of which a lease holds a snapshot."""
     columns = leased_snapshots.c
     rows = connection.execute(sa.select(columns.table_id, columns.partition_id, columns.bucket_id).where(columns.lease_id == lease_id))
@@ -60,7 +61,7 @@ def held_buckets(connection: sa.Connection, lease_id: str) -> set[TableBucket]:
 
 
 def release(connection: sa.Connection, lease_id: str, table_buckets: Collection[TableBucket]) -> None:
-    """Lets go of some buckets, a few hundred at a time. `end_empty` has to follow."""
+    """Releases some buckets, a few hundred at a time. The caller has to call `end_empty` afterwards."""
     places = ({f"of_{name}": value for name, value in _place(lease_id, bucket).items()} for bucket in table_buckets)
     connection.execute(_LET_GO, [*places])
 
@@ -72,7 +73,7 @@ def _place(lease_id: str, table_bucket: TableBucket) -> dict[str, str | int]:
 
 
 _HOLD = sa.insert(leased_snapshots).prefix_with("OR REPLACE")
-"""Adds a snapshot to a lease, in the place of an older one of its bucket."""
+"""Adds a snapshot to a lease, and replaces an older one of the same bucket."""
 
 _LET_GO = sa.delete(leased_snapshots).where(
     *(leased_snapshots.c[name] == sa.bindparam(f"of_{name}") for name in ("lease_id", "table_id", "partition_id", "bucket_id"))
@@ -80,12 +81,12 @@ _LET_GO = sa.delete(leased_snapshots).where(
 
 
 def drop(connection: sa.Connection, lease_id: str) -> bool:
-    """As `KvSnapshotLeases.drop_lease`."""
+    """Deletes a lease; returns False if it does not exist. Implements `KvSnapshotLeases.drop_lease`."""
     return connection.execute(sa.delete(leases).where(leases.c.lease_id == lease_id)).rowcount > 0
 
 
 def end_empty(connection: sa.Connection) -> None:
-    """Deletes leases that hold no snapshot any more."""
+    """Deletes leases that have no snapshot any more."""
     connection.execute(sa.delete(leases).where(leases.c.lease_id.not_in(sa.select(leased_snapshots.c.lease_id))))
 
 
@@ -95,11 +96,11 @@ def end_expired(connection: sa.Connection, now: datetime) -> None:
 
 
 def rebase(connection: sa.Connection, now: datetime) -> None:
-    """Adjusts leases after a start, which may have another clock: none lasts longer than one taken now, and each has at least half of its
-    time.
+    """Adjusts leases after a start, when the clock may have changed: none lasts longer than a new one, and each keeps at least half of its
+    duration.
 
-    Owners renew at a third of the time: so the owner of a living lease is heard before its snapshots go, however far the clock was set
-    ahead.
+    Owners renew after a third of the duration. So the owner of a living lease renews it before its snapshots are removed, however far the
+    clock was set ahead.
     """
     now_us = to_microseconds(now)
     earliest = now_us - leases.c.ttl_ms * 500
@@ -108,15 +109,15 @@ def rebase(connection: sa.Connection, now: datetime) -> None:
 
 
 def list_leases(connection: sa.Connection, files_exist: FilesExist) -> Sequence[KvSnapshotLease]:
-    """As `LeaseListing.leases`."""
-    held: dict[str, list[LeasedSnapshot]] = {}
+    """Returns all leases with their snapshots. Implements `LeaseListing.leases`."""
+    snapshots_by_lease: dict[str, list[LeasedSnapshot]] = {}
     same_bucket = [leased_snapshots.c[name] == kv_snapshots.c[name] for name in ("snapshot_id", "table_id", "partition_id", "bucket_id")]
     query = sa.select(leased_snapshots.c.lease_id, kv_snapshots).join(kv_snapshots, sa.and_(*same_bucket))
     place = (leased_snapshots.c.table_id, leased_snapshots.c.partition_id, leased_snapshots.c.bucket_id)
     for row in connection.execute(query.order_by(*place)):
         table_bucket, snapshot = TableBucket(row.table_id, bucket_key(row.partition_id, row.bucket_id)), stored_snapshot(row)
         leased = LeasedSnapshot(table_bucket, snapshot.snapshot_id, snapshot.log_offset, files_exist(snapshot))
-        held.setdefault(row.lease_id, []).append(leased)
+        snapshots_by_lease.setdefault(row.lease_id, []).append(leased)
     return [
         KvSnapshotLease(
             lease_id=row.lease_id,
@@ -124,7 +125,7 @@ def list_leases(connection: sa.Connection, files_exist: FilesExist) -> Sequence[
             renewed_at=from_microseconds(row.renewed_us),
             expires_at=from_microseconds(row.renewed_us) + timedelta(milliseconds=row.ttl_ms),
             ttl_ms=row.ttl_ms,
-            snapshots=tuple(held.get(row.lease_id, ())),
+            snapshots=tuple(snapshots_by_lease.get(row.lease_id, ())),
             owner=row.owner,
         )
         for row in connection.execute(sa.select(leases).order_by(leases.c.lease_id))

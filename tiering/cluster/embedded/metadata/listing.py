@@ -1,7 +1,7 @@
-"""All tables as they are now, kept in memory: after a write only the tables that it touched are read again.
+"""All tables at present, kept in memory: after a write only the tables that it touched are read again.
 
-That is right because one process has the folder open (its lock) and writes to the catalog through `altering` alone. A reader of a folder
-without its lock (`read_only.py`) reads the file itself, each time.
+That is correct because one process holds the folder's lock and writes to the catalog only through `altering`. A reader of a folder without
+its lock (`read_only.py`) reads the file for each request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tiering.model.tables import TableInfo, TablePath
 
 
 class TableListing:
-    """Lists of all tables. Thread-safe. A list that was returned never changes; after any change the next one is another object."""
+    """Lists of all tables. Thread-safe. A returned list never changes; after any change the next list is another object."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
@@ -32,24 +32,25 @@ class TableListing:
 
     @contextmanager
     def altering(self) -> Iterator[tuple[sa.Connection, set[int]]]:
-        """A transaction that writes to the catalog, with a set that takes the ids of all tables that it creates, changes or drops.
+        """Opens a transaction that writes to the catalog. The caller adds the ids of all tables that it creates, changes or drops to the
+        yielded set.
 
         Raises ClusterUnavailable.
         """
         touched: set[int] = set()
-        # One write is marked before the next begins: a path's former table never stands beside its new one.
+        # One write is marked before the next begins, so that a path's former table is never listed beside its new one.
         with self._writing:
             try:
                 with self._metadata.write() as connection:
                     yield connection, touched
-            finally:  # also after a commit whose outcome is unknown: to read a table once more does no harm
+            finally:  # even after a commit with an unknown outcome: reading a table once more is harmless
                 with self._marking:
                     self._touched |= touched
 
     def all(self) -> Sequence[TableInfo]:
-        """Returns all tables, sorted by path; the very same list while nothing changed. Raises ClusterUnavailable."""
+        """Returns all tables, sorted by path; the same list object while nothing has changed. Raises ClusterUnavailable."""
         with self._reading:
-            # Taken before the read: what is written meanwhile may be missed by it, and is read again the next time.
+            # Taken before the read: a concurrent write may be missed by the read, but its tables are read again the next time.
             with self._marking:
                 touched, self._touched = self._touched, set()
             try:
@@ -75,7 +76,7 @@ class TableListing:
 
     def find(self, path: TablePath) -> TableInfo:
         """Returns one table. Raises UnknownTable, UnknownDatabase, ClusterUnavailable."""
-        if self._sorted is not None:  # all are not read for the sake of one
+        if self._sorted is not None:  # the list is not read for a single table
             every, place = self.all(), (path.database_name, path.table_name)
             at = bisect_left(every, place, key=_place)
             if at < len(every) and _place(every[at]) == place:
@@ -94,8 +95,8 @@ class TableListing:
             current = {info.table_id: info for info in tables_by_id(connection, touched)}
         listed = list(before)
         for table_id in touched:
-            if (known := self._by_id.pop(table_id, None)) is not None:
-                del listed[bisect_left(listed, _place(known), key=_place)]
+            if (former := self._by_id.pop(table_id, None)) is not None:
+                del listed[bisect_left(listed, _place(former), key=_place)]
         for info in current.values():
             insort(listed, info, key=_place)
         self._by_id |= current
@@ -103,5 +104,5 @@ class TableListing:
 
 
 def _place(info: TableInfo) -> tuple[str, str]:
-    """Returns a sort key with the order of SQLite; comparing paths themselves is slow."""
+    """Returns a sort key with SQLite's order; comparing the paths themselves is slow."""
     return info.path.database_name, info.path.table_name

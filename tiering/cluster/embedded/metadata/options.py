@@ -1,7 +1,7 @@
-"""Table options: the `table.datalake.*` and `table.log.ttl` of Fluss, and what the embedded cluster adds.
+"""Table options: the `table.datalake.*` options and `table.log.ttl` of Fluss, and options of the embedded cluster.
 
-A `table.*` option that is not known is refused, never ignored; so is an `iceberg.*` one (`tiering.lake_table_options`).
-Options with another first word travel with the table as they are.
+An unknown `table.*` or `iceberg.*` option is refused, never ignored (`tiering.lake_table_options`). Options with another first word are
+stored unchanged.
 """
 
 from __future__ import annotations
@@ -28,30 +28,35 @@ from tiering.name_matching import nearest_names
 from tiering.round_bytes import NO_LIMIT, ROUND_BYTES, round_bytes_of
 
 LAKE_ENABLED = "table.datalake.enabled"
-"""Whether the table is tiered into the lake. `lakeward ingest` sets it for the tables that it makes."""
+"""Whether the table is tiered into the lake. `lakeward ingest` sets it for the tables that it creates."""
 LAKE_FRESHNESS = "table.datalake.freshness"
-"""The promise: its lake copy is at most this old. Such as `30 s` or `5 min`."""
+"""Maximum age of the table's lake copy, such as `30 s` or `5 min`."""
 LAKE_FORMAT = "table.datalake.format"
-"""Format of its lake table."""
+"""Format of the lake table."""
 LAKE_LAYOUT = LAYOUT_OPTION
-"""How its lake table is made: `system-columns` or `clean`. One that is there keeps its own; tables of an older version have the first."""
+"""Layout of a new lake table: `system-columns` or `clean`. An existing lake table keeps its layout; tables of older versions have
+`system-columns`.
+"""
 LAKE_ROUND_BYTES = ROUND_BYTES
-"""So much waiting begins a round before the freshness is over, such as `256 mb`. `none`: only the freshness does."""
+"""A round begins before the freshness has passed once this much data waits, such as `256 mb`. `none`: only the freshness decides."""
 LAKE_AUTO_EXPIRE = AUTO_EXPIRE
 """Whether snapshots of the lake table expire. The commits of rounds remove them."""
 LAKE_SNAPSHOT_MAX_AGE = SNAPSHOT_MAX_AGE
-"""A snapshot expires at this age. Within it, a snapshot of each 96th part of the age stays (15 min of a day), for `TIMESTAMP AS OF`."""
+"""Age at which a snapshot expires. Of the younger snapshots, one stays for each 96th part of the age (15 min of a day), for `TIMESTAMP AS
+OF`.
+"""
 LAKE_SNAPSHOT_MIN_COUNT = SNAPSHOT_MIN_COUNT
-"""So many of the newest snapshots always stay."""
+"""Number of the newest snapshots that never expire."""
 LAKE_AUTO_COMPACTION = AUTO_COMPACTION
-"""Whether rounds merge small files of its lake table."""
+"""Whether rounds merge small files of the lake table."""
 LAKE_TARGET_FILE_SIZE = TARGET_FILE_SIZE
-"""Size of the lake table's data files, such as `256 mb`: writers end a file at it, and small files are merged to it. `none`: the lake
-table's own property, or its format's default."""
+"""Size of the lake table's data files, such as `256 mb`: writers end a file at this size, and small files are merged up to it. `none`: the
+lake table's own property, or its format's default.
+"""
 LOG_TTL = "table.log.ttl"
-"""How long records stay in the log at least, such as `7 d`; those that the lake still needs stay longer. Fluss: 7 days."""
+"""Minimum time for which records stay in the log, such as `7 d`; records that the lake still needs stay longer. Fluss: 7 days."""
 KV_SNAPSHOT_INTERVAL = "table.kv.snapshot.interval"
-"""How often a KV snapshot is taken of each bucket of a primary-key table that changed (Fluss's `kv.snapshot.interval`)."""
+"""How often a KV snapshot is taken of each changed bucket of a primary-key table (Fluss's `kv.snapshot.interval`)."""
 DEFAULT_KV_SNAPSHOT_INTERVAL_MS = 600_000
 FOR_EVER = "for ever"
 DEFAULTS = {
@@ -70,14 +75,14 @@ DEFAULTS = {
 }
 KNOWN_OPTIONS = tuple(DEFAULTS)
 MAX_OPTION_LENGTH = 2_000
-"""Characters of a name or a value; options travel in every listing of tables."""
+"""Maximum length of a name or a value in characters; every listing of tables contains the options."""
 MAX_OPTIONS = 200
-"""So that a table's description always fits a message."""
+"""Maximum number of options, so that a table's description always fits in a message."""
 
 
 @dataclass(frozen=True)
 class LakeOptions:
-    """What a table's options say about its lake copy."""
+    """The options of a table that concern its lake copy."""
 
     enabled: bool = False
     freshness_ms: int = DEFAULT_FRESHNESS_MS
@@ -90,19 +95,19 @@ class LakeOptions:
 
 @dataclass(frozen=True)
 class MaintenanceOptions:
-    """What the cluster does with a table on its own. With `log_ttl_ms` None its log is kept for ever."""
+    """The options of a table that concern its maintenance. With `log_ttl_ms` None its log is kept for ever."""
 
     log_ttl_ms: int | None = None
     kv_snapshot_interval_ms: int = DEFAULT_KV_SNAPSHOT_INTERVAL_MS
 
 
 def with_layout(properties: Mapping[str, str]) -> dict[str, str]:
-    """The options of a new table, which always name its layout: tables that name none are from a version that knew one layout only."""
+    """Returns the options of a new table, which always name its layout: tables without a layout are from a version that had only one."""
     return {LAKE_LAYOUT: DEFAULTS[LAKE_LAYOUT], **properties}
 
 
 def check_new_options(properties: Mapping[str, str]) -> None:
-    """Raises InvalidArgument naming the option that a new table cannot have."""
+    """Raises InvalidArgument naming an option that a new table cannot have."""
     parse_lake_options(properties)
     check_new_freshness(properties)
     parse_maintenance_options(properties)
@@ -110,20 +115,20 @@ def check_new_options(properties: Mapping[str, str]) -> None:
 
 
 def check_new_freshness(properties: Mapping[str, str]) -> None:
-    """Raises InvalidArgument for a freshness that nobody may set any more, and tables of older versions may have."""
+    """Raises InvalidArgument for a freshness that cannot be set any more, although tables of older versions may have it."""
     if (milliseconds := _positive_ms(properties, LAKE_FRESHNESS)) is not None:
         check_freshness(milliseconds)
 
 
 def parse_maintenance_options(properties: Mapping[str, str]) -> MaintenanceOptions:
-    """Raises InvalidArgument naming the option."""
+    """Parses the maintenance options. Raises InvalidArgument naming the option."""
     interval_ms = _positive_ms(properties, KV_SNAPSHOT_INTERVAL)
     ttl_ms = None if properties.get(LOG_TTL) == FOR_EVER else _positive_ms(properties, LOG_TTL)
     return MaintenanceOptions(ttl_ms, interval_ms or DEFAULT_KV_SNAPSHOT_INTERVAL_MS)
 
 
 def parse_lake_options(properties: Mapping[str, str]) -> LakeOptions:
-    """Raises InvalidArgument naming the option."""
+    """Parses the lake options. Raises InvalidArgument naming the option."""
     if len(properties) > MAX_OPTIONS:
         raise InvalidArgument(f"a table may have at most {MAX_OPTIONS} options; this one has {len(properties)}")
     for name, value in properties.items():
@@ -151,18 +156,18 @@ def check_option_name(name: str) -> None:
 
 
 def check_documented_option(name: str) -> None:
-    """Raises InvalidArgument for a name that docs/options.md does not list, with the nearest of those that it lists."""
+    """Raises InvalidArgument for a name that is not in docs/options.md, with the nearest documented names."""
     check_option_name(name)
     check_text(name, "")
     if name in KNOWN_OPTIONS:
         return
     if name.startswith(PREFIX):
         if option_named(name.removeprefix(PREFIX)) is None:
-            check_table_options({name: ""})  # says which it may be
+            check_table_options({name: ""})  # names the allowed options
         return
     documented = [*KNOWN_OPTIONS, *(PREFIX + option for option in LAKE_TABLE_OPTIONS)]
     near = nearest_names(name, documented, 3, cutoff=0.5)
-    hint = f"The nearest names are {', '.join(near)}." if near else "docs/options.md lists those that there are."
+    hint = f"The nearest names are {', '.join(near)}." if near else "docs/options.md lists all options."
     raise InvalidArgument(f"there is no table option {name[:60]!r}", hint=hint)
 
 

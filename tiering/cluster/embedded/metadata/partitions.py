@@ -1,7 +1,7 @@
-"""Partitions: which columns make them, how their names are built, and their rows in the metadata.
+"""Partitions: their columns, their names, and their rows in the metadata.
 
-A partition's name is its values joined by `$`, as in Fluss: a string as it is, a date as 2024-01-31, an integer in decimal.
-Each value keeps the name rule. A partition appears with the first append of a row of it; its id is never used again.
+A partition's name consists of its values joined by `$`, as in Fluss: a string unchanged, a date as 2024-01-31, an integer in decimal. Each
+value obeys the name rule. A partition is created by the first append of one of its rows; its id is never reused.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from tiering.model.names import check_name
 from tiering.model.tables import Partition, TableInfo
 
 MAX_PARTITION_KEYS = 4
-"""More columns than this make more partitions than files are worth."""
+"""Maximum number of partition columns; more would create too many small partitions."""
 MAX_TABLE_BUCKETS = 50_000
-"""Buckets of all partitions of a table together: their offsets fit one message."""
+"""Maximum number of buckets in all partitions of a table, so that their offsets fit in one message."""
 VALUE_SEPARATOR = "$"
 MAX_FOLDER_BYTES = 255
-"""Length of a folder's name in the file systems that lakes lie in: a partition's folder is `column=value`."""
+"""Maximum length of a folder name in the file systems of lakes: a partition's folder is `column=value`."""
 _KEY_TYPES: Collection[pa.DataType] = (pa.string(), pa.date32(), pa.int8(), pa.int16(), pa.int32())
 
 
 def check_partition_keys(schema: pa.Schema, partition_keys: Sequence[str], bucket_keys: Sequence[str]) -> None:
-    """Raises InvalidArgument (unknown, twice, nullable, a bucket key, too many) or UnsupportedType, naming the column."""
+    """Raises InvalidArgument (unknown, repeated or nullable column, a bucket key, too many) or UnsupportedType, naming the column."""
     if len(partition_keys) > MAX_PARTITION_KEYS:
         raise InvalidArgument(f"a table may have at most {MAX_PARTITION_KEYS} partition columns; this one has {len(partition_keys)}")
     check_key_columns(schema, partition_keys, _PARTITION_COLUMN)
@@ -38,12 +38,12 @@ def check_partition_keys(schema: pa.Schema, partition_keys: Sequence[str], bucke
         if name in bucket_keys:
             raise InvalidArgument(
                 f"the column {name!r} cannot be a partition column and a bucket key",
-                hint="Within a partition it has one value, so all rows would go to one bucket.",
+                hint="It has one value in each partition, so all rows of a partition would go to one bucket.",
             )
 
 
 def is_partition_type(kind: pa.DataType) -> bool:
-    """Whether a column of that type may be a partition column."""
+    """Returns whether a column of that type may be a partition column."""
     return kind in _KEY_TYPES
 
 
@@ -53,7 +53,7 @@ _PARTITION_COLUMN = KeyRole(
 
 
 def partition_values(column: str, values: pa.Array[Any]) -> list[str]:
-    """Returns distinct values of a partition column as partition names have them. Raises InvalidData naming column and value."""
+    """Returns distinct values of a partition column in the form of partition names. Raises InvalidData naming column and value."""
     try:
         texts = [str(value) for value in values.cast(pa.string())]
     except pa.ArrowInvalid as error:
@@ -68,7 +68,7 @@ def partition_values(column: str, values: pa.Array[Any]) -> list[str]:
         if (length := len(f"{column}={text}".encode())) > MAX_FOLDER_BYTES:
             raise InvalidData(
                 f"partition column {column!r}: the value {text[:40]!r}... would give its lake folder a name of {length} bytes; "
-                f"file systems take {MAX_FOLDER_BYTES}",
+                f"file systems allow {MAX_FOLDER_BYTES}",
                 hint=f"A value of this column may have {MAX_FOLDER_BYTES - 1 - len(column.encode())} characters.",
                 column=column,
             )
@@ -76,7 +76,7 @@ def partition_values(column: str, values: pa.Array[Any]) -> list[str]:
 
 
 def _is_calendar_date(text: str) -> bool:
-    """Whether readers of partition names, who know the years 1 to 9999, read the same date."""
+    """Returns whether readers of partition names, which support the years 1 to 9999, read the same date."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:
@@ -100,7 +100,9 @@ def living_partition_ids(connection: sa.Connection, table_id: int) -> set[int]:
 
 
 def ensure_partitions(connection: sa.Connection, table: TableInfo, names: Collection[str]) -> Mapping[str, int]:
-    """Creates the named partitions that are missing, with all buckets, and returns the ids by name. Raises InvalidArgument (too many)."""
+    """Creates the missing ones of the named partitions, with all buckets, and returns the ids by name. Raises InvalidArgument (too
+    many).
+    """
     existing = {partition.partition_name: partition.partition_id for partition in list_partitions(connection, table.table_id)}
     missing = sorted(set(names) - existing.keys())
     if not missing:

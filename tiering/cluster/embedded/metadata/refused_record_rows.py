@@ -1,4 +1,4 @@
-"""Refused records (`refused_records.py`) in the metadata. Functions over one connection; the caller holds the transaction."""
+"""Refused records (`refused_records.py`) in the metadata. The functions use one connection; the caller controls the transaction."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tiering.model.tables import BucketKey
 
 def refused_of_table(connection: sa.Connection, table_id: int, bucket: BucketKey | None = None) -> Mapping[BucketKey, list[RefusedRecord]]:
     """Returns the refused records of a table, or of one bucket, by bucket and in the order of their offsets."""
-    mine = refused_records.c.table_id == table_id if bucket is None else in_bucket(refused_records, table_id, bucket)
+    condition = refused_records.c.table_id == table_id if bucket is None else in_bucket(refused_records, table_id, bucket)
     refused: dict[BucketKey, list[RefusedRecord]] = {}
-    for row in connection.execute(sa.select(refused_records).where(mine).order_by(refused_records.c.offset)):
+    for row in connection.execute(sa.select(refused_records).where(condition).order_by(refused_records.c.offset)):
         record = RefusedRecord(row.offset, row.value, row.error, row.skipped_us is not None)
         refused.setdefault(bucket_key(row.partition_id, row.bucket_id), []).append(record)
     return refused
 
 
 def insert_refused(connection: sa.Connection, table_id: int, bucket: BucketKey, record: RefusedRecord, now_us: int) -> None:
-    """Records where a bucket stands."""
+    """Records the record at which a bucket is stopped."""
     connection.execute(
         sa.insert(refused_records).values(
             table_id=table_id,
@@ -40,5 +40,5 @@ def mark_skipped(
     connection: sa.Connection, table_id: int, bucket: BucketKey, offset: int, caller: str, reason: str | None, now_us: int
 ) -> None:
     """Marks the record as skipped: readers leave it out from now on."""
-    mine = in_bucket(refused_records, table_id, bucket) & (refused_records.c.offset == offset)
-    connection.execute(sa.update(refused_records).where(mine).values(skipped_us=now_us, skipped_by=caller, reason=reason))
+    condition = in_bucket(refused_records, table_id, bucket) & (refused_records.c.offset == offset)
+    connection.execute(sa.update(refused_records).where(condition).values(skipped_us=now_us, skipped_by=caller, reason=reason))

@@ -1,7 +1,7 @@
-"""KV snapshots in the metadata: which exist, and which may be removed. Functions over one connection.
+"""KV snapshots in the metadata: which exist, and which may be removed. The functions use one connection.
 
-Ids grow and are never used again. The newest RETAINED of a bucket stay, and every one that a lease holds. Files of a deleted snapshot are
-removed from the disk afterwards; a crash in between leaves files that are swept at the next start.
+Ids increase and are never reused. The newest RETAINED snapshots of a bucket stay, and all leased ones. Files of a deleted snapshot are
+removed from the disk afterwards; a crash in between leaves files that the next start removes.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, TableBucket
 
 RETAINED = 2
-"""Per bucket: the newest, and the one that a reader who just asked may still hold."""
+"""Number of kept snapshots of each bucket: the newest, and the one that a reader may just have looked up."""
 
 
 def newest_snapshots(
     connection: sa.Connection, table_id: int, files_exist: Callable[[StoredSnapshot], bool]
 ) -> Mapping[BucketKey, KvSnapshot]:
-    """Returns the newest snapshot of each bucket that has one whose files are there, in the order of their ids: whoever plans with another
-    one never gets to read."""
-    mine = sa.select(kv_snapshots).where(kv_snapshots.c.table_id == table_id).order_by(kv_snapshots.c.snapshot_id.desc())
+    """Returns, for each bucket, the newest snapshot whose files exist, in the order of the ids. A plan with a snapshot without files could
+    never be read.
+    """
+    query = sa.select(kv_snapshots).where(kv_snapshots.c.table_id == table_id).order_by(kv_snapshots.c.snapshot_id.desc())
     newest: dict[BucketKey, KvSnapshot] = {}
-    for row in connection.execute(mine):
+    for row in connection.execute(query):
         bucket = bucket_key(row.partition_id, row.bucket_id)
         if bucket not in newest and files_exist(stored_snapshot(row)):
             newest[bucket] = KvSnapshot(row.snapshot_id, row.log_offset)
@@ -37,7 +38,7 @@ def newest_snapshots(
 
 
 def oldest_offsets(connection: sa.Connection, table_id: int) -> Mapping[BucketKey, int]:
-    """Returns the lowest log offset of each bucket's snapshots: from there on its log is needed."""
+    """Returns the lowest log offset of each bucket's snapshots: from there on the log is needed."""
     columns = (kv_snapshots.c.partition_id, kv_snapshots.c.bucket_id)
     lowest = sa.func.min(kv_snapshots.c.log_offset).label("lowest")
     rows = connection.execute(sa.select(*columns, lowest).where(kv_snapshots.c.table_id == table_id).group_by(*columns))
@@ -46,21 +47,22 @@ def oldest_offsets(connection: sa.Connection, table_id: int) -> Mapping[BucketKe
 
 def snapshots_of_bucket(connection: sa.Connection, table_id: int, bucket: BucketKey) -> Sequence[StoredSnapshot]:
     """Returns all snapshots of a bucket, the newest first."""
-    mine = in_bucket(kv_snapshots, table_id, bucket)
+    condition = in_bucket(kv_snapshots, table_id, bucket)
     return [
-        stored_snapshot(row) for row in connection.execute(sa.select(kv_snapshots).where(mine).order_by(kv_snapshots.c.snapshot_id.desc()))
+        stored_snapshot(row)
+        for row in connection.execute(sa.select(kv_snapshots).where(condition).order_by(kv_snapshots.c.snapshot_id.desc()))
     ]
 
 
 def find_snapshot(connection: sa.Connection, table_id: int, bucket: BucketKey, snapshot_id: int) -> StoredSnapshot | None:
     """Returns a snapshot; None if it does not exist (any more) or belongs to another bucket."""
-    mine = in_bucket(kv_snapshots, table_id, bucket) & (kv_snapshots.c.snapshot_id == snapshot_id)
-    row = connection.execute(sa.select(kv_snapshots).where(mine)).first()
+    condition = in_bucket(kv_snapshots, table_id, bucket) & (kv_snapshots.c.snapshot_id == snapshot_id)
+    row = connection.execute(sa.select(kv_snapshots).where(condition)).first()
     return None if row is None else stored_snapshot(row)
 
 
 def find_snapshots(connection: sa.Connection, snapshots: Mapping[TableBucket, int]) -> dict[TableBucket, StoredSnapshot]:
-    """Returns those of the named snapshots (bucket -> snapshot id) that exist, in one query."""
+    """Returns the existing ones of the named snapshots (bucket -> snapshot id), with one query."""
     query = sa.select(kv_snapshots).where(kv_snapshots.c.snapshot_id.in_(among(snapshots.values())))
     stored = {row.snapshot_id: row for row in connection.execute(query)}
     rows = ((table_bucket, stored.get(snapshot_id)) for table_bucket, snapshot_id in snapshots.items())

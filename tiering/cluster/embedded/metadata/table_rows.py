@@ -1,4 +1,4 @@
-"""Databases and tables in the metadata. Functions over one connection; the caller holds the transaction."""
+"""Databases and tables in the metadata. The functions use one connection; the caller controls the transaction."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from tiering.library_guards.arrow_ipc import read_schema
 from tiering.model.tables import TableInfo, TablePath, TableType
 
 MAX_BUCKETS = 4_096
-"""More buckets than this in one table help nobody in a single-machine cluster."""
+"""Maximum number of buckets of a table; more would be of no use in a single-machine cluster."""
 
 
 @dataclass(frozen=True)
 class StoredTable:
-    """A table, with what only the cluster itself needs to know of it."""
+    """A table, with properties that only the cluster itself needs."""
 
     info: TableInfo
     bucketing: Bucketing
@@ -68,7 +68,7 @@ def list_databases(connection: sa.Connection) -> list[str]:
 
 
 def insert_database(connection: sa.Connection, name: str, ignore_if_exists: bool) -> None:
-    """Inserts a database. Raises AlreadyExists, always for a name that differs from an existing one in case only."""
+    """Inserts a database. Raises AlreadyExists, always for a name that differs from an existing one only in case."""
     existing = connection.scalar(sa.select(databases.c.name).where(databases.c.folded_name == name.lower()))
     if existing is None:
         connection.execute(sa.insert(databases).values(name=name, folded_name=name.lower()))
@@ -77,7 +77,7 @@ def insert_database(connection: sa.Connection, name: str, ignore_if_exists: bool
 
 
 def require_database(connection: sa.Connection, name: str) -> None:
-    """Raises UnknownDatabase if there is no such database."""
+    """Raises UnknownDatabase if the database does not exist."""
     if connection.scalar(sa.select(databases.c.name).where(databases.c.name == name)) is None:
         raise UnknownDatabase(f"there is no database {name!r}", hint=f"Databases: {', '.join(list_databases(connection)) or 'none yet'}.")
 
@@ -92,7 +92,7 @@ def list_tables(connection: sa.Connection, database_name: str | None) -> list[Ta
 
 
 def tables_by_id(connection: sa.Connection, table_ids: Collection[int]) -> list[TableInfo]:
-    """Returns those of the tables that exist, by id."""
+    """Returns the existing ones of these tables."""
     query = sa.select(tables).where(tables.c.table_id.in_(among(table_ids)))
     return [_stored(row).info for row in connection.execute(query).mappings()]
 
@@ -108,12 +108,12 @@ def find_table(connection: sa.Connection, path: TablePath) -> StoredTable:
 
 
 def table_exists(connection: sa.Connection, table_id: int) -> bool:
-    """Whether the table with that id exists, and was not dropped."""
+    """Returns whether the table with that id exists."""
     return connection.scalar(sa.select(tables.c.table_id).where(tables.c.table_id == table_id)) is not None
 
 
 def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ignore_if_exists: bool, now: datetime) -> CreatedTable:
-    """Inserts a table. Raises as `WritableCluster.create_table`."""
+    """Inserts a table. Raises the errors of `WritableCluster.create_table`."""
     require_database(connection, path.database_name)
     twin = sa.select(tables.c.table_name).where(
         tables.c.database_name == path.database_name, tables.c.folded_name == path.table_name.lower()
@@ -148,7 +148,7 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
             lake_enabled_us=to_microseconds(now) if lake.enabled else None,
         )
     )
-    if not spec.partition_keys:  # partitions bring theirs when they appear
+    if not spec.partition_keys:  # buckets of a partition are inserted with the partition
         insert_buckets(connection, int(inserted.lastrowid), [NO_PARTITION], spec.bucket_count)
     return CreatedTable(find_table(connection, path).info, is_new=True)
 
@@ -163,16 +163,18 @@ def _check_spec(spec: TableSpec, schema: pa.Schema) -> None:
 
 
 def update_properties(connection: sa.Connection, path: TablePath, changes: Mapping[str, str | None], now: datetime) -> TableInfo:
-    """Sets options, or resets them to their defaults with None, and returns the table after that. Raises as `WritableCluster.alter_table`.
+    """Sets options, or resets them to their defaults with None, and returns the changed table. Raises the errors of
+    `WritableCluster.alter_table`.
 
-    Enabling the lake notes the time; setting it again does not.
+    Enabling the lake records the time; enabling it again does not.
     """
     info = find_table(connection, path).info
     for name in changes:
         check_option_name(name)
     set_properties = {name: value for name, value in changes.items() if value is not None}
     check_new_freshness(set_properties)
-    check_table_options(set_properties)  # of an older version's table the others may be more than is allowed now: they have no effect
+    # Other options are not checked: a table of an older version may have options that are refused now, but they have no effect.
+    check_table_options(set_properties)
     kept = {name: value for name, value in info.properties.items() if name not in changes}
     properties = {**kept, **set_properties}
     if LAKE_LAYOUT in info.properties:
@@ -189,7 +191,7 @@ def update_properties(connection: sa.Connection, path: TablePath, changes: Mappi
 
 
 def insert_columns(connection: sa.Connection, path: TablePath, add_columns: Sequence[pa.Field[Any]]) -> None:
-    """Adds columns to a table. Raises as `WritableCluster.alter_table`."""
+    """Adds columns to a table. Raises the errors of `WritableCluster.alter_table`."""
     info = find_table(connection, path).info
     schema = with_columns(info.schema, add_columns)
     if len(schema) > len(info.schema):
@@ -198,22 +200,22 @@ def insert_columns(connection: sa.Connection, path: TablePath, add_columns: Sequ
 
 
 def delete_table(connection: sa.Connection, path: TablePath, table_id: int) -> None:
-    """Removes the table and, by cascade, all that is recorded of it. Raises UnknownTable, UnknownDatabase."""
+    """Removes the table and, by cascade, all its rows in the metadata. Raises UnknownTable, UnknownDatabase."""
     _find_same(connection, path, table_id)
     connection.execute(sa.delete(tables).where(tables.c.table_id == table_id))
 
 
 def delete_partition(connection: sa.Connection, path: TablePath, table_id: int, name: str) -> tuple[int, list[str]]:
-    """Removes a partition and all that is recorded of it; returns its id and the paths of its files.
+    """Removes a partition and all its rows in the metadata; returns its id and the paths of its files.
 
     Raises UnknownTable, UnknownDatabase, UnknownPartition.
     """
     info = _find_same(connection, path, table_id)
     partition_id = find_partition(connection, info, name)
-    mine = (segments.c.table_id == info.table_id) & (segments.c.partition_id == partition_id)
-    paths = list(connection.scalars(sa.select(segments.c.path).where(mine)))
+    in_the_partition = (segments.c.table_id == info.table_id) & (segments.c.partition_id == partition_id)
+    paths = list(connection.scalars(sa.select(segments.c.path).where(in_the_partition)))
     paths += delete_where(connection, (kv_snapshots.c.table_id == info.table_id) & (kv_snapshots.c.partition_id == partition_id))
-    connection.execute(sa.delete(segments).where(mine))
+    connection.execute(sa.delete(segments).where(in_the_partition))
     refused = (refused_records.c.table_id == info.table_id) & (refused_records.c.partition_id == partition_id)
     connection.execute(sa.delete(refused_records).where(refused))
     connection.execute(sa.delete(buckets).where(buckets.c.table_id == info.table_id, buckets.c.partition_id == partition_id))
@@ -222,7 +224,7 @@ def delete_partition(connection: sa.Connection, path: TablePath, table_id: int, 
 
 
 def _find_same(connection: sa.Connection, path: TablePath, table_id: int) -> TableInfo:
-    """Returns the table under `path` if it still has the same id."""
+    """Returns the table under `path` if it still has the same id. Raises UnknownTable, UnknownDatabase."""
     info = find_table(connection, path).info
     if info.table_id != table_id:
         raise UnknownTable(f"the table {path} was dropped", table_id=table_id)

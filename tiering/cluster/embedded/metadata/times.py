@@ -1,4 +1,4 @@
-"""The cluster's steady time, which no change of the system clock moves."""
+"""The cluster's steady time, which changes of the system clock do not affect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tiering.clock import Clock
 
 
 class SteadyTime:
-    """The wall time at start plus what the monotonic clock counted since: for what must not end because a clock was set."""
+    """The wall time at the start plus the monotonic time since then, for durations that must not depend on clock changes."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,8 +1,8 @@
-"""Which columns a table may have: the types of DESIGN 12, each in the one form in which it is stored.
+"""The column types that a table may have (DESIGN 12), each with the one form in which it is stored.
 
-Forms that differ in layout only (large_string, string_view, date64, timestamps in seconds, lists of fixed size) become the
-stored form; types that Iceberg v2 lacks are refused by name. What lies within a list, a map or a struct is always nullable
-(but for a map's keys), and is named by its path as Iceberg has it: `a.element.b`, `m.key`, `m.value`.
+Types that differ only in layout (large_string, string_view, date64, timestamps in seconds, lists of fixed size) are converted to the stored
+form; types that Iceberg v2 lacks are refused by name. Fields nested in a list, a map or a struct are always nullable (except for a map's
+keys), and are named by their path as in Iceberg: `a.element.b`, `m.key`, `m.value`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ MAX_DECIMAL_PRECISION = 38
 """Iceberg's limit, and that of a 128-bit decimal."""
 
 MAX_COLUMNS = 2_000
-"""Nested fields included. So that a table's description always fits a message."""
+"""Maximum number of columns, nested fields included, so that a table's description always fits in a message."""
 MAX_DEPTH = 16
-"""Of lists, maps and structs within each other; real ones have a handful."""
+"""Maximum depth of nested lists, maps and structs; real tables have only a few levels."""
 
 _SAME_VALUES: Mapping[pa.DataType, pa.DataType] = {
     **{kind: kind for kind in (pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())},
@@ -40,7 +40,7 @@ _HINT = (
 
 
 def storable_type(column: str, kind: pa.DataType, depth: int = 0) -> pa.DataType:
-    """Returns the stored form of a column's type. Raises UnsupportedType, naming the path and the type there, and InvalidName."""
+    """Returns the stored form of a column's type. Raises UnsupportedType, naming the path and its type, and InvalidName."""
     if kind in _SAME_VALUES:
         return _SAME_VALUES[kind]
     if isinstance(kind, pa.TimestampType) and kind.unit != "ns":
@@ -84,18 +84,18 @@ def _check_names(names: Sequence[str], noun: str) -> None:
 
 
 def with_columns(schema: pa.Schema, added: Sequence[pa.Field[Any]]) -> pa.Schema:
-    """Returns a table's stored columns with those of `added` that are new behind them.
+    """Returns a table's stored columns followed by the new ones of `added`.
 
-    Raises InvalidArgument (NOT NULL, or there with another type), and as `storable_schema`.
+    Raises InvalidArgument (NOT NULL, or existing with another type), and the errors of `storable_schema`.
     """
     fields = list(schema)
     for field in added:
         if not field.nullable:
-            raise InvalidArgument(f"the new column {field.name!r} is NOT NULL", hint="Rows that are there already have no value for it.")
+            raise InvalidArgument(f"the new column {field.name!r} is NOT NULL", hint="The existing rows have no value for it.")
         if field.name in schema.names:
             existing = schema.field(field.name).type
             if storable_type(field.name, field.type) != existing:
-                raise InvalidArgument(f"the column {field.name!r} is there already, as {existing}; it cannot become {field.type}")
+                raise InvalidArgument(f"the column {field.name!r} exists already with the type {existing}; it cannot become {field.type}")
         else:
             fields.append(field)
     return storable_schema(pa.schema(fields))

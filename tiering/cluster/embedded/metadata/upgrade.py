@@ -1,7 +1,7 @@
-"""Brings metadata of an older format up to the present one, in one transaction.
+"""Upgrades metadata of an older format to the present one, in one transaction.
 
-Format 1 has no partitions and never adds columns; format 2 has no primary keys; format 3 has no refused records, and format 4
-no SHA-256 of writes. The caller creates new tables.
+Format 1 has no partitions and never adds columns; format 2 has no primary keys; format 3 has no refused records; format 4 has no SHA-256 of
+writes. The caller creates new tables.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tiering.library_guards.arrow_ipc import read_schema
 
 
 def upgrade(connection: sa.Connection, schema: sa.MetaData, version: int) -> None:
-    """Brings the metadata from format `version` to what `schema` has; segment files stay as they are."""
+    """Upgrades the metadata from format `version` to `schema`; segment files stay unchanged."""
     if version < 5:
         connection.execute(sa.text("ALTER TABLE appends ADD COLUMN sha256 TEXT"))
     if version < 3:
@@ -38,8 +38,8 @@ def _add_partitions(connection: sa.Connection, schema: sa.MetaData) -> None:
 
 
 def _rebuild(connection: sa.Connection, table: sa.Table, added: dict[str, str]) -> None:
-    """Copies a table into one with another primary key, since SQLite cannot change it. `added` has the SQL for columns that format 1
-    lacks.
+    """Copies a table into one with another primary key, because SQLite cannot change it in place. `added` has the SQL for columns that
+    format 1 lacks.
     """
     old = f"{table.name}_v1"
     connection.execute(sa.text(f"ALTER TABLE {table.name} RENAME TO {old}"))
