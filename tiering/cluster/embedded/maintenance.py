@@ -1,4 +1,4 @@
-"""What the cluster does by itself, every few seconds: KV snapshots that are due, the end of leases, log retention."""
+"""Periodic work of the cluster, every few seconds: takes due KV snapshots, ends leases, applies log retention."""
 
 from __future__ import annotations
 
@@ -23,57 +23,57 @@ from tiering.errors import LakewardError, UnknownTable
 from tiering.model.tables import TableInfo, TableType
 
 PERIOD_S = 10.0
-"""Often enough for the shortest lease and interval that make sense."""
+"""Interval of the passes: short enough for the shortest useful lease and snapshot interval."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Maintenance:
-    """One pass at a time; each may be repeated, or die, at any point."""
+    """Runs one pass at a time. A pass may be repeated, or interrupted at any point."""
 
     def __init__(self, root: Path, metadata: Metadata, listing: TableListing, primary_key_tables: PrimaryKeyTables, clock: Clock) -> None:
         self._root = root
         self._metadata = metadata
         self._listing = listing
-        self._kept_of: tuple[Sequence[TableInfo], Sequence[tuple[TableInfo, MaintenanceOptions]]] = ((), ())
+        self._maintained_of: tuple[Sequence[TableInfo], Sequence[tuple[TableInfo, MaintenanceOptions]]] = ((), ())
         self._primary_key_tables = primary_key_tables
         self._clock = clock
         self._lake_is_confirmed: Callable[[int], bool] = _always
-        self._kept_logs: set[int] = set()
+        self._uncut_logs: set[int] = set()
 
     def ask_before_cut(self, lake_is_confirmed: Callable[[int], bool]) -> None:
-        """As `LogRetention.ask_before_cut`."""
+        """Sets the check that precedes a cut of a lake-enabled table's log. Implements `LogRetention.ask_before_cut`."""
         self._lake_is_confirmed = lake_is_confirmed
 
     def run(self) -> None:
-        """One pass over all tables. What fails for one is logged, and tried again in the next pass."""
-        for table, options, last in self._kept():
+        """Runs one pass over all tables. A failure for one table is logged, and retried in the next pass."""
+        for table, options, last in self._maintained_tables():
             try:
                 if table.table_type is TableType.PRIMARY_KEY:
                     self._take_snapshot(table, options, last)
                 if options.log_ttl_ms is not None:
                     self._cut_log(table, options.log_ttl_ms)
             except UnknownTable:
-                continue  # dropped meanwhile
+                continue  # the table was dropped in the meantime
             except (LakewardError, OSError) as error:
                 _log.warning("maintenance_failed", table=str(table.path), error=str(error))
         self._primary_key_tables.sweep()
 
-    def _kept(self) -> Iterator[tuple[TableInfo, MaintenanceOptions, datetime]]:
-        """Tables that need anything, often none of very many, with their options and when they had their last KV snapshot."""
+    def _maintained_tables(self) -> Iterator[tuple[TableInfo, MaintenanceOptions, datetime]]:
+        """Yields the tables that need maintenance (often none of very many), with their options and the time of their last KV snapshot."""
         tables = self._listing.all()
-        if self._kept_of[0] is not tables:
-            known = ((table, parse_maintenance_options(table.properties)) for table in tables)
-            self._kept_of = (tables, [entry for entry in known if _needs_maintenance(*entry)])
-        if kept := self._kept_of[1]:
+        if self._maintained_of[0] is not tables:
+            parsed = ((table, parse_maintenance_options(table.properties)) for table in tables)
+            self._maintained_of = (tables, [entry for entry in parsed if _needs_maintenance(*entry)])
+        if maintained := self._maintained_of[1]:
             with self._metadata.read() as connection:
                 last = last_snapshot_times(connection)
-            for table, options in kept:
+            for table, options in maintained:
                 yield table, options, last.get(table.table_id, table.created_at)
 
     def _take_snapshot(self, table: TableInfo, options: MaintenanceOptions, last: datetime) -> None:
         since = self._clock.now() - last
-        # One from the future is from when the clock was ahead: its age is not known, so the next one is due.
+        # A snapshot time in the future means that the clock was ahead. The age of that snapshot is unknown, so the next one is due.
         if since < timedelta(0) or since >= timedelta(milliseconds=options.kv_snapshot_interval_ms):
             self._primary_key_tables.snapshot(table.path)
 
@@ -83,7 +83,7 @@ class Maintenance:
                 return
         if self._has_to_keep(table):
             return
-        with self._primary_key_tables.exclusive(table.table_id):  # a state that is being made anew reads the log
+        with self._primary_key_tables.exclusive(table.table_id):  # a state that is being rebuilt reads the log
             with self._metadata.write() as connection:
                 if not table_exists(connection, table.table_id):
                     return
@@ -92,12 +92,12 @@ class Maintenance:
             remove_files(self._root, paths)
 
     def _has_to_keep(self, table: TableInfo) -> bool:
-        """Whether the log may have rows that the lake has lost: nobody has confirmed the lake table lately. Logged once."""
+        """Returns whether the log may have rows that the lake has lost, because the lake table was not confirmed recently. Logged once."""
         if not table.lake_enabled or self._lake_is_confirmed(table.table_id):
-            self._kept_logs.discard(table.table_id)
+            self._uncut_logs.discard(table.table_id)
             return False
-        if table.table_id not in self._kept_logs:
-            self._kept_logs.add(table.table_id)
+        if table.table_id not in self._uncut_logs:
+            self._uncut_logs.add(table.table_id)
             _log.info("log_kept", table=str(table.path), reason="the last round failed, or no round has checked the lake table lately")
         return True
 
@@ -112,7 +112,7 @@ def _needs_maintenance(table: TableInfo, options: MaintenanceOptions) -> bool:
 
 @contextmanager
 def running_maintenance(maintenance: Maintenance, period_s: float = PERIOD_S) -> Iterator[None]:
-    """Keeps house in a thread while the context is open."""
+    """Runs the maintenance in a thread while the context is open."""
     ended = threading.Event()
 
     def keep() -> None:
@@ -121,7 +121,7 @@ def running_maintenance(maintenance: Maintenance, period_s: float = PERIOD_S) ->
                 maintenance.run()
             except LakewardError as error:
                 _log.warning("maintenance_failed", error=str(error))
-            except BaseException:  # a panic, too: without this thread no log is cut and no snapshot taken any more
+            except BaseException:  # even after a panic: without this thread no log is cut and no snapshot is taken
                 _log.exception("maintenance_failed")
 
     thread = threading.Thread(target=keep, name="embedded-cluster-maintenance")

@@ -1,11 +1,11 @@
 """The embedded cluster in process: a `ClusterOwner` and `WritableCluster` over one folder (DESIGN 9).
 
-    LOCK                      held by the one process that has the folder open
-    meta.db                   databases, tables, offsets, segments (metadata.py)
-    log/<table id>/*.arrow    segment files (segments.py), immutable
-    kv/<table id>.duckdb      present rows of a primary-key table (kv_state.py); may be lost at any time
-    kv-snapshots/<table id>/  files of KV snapshots (snapshot_files.py), immutable
-    log/**/<id>.dropped       empty: that table or partition was dropped, its missing segments are no damage
+   LOCK                      held by the one process that has the folder open
+   meta.db                   databases, tables, offsets, segments (metadata/database.py)
+   log/<table id>/*.arrow    segment files (log/segments.py), immutable
+   kv/<table id>.duckdb      present rows of a primary-key table (kv/state.py); may be lost at any time
+   kv-snapshots/<table id>/  files of KV snapshots (kv/snapshot_files.py), immutable
+   log/**/<id>.dropped       empty tombstone of a dropped table or partition, whose missing segments are no damage
 
 Safe to call from several threads.
 """
@@ -48,16 +48,16 @@ from tiering.model.tables import BucketKey, Offsets, TableBucket, TableInfo, Tab
 from tiering.pace import pieces
 
 LEASED_TOGETHER = 500
-"""Snapshots that one write of the metadata leases or releases: some 10 ms."""
+"""Number of snapshots that one write of the metadata leases or releases; it takes some 10 ms."""
 
 
 class EmbeddedStorage(StoredCluster):
-    """Opens the folder, sweeping what a crash left. Raises SetupError: in use, not writable, made by a newer version."""
+    """Opens the folder and removes leftovers of a crash. Raises SetupError if it is in use, not writable, or of a newer version."""
 
     def __init__(
         self, root: Path, clock: Clock | None = None, ids: Ids | None = None, check_lake: Callable[[TableInfo], None] | None = None
     ) -> None:
-        """`check_lake` raises BadRequest for a table that its lake could not hold; None = whoever opens the folder tiers nothing."""
+        """`check_lake` raises BadRequest for a table that its lake cannot hold; None if the opening process tiers nothing."""
         root, clock, ids = root.absolute(), clock or SystemClock(), ids or RandomIds()
         self._lease_time = SteadyTime(clock)
         self._lock = lock_folder(root)
@@ -76,7 +76,7 @@ class EmbeddedStorage(StoredCluster):
         self.maintenance = Maintenance(root, metadata, self._listing, self.primary_key_tables, clock)
 
     def close(self) -> None:
-        """Lets go of the folder."""
+        """Closes the folder and releases its lock."""
         self.primary_key_tables.close()
         self.metadata.close()
         self._lock.close()
@@ -89,64 +89,66 @@ class EmbeddedStorage(StoredCluster):
 
     @property
     def remembers_writers(self) -> bool:
-        """As `WritableCluster.remembers_writers`: as long as the partitions live that a write went to."""
+        """Returns True: a write is remembered as long as its partitions exist. Implements `WritableCluster.remembers_writers`."""
         return True
 
     @property
     def max_write_bytes(self) -> int:
-        """As `WritableCluster.max_write_bytes`: what fits a message."""
+        """Returns the size that fits in a message. Implements `WritableCluster.max_write_bytes`."""
         return MAX_APPEND_BYTES
 
     def check_options(self, properties: Mapping[str, str]) -> None:
-        """As `WritableCluster.check_options`: all of them."""
+        """Checks all options. Implements `WritableCluster.check_options`."""
         check_new_options(properties)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
-        """As `WritableCluster.create_database`."""
+        """Creates a database. Implements `WritableCluster.create_database`."""
         self._changes.create_database(name, ignore_if_exists)
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
-        """As `WritableCluster.create_table`."""
+        """Creates a table. Implements `WritableCluster.create_table`."""
         return self._changes.create_table(path, spec, ignore_if_exists)
 
     def drop_table(self, path: TablePath) -> None:
-        """As `WritableCluster.drop_table`."""
+        """Drops a table. Implements `WritableCluster.drop_table`."""
         self._changes.drop_table(path)
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
-        """As `WritableCluster.drop_partition`."""
+        """Drops a partition. Implements `WritableCluster.drop_partition`."""
         self._changes.drop_partition(path, partition_name)
 
     def dropped_partitions(self) -> Sequence[DroppedPartition]:
-        """As `DroppedPartitions.dropped_partitions`."""
+        """Returns drops of partitions that are not reported yet. Implements `DroppedPartitions.dropped_partitions`."""
         with self.metadata.read() as connection:
             return list_dropped(connection)
 
     def forget_dropped_partitions(self, partition_ids: Collection[int]) -> None:
-        """As `DroppedPartitions.forget_dropped_partitions`."""
+        """Deletes the records of these drops. Implements `DroppedPartitions.forget_dropped_partitions`."""
         with self.metadata.write() as connection:
             delete_dropped(connection, partition_ids)
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
-        """As `WritableCluster.alter_table`."""
+        """Sets options and adds columns. Implements `WritableCluster.alter_table`."""
         return self._changes.alter_table(path, set_properties, add_columns)
 
     def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
-        """As `TableOptionSetting.set_table_option`."""
+        """Sets or resets one option. Implements `TableOptionSetting.set_table_option`."""
         check_documented_option(name)
         return self._changes.alter_table(path, {name: value}, dry_run=dry_run)
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
-        """As `TableCatalog.tables`; the very same list while no table was made, changed or dropped."""
+        """Returns tables, sorted by path; the same list object while no table was created, changed or dropped. Implements
+        `TableCatalog.tables`.
+        """
         return self._listing.all() if database_name is None else self._listing.of(check_database(database_name))
 
     def table(self, path: TablePath) -> TableInfo:
-        """As `TableCatalog.table`."""
+        """Returns one table. Implements `TableCatalog.table`."""
         check_path(path)
         return self._listing.find(path)
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `WritableCluster.append`."""
+        """Appends rows to a log table. Implements `WritableCluster.append`."""
         check_path(path)
         check_writer(writer_id, sequence)
         with self.metadata.read() as connection:
@@ -155,49 +157,49 @@ class EmbeddedStorage(StoredCluster):
         return self.log.append(stored, fit_rows(rows, stored.info), writer_id, sequence)
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `WritableCluster.upsert`."""
+        """Upserts rows. Implements `WritableCluster.upsert`."""
         check_path(path)
         check_writer(writer_id, sequence)
         return self.primary_key_tables.upsert(path, rows, writer_id, sequence)
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `WritableCluster.delete`."""
+        """Deletes keys. Implements `WritableCluster.delete`."""
         check_path(path)
         check_writer(writer_id, sequence)
         return self.primary_key_tables.delete(path, keys, writer_id, sequence)
 
     def skip_record(self, request: SkipRequest) -> SkippedRecord:
-        """As `RecordSkipping.skip_record`."""
+        """Skips a refused record. Implements `RecordSkipping.skip_record`."""
         check_path(request.path)
         return self.primary_key_tables.skip(request)
 
     def take_kv_snapshots(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
-        """As `KvSnapshotsOnDemand.take_kv_snapshots`."""
+        """Takes KV snapshots of a table. Implements `KvSnapshotsOnDemand.take_kv_snapshots`."""
         check_path(path)
         return self.primary_key_tables.snapshot(path)
 
     def acquire_lease(
         self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
     ) -> Collection[TableBucket]:
-        """As `KvSnapshotLeases.acquire_lease`."""
+        """Leases KV snapshots; returns the buckets whose snapshot is unavailable. Implements `KvSnapshotLeases.acquire_lease`."""
         check_lease(lease_id, ttl_ms)
         unavailable: list[TableBucket] = []
         for piece in pieces(snapshots.items(), LEASED_TOGETHER) if snapshots else [()]:
             named = dict(piece)
-            with self.metadata.read() as connection:  # files are looked up before the lock that every append needs
+            with self.metadata.read() as connection:  # files are checked outside of the write lock, which every append needs
                 stored = snapshot_rows.find_snapshots(connection, named)
-            there = {bucket: named[bucket] for bucket, snapshot in stored.items() if self._files_exist(snapshot)}
+            existing = {bucket: named[bucket] for bucket, snapshot in stored.items() if self._files_exist(snapshot)}
             with self.metadata.write() as connection:
                 now = self._lease_time.now()
-                gone = set(lease_rows.acquire(connection, lease_id, ttl_ms, there, owner, now, only_renews=not snapshots))
-            unavailable += [bucket for bucket in named if bucket not in there or bucket in gone]
+                gone = set(lease_rows.acquire(connection, lease_id, ttl_ms, existing, owner, now, only_renews=not snapshots))
+            unavailable += [bucket for bucket in named if bucket not in existing or bucket in gone]
         return unavailable
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
-        """As `KvSnapshotLeases.release_lease`."""
+        """Releases buckets of a lease; returns the released ones. Implements `KvSnapshotLeases.release_lease`."""
         with self.metadata.read() as connection:
-            held = lease_rows.held_buckets(connection, lease_id)
-        released = [bucket for bucket in dict.fromkeys(buckets) if bucket in held]
+            leased = lease_rows.leased_buckets(connection, lease_id)
+        released = [bucket for bucket in dict.fromkeys(buckets) if bucket in leased]
         for piece in pieces(released, LEASED_TOGETHER):
             with self.metadata.write() as connection:
                 lease_rows.release(connection, lease_id, piece)
@@ -206,34 +208,40 @@ class EmbeddedStorage(StoredCluster):
         return released
 
     def drop_lease(self, lease_id: str) -> bool:
-        """As `KvSnapshotLeases.drop_lease`."""
+        """Ends a lease. Implements `KvSnapshotLeases.drop_lease`."""
         with self.metadata.write() as connection:
             return lease_rows.drop(connection, lease_id)
 
     def prepare_lake_commit(self, table: TableInfo, offsets: Offsets) -> Mapping[str, str]:
-        """As `ClusterOwner.prepare_lake_commit`: this cluster looks at its own record alone, never at a lake snapshot."""
+        """Returns no properties, because this cluster reads only its own record, never a lake snapshot. Implements
+        `ClusterOwner.prepare_lake_commit`.
+        """
         return {}
 
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
-        """As `ClusterOwner.record_lake_snapshot`. Raises Fenced if an offset would go back, UnknownTable."""
+        """Records a lake snapshot. Raises Fenced if an offset would move back, UnknownTable. Implements
+        `ClusterOwner.record_lake_snapshot`.
+        """
         with self.metadata.write() as connection:
             write_lake_record(connection, table, snapshot)
 
     def ask_before_cut(self, lake_is_confirmed: Callable[[int], bool]) -> None:
-        """As `LogRetention.ask_before_cut`. Without this call the lake record alone decides."""
+        """Sets the check that precedes a cut of a log. Without it only the lake record decides. Implements
+        `LogRetention.ask_before_cut`.
+        """
         self.maintenance.ask_before_cut(lake_is_confirmed)
 
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
-        """As `ClusterOwner.rewind_lake_snapshot`. Raises UnknownTable."""
+        """Records a lake snapshot whose offsets may be lower. Raises UnknownTable. Implements `ClusterOwner.rewind_lake_snapshot`."""
         with self.metadata.write() as connection:
             write_lake_record(connection, table, snapshot, may_go_back=True)
 
 
 def _open_swept(root: Path, clock: Clock, ids: Ids) -> Metadata:
-    """The metadata of a folder from which what a crash left was swept. Raises SetupError."""
+    """Opens the metadata of a folder, and removes leftovers of a crash from the folder. Raises SetupError."""
     check_metadata_is_there(root, root / FILE_NAME)
     metadata = Metadata.open(root, ids)
-    sync_folder(root)  # the name of a new database
+    sync_folder(root)  # makes the name of a new database file durable
     with metadata.read() as connection:
         columns = (segments.c.path, tables.c.table_id, partitions.c.partition_id)
         paths, table_ids, partition_ids = (set(connection.scalars(sa.select(column))) for column in columns)
@@ -242,5 +250,5 @@ def _open_swept(root: Path, clock: Clock, ids: Ids) -> Metadata:
         sweep(root, Published(paths, table_ids, partition_ids), clock.now())
     except OSError as error:
         metadata.close()
-        raise SetupError(f"cannot sweep the cluster's folder {root}: {error}", hint="Check its permissions.") from error
+        raise SetupError(f"cannot clean up the cluster's folder {root}: {error}", hint="Check its permissions.") from error
     return metadata

@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP of databases, tables and partitions: each one transaction of the metadata, with the files that follow it."""
+"""CREATE, ALTER and DROP of databases, tables and partitions: each is one transaction of the metadata, followed by the changes of files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tiering.model.tables import TableInfo, TablePath
 
 
 class TableChanges:
-    """All changes of the catalog. Readers see them whole, through the listing that marks what was touched."""
+    """All changes of the catalog. Readers see each change as a whole, through the listing that marks the touched tables."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class TableChanges:
         clock: Clock,
         check_lake: Callable[[TableInfo], None] | None,
     ) -> None:
-        """`check_lake` raises BadRequest for a table that its lake could not hold; None = there is no lake to ask."""
+        """`check_lake` raises BadRequest for a table that its lake cannot hold; None = there is no lake to ask."""
         self._root = root
         self._metadata = metadata
         self._listing = listing
@@ -49,13 +49,13 @@ class TableChanges:
         self._check_lake = check_lake or (lambda _: None)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
-        """As `WritableCluster.create_database`."""
+        """Creates a database. Implements `WritableCluster.create_database`."""
         check_database(name)
         with self._metadata.write() as connection:
             table_rows.insert_database(connection, name, ignore_if_exists)
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
-        """As `WritableCluster.create_table`."""
+        """Creates a table. Implements `WritableCluster.create_table`."""
         check_path(path)
         with self._listing.altering() as (connection, touched):
             created = table_rows.insert_table(connection, path, spec, ignore_if_exists, self._clock.now())
@@ -65,7 +65,7 @@ class TableChanges:
         return created.info
 
     def drop_table(self, path: TablePath) -> None:
-        """As `WritableCluster.drop_table`."""
+        """Drops a table. Implements `WritableCluster.drop_table`."""
         check_path(path)
         table_id = self._listing.find(path).table_id
         with self._primary_key_tables.exclusive(table_id):
@@ -74,14 +74,14 @@ class TableChanges:
                 table_rows.delete_table(connection, path, table_id)
                 lease_rows.end_empty(connection)
                 self._bury(table_tombstone(self._root, table_id))
-            # Best effort: the table is gone already, and what is left is swept at the next start.
+            # Best effort: the table is dropped already, and the next start removes what is left.
             with contextlib.suppress(OSError):
                 self._primary_key_tables.forget(table_id)
                 shutil.rmtree(self._root / LOG_FOLDER / str(table_id), ignore_errors=True)
                 shutil.rmtree(self._root / SNAPSHOT_FOLDER / str(table_id), ignore_errors=True)
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
-        """As `WritableCluster.drop_partition`."""
+        """Drops a partition. Implements `WritableCluster.drop_partition`."""
         check_path(path)
         table_id = self._listing.find(path).table_id
         with self._primary_key_tables.exclusive(table_id), self._metadata.write() as connection:
@@ -94,18 +94,20 @@ class TableChanges:
                 stored_path(self._root, segment).unlink(missing_ok=True)
 
     def _bury(self, tombstone: Path) -> None:
-        """Before the drop is committed: whoever misses a segment afterwards finds the reason. A crash between: `folder.sweep`."""
+        """Writes the tombstone before the drop is committed, so that a reader who misses a segment afterwards finds the reason. After a
+        crash in between, `folder.sweep` removes it.
+        """
         try:
             write_tombstone(tombstone)
         except OSError as error:
-            raise ClusterUnavailable(f"cannot write {tombstone}: {error}", hint="Is the disk full?") from error
+            raise ClusterUnavailable(f"cannot write {tombstone}: {error}", hint="Check that the disk is not full.") from error
 
     def alter_table(
         self, path: TablePath, options: Mapping[str, str | None], add_columns: Sequence[pa.Field[Any]] = (), *, dry_run: bool = False
     ) -> TableInfo:
-        """Sets options, or takes them back to their defaults with None, and adds columns, all or none; none for a dry run.
+        """Sets options, or resets them to their defaults with None, and adds columns, as a whole or not at all; a dry run changes nothing.
 
-        Raises as `WritableCluster.alter_table` and `TableOptionSetting.set_table_option`.
+        Raises the errors of `WritableCluster.alter_table` and `TableOptionSetting.set_table_option`.
         """
         check_path(path)
         with self._listing.altering() as (connection, touched):
@@ -118,7 +120,7 @@ class TableChanges:
             if moves and read_lake_record(connection, info.table_id) is not None:
                 raise _other_lake_table(info, before)
             _check_bucketing(stored, info)
-            # What an older version let in may still be altered in other ways, such as to disable the lake.
+            # A table that an older version accepted may still be altered in other ways, for example to disable its lake.
             is_other = (info.schema, info.lake_format, layout) != (before.schema, before.lake_format, former_layout)
             if info.lake_enabled and (not before.lake_enabled or is_other):
                 self._check_lake(info)
@@ -130,29 +132,29 @@ class TableChanges:
 
 
 def _check_bucketing(stored: table_rows.StoredTable, info: TableInfo) -> None:
-    """Raises InvalidArgument for a lake format whose readers would look for rows in other buckets than they are in."""
-    wanted = bucketing_for(info.bucket_keys, info.lake_format)
-    if info.bucket_count > 1 and stored.bucketing is not wanted and Bucketing.PAIMON in (stored.bucketing, wanted):
+    """Raises InvalidArgument for a lake format whose readers would look for rows in other buckets."""
+    required = bucketing_for(info.bucket_keys, info.lake_format)
+    if info.bucket_count > 1 and stored.bucketing is not required and Bucketing.PAIMON in (stored.bucketing, required):
         raise InvalidArgument(
             f"the lake format of {info.path} cannot become {info.lake_format}: its rows are in buckets by the formula {stored.bucketing}, "
-            f"which its readers do not know",
-            hint="Make a new table with that format, and load it.",
+            f"which readers of that format do not know",
+            hint="Create a new table with that format, and load it.",
             table_id=info.table_id,
         )
 
 
 def _other_lake_table(info: TableInfo, before: TableInfo) -> InvalidArgument:
-    """For an option that the lake table took over when it was made."""
+    """Returns the error for an option that the lake table took over when it was created."""
     kind, now, former = "format", info.lake_format, before.lake_format
     if now == former:
         kind, now, former = "layout", str(configured_layout(info.properties)), str(configured_layout(before.properties))
     return InvalidArgument(
         f"the lake {kind} of {info.path} cannot become {now}: its lake table is {former} already",
-        hint=f"Make a new table with that {kind}, and load it.",
+        hint=f"Create a new table with that {kind}, and load it.",
         table_id=info.table_id,
     )
 
 
 def check_path(path: TablePath) -> None:
-    """Raises InvalidName."""
+    """Raises InvalidName for a path with an invalid name."""
     table_path(path.database_name, path.table_name)

@@ -153,6 +153,6 @@ def _check_covered(table: TableInfo, split: TieringLogSplit, segments: Sequence[
 
 
 def _check_columns(table: TableInfo, segments: Sequence[Segment]) -> None:
-    """A segment written since a column was added holds values that a round which does not know the column would leave out."""
+    """Raises SourceChanged if a segment has columns that `table` lacks: a round without these columns would leave out their values."""
     if any(segment.columns > len(table.schema) for segment in segments):
         raise SourceChanged(f"columns were added to {table.path} since it was looked up", table_id=table.table_id)

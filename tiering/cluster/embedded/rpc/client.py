@@ -1,8 +1,8 @@
-"""The embedded cluster seen over gRPC: a `SplitSource` for tierers, a `WritableCluster` for ingest and the demo.
+"""The embedded cluster over gRPC: a `SplitSource` for tierers, a `WritableCluster` for ingest and the demo.
 
-Synchronous, and safe to call from several threads. A call that can be repeated without harm is repeated while the
-service is away for a moment, such as over a restart of the coordinator; a service that never answered is reported at
-once. What is recorded of the lake is the coordinator's to write: it does so in its own process.
+Synchronous, and safe to call from several threads. An idempotent call is repeated while the service is briefly unavailable, for example
+during a restart of the coordinator; a service that has never answered is reported at once. The lake record is written only by the
+coordinator, in its own process.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from tiering.wire.pages import Pages, readable
 _log = structlog.get_logger(__name__)
 
 CALL_TIMEOUT_S = 30.0
-"""Longer than any call takes; an append waits for the disk."""
+"""Timeout of a call, longer than any call takes; an append waits for the disk."""
 PRIMARY_KEY_TIMEOUT_S = 600.0
-"""Of a write to a primary-key table and of KV snapshots: a state that was lost is made anew first, from all of the table."""
+"""Timeout of a write to a primary-key table and of KV snapshots: a lost state is rebuilt first, from the whole table."""
 DEFAULT_PATIENCE_MS = 20_000
-"""How long a repeatable call waits for a service that answered before: a restart takes a few seconds."""
+"""How long an idempotent call waits for a service that answered before: a restart takes a few seconds."""
 
 Answer = TypeVar("Answer")
 
 
 class RemoteEmbeddedCluster:
-    """Connects on first use. Every call may raise ServiceUnreachable beside what the storage raises."""
+    """Connects on first use. Every call may raise ServiceUnreachable in addition to the errors of the storage."""
 
     def __init__(self, uri: str, *, patience_ms: int = DEFAULT_PATIENCE_MS) -> None:
         self._uri = uri
@@ -97,59 +97,59 @@ class RemoteEmbeddedCluster:
 
     @cached_property
     def cluster_id(self) -> str:
-        """As `TableCatalog.cluster_id`; asked once."""
+        """Returns the cluster's id; requested once. Implements `TableCatalog.cluster_id`."""
         request = pb.DescribeClusterRequest()
         return self._repeatable(partial(self._stub.DescribeCluster, request, timeout=CALL_TIMEOUT_S)).cluster_id
 
     @property
     def remembers_writers(self) -> bool:
-        """As `WritableCluster.remembers_writers`: for ever."""
+        """Returns True: writes are remembered for ever. Implements `WritableCluster.remembers_writers`."""
         return True
 
     @property
     def max_write_bytes(self) -> int:
-        """As `WritableCluster.max_write_bytes`: what fits a message."""
+        """Returns the size that fits in a message. Implements `WritableCluster.max_write_bytes`."""
         return MAX_APPEND_BYTES
 
     def check_options(self, properties: Mapping[str, str]) -> None:
-        """As `WritableCluster.check_options`: all of them."""
+        """Checks all options. Implements `WritableCluster.check_options`."""
         check_new_options(properties)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
-        """As `WritableCluster.create_database`."""
+        """Creates a database. Implements `WritableCluster.create_database`."""
         request = pb.CreateDatabaseRequest(database_name=name, ignore_if_exists=ignore_if_exists)
         attempt = self._repeatable if ignore_if_exists else self._once
         attempt(partial(self._stub.CreateDatabase, request, timeout=CALL_TIMEOUT_S))
 
     def databases(self) -> Sequence[str]:
-        """As `TableCatalog.databases`."""
+        """Returns the names of all databases. Implements `TableCatalog.databases`."""
         request = pb.ListDatabasesRequest()
         return list(self._repeatable(partial(self._stub.ListDatabases, request, timeout=CALL_TIMEOUT_S)).database_names)
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
-        """As `WritableCluster.create_table`."""
+        """Creates a table. Implements `WritableCluster.create_table`."""
         request = spec_to_pb(path, spec, ignore_if_exists)
         attempt = self._repeatable if ignore_if_exists else self._once
         return self._table(attempt(partial(self._stub.CreateTable, request, timeout=CALL_TIMEOUT_S)).table)
 
     def drop_table(self, path: TablePath) -> None:
-        """As `WritableCluster.drop_table`."""
+        """Drops a table. Implements `WritableCluster.drop_table`."""
         request = pb.DropTableRequest(table_path=path_to_pb(path))
         self._once(partial(self._stub.DropTable, request, timeout=CALL_TIMEOUT_S))
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
-        """As `WritableCluster.alter_table`."""
+        """Sets options and adds columns. Implements `WritableCluster.alter_table`."""
         added = pa.schema(list(add_columns)).serialize().to_pybytes() if add_columns else b""
         request = pb.AlterTableRequest(table_path=path_to_pb(path), set_properties=set_properties, add_columns=added)
         return self._table(self._repeatable(partial(self._stub.AlterTable, request, timeout=CALL_TIMEOUT_S)).table)
 
     def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
-        """As `TableOptionSetting.set_table_option`."""
+        """Sets or resets one option. Implements `TableOptionSetting.set_table_option`."""
         request = pb.SetTableOptionRequest(table_path=path_to_pb(path), name=name, value=value, dry_run=dry_run)
         return self._table(self._repeatable(partial(self._stub.SetTableOption, request, timeout=CALL_TIMEOUT_S)).table)
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
-        """As `TableCatalog.tables`."""
+        """Returns tables, sorted by path. Implements `TableCatalog.tables`."""
         tables: list[TableInfo] = []
         pages = Pages(self._uri, "tables")
         page_token = ""
@@ -164,7 +164,7 @@ class RemoteEmbeddedCluster:
                 return tables
 
     def table(self, path: TablePath) -> TableInfo:
-        """As `TableCatalog.table`."""
+        """Returns one table. Implements `TableCatalog.table`."""
         request = pb.GetTableRequest(table_path=path_to_pb(path))
         return self._table(self._repeatable(partial(self._stub.GetTable, request, timeout=CALL_TIMEOUT_S)).table)
 
@@ -173,7 +173,7 @@ class RemoteEmbeddedCluster:
             return table_from_pb(message)
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
-        """As `TableCatalog.partitions`; a table without partition columns needs no question."""
+        """Returns the partitions of a table; without partition columns no call is made. Implements `TableCatalog.partitions`."""
         if not table.partition_keys:
             return ()
         partitions: list[Partition] = []
@@ -190,52 +190,56 @@ class RemoteEmbeddedCluster:
         return tuple(partitions)
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
-        """As `WritableCluster.drop_partition`."""
+        """Drops a partition. Implements `WritableCluster.drop_partition`."""
         request = pb.DropPartitionRequest(table_path=path_to_pb(path), partition_name=partition_name)
         self._once(partial(self._stub.DropPartition, request, timeout=CALL_TIMEOUT_S))
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `WritableCluster.append`, in one message: `writer.LogWriter` cuts larger rows. Raises InvalidData if they are too large."""
+        """Appends rows with one message; `writer.LogWriter` splits larger batches. Raises InvalidData if the rows are too large. Implements
+        `WritableCluster.append`.
+        """
         request = pb.AppendRequest(table_path=path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
         answer = self._repeatable(partial(self._stub.Append, request, timeout=CALL_TIMEOUT_S))
         return [range_from_pb(appended) for appended in answer.ranges]
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `WritableCluster.upsert`, in one message as `append`."""
+        """Upserts rows with one message, as `append` does. Implements `WritableCluster.upsert`."""
         request = pb.UpsertRequest(table_path=path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
         answer = self._repeatable(partial(self._stub.Upsert, request, timeout=PRIMARY_KEY_TIMEOUT_S))
         return [range_from_pb(appended) for appended in answer.ranges]
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `WritableCluster.delete`, in one message as `append`."""
+        """Deletes keys with one message, as `append` does. Implements `WritableCluster.delete`."""
         request = pb.DeleteRequest(table_path=path_to_pb(path), keys=_message(keys), writer_id=writer_id, sequence=sequence)
         answer = self._repeatable(partial(self._stub.Delete, request, timeout=PRIMARY_KEY_TIMEOUT_S))
         return [range_from_pb(appended) for appended in answer.ranges]
 
     def take_kv_snapshots(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
-        """As `KvSnapshotsOnDemand.take_kv_snapshots`."""
+        """Takes KV snapshots of a table. Implements `KvSnapshotsOnDemand.take_kv_snapshots`."""
         request = pb.SnapshotKvRequest(table_path=path_to_pb(path))
         answer = self._repeatable(partial(self._stub.SnapshotKv, request, timeout=PRIMARY_KEY_TIMEOUT_S))
         return snapshots_from_pb(answer.snapshots)
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
-        """As `LogOffsets.offsets`."""
+        """Returns the offsets of all buckets. Implements `LogOffsets.offsets`."""
         request = pb.ListOffsetsRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
         return {bucket_from_pb(item.bucket): bounds_from_pb(item) for item in answer.buckets}
 
     def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
-        """As `LogOffsets.offsets_of`, one question a table: who asks about many of them is the coordinator, in process."""
+        """Returns the offsets of several tables, with one call for each: only the coordinator, in process, asks for many. Implements
+        `LogOffsets.offsets_of`.
+        """
         return offsets_one_by_one(self, tables)
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
-        """As `LogOffsets.oldest_timestamps`."""
+        """Returns the commit times of records. Implements `LogOffsets.oldest_timestamps`."""
         request = pb.ListOldestTimestampsRequest(table_id=table.table_id, offsets=offsets_to_pb(offsets))
         answer = self._repeatable(partial(self._stub.ListOldestTimestamps, request, timeout=CALL_TIMEOUT_S))
         return {bucket_from_pb(item.bucket): time_from_pb(item.timestamp) for item in answer.timestamps}
 
     def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
-        """As `RewritableLogs.record_traces`; none of an older service, which knows no traces."""
+        """Returns the traces of records; none for an older service without traces. Implements `RewritableLogs.record_traces`."""
         if not offsets or not self._has_traces:
             return {}
         request = pb.ListRecordTracesRequest(table_id=table.table_id, offsets=offsets_to_pb(offsets))
@@ -243,20 +247,20 @@ class RemoteEmbeddedCluster:
             answer = self._repeatable(partial(self._stub.ListRecordTraces, request, timeout=CALL_TIMEOUT_S))
         except PeerTooOld as error:
             self._has_traces = False
-            _log.warning("the service is older: whether its log was rewritten is not checked", uri=self._uri, error=error.message)
+            _log.warning("the service is older: rewrites of its log are not detected", uri=self._uri, error=error.message)
             return {}
         return {bucket_from_pb(item.bucket): item.trace for item in answer.traces}
 
     def settle(self, table: TableInfo) -> None:
-        """As `RewritableLogs.settle`: nothing, for the service reads its folder anew."""
+        """Does nothing, because the service reads its folder for each call. Implements `RewritableLogs.settle`."""
 
     def reader(self, table: TableInfo, split: TieringSplit) -> EmbeddedSplitReader | EmbeddedSnapshotReader:
-        """As `SplitSource.reader`. Raises also LogTruncated, InvalidArgument."""
+        """Returns the reader of a split. Also raises LogTruncated, InvalidArgument. Implements `SplitSource.reader`."""
         if isinstance(split, TieringSnapshotSplit):
             return self._snapshot_reader(table, split)
         pages = list(self._segment_pages(table.table_id, split.bucket, split.starting_offset, split.stopping_offset))
         segments = [segment_from_pb(segment) for page in pages for segment in page.segments]
-        has_bounds = pages[0].HasField("bounds")  # one question a split is enough
+        has_bounds = pages[0].HasField("bounds")  # saves a second call for the split
         bounds = bounds_from_pb(pages[0].bounds) if has_bounds else self._bounds(table.table_id, split.bucket)
         listed = ListedRange(pages[0].root, segments, [refused_from_pb(record) for record in pages[0].refused])
         return open_reader(table, split, bounds, lambda *_: listed)
@@ -289,7 +293,7 @@ class RemoteEmbeddedCluster:
             starting_offset = page.segments[-1].stopping_offset
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
-        """As `SplitSource.kv_snapshots`; a log table needs no question."""
+        """Returns the newest KV snapshot of each bucket; for a log table no call is made. Implements `SplitSource.kv_snapshots`."""
         if table.table_type is TableType.LOG:
             return {}
         request = pb.ListKvSnapshotsRequest(table_id=table.table_id)
@@ -297,7 +301,7 @@ class RemoteEmbeddedCluster:
         return snapshots_from_pb(answer.snapshots)
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
-        """As `TableCatalog.lake_snapshot`."""
+        """Returns the recorded lake snapshot. Implements `TableCatalog.lake_snapshot`."""
         request = pb.GetLakeSnapshotRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.GetLakeSnapshot, request, timeout=CALL_TIMEOUT_S))
         if not answer.HasField("lake_snapshot_id"):

@@ -1,4 +1,4 @@
-"""The embedded cluster's values as messages of embedded.proto, and back."""
+"""Converts the embedded cluster's values to messages of embedded.proto, and back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tiering.wire.common import bucket_from_pb, bucket_to_pb, path_from_pb, path
 
 
 def table_to_pb(table: TableInfo) -> embedded_pb2.PbTable:
-    """Anybody may ask for it: values of options that may be secrets are hidden."""
+    """Returns the message of a table. Every caller may request it, so values of options that may be secrets are hidden."""
     return embedded_pb2.PbTable(
         table_id=table.table_id,
         table_path=path_to_pb(table.path),
@@ -75,7 +75,7 @@ def spec_to_pb(path: TablePath, spec: TableSpec, ignore_if_exists: bool) -> embe
 
 
 def spec_from_pb(pb: embedded_pb2.CreateTableRequest) -> TableSpec:
-    """Raises InvalidData for a schema that cannot be read."""
+    """Returns the table specification. Raises InvalidData for a schema that cannot be read."""
     return TableSpec(
         schema=read_schema(pb.schema),
         bucket_count=pb.bucket_count,

@@ -1,7 +1,7 @@
 """The embedded cluster over gRPC: the servicer that the coordinator's process adds to its server.
 
-Storage work runs in threads of its own, never on the event loop. No answer exceeds gRPC's 4 MiB: listings of tables,
-partitions and segments come in pages.
+Storage work runs in separate threads, never on the event loop. No answer exceeds gRPC's 4 MiB: listings of tables, partitions and segments
+are paged.
 """
 
 from __future__ import annotations
@@ -41,13 +41,15 @@ from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.wire.common import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb, path_from_pb, time_to_pb
 
 PRIMARY_KEY_THREADS = 4
-"""Writes to primary-key tables wait for each other, and for KV snapshots: in threads of their own nobody else waits with them."""
+"""Number of threads for primary-key tables. Writes to these wait for each other and for KV snapshots; with separate threads no other call
+waits with them.
+"""
 STORAGE_THREADS = 8
-"""Appends wait for the disk; a few at once share its syncs with readers of the metadata."""
+"""Number of threads for other storage work. Appends wait for the disk, so several run concurrently."""
 SEGMENTS_PER_PAGE = 10_000
-"""Some 120 bytes each."""
+"""Number of segments on a page, with some 120 bytes each."""
 PARTITIONS_PER_PAGE = 2_000
-"""Names of at most 803 bytes."""
+"""Number of partitions on a page, with names of at most 803 bytes."""
 TABLES_PAGE_BYTES = 2 * 1024 * 1024
 
 Answer = TypeVar("Answer")
@@ -60,7 +62,7 @@ def add_to_server(server: grpc.aio.Server, storage: EmbeddedStorage) -> None:
 
 
 class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
-    """One method an RPC: message in, storage call in a thread, message out."""
+    """One method for each RPC: it decodes the message, calls the storage in a thread, and encodes the answer."""
 
     def __init__(self, storage: EmbeddedStorage) -> None:
         self._storage = storage
@@ -68,7 +70,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         self._primary_key_pool = ThreadPoolExecutor(PRIMARY_KEY_THREADS, thread_name_prefix="embedded-cluster-primary-key")
 
     async def _run(self, work: Callable[[], Answer], pool: ThreadPoolExecutor | None = None) -> Answer:
-        """The answer of `work`, done in a thread of the pool. Its errors are raised: the server's guard ends the call with them."""
+        """Runs `work` in a thread of the pool and returns its result. Raises its errors, with which the server's guard ends the call."""
         return await asyncio.get_running_loop().run_in_executor(pool or self._pool, carried(contained(work)))
 
     async def DescribeCluster(self, request: pb.DescribeClusterRequest, context: Context) -> pb.DescribeClusterResponse:
@@ -83,15 +85,15 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         return pb.ListDatabasesResponse(database_names=await self._run(partial(self._databases, access)))
 
     def _databases(self, access: Access) -> Sequence[str]:
-        """Those of which the caller may know, or of a table in them."""
+        """Returns the databases that the caller may describe, or of which it may see a table."""
         databases = self._storage.databases()
         if access.is_unrestricted:
             return databases
-        known = {table.path.database_name for table in self._storage.tables() if access.sees(table.path)}
-        return [name for name in databases if name in known or access.may(Privilege.DESCRIBE, Resource(name))]
+        seen_databases = {table.path.database_name for table in self._storage.tables() if access.sees(table.path)}
+        return [name for name in databases if name in seen_databases or access.may(Privilege.DESCRIBE, Resource(name))]
 
     def _listing_access(self) -> Access:
-        """Tierers read all tables."""
+        """Returns the caller's access for listings; a tierer may list all tables."""
         access = current_access()
         return EVERYTHING if access.may(Privilege.TIERER, SERVICE) else access
 
@@ -122,7 +124,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         return await self._run(partial(self._list_tables, request, self._listing_access()))
 
     def _list_tables(self, request: pb.ListTablesRequest, access: Access) -> pb.ListTablesResponse:
-        """A page token is the path of the last table before it; tables are sorted by path."""
+        """Returns one page of tables. A page token is the path of the last table on the previous page; tables are sorted by path."""
         answer = pb.ListTablesResponse()
         size = 0
         after = parse_table_path(request.page_token) if request.page_token else None
@@ -220,12 +222,12 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
     async def ListSegments(self, request: pb.ListSegmentsRequest, context: Context) -> pb.ListSegmentsResponse:
         bucket, log = bucket_from_pb(request.bucket), self._storage.log
 
-        def look() -> tuple[list[Segment], BucketOffsets | None, Sequence[RefusedRecord]]:
-            wanted = (request.starting_offset, request.stopping_offset, SEGMENTS_PER_PAGE)
-            segments, bounds = log.segments(request.table_id, bucket, *wanted), log.bounds(request.table_id, bucket)
+        def read_segments() -> tuple[list[Segment], BucketOffsets | None, Sequence[RefusedRecord]]:
+            page_range = (request.starting_offset, request.stopping_offset, SEGMENTS_PER_PAGE)
+            segments, bounds = log.segments(request.table_id, bucket, *page_range), log.bounds(request.table_id, bucket)
             return segments, bounds, log.refused(request.table_id, bucket)
 
-        segments, bounds, refused = await self._run(look)
+        segments, bounds, refused = await self._run(read_segments)
         return pb.ListSegmentsResponse(
             root=str(self._storage.root),
             segments=map(segment_to_pb, segments),

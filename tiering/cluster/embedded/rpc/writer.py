@@ -1,4 +1,4 @@
-"""One writer's rows, cut into writes that the cluster takes, numbered so that a repeat does no harm."""
+"""Splits one writer's rows into writes that the cluster accepts, and numbers them so that repeats are idempotent."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tiering.library_guards.arrow_ipc import WRITE_LIMITS
 from tiering.model.tables import TablePath
 
 _OVERHEAD_BYTES_PER_COLUMN = 512
-"""Upper bound of what the stream adds to the buffers: schema, field nodes, padding."""
+"""Upper bound of the bytes that the stream adds to the buffers: schema, field nodes, padding."""
 
 
 class LogWriter:
-    """Writes to one table under one writer id. One thread.
+    """Writes to one table under one writer id. For one thread.
 
-    The same rows in the same calls under the same id are the same writes: whoever repeats an interrupted run from its
-    first row, with its writer id, doubles nothing.
+    The same rows in the same calls under the same id are the same writes: repeating an interrupted run from its first row, with its writer
+    id, doubles no rows.
     """
 
     def __init__(self, cluster: WritableCluster, path: TablePath, writer_id: str) -> None:
@@ -31,15 +31,15 @@ class LogWriter:
         """Number of the next write."""
 
     def append(self, rows: Rows) -> Sequence[AppendedRange]:
-        """Appends all rows, in as many appends as it takes; raises as `WritableCluster.append`."""
+        """Appends all rows, with as many appends as needed. Raises the errors of `WritableCluster.append`."""
         return self._write(self._cluster.append, rows)
 
     def upsert(self, rows: Rows) -> Sequence[AppendedRange]:
-        """Upserts all rows likewise; raises as `WritableCluster.upsert`."""
+        """Upserts all rows, with as many writes as needed. Raises the errors of `WritableCluster.upsert`."""
         return self._write(self._cluster.upsert, rows)
 
     def delete(self, keys: Rows) -> Sequence[AppendedRange]:
-        """Deletes the rows with all keys likewise; raises as `WritableCluster.delete`."""
+        """Deletes the rows with these keys, with as many writes as needed. Raises the errors of `WritableCluster.delete`."""
         return self._write(self._cluster.delete, keys)
 
     def _write(self, write: Callable[[TablePath, Rows, str, int], Sequence[AppendedRange]], rows: Rows) -> Sequence[AppendedRange]:
@@ -51,7 +51,7 @@ class LogWriter:
 
 
 def as_batch(rows: Rows) -> pa.RecordBatch:
-    """The rows as one batch."""
+    """Returns the rows as one batch."""
     if isinstance(rows, pa.RecordBatch):
         return rows
     batches = rows.to_batches()
@@ -61,9 +61,9 @@ def as_batch(rows: Rows) -> pa.RecordBatch:
 
 
 def cut_rows(batch: pa.RecordBatch, limit_bytes: int = MAX_APPEND_BYTES) -> Iterator[pa.RecordBatch]:
-    """`batch` in pieces whose stream stays below the limit and in the rows that one write takes, halving where rows are uneven.
+    """Yields `batch` in pieces that stay below the size limit and the row limit of one write; pieces are halved if row sizes are uneven.
 
-    Raises InvalidData for a row that is larger alone.
+    Raises InvalidData for a single row that is too large.
     """
     room = limit_bytes - _OVERHEAD_BYTES_PER_COLUMN * (1 + count_fields(batch.schema))
     if (batch.nbytes <= room and batch.num_rows <= WRITE_LIMITS.rows) or batch.num_rows == 0:
@@ -71,8 +71,8 @@ def cut_rows(batch: pa.RecordBatch, limit_bytes: int = MAX_APPEND_BYTES) -> Iter
             yield batch
         return
     if batch.num_rows == 1:
-        raise InvalidData(f"one row has {batch.nbytes} bytes; an append takes at most {limit_bytes}")
-    # Pieces of equal size: batches go to buckets in turn, and a short last piece would always meet the same bucket.
+        raise InvalidData(f"one row has {batch.nbytes} bytes; a write may have at most {limit_bytes}")
+    # Pieces have equal sizes: batches go to buckets in turn, and a short last piece would always go to the same bucket.
     pieces = max(-(-batch.nbytes // room), -(-batch.num_rows // WRITE_LIMITS.rows))
     rows = min(batch.num_rows - 1, -(-batch.num_rows // pieces))
     for start in range(0, batch.num_rows, rows):
