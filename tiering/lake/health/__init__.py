@@ -1,1 +1,1 @@
-"""How good a lake table is to read: what its metadata tells, and the score that follows from it."""
+"""The health of a lake table for its readers: the measures that its metadata gives, and the score that follows from them."""

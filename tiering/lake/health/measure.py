@@ -1,6 +1,6 @@
-"""What the metadata of a lake table tells of its files, deletes, snapshots and manifests. No data file is read.
+"""Measures of a lake table's files, deletes, snapshots and manifests, from its metadata. No data file is read.
 
-A lake counts its live files by `FilePlace`; `file_totals` sums them up. `score` judges the result.
+A lake counts its live files by `FilePlace`. `file_totals` sums them. `score` judges the result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tiering.lake.rules.upkeep.small_files import SMALL_FILES, is_small
 from tiering.model.tables import TableInfo
 
 REST_MS = 3_600_000
-"""A place without a new file for so long gets no more rows, as a rule: its files are merged once and for all."""
+"""A place that got no new file for this time usually gets no more rows, so merging its files once is enough."""
 
 
 @dataclass
@@ -24,8 +24,8 @@ class FilePlace:
     """The live files that a compaction may merge with each other, counted one by one.
 
     These are the files of one bucket of a partition. Where buckets share files, they are the files of a partition, and `buckets` is the
-    number of its buckets. `dead_rows` is None where the metadata does not tell how many rows are deleted or replaced. `is_at_rest`: no file
-    came for `REST_MS` while others of the table did, as in the partition of a day that is over.
+    number of its buckets. `dead_rows` is None if the metadata does not tell how many rows are deleted or replaced. `is_at_rest`: the place
+    got no file for `REST_MS` while the rest of the table did, such as the partition of a past day.
     """
 
     target_bytes: int
@@ -40,7 +40,7 @@ class FilePlace:
     is_at_rest: bool = False
 
     def add_data_file(self, size_bytes: int, rows: int, *, is_merged_by_readers: bool = False) -> None:
-        """Counts a data file. `is_merged_by_readers`: a scan merges its rows with those of other files, so its size does not count."""
+        """Counts a data file. `is_merged_by_readers`: a scan merges its rows with those of other files, so it counts as small."""
         self.files += 1
         self.size_bytes += size_bytes
         self.rows += rows
@@ -55,22 +55,23 @@ class FilePlace:
 
     @property
     def ideal_files(self) -> int:
-        """Number of files after a compaction: the bytes divided by the target size, at least one for each bucket that has files."""
+        """The number of files after a compaction: the bytes divided by the target size, at least one for each bucket that has files."""
         return max(min(self.files, self.buckets), -(-self.size_bytes // self.target_bytes))
 
     @property
     def surplus_files(self) -> int:
-        """Small files beyond those that the buckets may have. One more in each bucket is small after a compaction, too: the last one.
+        """The number of small files beyond those that the buckets may have.
 
-        Rounds that merge small files leave as many. Without that file an upkeep round would rewrite the whole of a small table every few
-        minutes, because rounds had added a file. No round adds files to a place at rest, so there only that file is healthy.
+        Each bucket may have as many as the rounds that merge small files leave, and one more: the last file is small after any compaction.
+        If that file counted, an upkeep round would rewrite a whole small table every few minutes, after each file of a round. No round adds
+        files to a place at rest, so there only that one file is healthy.
         """
         healthy = 1 if self.is_at_rest else SMALL_FILES + 1
         return max(0, self.small_files - healthy * self.buckets)
 
     @property
     def rewrite_bytes(self) -> int:
-        """Bytes of the data files that a compaction rewrites: all of them with many deleted rows, the small ones if they are too many."""
+        """The bytes that a compaction rewrites: all data files if many rows are deleted, the small files if they are too many."""
         if self.dead_rows and self.dead_rows > DEAD_SHARE * self.rows:
             return self.size_bytes
         return self.small_bytes if self.surplus_files else 0
@@ -78,7 +79,7 @@ class FilePlace:
 
 @dataclass(frozen=True)
 class FileTotals:
-    """The live files of a lake table. Crowded buckets are those with more small files than they may have."""
+    """The sums over the live files of a lake table. Crowded buckets have more small files than they may have."""
 
     target_bytes: int
     data_files: int = 0
@@ -88,28 +89,28 @@ class FileTotals:
     small_files: int = 0
     surplus_files: int = 0
     crowded_files: int = 0
-    """Small files of crowded buckets."""
+    """Number of small files in crowded buckets."""
     crowded_buckets: int = 0
     delete_files: int = 0
     rows: int = 0
-    """Rows of the data files, deleted ones included."""
+    """Number of rows of the data files, including deleted ones."""
     dead_rows: int | None = 0
-    """Deleted and replaced rows among them; None = unknown."""
+    """Number of deleted and replaced rows among them; None = unknown."""
     rewrite_bytes: int = 0
 
     @property
     def healthy_files(self) -> int:
-        """How many data files are healthy: those that are left after a compaction, and the small ones that rounds may add."""
+        """The number of data files that is healthy: those that a compaction leaves, and the small ones that rounds may add."""
         return self.ideal_files + SMALL_FILES * self.buckets
 
     @property
     def average_bytes(self) -> int | None:
-        """Average size of a data file; None without data files."""
+        """The average size of a data file; None without data files."""
         return self.data_bytes // self.data_files if self.data_files else None
 
     @property
     def dead_share(self) -> float | None:
-        """Part of the rows that are deleted or replaced, from 0 to 1; None = unknown."""
+        """The share of rows that are deleted or replaced, from 0 to 1; None = unknown."""
         if self.dead_rows is None:
             return None
         return min(1.0, self.dead_rows / self.rows) if self.rows else 0.0
@@ -117,21 +118,21 @@ class FileTotals:
 
 @dataclass(frozen=True)
 class LakeMeasure:
-    """What the metadata of a lake table tells at its head. None = unknown."""
+    """The measures of a lake table at its head, from its metadata. None = unknown."""
 
     files: FileTotals
     snapshots: int
     oldest_snapshot_time: datetime | None
     manifests: int
-    """Manifests that a scan of the head reads."""
+    """Number of manifests that a scan of the head reads."""
     metadata_files: int
-    """Files in the table's folders of metadata, also those that no snapshot names."""
+    """Number of files in the table's metadata folders, including those that no snapshot names."""
     metadata_bytes: int
 
 
 @runtime_checkable
 class MeasuredLake(Protocol):
-    """A lake that tells from its metadata how good a table is to read."""
+    """A lake that measures a table's health from its metadata."""
 
     def measure(self, table: TableInfo, view: LakeView) -> LakeMeasure:
         """Reads the manifests of `view`'s head and lists the metadata files. Raises LakeUnavailable."""
@@ -139,7 +140,7 @@ class MeasuredLake(Protocol):
 
 
 def file_totals(places: Iterable[FilePlace], target_bytes: int) -> FileTotals:
-    """Sums up the places of one table."""
+    """Returns the sums over the places of one table."""
     all_places = list(places)
     filled = [place for place in all_places if place.files]
     crowded = [place for place in filled if place.surplus_files]

@@ -1,7 +1,7 @@
-"""The health of a lake table as a number from 0 to 100, and in words what lowers it. Pure.
+"""The health of a lake table as a number from 0 to 100, with the reasons for a lower score. Pure.
 
-A freshly compacted table has 100. Each finding takes points away: the further a measure is beyond its healthy bound, the more, up to a
-maximum. So the score never rises while a measure grows.
+A freshly compacted table has 100. Each finding takes points away. The points grow with the distance of a measure from its healthy bound, up
+to a maximum. So the score never rises while a measure grows.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from tiering.lake.health.measure import FileTotals, LakeMeasure
 
 BEST = 100
 POOR_SCORE, ILL_SCORE = 90, 60
-"""Below POOR_SCORE upkeep should do something. Below ILL_SCORE a scan takes a multiple of its time."""
+"""Below POOR_SCORE, upkeep has work to do. Below ILL_SCORE, a scan takes a multiple of its normal time."""
 
 FILE_POINTS = 60
-"""Points for small files, at most. Opening files costs a scan the most."""
+"""Maximum of the points for small files. Opening files is the largest cost of a scan."""
 
 DEAD_ROW_POINTS = 25
 DEAD_SHARE_BOUND = 0.1
-"""Part of deleted rows that a scan hardly notices."""
+"""Share of deleted rows that hardly slows a scan."""
 WORST_DEAD_SHARE = 0.6
-"""Part of deleted rows from which on all DEAD_ROW_POINTS are taken away."""
+"""Share of deleted rows that takes away all DEAD_ROW_POINTS."""
 
 DELETE_FILE_POINTS = 15
-"""The healthy bound is one delete file in each bucket."""
+"""Maximum of the points for delete files. The healthy bound is one delete file for each bucket."""
 
 METADATA_POINTS = 20
 METADATA_BYTES_BOUND = 20_000_000
 
 MANIFEST_POINTS = 10
 MANIFEST_BOUND = 100
-"""Rounds merge small manifests once there are about as many."""
+"""Rounds merge small manifests at about this number."""
 
 SNAPSHOT_POINTS = 10
 SNAPSHOT_BOUND = 1_000
-"""Expiry keeps some 100 snapshots a day, and a user may keep them for days."""
+"""Expiry keeps about 100 snapshots a day, and a user may keep them for days."""
 
 
 class Cause(StrEnum):
-    """What lowers a score."""
+    """A measure that can lower a score."""
 
     SMALL_FILES = "small files"
     DEAD_ROWS = "deleted rows"
@@ -54,7 +54,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class HealthScore:
-    """`reason` names what lowers the score, the worst first, and `cause` is the worst; None at 100."""
+    """A score with its reasons. `reason` names them, the worst first. `cause` is the worst one. Both are None at 100."""
 
     score: int
     reason: str | None
@@ -63,7 +63,7 @@ class HealthScore:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that lowers the score by `points`."""
+    """A reason that lowers the score by `points`."""
 
     cause: Cause
     points: float
@@ -71,7 +71,7 @@ class Finding:
 
 
 def score_of(measure: LakeMeasure) -> HealthScore:
-    """Judges a lake table by what its metadata tells. What is unknown takes no points away."""
+    """Returns the score of a lake table. An unknown measure takes no points away."""
     files = measure.files
     findings = [
         _small_files(files),
@@ -90,7 +90,7 @@ def score_of(measure: LakeMeasure) -> HealthScore:
 
 
 def _share(excess: float) -> float:
-    """Part of the points for a measure that is `excess` times its bound above that bound: a half for 1, nearly all for 20."""
+    """Returns the share of the points for a measure that exceeds its bound by `excess` times: a half for 1, nearly all for 20."""
     return excess / (1 + excess)
 
 

@@ -1,4 +1,4 @@
-"""`TableHealth`: how good a lake table is to read. Its fields are the columns of `sys.lake_table_health`, declared here once."""
+"""`TableHealth`: the health of a lake table for its readers. Its fields are the columns of `sys.lake_table_health`, declared only here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiering.model.columns import INT, column
 
 @dataclass(frozen=True)
 class HealthObservation:
-    """What was read of a lake table at `observed_time`, and its score; both are None if there was no lake table."""
+    """The measures of a lake table at `observed_time`, and its score. Both are None if there was no lake table."""
 
     observed_time: datetime
     measure: LakeMeasure | None = None
@@ -22,13 +22,13 @@ class HealthObservation:
 
     @classmethod
     def of(cls, observed_time: datetime, measure: LakeMeasure) -> HealthObservation:
-        """The observation of a lake table, with its score."""
+        """Returns the observation of a lake table, with its score."""
         return cls(observed_time, measure, score_of(measure))
 
 
 @dataclass(frozen=True)
 class TableHealth:
-    """One lake table as it was observed last. None = unknown, or there is none, as the comment says."""
+    """The last observation of one lake table. None = unknown or absent, as each column's comment says."""
 
     database_name: str = column("Database of the table.")
     table_name: str = column("Name of the table.")
@@ -39,41 +39,39 @@ class TableHealth:
     data_files: int | None = column("Data files that a scan of the newest snapshot opens.")
     small_files: int | None = column(
         f"Data files below {SMALL_SHARE:.0%} of target_file_bytes, or of half of what an upkeep round rewrites within the freshness; "
-        "in a Paimon primary-key table all files of level 0, too. "
-        f"{SMALL_FILES} in each bucket are healthy beside the one that a compaction leaves."
+        "in a Paimon primary-key table also all files of level 0. "
+        f"{SMALL_FILES} in each bucket are healthy, plus the one that a compaction leaves."
     )
     average_file_bytes: int | None = column("Average size of the data files; NULL without data files.")
     target_file_bytes: int | None = column("Size at which a writer of the lake table ends a data file.")
-    delete_files: int | None = column("Files that say which rows are deleted; 0 in Paimon.")
+    delete_files: int | None = column("Delete files, which name deleted rows; 0 in Paimon.")
     dead_row_share: float | None = column(
-        "Part of the rows in data files that are deleted, from 0 to 1; NULL with equality deletes, and in a Paimon primary-key table with "
+        "Share of deleted rows in the data files, from 0 to 1; NULL with equality deletes, and in a Paimon primary-key table with "
         "rows that readers merge."
     )
-    snapshots: int | None = column("Snapshots that the lake table has.")
-    oldest_snapshot_time: datetime | None = column("When the oldest of them was committed; NULL without snapshots.")
+    snapshots: int | None = column("Snapshots of the lake table.")
+    oldest_snapshot_time: datetime | None = column("Commit time of the oldest snapshot; NULL without snapshots.")
     manifests: int | None = column("Manifests of the newest snapshot.")
-    metadata_files: int | None = column("Files in the folders of the metadata, also those that nothing names any more.")
-    metadata_bytes: int | None = column("Their size.")
+    metadata_files: int | None = column("Files in the metadata folders, including those that no snapshot names.")
+    metadata_bytes: int | None = column("Size of the metadata files in bytes.")
     rewrite_bytes: int | None = column("Bytes of the data files that a compaction would rewrite now.")
     last_upkeep_time: datetime | None = column(
-        "When upkeep of the table last ended, also inside a tiering round; NULL if none is recorded."
+        "Time when upkeep of the table last ended, also inside a tiering round; NULL if none is recorded."
     )
-    last_upkeep_outcome: str | None = column("How that ended: SUCCEEDED, EMPTY, DROPPED, CANCELLED or FAILED, as in lake_upkeep.")
-    next_upkeep_time: datetime | None = column(
-        "Earliest time of the next upkeep round; NULL if nothing is to be done, or if it is not known."
-    )
-    upkeep_waits_for: str | None = column("What that round waits for, in words; NULL if nothing is to be done, or if it is not known.")
-    upkeep_paused_by: str | None = column("Who paused the upkeep of the table; NULL if it is not paused.")
+    last_upkeep_outcome: str | None = column("Outcome of that upkeep: SUCCEEDED, EMPTY, DROPPED, CANCELLED or FAILED, as in lake_upkeep.")
+    next_upkeep_time: datetime | None = column("Earliest time of the next upkeep round; NULL if there is no work, or if it is unknown.")
+    upkeep_waits_for: str | None = column("Reason why that round waits; NULL if there is no work, or if it is unknown.")
+    upkeep_paused_by: str | None = column("User who paused the upkeep of the table; NULL if it is not paused.")
     next_action: str | None = column(
-        f"The one statement that helps, below a score of {POOR_SCORE}. Upkeep does the same by itself once a slot is free; the statement "
-        "does it now, or says what hinders it. NULL for a healthy table."
+        f"The one statement that helps below a score of {POOR_SCORE}. Upkeep does the same without it once a slot is free. The statement "
+        "does it now, or shows what prevents it. NULL for a healthy table."
     )
-    observed_time: datetime | None = column("When the lake table was looked at; NULL before the first look.")
+    observed_time: datetime | None = column("Time when the lake table was last observed; NULL before the first observation.")
 
 
 @dataclass(frozen=True)
 class UpkeepState:
-    """What is known of a table's upkeep: the fields of `TableHealth` with upkeep in their names."""
+    """The state of a table's upkeep: the fields of `TableHealth` with upkeep in their names."""
 
     last_upkeep_time: datetime | None = None
     last_upkeep_outcome: str | None = None
@@ -92,7 +90,7 @@ def table_health(
     upkeep: UpkeepState = UpkeepState(),
     next_action: str | None = None,
 ) -> TableHealth:
-    """The health of a table as observed last. `unknown_reason` says why nothing was observed; None = it was not observed yet."""
+    """Returns the health of a table from its last observation. `unknown_reason` says why there is none; None = not observed yet."""
     if observation is None or observation.measure is None or observation.health is None:
         reason = unknown_reason if observation is None else "there is no lake table of this name"
         values: dict[str, Any] = dict.fromkeys(TableHealth.__dataclass_fields__)

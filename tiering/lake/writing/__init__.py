@@ -1,1 +1,1 @@
-"""What the writers of all formats have in common."""
+"""Parts that the writers of all lake formats share."""

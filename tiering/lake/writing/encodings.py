@@ -1,7 +1,7 @@
-"""How each column is encoded in Parquet: by its type, and dictionaries only where values repeat.
+"""The Parquet encoding of each column: chosen by its type, with dictionaries only where values repeat.
 
-Measured (2 cores, 4 M rows of long, int, double, timestamp, string): 1.5 times the speed of a dictionary for every
-column, at 1.1 times the size; Spark's vectorised reader, pyarrow and DuckDB read all of them.
+Measured (2 cores, 4 M rows of long, int, double, timestamp, string): 1.5 times the speed of a dictionary for every column, at 1.1 times
+the size. Spark's vectorised reader, pyarrow and DuckDB read all of these encodings.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import pyarrow.compute as pc
 
 SAMPLE_ROWS = 8_192
 REPEATING = 0.2
-"""Up to this share of distinct values in the sample a dictionary pays."""
+"""Upper bound of the share of distinct values in the sample for which a dictionary is worth its cost."""
 
 
 @dataclass(frozen=True)
 class Encodings:
-    """Arguments of `pyarrow.parquet.ParquetWriter`: paths of columns with a dictionary, and the encoding of others."""
+    """Arguments of `pyarrow.parquet.ParquetWriter`: paths of columns with a dictionary, and the encoding of other columns."""
 
     dictionary: list[str]
     encoding: dict[str, str]
 
 
 def choose_encodings(sample: pa.Table) -> Encodings:
-    """Encodings for a file whose first rows are `sample`."""
+    """Returns the encodings for a file whose first rows are `sample`."""
     dictionary: list[str] = []
     encoding: dict[str, str] = {}
     for name, column in zip(sample.column_names, sample.columns, strict=True):
@@ -40,12 +40,12 @@ def choose_encodings(sample: pa.Table) -> Encodings:
 
 
 def _may_repeat(kind: pa.DataType) -> bool:
-    """Booleans cannot gain, and nested columns are left to the writer's plain encoding."""
+    """Whether a dictionary can help. Booleans gain nothing, and nested columns keep the writer's plain encoding."""
     return pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind)
 
 
 def _repeats(column: pa.ChunkedArray[pa.Scalar[pa.DataType]]) -> bool:
-    """Whether few values are distinct, judged by rows from the start, the middle and the end."""
+    """Whether few values are distinct, according to rows from the start, the middle and the end."""
     part = min(len(column), SAMPLE_ROWS) // 4
     if part == 0:
         return False

@@ -1,4 +1,4 @@
-"""Rows in the columns, the order and the types of a lake table."""
+"""Converts rows to the columns, the order and the types of a lake table."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tiering.model.tables import CHANGE_TYPE_COLUMN, SYSTEM_COLUMN_FIELDS, Chang
 
 
 def watched_schema(schema: pa.Schema) -> pa.Schema:
-    """What guards look at: the columns of files, and the system columns behind them if files have none."""
+    """Returns the columns that guards check: those of files, followed by the system columns that files lack."""
     return pa.schema([*schema, *(field for field in SYSTEM_COLUMN_FIELDS if field.name not in schema.names)])
 
 
 def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`batch` with the lake's columns in the lake's order and types; copies nothing that fits already. Raises InvalidData."""
+    """Returns `batch` with the lake's columns in the lake's order and types. Copies only what does not fit. Raises InvalidData."""
     try:
         return _fitted(batch, schema, None)
     except UnwritableRow as error:
@@ -30,7 +30,7 @@ def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def fit_records(batch: pa.RecordBatch, schema: pa.Schema, context: WriterInitContext) -> pa.RecordBatch:
-    """As `fit`, of records of a log or a KV snapshot. Raises BucketStopped for a record that the lake table cannot hold."""
+    """Returns what `fit` returns, for records of a log or a KV snapshot. Raises BucketStopped for a record that the lake cannot hold."""
     try:
         return _fitted(batch, schema, _unread(batch))
     except UnwritableRow as error:
@@ -38,7 +38,7 @@ def fit_records(batch: pa.RecordBatch, schema: pa.Schema, context: WriterInitCon
 
 
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema, unread: npt.NDArray[np.bool_] | None) -> pa.RecordBatch:
-    """`unread`: rows that take other rows away; readers of the lake see their keys alone."""
+    """Returns the converted batch. `unread` masks rows that only remove other rows: readers of the lake use only their keys."""
     columns: list[pa.Array[Any]] = []
     for field in schema:
         index = batch.schema.get_field_index(field.name)

@@ -1,7 +1,7 @@
-"""The two questions about keys: which change of a key is the last, and which rows of the lake have one of the changed keys.
+"""Two operations on keys: find the last change of each key, and find the rows of the lake that have a changed key.
 
-Few keys are answered in memory by Arrow, many, and the look-up of composite ones, by DuckDB with a memory limit, which goes to a
-temporary folder beyond it. Keys are compared as values of their lake types; none is null (`ChangeGuard`).
+For few keys Arrow does it in memory. For many keys, and for the look-up of composite ones, DuckDB does it with a memory limit, beyond which
+it uses a temporary folder. Keys are compared as values of their lake types. No key is null (`ChangeGuard`).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tiering.model.refused_records import RECORD_ID
 Mask = npt.NDArray[np.bool_]
 
 MANY_KEYS = 1_000_000
-"""Rows from which DuckDB does it: Arrow takes 50 to 100 bytes a key, without a limit."""
+"""Number of rows from which DuckDB is used. Arrow takes 50 to 100 bytes a key, without a limit."""
 DUCKDB_MEMORY = "400MB"
 TABLE_RANGE = 1 << 25
-"""Of integers, a byte each."""
+"""Largest range of integers that is looked up in a table, which takes one byte an integer."""
 
 
 @dataclass(frozen=True)
 class KeyRows:
-    """Keys of consecutive rows of a data file: file number, position of the first row, one array a key column."""
+    """The keys of consecutive rows of a data file: file number, position of the first row, and one array for each key column."""
 
     file: int
     first: int
@@ -43,7 +43,7 @@ class KeyRows:
 
 @dataclass(frozen=True)
 class ChangedKeys:
-    """The distinct keys that a split changes. `batches` reads them, as often as it is called; `count` of them."""
+    """The distinct keys that a split changes. `batches` reads them and can be called repeatedly. `count` is their number."""
 
     columns: tuple[str, ...]
     types: tuple[pa.DataType, ...]
@@ -51,7 +51,7 @@ class ChangedKeys:
     batches: Callable[[], Iterator[pa.RecordBatch]]
 
     def bounds(self) -> list[tuple[Any, Any]]:
-        """Smallest and largest value of each key column, as `plain` has them."""
+        """Returns the smallest and the largest value of each key column, in the form of `plain`."""
         bounds: list[tuple[Any, Any]] = []
         for batch in self.batches():
             for number, column in enumerate(batch.columns):
@@ -65,12 +65,12 @@ class ChangedKeys:
 
 
 def plain(value: pa.Scalar[Any]) -> Any:
-    """A key's value for comparison: dates and times as the number that is stored, since Python's own end with the year 9999."""
+    """Returns a key's value for comparison. Dates and times are the stored number, because Python's own types end with the year 9999."""
     return cast(Any, value).value if pa.types.is_temporal(value.type) else value.as_py()
 
 
 def last_of_each_key(rows: int, batches: Iterable[pa.RecordBatch]) -> Mask:
-    """For each of the `rows` rows of `batches`, which have the key columns alone, whether no later row has its key."""
+    """Returns for each of the `rows` rows whether no later row has its key. `batches` have only the key columns."""
     last = np.zeros(rows, dtype=bool)
     if not rows:
         return last
@@ -90,38 +90,39 @@ def last_of_each_key(rows: int, batches: Iterable[pa.RecordBatch]) -> Mask:
     return last
 
 
-def rows_with(changed: ChangedKeys, standing: Iterable[KeyRows]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """(file number, positions) of the rows of `standing` that have a changed key; a file may come several times."""
+def rows_with(changed: ChangedKeys, lake_rows: Iterable[KeyRows]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Yields (file number, positions) of the rows of `lake_rows` that have a changed key. A file may be yielded several times."""
     if changed.count < MANY_KEYS and len(changed.columns) == 1:
         has_changed = _membership(pa.chunked_array([batch.column(0) for batch in changed.batches()], type=changed.types[0]))
-        for rows in standing:
+        for rows in lake_rows:
             positions = np.flatnonzero(has_changed(rows.keys[0]))
             if len(positions):
                 yield rows.file, positions + rows.first
         return
-    yield from _rows_by_duckdb(changed, standing)
+    yield from _rows_by_duckdb(changed, lake_rows)
 
 
 def _membership(values: pa.ChunkedArray[Any]) -> Callable[[pa.Array[Any]], Mask]:
-    """Whether each of some keys is one of `values`, of which there is at least one. Integers that lie close together are looked up in a
-    table, ten times as fast as by hash."""
+    """Returns a function that tells for each of its keys whether it is one of `values`, of which there is at least one.
+
+    Integers of a small range are looked up in a table, which is ten times as fast as hashing."""
     if pa.types.is_integer(values.type):
-        wanted = values.to_numpy()
-        low, high = int(wanted.min()), int(wanted.max())
+        changed = values.to_numpy()
+        low, high = int(changed.min()), int(changed.max())
         if high - low < TABLE_RANGE:
-            return lambda keys: np.isin(keys.to_numpy(), wanted, kind="table")
+            return lambda keys: np.isin(keys.to_numpy(), changed, kind="table")
     return lambda keys: pc.is_in(keys, value_set=values).to_numpy(zero_copy_only=False)
 
 
-def _rows_by_duckdb(changed: ChangedKeys, standing: Iterable[KeyRows]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+def _rows_by_duckdb(changed: ChangedKeys, lake_rows: Iterable[KeyRows]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
     names = [f"k{number}" for number in range(len(changed.columns))]
     fields = list(zip(names, changed.types, strict=True))
     probe = pa.schema([*fields, ("file", pa.int32()), ("position", pa.int64())])
     renamed = (pa.RecordBatch.from_arrays(batch.columns, names=names) for batch in changed.batches())
     with _duckdb() as (connection, own):
         connection.register("changed", pa.RecordBatchReader.from_batches(pa.schema(fields), renamed))
-        connection.register("standing", pa.RecordBatchReader.from_batches(probe, own.passed_on(_probe(rows, probe) for rows in standing)))
-        query = f"SELECT file, position FROM standing SEMI JOIN changed USING ({', '.join(names)})"
+        connection.register("lake_rows", pa.RecordBatchReader.from_batches(probe, own.passed_on(_probe(rows, probe) for rows in lake_rows)))
+        query = f"SELECT file, position FROM lake_rows SEMI JOIN changed USING ({', '.join(names)})"
         for batch in _read(connection, query):
             files, positions = batch.column(0).to_numpy(), batch.column(1).to_numpy()
             for file in np.unique(files):
@@ -136,7 +137,7 @@ def _probe(rows: KeyRows, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Key columns as k0, k1, ... and the rows' numbers."""
+    """Yields the batches with the key columns renamed to k0, k1, ... and a column with the rows' numbers."""
     first = 0
     for batch in batches:
         numbers = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
@@ -145,9 +146,9 @@ def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         first += batch.num_rows
 
 
-def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _chain(first: pa.RecordBatch, remaining_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield first
-    yield from rest
+    yield from remaining_batches
 
 
 def _read(connection: duckdb.DuckDBPyConnection, query: str) -> pa.RecordBatchReader:
@@ -156,7 +157,7 @@ def _read(connection: duckdb.DuckDBPyConnection, query: str) -> pa.RecordBatchRe
 
 
 class _OwnErrors:
-    """Errors of what DuckDB reads from us: it tells of them as its own, with our stack in the text."""
+    """The first error of the batches that DuckDB reads from us. DuckDB raises it as its own, with our stack in the text."""
 
     def __init__(self) -> None:
         self.first: LakewardError | None = None

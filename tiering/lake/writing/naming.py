@@ -1,4 +1,4 @@
-"""Names of the files that one attempt writes: by them the sweep tells whose they are (`lake.rules.sweep`)."""
+"""Names of the files that one attempt writes. The sweep tells from a name which round wrote the file (`lake.rules.sweep`)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from tiering.model.tables import BucketKey
 
 
 def file_prefix(context: WriterInitContext) -> str:
-    """The beginning of the names of one attempt's files; tells the sweep whose they are."""
+    """Returns the prefix of the names of one attempt's files, which has the round id."""
     partition = "" if context.bucket.partition_id is None else f"{context.bucket.partition_id}-"
     return f"lakeward-{context.round_id}-{context.attempt_nonce}-{partition}{context.bucket.bucket_id}"
 
 
 def bucket_of_name(name: str, *, is_partitioned: bool) -> BucketKey | None:
-    """The bucket for which a round wrote the data file of this name; None for a file with another name."""
+    """Returns the bucket for which a round wrote the data file of this name; None for a file with another form of name."""
     parts = name.removesuffix(".parquet").split("-")
     numbers = parts[-3:] if is_partitioned else ["0", *parts[-2:]]
     is_ours = name.startswith("lakeward-") and name.endswith(".parquet") and len(parts) >= len(numbers) + 2

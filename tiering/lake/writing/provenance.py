@@ -1,4 +1,4 @@
-"""What a writer of a clean lake table notes of its rows, for the footers of its files and for the marker (`tiering.lake.proof`)."""
+"""The totals that a writer of a clean lake table keeps of its rows, for the footers of its files and the marker (`tiering.lake.proof`)."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from tiering.lake.proof.row_checksum import row_checksum
 
 
 class Provenance:
-    """Of one attempt at one split. Offsets of a log table's rows come first, then the rows themselves, both in the same order."""
+    """The totals of one attempt at one split. For a log table the caller gives the offsets first and then the rows, in the same order."""
 
     def __init__(self, context: WriterInitContext) -> None:
         self._context = context
         self.changes: Run | None = None
-        """Of a primary-key table, before its first file ends: the range of the log that is folded."""
+        """For a primary-key table: the folded range of the log. Set before the first file ends."""
         self.folded: int | None = None
-        """Of a merge of sorted runs, before its first file ends: what the old files have (`FileFooter.folded`)."""
+        """For a merge of sorted runs: the total of the old files (`FileFooter.folded`). Set before the first file ends."""
         self.start_over()
 
     def start_over(self) -> None:
-        """Forgets all rows."""
+        """Drops the totals of all rows."""
         self.checksum = 0
-        """Of all rows in files so far."""
+        """Checksum of all rows in files so far."""
         self._runs: list[Run] = []
         self._in_files = 0
-        """How many rows the files have that have ended."""
+        """Number of rows in the files that have ended."""
         self._rows = 0
         self._of_file = 0
 
     def take_offsets(self, offsets: npt.NDArray[Any]) -> None:
-        """Offsets of the next rows; they grow."""
+        """Takes the offsets of the next rows. They must grow."""
         if not len(offsets):
             return
         breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
@@ -48,23 +48,23 @@ class Provenance:
                 self._runs.append((start, stop))
 
     def add_rows(self, rows: pa.Table) -> None:
-        """The next rows of the file that is open."""
+        """Takes the next rows of the open file."""
         checksum = row_checksum(rows)
         self._of_file = sum_of((self._of_file, checksum))
         self.checksum = sum_of((self.checksum, checksum))
         self._rows += rows.num_rows
 
     def end_file(self) -> FileFooter:
-        """The footer of the file that was open; the next row begins another."""
+        """Returns the footer of the open file. The next row begins another file."""
         runs = () if self.changes is not None else _part(self._runs, self._in_files, self._rows)
         footer = replace(self._footer(self._rows, self._of_file, runs), folded=self.folded)
-        self.folded = None if self.folded is None else 0  # the first file has it for all of them
+        self.folded = None if self.folded is None else 0  # the first file has the total of all files
         self._in_files += self._rows
         self._rows = self._of_file = 0
         return footer
 
     def footer_of_deletes(self, deletes: pa.Table) -> dict[str, str]:
-        """The footer of a position-delete file with these rows."""
+        """Returns the footer of a position-delete file with these rows."""
         return encode_footer(self._footer(deletes.num_rows, row_checksum(deletes), ()))
 
     def _footer(self, rows: int, checksum: int, runs: tuple[Run, ...]) -> FileFooter:
@@ -81,12 +81,12 @@ class Provenance:
         )
 
     def without_rows(self, start: int, stop: int) -> tuple[Run, ...]:
-        """Those offsets of a log table's split `[start, stop)` that have no row."""
+        """Returns those offsets of a log table's split `[start, stop)` that have no row."""
         return without(start, stop, self._runs)
 
 
 def _part(runs: list[Run], skipped: int, count: int) -> tuple[Run, ...]:
-    """The runs of `count` rows behind the first `skipped` ones."""
+    """Returns the runs of `count` rows behind the first `skipped` rows."""
     part: list[Run] = []
     for start, stop in runs:
         begin = start + min(skipped, stop - start)

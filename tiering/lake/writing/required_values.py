@@ -1,8 +1,8 @@
-"""NULLs where a column, or a field within a nested value, is declared NOT NULL.
+"""Handles NULLs where a column, or a field within a nested value, is declared NOT NULL.
 
-Below a struct that is NULL, a field that is NOT NULL has no value. Arrow may mark it as NULL there, as a decoder or `take` leaves it, and
-the Parquet writer refuses that mark. Such marks are removed: what lies below a NULL is never read. A NULL below a value that is there is
-the user's, and cannot be written.
+Below a struct that is NULL, a field that is NOT NULL has no value. Arrow may mark the field as NULL there, for example after decoding or
+`take`, and the Parquet writer refuses that mark. Such marks are removed, because values below a NULL are never read. A NULL below a value
+that is not NULL comes from the user, and cannot be written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Places: TypeAlias = npt.NDArray[np.int64]
 
 
 def with_required_values(column: Any, field: pa.Field[Any], unread: Mask | None = None) -> Any:
-    """`column`, which has the type of `field`, without marks of NULL where the type has none; the same array if it has no such mark.
+    """Returns `column`, which has the type of `field`, without NULL marks where the type is NOT NULL. Without such a mark it returns the
+    same array.
 
     `unread`: rows whose values are not read, such as those of deletions. Raises UnwritableRow for a NULL in any other row.
     """
@@ -33,7 +34,7 @@ def with_required_values(column: Any, field: pa.Field[Any], unread: Mask | None 
 
 @cache
 def _has_required_part(kind: pa.DataType) -> bool:
-    """Whether a field within a nested type is NOT NULL; the key of a map does not count, for Arrow holds no NULL there."""
+    """Whether a field within a nested type is NOT NULL. The key of a map does not count, because Arrow holds no NULL there."""
     if isinstance(kind, pa.MapType):
         return not kind.item_field.nullable or _has_required_part(kind.key_type) or _has_required_part(kind.item_type)
     if isinstance(kind, pa.StructType | pa.ListType):
@@ -43,7 +44,7 @@ def _has_required_part(kind: pa.DataType) -> bool:
 
 
 def _settled(column: Any, field: pa.Field[Any], rows: Places, unread: Mask, path: str) -> Any:
-    """As `with_required_values`, at any depth. `rows` has the row of the batch that each value of `column` belongs to."""
+    """Returns `column` without such marks at any depth. `rows` has the batch row to which each value of `column` belongs."""
     nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else np.zeros(len(column), dtype=bool)
     if not field.nullable and nulls.any():
         missing = nulls & ~unread
@@ -64,7 +65,7 @@ def _settled_struct(column: Any, kind: pa.StructType, rows: Places, unread: Mask
 
 
 def _settled_list(column: Any, kind: Any, rows: Places, unread: Mask, path: str, mask: Any) -> Any:
-    """A list or a map, whose elements are taken out of the slots that `column` has."""
+    """Returns a list or a map without such marks. Only the elements that `column` uses are taken."""
     ends = column.offsets.to_numpy()
     first, lengths = int(ends[0]), np.diff(ends)
     rows, unread, offsets = np.repeat(rows, lengths), np.repeat(unread, lengths), pa.array(ends - ends[0], pa.int32())
@@ -77,7 +78,7 @@ def _settled_list(column: Any, kind: Any, rows: Places, unread: Mask, path: str,
 
 
 def _unmarked(column: Any) -> Any:
-    """`column` without its bitmap of NULLs; the values in their places are never read."""
+    """Returns `column` without its bitmap of NULLs. The values in their places are never read."""
     kind = column.type
     if isinstance(kind, pa.StructType):
         fields = [kind.field(index) for index in range(kind.num_fields)]

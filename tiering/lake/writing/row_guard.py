@@ -1,8 +1,7 @@
-"""The last look at rows before they become files of one bucket: its partition, the right bucket, growing offsets, nothing outside.
+"""The last check of rows before they become files of one bucket: partition, bucket, growing offsets, and offsets within the split.
 
-A wrong row would be doubled or lost for good once it is committed, and readers that skip files by partition value would
-miss rows of a wrongly hashed key. So this is checked where it costs next to nothing: at the ends of every batch, and by
-hash for the first rows.
+A wrong row would be doubled or lost permanently once it is committed, and readers that skip files by partition value would miss rows of a
+wrongly hashed key. So the guard checks where it costs next to nothing: both ends of every batch, and the hash of the first rows.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ from tiering.lake.base import WriterInitContext
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, ChangeType
 
 HASHED_ROWS = 1_024
-"""Rows of the first batch whose bucket is computed again."""
+"""Number of rows of the first batch whose bucket is computed again."""
 
-_KNOWN = pa.array([ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER, ChangeType.DELETE], pa.int8())
+_CHANGE_TYPES = pa.array([ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER, ChangeType.DELETE], pa.int8())
 _TRUE, _FALSE = pa.scalar(True), pa.scalar(False)
 
 
 @dataclass(frozen=True)
 class RowPlaces:
-    """Where a split's rows belong. `partition`: the value that each partition column has in all of them. `hashes`: key columns, and what
-    computes buckets from their values, as the lake format does."""
+    """The places to which a split's rows belong. `partition`: the value of each partition column in all of the rows. `hashes`: key columns,
+    and the lake format's function that computes buckets from their values."""
 
     partition: Sequence[tuple[str, pa.Scalar[Any]]] = ()
     hashes: Sequence[tuple[Sequence[str], Callable[[Sequence[pa.Array[Any]]], npt.NDArray[np.int32]]]] = ()
 
 
 class RowGuard:
-    """Watches one split's rows. Raises DataCorrupt naming bucket and offsets."""
+    """Checks one split's rows. Raises DataCorrupt that names bucket and offsets."""
 
     def __init__(self, context: WriterInitContext, places: RowPlaces) -> None:
         self._context = context
@@ -47,7 +46,7 @@ class RowGuard:
         self._last: int | None = None
 
     def check(self, batch: pa.RecordBatch) -> None:
-        """A batch that is not empty, in the lake's columns."""
+        """Checks a batch in the lake's columns. It must not be empty."""
         self._check_places(batch)
         self._check_growth(batch)
 
@@ -72,7 +71,7 @@ class RowGuard:
         self._last = last
 
     def check_range(self, starting_offset: int, reached_offset: int) -> None:
-        """Whether all rows lie in `[starting_offset, reached_offset)`."""
+        """Raises DataCorrupt unless all rows are in `[starting_offset, reached_offset)`."""
         if self._first is None or self._last is None:
             return
         if self._first < starting_offset or self._last >= reached_offset:
@@ -87,28 +86,28 @@ class RowGuard:
     def _corrupt(self, complaint: str) -> DataCorrupt:
         context = self._context
         return DataCorrupt(
-            f"the log of bucket {context.bucket} of {context.table.path} gave wrong rows: {complaint}",
-            hint="Nothing of this round was committed. Is the log damaged?",
+            f"the log of bucket {context.bucket} of {context.table.path} returned wrong rows: {complaint}",
+            hint="This round committed nothing. Is the log damaged?",
             table_path=context.table.path,
             bucket=context.bucket,
         )
 
 
 class ChangeGuard(RowGuard):
-    """What `RowGuard` checks, and a key and a known change type in each row of a primary-key table.
+    """Checks what `RowGuard` checks, and that each row of a primary-key table has a key and a known change type.
 
-    Rows of a KV snapshot (`+I` at offset -1) come before all others; those of the log have growing offsets.
+    Rows of a KV snapshot (`+I` at offset -1) come before all others. Rows of the log have growing offsets.
     """
 
     def check_changes(self, batch: pa.RecordBatch, changes: pa.Array[Any], keys: Sequence[str]) -> None:
-        """A batch that is not empty, in the lake's columns, and its change types. Raises DataCorrupt naming the first wrong row."""
+        """Checks a batch in the lake's columns, which must not be empty, and its change types. DataCorrupt names the first wrong row."""
         offsets = batch.column(OFFSET_COLUMN)
         for name in keys:
             if batch.column(name).null_count:
                 wrong = batch.column(name).is_null().index(_TRUE).as_py()
                 raise self._corrupt(f"the row at offset {offsets[wrong]} has no value in the key column {name!r}")
-        known = pc.is_in(changes, value_set=_KNOWN)
-        if (wrong := known.index(_FALSE).as_py()) >= 0:
+        is_known = pc.is_in(changes, value_set=_CHANGE_TYPES)
+        if (wrong := is_known.index(_FALSE).as_py()) >= 0:
             raise self._corrupt(f"the row at offset {offsets[wrong]} has the change type {changes[wrong]}, which no primary-key table has")
         self._check_places(batch)
         if offsets[0].as_py() == SNAPSHOT_OFFSET:

@@ -1,4 +1,4 @@
-"""Which rounds' commit requests a process sent."""
+"""The rounds whose commit requests a process sent."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections import deque
 from threading import Lock
 
 REMEMBERED = 10_000
-"""Rounds. An abort comes within the round, so an old one may be forgotten."""
+"""Upper bound of the remembered rounds. An abort comes within its round, so the process may forget old rounds."""
 
 
 class SentRounds:
-    """The rounds for which this process sent a commit request: it never deletes their files.
+    """The rounds for which this process sent a commit request. The process never deletes their files.
 
-    A bounded set of round ids; safe to use from several threads.
+    A bounded set of round ids. Safe to use from several threads.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class SentRounds:
         self._ids: set[str] = set()
 
     def add(self, round_id: str) -> None:
-        """Called before the request goes out."""
+        """Adds a round. The caller does so before it sends the request."""
         with self._lock:
             if round_id in self._ids:
                 return
@@ -31,6 +31,6 @@ class SentRounds:
                 self._ids.discard(self._order.popleft())
 
     def has(self, round_id: str) -> bool:
-        """Whether a request may be on its way."""
+        """Whether a request of the round may have been sent."""
         with self._lock:
             return round_id in self._ids

@@ -1,6 +1,6 @@
 """Keeps the changes of one split until all are known: in memory up to a limit, then in an unnamed temporary file.
 
-The file has no name, so the system frees it however this process ends. It lies where TMPDIR says.
+The file has no name, so the operating system frees it however this process ends. It is in the folder that TMPDIR names.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import IO, Any, cast
 import pyarrow as pa
 
 MEMORY_BYTES = 64 << 20
-"""Of Arrow data that are held before they are written; about twice that while they are."""
+"""Bytes of Arrow data that are kept in memory before they are written. While they are written, about twice as many are used."""
 BATCH_ROWS = 1 << 17
-"""Of a batch in the file, and so in memory when it is read back."""
+"""Number of rows of a batch in the file, and so of a batch in memory when it is read back."""
 
 
 class Spool:
-    """Batches of one schema, read back in the order in which they came. One thread; `rows` counts them."""
+    """Batches of one schema, which are read back in the same order. For use by one thread. `rows` counts their rows."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -29,7 +29,7 @@ class Spool:
         self.rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Raises OSError if the temporary file cannot be written."""
+        """Adds a batch. Raises OSError if the temporary file cannot be written."""
         self._batches.append(batch)
         self.rows += batch.num_rows
         self._bytes += batch.nbytes
@@ -37,7 +37,7 @@ class Spool:
             self._spill()
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """All that was added, or only some of its columns, in `columns`' order. Nothing can be added any more."""
+        """Yields all batches, or only some of their columns in `columns`' order. No batch can be added afterwards."""
         if self._file is None:
             yield from (batch if columns is None else batch.select(list(columns)) for batch in self._batches)
             return
@@ -53,7 +53,7 @@ class Spool:
             yield batch if columns is None else batch.select(list(columns))
 
     def close(self) -> None:
-        """Frees everything. May be called twice."""
+        """Frees memory and file. May be called twice."""
         self._batches.clear()
         self._writer = None
         if self._file is not None:

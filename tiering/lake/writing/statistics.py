@@ -1,8 +1,8 @@
-"""Which columns of a Parquet file get minimum and maximum: not the floats that hold NaN.
+"""Selects the columns of a Parquet file that get minimum and maximum: all except floats with NaN.
 
-Arrow leaves NaN out of a row group's minimum and maximum. DuckDB and Spark rank NaN above all numbers, and Arrow compares it with none:
-each of them skips a row group of `[NaN, 1.0]` by its statistics, and misses the row. Parquet statistics are switched on or off for a
-whole file. A file without them for a column is read completely, and stays correct.
+Arrow leaves NaN out of a row group's minimum and maximum. DuckDB and Spark rank NaN above all numbers, and Arrow compares it with none. So
+each of them skips a row group of `[NaN, 1.0]` by its statistics, and misses the row. Parquet statistics are switched on or off for a whole
+file. A file without statistics for a column is read completely, so the result is correct.
 """
 
 from __future__ import annotations
@@ -14,28 +14,31 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 _FLOATS = ("FLOAT", "DOUBLE")
-"""Physical types in Parquet."""
+"""Physical types of floats in Parquet."""
 
 
 class FloatsWithoutStatistics:
-    """The columns in which a writer met a NaN: the files that it begins after that have no statistics of their floats."""
+    """The columns in which a writer found a NaN. Later files of the writer have no statistics of their floats."""
 
     def __init__(self) -> None:
         self.names: frozenset[str] = frozenset()
 
-    def meets(self, rows: pa.Table) -> bool:
-        """Whether `rows` are the first with NaN in a column. The open file ends before them: all of a file has statistics, or none."""
+    def adds(self, rows: pa.Table) -> bool:
+        """Records the columns of `rows` with NaN, and returns whether any is new.
+
+        If so, the open file must end before these rows, because statistics apply to a whole file.
+        """
         before, self.names = self.names, self.names | columns_with_nan(rows)
         return self.names != before
 
 
 def columns_with_nan(rows: pa.Table) -> frozenset[str]:
-    """The columns of `rows` that hold a NaN, also in a nested field."""
+    """Returns the columns of `rows` that hold a NaN, also in a nested field."""
     return frozenset(name for name, column in zip(rows.column_names, rows.columns, strict=True) if _holds_nan(column))
 
 
 def columns_with_statistics(schema: pa.Schema, without: frozenset[str]) -> bool | list[str]:
-    """The argument `write_statistics` of a writer of `schema`: all columns but the floats in the columns `without`."""
+    """Returns the argument `write_statistics` of a writer of `schema`: all columns except the floats in the columns `without`."""
     if not without:
         return True
     with pq.ParquetWriter(pa.BufferOutputStream(), schema) as empty:
@@ -46,7 +49,7 @@ def columns_with_statistics(schema: pa.Schema, without: frozenset[str]) -> bool 
 
 
 def _is_within(path: str, columns: frozenset[str]) -> bool:
-    """Whether a leaf belongs to one of `columns`. A name with a dot may match a nested field of another column, too."""
+    """Whether a leaf belongs to one of `columns`. A name with a dot may also match a nested field of another column."""
     return any(path == name or path.startswith(f"{name}.") for name in columns)
 
 
@@ -66,7 +69,7 @@ def _has_floats(kind: pa.DataType) -> bool:
 
 
 def _parts(column: pa.ChunkedArray[Any]) -> list[pa.ChunkedArray[Any]]:
-    """The columns directly below a nested one."""
+    """Returns the columns directly below a nested one."""
     kind: Any = column.type
     if pa.types.is_struct(kind):
         return list(column.flatten())

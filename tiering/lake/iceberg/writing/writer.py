@@ -198,7 +198,7 @@ class RowFiles:
         table = pa.Table.from_batches(self._batches, schema=self.schema)
         self._batches, self._rows, self._bytes = [], 0, 0
         with lake_errors(f"write a data file of {self._context.table.path}", table_path=self._context.table.path):
-            if self._with_nan.meets(table):
+            if self._with_nan.adds(table):
                 self._close_file()
             if self._open is None:
                 self._open = self._open_file(table)

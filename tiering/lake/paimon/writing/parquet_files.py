@@ -124,7 +124,7 @@ class ParquetFiles:
         table = pa.Table.from_batches(self._batches, schema=self.schema)
         self._batches, self._rows, self._bytes = [], 0, 0
         with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
-            if self._with_nan.meets(table):
+            if self._with_nan.adds(table):
                 self._close_file()
             if self._open is None:
                 self._open = self._open_file(table)

@@ -116,7 +116,7 @@ class SortedFiles:
             return
         table, self._parts = pa.concat_tables(self._parts).combine_chunks(), []
         with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
-            if self._with_nan.meets(table) and self._run is not None:
+            if self._with_nan.adds(table) and self._run is not None:
                 self._end(self._run)
                 self._run = None
             if self._run is None:
