@@ -1,9 +1,9 @@
-"""Iceberg through pyiceberg: `lake` is the driver side, `factory` travels to executors, `writing` and `primary_key` write
-there, `commit` publishes.
+"""Iceberg tables through pyiceberg. `lake` is for the driver, `factory` travels to executors, `writing` and `primary_key` write there, and
+`commit` publishes.
 
-pyiceberg reads settings when it is imported and whenever it opens a catalog: from `.pyiceberg.yaml` in PYICEBERG_HOME, in the
-home folder, or else in the current one. The last of these is left out here, before anything of it is imported: a folder that
-somebody sent would choose the lake's catalog, its storage and its credentials.
+pyiceberg reads settings when it is imported and whenever it opens a catalog: from `.pyiceberg.yaml` in PYICEBERG_HOME, in the home folder,
+or else in the current folder. This module removes the current folder before anything of pyiceberg is imported. Otherwise a folder from an
+untrusted source could choose the lake's catalog, its storage and its credentials.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyiceberg.utils import config
 
 
 def _from_configuration_files() -> RecursiveDict | None:
-    """The first file that holds anything, of the two that are the user's own."""
+    """Returns the first non-empty settings of the two files that belong to the user."""
     for folder in (os.environ.get(config.PYICEBERG_HOME), os.path.expanduser("~")):
         path = os.path.join(folder, config.PYICEBERG_YML) if folder else ""
         if os.path.isfile(path):

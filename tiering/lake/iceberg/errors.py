@@ -1,4 +1,4 @@
-"""Errors of pyiceberg, the storage and the catalog's database become LakeUnavailable, redacted, with the cause kept."""
+"""Turns errors of pyiceberg, the storage and the catalog's database into LakeUnavailable, redacted, with the cause kept."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _DAMAGED: tuple[type[Exception], ...] = (
     OverflowError,
     zlib.error,
 )
-"""What pyiceberg's readers raise over bytes that are no metadata; the last four by its Avro decoder, which expects whole files."""
+"""Errors of pyiceberg's readers for bytes that are not metadata. The last four come from its Avro decoder, which expects whole files."""
 _OUTSIDE: tuple[type[Exception], ...] = (
-    OSError,  # also of requests and pyarrow
+    OSError,  # also those of requests and pyarrow
     pa.ArrowException,
     SQLAlchemyError,
-    ValueError,  # pyiceberg's for wrong properties, unknown schemes and metadata it cannot read
+    ValueError,  # pyiceberg's error for wrong properties, unknown schemes and metadata it cannot read
     *(
         kind
         for kind in vars(exceptions).values()
@@ -37,19 +37,19 @@ _OUTSIDE: tuple[type[Exception], ...] = (
 )
 _HINT = "Is the lake's catalog up, and may this user read and write its warehouse folder? Is its disk full?"
 _GONE_HINT = (
-    "Is the warehouse folder there, is it the right one, and is it mounted? If it is, a file of the lake table was removed: restore it "
-    "from a backup of the warehouse, and the next round goes on by itself. If metadata is gone for good, take the table out of the "
-    "lake's catalog: then sys.lake_tiering_status names what makes a new one, or how many rows that leaves out."
+    "Does the warehouse folder exist, is it the right one, and is it mounted? If it is, a file of the lake table was removed: restore it "
+    "from a backup of the warehouse; the next round then continues. If metadata is lost, remove the table from the lake's catalog: "
+    "sys.lake_tiering_status then names the call that creates a new one, or the number of rows that this leaves out."
 )
 _DAMAGED_HINT = (
     "A metadata file of the lake table is damaged: the .metadata.json that the catalog names, a snapshot's list of manifests, or one "
-    "of these. Restore it from a backup of the warehouse; the next round tries again by itself."
+    "of these. Restore it from a backup of the warehouse; the next round then continues."
 )
 
 
 @contextmanager
 def lake_errors(action: str, **ids: object) -> Iterator[None]:
-    """Raises LakeUnavailable ("cannot <action>: ...") for what catalog or storage raise inside; other errors pass."""
+    """Raises LakeUnavailable ("cannot <action>: ...") for errors of catalog or storage inside the block. Other errors pass."""
     try:
         yield
     except _DAMAGED as error:

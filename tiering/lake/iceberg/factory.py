@@ -1,7 +1,7 @@
-"""The `LakeTieringFactory` for Iceberg: writers in any process, committers in the one that made it.
+"""The `LakeTieringFactory` for Iceberg. It makes writers in any process, and committers only in the process that made the factory.
 
-It carries what a writer needs of the table (schema, partition spec, location, properties) and the settings of the
-storage, so executors never open the catalog. The catalog itself and its settings, passwords included, stay behind.
+It carries what a writer needs of the table (schema, partition spec, location, properties) and the settings of the storage, so executors
+never open the catalog. The catalog and its settings, including passwords, stay on the driver.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ from tiering.model.tables import TableInfo, TableType
 from tiering.redaction.redact import remember_secrets
 
 NO_LIMIT = 1 << 62
-"""Bytes of a file that does not end at its size."""
+"""Size limit in bytes of a file that ends only with its rows."""
 
 
 @dataclass(frozen=True)
 class TableState:
-    """What a writer must know of a lake table, as plain values."""
+    """The facts of a lake table that a writer needs, as plain values."""
 
     table_uuid: str
     location: str
     schema_json: str
     spec_json: str
     properties: Mapping[str, str]
-    """The allowed ones (`lake_table_options`); all others stay on the driver."""
+    """The allowed properties (`lake_table_options`). All others stay on the driver."""
     places: AllowedLocations
     storage: Mapping[str, str] = field(repr=False)
-    """Settings of the storage alone, by the catalog's properties; may hold its keys."""
+    """Settings of the storage only, from the catalog's properties. They may contain its keys."""
 
     @staticmethod
     def of(table: Table) -> TableState:
-        """The state of a loaded table."""
+        """Returns the state of a loaded table."""
         metadata, io = table.metadata, io_of(table)
         return TableState(
             table_uuid=str(metadata.table_uuid),
@@ -85,7 +85,7 @@ class TableState:
 
 @dataclass(frozen=True)
 class IcebergTieringFactory:
-    """A `LakeTieringFactory`. `catalog` and `clock` are left behind when it is pickled."""
+    """A `LakeTieringFactory`. A pickled factory is without `catalog` and `clock`."""
 
     state: TableState
     catalog: Catalog | None = field(compare=False, repr=False)
@@ -93,13 +93,13 @@ class IcebergTieringFactory:
     clock: Clock = field(default_factory=SystemClock, compare=False, repr=False)
     upkeep: UpkeepPolicy = field(default_factory=UpkeepPolicy, compare=False, repr=False)
     table: TableInfo | None = field(default=None, compare=False, repr=False)
-    """The source table; only rewrites of files need it."""
+    """The source table. Only rewrites of files need it."""
 
     def __reduce__(self) -> tuple[object, tuple[TableState, TableInfo | None]]:
         return _unpickled, (self.state, self.table)
 
     def create_writer(self, context: WriterInitContext) -> LakeWriter:
-        """A writer of one split. Raises LakeTableReplaced, InvalidData (a partition's name), LakeUnavailable."""
+        """Returns a writer of one split. Raises LakeTableReplaced, InvalidData (a partition's name) or LakeUnavailable."""
         state = self.state
         if context.lake_table_uuid != state.table_uuid:
             raise LakeTableReplaced(
@@ -116,7 +116,7 @@ class IcebergTieringFactory:
         return PrimaryKeyWriter(context, BucketPlace(state.schema, place, files.io, files.builder), files, ChangeGuard(context, places))
 
     def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
-        """See `FileRewriter.rewrite`."""
+        """Writes the files that replace those of `task` (`FileRewriter.rewrite`)."""
         state, table, job = self.state, self.table, decode_job(task.payload)
         if table is None:
             raise InvalidArgument("files cannot be rewritten without a description of their table")
@@ -132,7 +132,7 @@ class IcebergTieringFactory:
             raise
 
     def row_files(self, context: WriterInitContext, values: PartitionValue, size_bytes: int | None = None) -> RowFiles:
-        """New data files of one bucket, in the partition `values`, which end at `size_bytes` or at the target size.
+        """Returns new data files of one bucket in the partition `values`. They end at `size_bytes`, or else at the target size.
 
         Raises LakeUnavailable.
         """
@@ -154,13 +154,13 @@ class IcebergTieringFactory:
 
     @property
     def target_bytes(self) -> int:
-        """The size at which a data file ends."""
+        """The size in bytes at which a data file ends."""
         return target_file_bytes(self.table, self.state.properties)
 
     def create_committer(self) -> IcebergCommitter:
-        """Only in the process that made the factory: InvalidArgument elsewhere."""
+        """Returns a committer. Raises InvalidArgument in any process but the one that made the factory."""
         if self.catalog is None:
-            raise InvalidArgument("a committer needs the lake's catalog; it is made on the driver, not on an executor")
+            raise InvalidArgument("a committer needs the lake's catalog: create it on the driver, not on an executor")
         return IcebergCommitter(self.catalog, self._open_io(), self.sent, self.clock, self.upkeep)
 
     def serialize_write_result(self, result: WriteResult) -> bytes:
@@ -175,5 +175,5 @@ class IcebergTieringFactory:
 
 
 def _unpickled(state: TableState, table: TableInfo | None) -> IcebergTieringFactory:
-    """A factory in another process: it writes files, and commits nothing."""
+    """Returns the factory in another process: it writes files, and cannot commit."""
     return IcebergTieringFactory(state, None, SentRounds(), table=table)

@@ -1,4 +1,4 @@
-"""The `Lake` of Iceberg tables, through pyiceberg. The catalog's name is always `lake`: it is stored in its rows."""
+"""The `Lake` of Iceberg tables, through pyiceberg. The catalog's name is always `lake`, because catalogs store it in their rows."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ from tiering.redaction.redact import redact, remember_secrets
 FORMAT = "iceberg"
 
 EVOLVE_ATTEMPTS = 5
-"""How often new columns are sent when other changes of the table come between."""
+"""Upper bound of the attempts to add new columns while other changes of the table come in between."""
 
 
 class IcebergLake:
-    """Iceberg tables of one catalog. `properties` are pyiceberg's; its environment and the user's configuration file add to them.
-    `clock` tells when snapshots are committed.
+    """The Iceberg tables of one catalog. `properties` are pyiceberg's; its environment variables and the user's configuration file add to
+    them. `clock` gives the commit times of snapshots.
 
     The catalog is opened at the first call. Safe to use from several threads.
     """
@@ -97,72 +97,72 @@ class IcebergLake:
         return FORMAT
 
     def databases(self) -> Sequence[str]:
-        """See `Lake.databases`."""
+        """Returns the names of the databases (`Lake.databases`)."""
         with self._errors("read the lake's catalog"):
             return [".".join(name) for name in self._open().list_namespaces()]
 
     def view(self, path: TablePath) -> LakeView | None:
-        """A fresh read; None if there is no such lake table. Raises MarkerCorrupt, LakeUnavailable."""
+        """Reads the lake table's metadata; None if there is no such lake table. Raises MarkerCorrupt, LakeUnavailable."""
         table = self._load(path)
         return None if table is None else self._view_of(path, table)
 
     def survey(self, path: TablePath) -> LakeSurvey | None:
-        """See `LakeMaintenance.survey`."""
+        """Reads the lake table and its markers, whatever is wrong with it (`LakeMaintenance.survey`)."""
         table = self._load(path)
         return None if table is None else survey_of(path, table, self._expired)
 
     def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
-        """See `LakeMaintenance.row_offsets`."""
+        """Returns the offsets of the head's rows (`LakeMaintenance.row_offsets`)."""
         return row_offsets(table, view, partitions, begins)
 
     def remove_rows(self, table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Sequence[WriteResult]:
-        """See `RowRemoval.remove_rows`."""
+        """Writes the files that remove rows (`RowRemoval.remove_rows`)."""
         return remove_rows(table, view, round_id, removal)
 
     def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
-        """See `ForeignCommits.foreign_snapshot`."""
+        """Returns what a snapshot of another service added (`ForeignCommits.foreign_snapshot`)."""
         return foreign_snapshot(table, view, snapshot_id, partitions)
 
     def clean_rows(
         self, table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]
     ) -> Sequence[CleanRows]:
-        """See `CleanForeignCommits.clean_rows`."""
+        """Returns the sums of rows of clean snapshots (`CleanForeignCommits.clean_rows`)."""
         return clean_rows(table, view, snapshot_ids, partitions)
 
     def standing_rows(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> Sequence[CleanRows]:
-        """See `StandingRows.standing_rows`."""
+        """Returns the sums of the live rows of a clean log table (`StandingRows.standing_rows`)."""
         return standing_rows(table, view, partitions)
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
-        """See `LakeMaintenance.foreign_offsets`."""
+        """Returns the offsets that Fluss's tiering states (`LakeMaintenance.foreign_offsets`)."""
         return foreign_offsets(view, snapshot_id)
 
     def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
-        """See `LakeMaintenance.stored_files`."""
+        """Returns all files in the table's folders (`LakeMaintenance.stored_files`)."""
         return stored_files(view, self._open().properties.get("warehouse"))
 
     def live_files(self, view: LakeView) -> Collection[str]:
-        """See `LakeMaintenance.live_files`."""
+        """Returns the locations of all files that snapshots name (`LakeMaintenance.live_files`)."""
         return self._named_files.of(view)
 
     def delete_old_metadata(self, base: LakeView, confirmed: LakeView) -> Sequence[str]:
-        """See `OldMetadata.delete_old_metadata`."""
+        """Deletes metadata files that the table no longer names (`OldMetadata.delete_old_metadata`)."""
         return self._old_metadata.delete_after(base, confirmed)
 
     def may_delete_expired(self, view: LakeView) -> bool:
-        """See `OldMetadata.may_delete_expired`."""
+        """Whether the user allows the deletion of expired files (`OldMetadata.may_delete_expired`)."""
         return cast(Table, view.handle).metadata.properties.get(GC_ENABLED, "").lower() != "false"
 
     def unnamed_metadata(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[StoredFile]:
-        """See `OldMetadata.unnamed_metadata`."""
+        """Returns metadata files that the sweep may delete (`OldMetadata.unnamed_metadata`)."""
         return unnamed_metadata(view, files)
 
     def expired_ancestors(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[str]:
-        """See `ExpiredAncestors.expired_ancestors`."""
+        """Returns the manifest lists of expired ancestors (`ExpiredAncestors.expired_ancestors`)."""
         return expired_ancestors(view, files)
 
     def drop_table(self, path: TablePath) -> bool:
-        """See `TableRemoval.drop_table`."""
+        """Drops the lake table with its files (`TableRemoval.drop_table`)."""
         with self._errors(f"drop the lake table {path}", path):
             try:
                 self._open().purge_table((path.database_name, path.table_name))
@@ -171,35 +171,35 @@ class IcebergLake:
         return True
 
     def columns(self, view: LakeView) -> pa.Schema:
-        """See `ReadableLake.columns`."""
+        """Returns the present columns of the table (`ReadableLake.columns`)."""
         return schema_to_pyarrow(cast(Table, view.handle).schema())
 
     def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
-        """See `ColumnCheck.new_columns`."""
+        """Returns the columns that `ensure_table` would add (`ColumnCheck.new_columns`)."""
         return [column.name for column in check_drift(table, cast(Table, view.handle).metadata)]
 
     def file_lists(self, view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
-        """See `ReadableLake.file_lists`."""
+        """Returns the files of a snapshot (`ReadableLake.file_lists`)."""
         return file_lists(view, snapshot_id, copies_in)
 
     def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
-        """See `ReadableLake.marker_at`."""
+        """Returns the marker of a snapshot (`ReadableLake.marker_at`)."""
         return marker_at(view, snapshot_id)
 
     def delete_file(self, view: LakeView, location: str) -> None:
-        """See `LakeMaintenance.delete_file`."""
+        """Deletes a stored file (`LakeMaintenance.delete_file`)."""
         delete_file(view, location)
 
     def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
-        """Creates the lake table if need be, and if it may be; of two processes that create it at once, both get the first one's.
+        """Creates the lake table if it does not exist and may be created. If two processes create it at once, both get the first one.
 
-        Adds columns that are new at the source, nullable, before the system columns; head and tag stay where they are.
+        Adds columns that are new at the source. They are nullable and before the system columns. Head and tag stay unchanged.
         Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt, LakeUnavailable.
         """
-        there = self._load(table.path)
-        if there is None and not may_create:
+        existing = self._load(table.path)
+        if existing is None and not may_create:
             raise absent_table(table.path)
-        loaded = self._with_new_columns(table, there or self._create(table))
+        loaded = self._with_new_columns(table, existing or self._create(table))
         self._states[table.path] = TableState.of(loaded)
         return self._view_of(table.path, loaded)
 
@@ -207,7 +207,7 @@ class IcebergLake:
         return self._expired.added_to(view_of(path, loaded), loaded)
 
     def _with_new_columns(self, table: TableInfo, loaded: Table) -> Table:
-        """`loaded` with the columns that are new at the source. The table is read again after each request: others send theirs, too."""
+        """Returns `loaded` with the columns that are new at the source. Reads it after each request, because others add columns too."""
         why: str | None = None
         for _ in range(EVOLVE_ATTEMPTS):
             columns = check_drift(table, loaded.metadata)
@@ -226,16 +226,16 @@ class IcebergLake:
         if not check_drift(table, loaded.metadata):
             return loaded
         raise LakeUnavailable(
-            f"cannot add columns to the lake table {table.path}: {why}", hint="The next round tries again.", table_path=table.path
+            f"cannot add columns to the lake table {table.path}: {why}", hint="The next round retries.", table_path=table.path
         )
 
     @property
     def renames_tables(self) -> bool:
-        """See `DriftCheck.renames_tables`. In a hadoop catalog a table's name is that of its folder."""
+        """Whether the catalog can rename a table (`DriftCheck`). In a hadoop catalog a table's name is that of its folder."""
         return self._properties.get("type", "sql").lower() != "hadoop"
 
     def check_fit(self, table: TableInfo) -> None:
-        """See `DriftCheck.check_fit`."""
+        """Checks columns and files and changes nothing (`DriftCheck.check_fit`)."""
         if (loaded := self._load(table.path)) is None:
             return
         check_drift(table, loaded.metadata)
@@ -243,37 +243,37 @@ class IcebergLake:
             check_live_files(loaded, table.path)
 
     def values_of(self, path: TablePath, column: str) -> int | None:
-        """See `ColumnValues.values_of`."""
+        """Returns the number of rows with a value in the column (`ColumnValues.values_of`)."""
         loaded = self._load(path)
         with lake_errors(f"the metadata of {path} cannot be read"):
             return 0 if loaded is None else values_of(loaded, column)
 
     def partition_rows(self, table: TableInfo, view: LakeView) -> Mapping[str | None, int]:
-        """See `PartitionRows.partition_rows`."""
+        """Returns the number of rows by partition name (`PartitionRows.partition_rows`)."""
         with lake_errors(f"the manifests of {view.path} cannot be read"):
             return {} if view.head is None else partition_rows(table, cast(Table, view.handle), view.head)
 
     def measure(self, table: TableInfo, view: LakeView) -> LakeMeasure:
-        """See `MeasuredLake.measure`."""
+        """Returns the measures of the table's health (`MeasuredLake.measure`)."""
         with self._errors(f"read the metadata of {view.path}", view.path):
             return measure(table, cast(Table, view.handle), view.head)
 
     def expiry_outlook(self, table: TableInfo, view: LakeView, order: ExpiryOrder) -> ExpiryOutlook:
-        """See `SnapshotExpiry.expiry_outlook`."""
+        """Returns the effect of an expiry now (`SnapshotExpiry.expiry_outlook`)."""
         return expiry_outlook(self._open(), table, cast(Table, view.handle), view, order, to_milliseconds(self._clock.now()))
 
     def check_schema(self, table: TableInfo) -> None:
-        """Raises UnsupportedType, InvalidArgument or InvalidName, naming column and type. No I/O."""
+        """Raises UnsupportedType, InvalidArgument or InvalidName that names column and type. No I/O."""
         table_layout(table)
 
     def bucket_files(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
-        """See `Lake.bucket_files`. Raises SchemaDrift for a file that cannot be looked into, InvalidData, LakeUnavailable."""
+        """Returns the buckets' files (`Lake.bucket_files`). Raises SchemaDrift for an unreadable file, InvalidData, LakeUnavailable."""
         loaded = cast(Table, view.handle)
         if view.head is None:
             return {}
         places = {file_place(table, bucket, name, loaded.schema()): bucket for bucket, name in buckets.items()}
-        standing = live_bucket_files(loaded, view.path, view.head, places.keys(), self._file_buckets)
-        return {places[place]: encode_bucket_files(base) for place, base in standing.items()}
+        live_files = live_bucket_files(loaded, view.path, view.head, places.keys(), self._file_buckets)
+        return {places[place]: encode_bucket_files(base) for place, base in live_files.items()}
 
     def merge_small_files(
         self,
@@ -285,18 +285,19 @@ class IcebergLake:
         budget_bytes: int,
         is_over: Callable[[], bool] = never,
     ) -> Sequence[FileRewrite]:
-        """See `FileMerging.merge_small_files`. Rounds of primary-key tables merge files as they write (`primary_key.rewrite_rule`)."""
+        """Merges small files of log tables (`FileMerging.merge_small_files`). Rounds of primary-key tables merge as they write
+        (`primary_key.rewrite_rule`)."""
         if table.table_type is not TableType.LOG:
             return ()
         return SmallLogFiles(self.tiering_factory(table), table, view, round_id).merged(buckets, new_nonce, budget_bytes, is_over)
 
     def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:
-        """See `TableUpkeep.plan_upkeep`."""
+        """Returns the rewrites of an upkeep round (`TableUpkeep.plan_upkeep`)."""
         with self._errors(f"read the manifests of {view.path}", view.path):
             return plan_upkeep(table, view, order, partitions, self.tiering_factory(table).target_bytes)
 
     def tiering_factory(self, table: TableInfo) -> IcebergTieringFactory:
-        """For the lake table as `ensure_table` found it last; raises LakeTableReplaced if there is none."""
+        """Returns the factory for the lake table as the last `ensure_table` found it. Raises LakeTableReplaced if there is none."""
         state = self._states.get(table.path)
         if state is None:
             loaded = self._load(table.path)
@@ -326,7 +327,7 @@ class IcebergLake:
 
     @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(2), wait=wait_random(0, 0.05), reraise=True)
     def _create_namespace(self, catalog: Catalog, name: str) -> None:
-        """Creates it if need be; tries twice, since of two processes at once the database refuses the second one's row."""
+        """Creates the namespace if it does not exist. Tries twice, because the database refuses the second of two concurrent rows."""
         catalog.create_namespace_if_not_exists(name)
 
     def _open(self) -> Catalog:
@@ -343,7 +344,7 @@ class IcebergLake:
 
 
 def _create_in_own_folder(catalog: Catalog, path: TablePath, layout: TableLayout) -> Table:
-    """Creates the table in a folder of its own (`new_location`), or where the catalog's server wants it if that allows no choice."""
+    """Creates the table in its own folder (`new_location`), or in the folder of the catalog's server if that allows no choice."""
     create = partial(
         catalog.create_table,
         (path.database_name, path.table_name),
@@ -362,16 +363,16 @@ def _create_in_own_folder(catalog: Catalog, path: TablePath, layout: TableLayout
 
 
 def _is_of_another(table: TableInfo, view: LakeView) -> bool:
-    """Whether the base check refuses this lake table anyway: then nothing of it is changed."""
+    """Whether the base check refuses this lake table anyway, so that it must not be changed."""
     return bool(view.snapshots) if view.marker is None else view.marker.table_id != table.table_id
 
 
 @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(3), wait=wait_random(0, 0.1), reraise=True)
 def _load_catalog(properties: Mapping[str, str]) -> Catalog:
-    """Opens the catalog; tries again after a database error, since processes that create the catalog's tables at once hinder each other."""
+    """Opens the catalog. Retries after a database error: processes that create the catalog's tables at once block each other."""
     remember_secrets(properties)
     return open_catalog(properties)
 
 
 LAKE_FORMAT = LakeFormat(IcebergLake, own_settings)
-"""What the registry finds under `iceberg`."""
+"""The format that the registry finds as `iceberg`."""

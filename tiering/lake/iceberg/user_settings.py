@@ -1,6 +1,6 @@
-"""The user's own configuration of pyiceberg for the catalog `lake`: its environment, and `.pyiceberg.yaml` (never the current folder's).
+"""The user's own pyiceberg settings of the catalog `lake`: environment variables, and `.pyiceberg.yaml` (never the current folder's).
 
-Paimon lakes go by it, too: a process has the keys of a store from one place, whatever the format.
+Paimon lakes use them too, so that a process has the keys of a store in one place for all formats.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from pyiceberg.typedef import RecursiveDict
 from pyiceberg.utils.config import Config
 
 CATALOG_NAME = "lake"
-"""It is stored in the rows of SQL catalogs, so it is the same everywhere; `lakeward.catalog-name` is for one that others named."""
+"""SQL catalogs store the name in their rows, so it is the same everywhere. `lakeward.catalog-name` is for a catalog with another name."""
 
 
 def user_settings() -> RecursiveDict:
-    """Its properties."""
+    """Returns the properties of these settings."""
     return Config().get_catalog_config(CATALOG_NAME) or {}
 
 
 def own_settings() -> frozenset[str]:
-    """Names of the properties that it has."""
+    """Returns the names of the properties of these settings."""
     return frozenset(user_settings())

@@ -1,1 +1,1 @@
-"""Opening Iceberg catalogs, tables and files: the one way in, and what it may touch."""
+"""Opens Iceberg catalogs, tables and files, and limits which files may be opened."""

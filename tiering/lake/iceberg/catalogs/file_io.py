@@ -1,11 +1,10 @@
-"""File access for lakes: only where a lake's files may lie, and on the disk before a writer goes on.
+"""File access for lakes: only to allowed places, and synced to disk before a writer continues.
 
-It is made from the catalog's own properties alone: no table's properties reach it, and it opens no file outside of `places`.
+It is made only from the catalog's own properties. No table's properties reach it, and it opens no file outside of `places`.
 
-The catalog's database syncs what it commits, pyiceberg's files do not: after a power cut a committed snapshot could
-name files that are empty. So local files and their names are synced; object stores need nothing of the kind, and a file on HDFS is
-what it promises of one that was closed. Who may read a file is
-who may read its folder, whatever the umask of the process that writes it, an executor's among them.
+The catalog's database syncs what it commits, but pyiceberg does not sync files: after a power cut, a committed snapshot could name empty
+files. So local files and their names are synced. Object stores need no sync, and HDFS keeps a closed file by its own guarantee.
+A file has the read permissions of its folder, whatever the umask of the writing process is, for example an executor.
 """
 
 from __future__ import annotations
@@ -35,22 +34,22 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 CLASS_NAME = "tiering.lake.iceberg.catalogs.file_io.LakeFileIO"
-"""What the catalog property `py-io-impl` names, so that pyiceberg takes this class wherever it opens files by itself."""
+"""Value of the catalog property `py-io-impl`, so that pyiceberg uses this class wherever it opens files itself."""
 
 BUFFER_BYTES = 1 << 20
 HDFS = "hdfs"
 _OF_THE_ENVIRONMENT = {HDFS_USER: "HADOOP_USER_NAME", HDFS_KERB_TICKET: "KRB5CCNAME"}
-"""Properties of PyArrow's file system that hdfs-native takes from variables alone."""
+"""Properties of PyArrow's file system for which hdfs-native reads only environment variables."""
 
 
 class DurableFileIO(PyArrowFileIO):
-    """PyArrow's file access, but for local files that are written."""
+    """PyArrow's file access, with synced writes of local files."""
 
     def __init__(self, properties: Properties = EMPTY_DICT) -> None:
         super().__init__(properties)
 
     def new_output(self, location: str) -> PyArrowFile:
-        """As PyArrowFileIO; a local file and its name are synced when it is closed."""
+        """Returns a file to write. A local file and its name are synced when it is closed."""
         scheme, netloc, path = self.parse_location(location, self.properties)
         if scheme == HDFS:
             return _HdfsFile(location, path, self.fs_by_scheme(scheme, netloc), open_hdfs(self._authority(netloc)))
@@ -59,13 +58,15 @@ class DurableFileIO(PyArrowFileIO):
         return _DurableFile(location, path, self.fs_by_scheme(scheme, netloc))
 
     def _initialize_hdfs_fs(self, scheme: str, netloc: str | None) -> FileSystem:
-        """Of `hdfs://` without libhdfs, and with time-outs. Raises SetupError, InvalidArgument."""
+        """Returns the file system of `hdfs://`, without libhdfs and with time-outs. Raises SetupError, InvalidArgument."""
         return hdfs_file_system(self._authority(netloc)) if scheme == HDFS else super()._initialize_hdfs_fs(scheme, netloc)
 
     def _authority(self, netloc: str | None) -> str:
         for name, variable in _OF_THE_ENVIRONMENT.items():
             if name in self.properties:
-                raise InvalidArgument(f"the lake property {name!r} is not read", hint=f"Set {variable} wherever rounds run.")
+                raise InvalidArgument(
+                    f"the lake property {name!r} is not used", hint=f"Set the environment variable {variable} wherever rounds run."
+                )
         host, port = self.properties.get(HDFS_HOST), self.properties.get(HDFS_PORT)
         return netloc or (f"{host}:{port}" if host and port else host or "")
 
@@ -76,7 +77,7 @@ class _HdfsFile(PyArrowFile):
         self._hdfs = hdfs
 
     def create(self, overwrite: bool = False) -> OutputStream:
-        """The name node looks whether it is there, not a question before."""
+        """Creates the file. The name node itself checks that it does not exist, without an earlier request."""
         return self._hdfs.create(self._path, overwrite=overwrite)
 
 
@@ -101,43 +102,43 @@ class _SyncedWriter(io.BufferedWriter):
         try:
             self.flush()
             os.fsync(self.fileno())
-        finally:  # else it stays open, and is flushed and synced again whenever it is collected as garbage
+        finally:  # otherwise garbage collection would flush and sync it again
             super().close()
         sync_folder(self._folder)
 
 
 class LakeFileIO(DurableFileIO):
-    """Opens, writes and deletes files in `places`, and syncs local ones. Raises ForbiddenLocation for all others."""
+    """Opens, writes and deletes files in `places`, and syncs local ones. Raises ForbiddenLocation for all other files."""
 
     def __init__(self, properties: Properties = EMPTY_DICT, places: AllowedLocations | None = None) -> None:
         super().__init__(storage_properties(properties))
         self.places = AllowedLocations.of(properties) if places is None else places
 
     def new_input(self, location: str) -> PyArrowFile:
-        """As PyArrowFileIO."""
+        """Returns a file to read. Raises ForbiddenLocation."""
         self.places.check(location)
         return super().new_input(location)
 
     def new_output(self, location: str) -> PyArrowFile:
-        """As DurableFileIO."""
+        """Returns a file to write. Raises ForbiddenLocation."""
         self.places.check(location)
         return super().new_output(location)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """As PyArrowFileIO."""
+        """Deletes a file. Raises ForbiddenLocation."""
         self.places.check(location if isinstance(location, str) else location.location)
         super().delete(location)
 
 
 def io_of(table: Table) -> LakeFileIO:
-    """The file access of a table that a catalog of `catalogs.opening` loaded. Raises TypeError for another's."""
+    """Returns the file access of a table that a catalog of `catalogs.opening` loaded. Raises TypeError for any other table."""
     if not isinstance(table.io, LakeFileIO):
-        raise TypeError(f"the table {table.name()} was not loaded by a catalog of Lakeward's")
+        raise TypeError(f"the table {table.name()} was not loaded by one of Lakeward's catalogs")
     return table.io
 
 
 def locations_of(table_location: str, properties: Mapping[str, str]) -> LocationProvider:
-    """Where new files of a table go: always under its own location, whatever its properties say."""
+    """Returns the provider of locations for a table's new files. They are always below its own location, whatever its properties say."""
     own = allowed_properties(properties)
     if own.get(TableProperties.OBJECT_STORE_ENABLED, "").lower() == "true":
         spread = {name: own[name] for name in (TableProperties.WRITE_OBJECT_STORE_PARTITIONED_PATHS,) if name in own}

@@ -1,9 +1,9 @@
-"""Tables by files alone, in the layout of Iceberg's HadoopCatalog: `<warehouse>/<database>/<table>/metadata/vN.metadata.json`, and a
-`version-hint.text` with the newest N that may be behind (Iceberg specification, "File System Tables").
+"""Tables without a catalog service, in the layout of Iceberg's HadoopCatalog: `<warehouse>/<database>/<table>/metadata/vN.metadata.json`,
+and a `version-hint.text` with the newest N, which may be behind (Iceberg specification, "File System Tables").
 
-A commit is a new name: the metadata is written under a name of its own, and gets that of `v<N+1>.metadata.json` in one step that fails
-where the name is there; so of two commits on one version one wins, and no version is ever replaced. Local paths and HDFS have such a
-step (`hadoop_local`, `hadoop_hdfs`), object stores have none.
+A commit adds a name: the metadata is written under a temporary name, and gets the name `v<N+1>.metadata.json` in one step that fails if
+that name exists. So of two commits on one version only one succeeds, and no version is ever replaced. Local paths and HDFS have such a step
+(`hadoop_local`, `hadoop_hdfs`). Object stores have none.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _NAME = re.compile(r"(?!\.)[^/\0]+")
 
 
 class HadoopCatalog(FixedLocations, MetastoreCatalog):
-    """A HadoopCatalog on a local path or HDFS. Namespaces have one level, as Fluss's databases do; tables cannot be moved or registered."""
+    """A HadoopCatalog on a local path or HDFS. Namespaces have one level, like Fluss's databases. Tables cannot be moved or registered."""
 
     def __init__(self, name: str, **properties: str) -> None:
         super().__init__(name, **properties)
         self._warehouse = self._opened_warehouse(properties.get(WAREHOUSE_LOCATION, ""))
 
     def load_table(self, identifier: str | Identifier) -> Table:
-        """The table by its newest version. Raises NoSuchTableError."""
+        """Loads the newest version of the table. Raises NoSuchTableError."""
         database, name = self.identifier_to_database_and_table(identifier, NoSuchTableError)
         with self._warehouse.opened(_name(database), _name(name)) as folder:
             return self._newest(database, name, folder)[1]
@@ -69,12 +69,12 @@ class HadoopCatalog(FixedLocations, MetastoreCatalog):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Properties = EMPTY_DICT,
     ) -> Table:
-        """Makes version 1 of a table. Raises NoSuchNamespaceError, TableAlreadyExistsError, ValueError for a location of its own."""
+        """Creates version 1 of a table. Raises NoSuchNamespaceError, TableAlreadyExistsError, and ValueError if `location` is given."""
         database, name = self.identifier_to_database_and_table(identifier)
         if not self.namespace_exists(database):
             raise NoSuchNamespaceError(f"Namespace does not exist: {database}")
         if location is not None:
-            raise ValueError("a hadoop catalog's tables lie where their names say")
+            raise ValueError("a hadoop catalog derives the location of a table from its name")
         metadata = new_table_metadata(
             location=f"{self.properties[WAREHOUSE_LOCATION].rstrip('/')}/{database}/{name}",
             schema=self._convert_schema_if_needed(schema, 2),
@@ -93,7 +93,7 @@ class HadoopCatalog(FixedLocations, MetastoreCatalog):
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
-        """Makes the version after the newest one. Raises CommitFailedException if somebody else made it, NoSuchTableError."""
+        """Creates the next version. Raises CommitFailedException if another process created it, and NoSuchTableError."""
         database, name = self.identifier_to_database_and_table(table.name(), NoSuchTableError)
         with self._warehouse.opened(_name(database), _name(name)) as folder:
             version, base = self._newest(database, name, folder)
@@ -104,7 +104,7 @@ class HadoopCatalog(FixedLocations, MetastoreCatalog):
             if metadata == base.metadata:
                 return _response(base.metadata, base.metadata_location)
             if metadata.location != base.metadata.location:
-                raise ValueError("a hadoop catalog's tables lie where their names say")
+                raise ValueError("a hadoop catalog derives the location of a table from its name")
             try:
                 self._publish(folder, metadata, version + 1, base.metadata)
             except FileExistsError as error:
@@ -119,23 +119,23 @@ class HadoopCatalog(FixedLocations, MetastoreCatalog):
         self._warehouse.remove_table(database, name)
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
-        """Names of folders with a version in them. Raises NoSuchNamespaceError."""
+        """Returns the names of the folders that have a table version. Raises NoSuchNamespaceError."""
         database = self._database(namespace)
         return [(database, name) for name in self._warehouse.folders(database) if self._warehouse.is_table(database, name)]
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
-        """Folders of the warehouse that are no tables."""
+        """Returns the folders of the warehouse that are not tables."""
         if namespace:
             return []
         return [(name,) for name in self._warehouse.folders() if not self._warehouse.is_table(".", name)]
 
     def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
-        """None: a folder has no properties. Raises NoSuchNamespaceError."""
+        """Returns no properties, because a folder has none. Raises NoSuchNamespaceError."""
         self._database(namespace)
         return {}
 
     def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:
-        """Makes its folder. Raises NamespaceAlreadyExistsError; NotImplementedError for properties."""
+        """Creates the namespace's folder. Raises NamespaceAlreadyExistsError, and NotImplementedError for properties."""
         if properties:
             raise NotImplementedError("namespaces of a hadoop catalog have no properties")
         name = _name(self.namespace_to_string(namespace))
@@ -144,7 +144,7 @@ class HadoopCatalog(FixedLocations, MetastoreCatalog):
         self._warehouse.make_folder(name)
 
     def drop_namespace(self, namespace: str | Identifier) -> None:
-        """Removes its empty folder. Raises NoSuchNamespaceError, NamespaceNotEmptyError."""
+        """Removes the namespace's empty folder. Raises NoSuchNamespaceError, NamespaceNotEmptyError."""
         name = self._database(namespace)
         try:
             self._warehouse.remove_empty_folder(name)
@@ -156,36 +156,36 @@ class HadoopCatalog(FixedLocations, MetastoreCatalog):
     def update_namespace_properties(
         self, namespace: str | Identifier, removals: set[str] | None = None, updates: Properties = EMPTY_DICT
     ) -> PropertiesUpdateSummary:
-        """Not here."""
-        _not_here()
+        """Not supported: raises NotImplementedError."""
+        _not_supported()
 
     def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:
-        """Not here."""
-        _not_here()
+        """Not supported: raises NotImplementedError."""
+        _not_supported()
 
     def rename_table(self, from_identifier: str | Identifier, to_identifier: str | Identifier) -> Table:
-        """Not here."""
-        _not_here()
+        """Not supported: raises NotImplementedError."""
+        _not_supported()
 
     def view_exists(self, identifier: str | Identifier) -> bool:
-        """There are none."""
+        """Returns False: the catalog has no views."""
         return False
 
     def list_views(self, namespace: str | Identifier) -> list[Identifier]:
-        """There are none."""
+        """Returns an empty list: the catalog has no views."""
         return []
 
     def load_view(self, identifier: str | Identifier) -> View:
-        """Not here."""
-        _not_here()
+        """Not supported: raises NotImplementedError."""
+        _not_supported()
 
     def register_view(self, identifier: str | Identifier, metadata_location: str) -> View:
-        """Not here."""
-        _not_here()
+        """Not supported: raises NotImplementedError."""
+        _not_supported()
 
     def drop_view(self, identifier: str | Identifier) -> None:
-        """Not here."""
-        _not_here()
+        """Not supported: raises NotImplementedError."""
+        _not_supported()
 
     def _newest(self, database: str, name: str, folder: TableFolder) -> tuple[int, Table]:
         by_version = versions(folder.names())
@@ -197,7 +197,7 @@ class HadoopCatalog(FixedLocations, MetastoreCatalog):
         return version, Table((database, name), FromInputFile.table_metadata(io.new_input(location)), location, io, self)
 
     def _publish(self, folder: TableFolder, metadata: TableMetadata, version: int, base: TableMetadata | None) -> None:
-        """Makes `version` of the table, whole and durable. Raises FileExistsError if it is there."""
+        """Creates `version` of the table, complete and durable. Raises FileExistsError if it exists."""
         temporary = f"{uuid.uuid4()}.metadata.json"
         try:
             ToOutputFile.table_metadata(metadata, self._load_file_io().new_output(folder.location(temporary)))
@@ -208,7 +208,7 @@ class HadoopCatalog(FixedLocations, MetastoreCatalog):
         folder.write_hint(version)
 
     def _opened_warehouse(self, location: str) -> Warehouse:
-        """Raises InvalidArgument, SetupError."""
+        """Opens the warehouse's folder. Raises InvalidArgument, SetupError."""
         parts = urlsplit(location)
         if parts.scheme == "hdfs":
             read = lambda file: FromInputFile.table_metadata(self._load_file_io().new_input(file))  # noqa: E731
@@ -216,7 +216,7 @@ class HadoopCatalog(FixedLocations, MetastoreCatalog):
         return LocalWarehouse(_local_folder(location))
 
     def _location(self, database: str, name: str, file: str) -> str:
-        """As the warehouse is named: a JVM that opens the same warehouse names its files so, too."""
+        """Returns a file's location in the spelling of the warehouse. A JVM that opens the same warehouse spells it equally."""
         return f"{self.properties[WAREHOUSE_LOCATION].rstrip('/')}/{database}/{name}/metadata/{file}"
 
     def _database(self, namespace: str | Identifier) -> str:
@@ -234,18 +234,18 @@ def _local_folder(warehouse: str) -> Path:
     path = warehouse.removeprefix("file://") if warehouse.startswith("file://") else warehouse
     if not is_local(warehouse) or not path.startswith("/"):
         raise InvalidArgument(
-            "a lake of type hadoop is on an absolute local path or on hdfs:// alone: elsewhere no commit to it is atomic",
-            hint="Take a catalog of type sql, rest, hive or glue for this warehouse.",
+            "a lake of type hadoop must be on an absolute local path or on hdfs://: on other storages no commit is atomic",
+            hint="Use a catalog of type sql, rest, hive or glue for this warehouse.",
         )
     return Path(path)
 
 
 def _name(text: str) -> str:
-    """A name that is one folder below another. Raises ValueError."""
+    """Returns a name that is one folder below another. Raises ValueError."""
     if not _NAME.fullmatch(text):
-        raise ValueError(f"{text[:60]!r} is no name in a hadoop catalog")
+        raise ValueError(f"{text[:60]!r} is not a valid name in a hadoop catalog")
     return text
 
 
-def _not_here() -> NoReturn:
-    raise NotImplementedError("a hadoop catalog has folders alone")
+def _not_supported() -> NoReturn:
+    raise NotImplementedError("a hadoop catalog has only folders and does not support this operation")

@@ -1,11 +1,12 @@
 """The warehouse of a HadoopCatalog on HDFS.
 
-A version is a closed file that is renamed: on HDFS that is atomic and, as it is asked for here and by Iceberg's own JVM classes, fails
-where the name is there. So of all who commit one version one wins, a JVM among them, and nobody sees a part of one.
+A version is a closed file that gets its name by a rename. On HDFS a rename is atomic, and it fails if the name exists, when it is requested
+as here and by Iceberg's own JVM classes. So of all commits of one version only one succeeds, also beside a JVM, and no reader sees a part
+of a version.
 
-A rename whose answer was lost is sent again by the client, and then answers about its own first effect. What counts is the temporary
-file, whose name nobody else knows: whoever deletes it knows that the rename did not happen and never will; where it is gone, the
-version itself says whose it is.
+If the answer of a rename was lost, the client sends it again and then gets an error because of its own first effect. The temporary file,
+whose name no other process knows, decides: if this process can delete it, the rename did not happen and never will. If it is gone, the
+content of the version tells who wrote it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from tiering.files.hdfs import Hdfs
 from tiering.lake.iceberg.catalogs.hadoop_layout import ENDING, VERSION_HINT, hint_in, no_table, versions
 
 ReadMetadata = Callable[[str], TableMetadata]
-"""Of the file at a location. Raises OSError."""
+"""Reads the metadata file at a location. Raises OSError."""
 
 
 class HdfsWarehouse:
-    """A `Warehouse` in a folder of HDFS. `prefix` and `root` make the warehouse's location: its scheme with the host, and the path."""
+    """A `Warehouse` in a folder of HDFS. Its location is `prefix`, the scheme with the host, followed by `root`, the path."""
 
     def __init__(self, hdfs: Hdfs, prefix: str, root: str, read: ReadMetadata) -> None:
         self._hdfs, self._prefix, self._root, self._read = hdfs, prefix, root.rstrip("/"), read
@@ -68,7 +69,7 @@ class HdfsWarehouse:
 
 
 class HdfsTableFolder:
-    """A `TableFolder` by its path. HDFS holds no folder open: what was written into it goes with it, and without it nothing is renamed."""
+    """A `TableFolder` by its path. HDFS keeps no folder open: if it is deleted, its files are gone too, and no rename succeeds."""
 
     def __init__(self, hdfs: Hdfs, prefix: str, path: str, read: ReadMetadata) -> None:
         self._hdfs, self._prefix, self._path, self._read = hdfs, prefix, path, read
@@ -83,16 +84,16 @@ class HdfsTableFolder:
         return f"{self._prefix}{self._path}/{name}"
 
     def check_in_place(self, base: TableMetadata) -> None:
-        """`publish` checks, where it counts."""
+        """Does nothing: `publish` checks it at the right moment."""
 
     def publish(self, temporary: str, version: int, metadata: TableMetadata, base: TableMetadata | None) -> None:
-        there = versions(self.names())
-        if version in there:
+        existing = versions(self.names())
+        if version in existing:
             raise FileExistsError(f"{self._path}/v{version}{ENDING}")
         if base is not None:
-            # The temporary file is in the folder already: if that folder still has the base, and the file can be renamed out of it
-            # afterwards, it was the base's folder all the time.
-            self._check_base(there.get(version - 1), base)
+            # The temporary file is in the folder already. If the folder has the base now, and the file can be renamed in it afterwards, the
+            # folder was the base's at all times.
+            self._check_base(existing.get(version - 1), base)
         final = f"v{version}{ENDING}"
         try:
             self._hdfs.rename(f"{self._path}/{temporary}", f"{self._path}/{final}")
@@ -105,7 +106,7 @@ class HdfsTableFolder:
         self._hdfs.delete(f"{self._path}/{name}")
 
     def write_hint(self, version: int) -> None:
-        """In two steps, as Iceberg's own classes do: without a hint for a moment, readers look for the newest version themselves."""
+        """Writes the hint in two steps, as Iceberg's own classes do. In between there is no hint, and readers search the newest version."""
         temporary = f"{self._path}/{uuid.uuid4()}-version-hint.temp"
         with suppress(OSError):
             hint = self._hint()
@@ -124,7 +125,7 @@ class HdfsTableFolder:
             raise CommitFailedException(f"The table in {self._path} was dropped")
 
     def _settle(self, temporary: str, final: str, metadata: TableMetadata, error: OSError) -> None:
-        """Returns if the rename had its effect, raises `error` if it has none, and CommitStateUnknownException."""
+        """Returns if the rename had its effect. Raises `error` if it had none, or CommitStateUnknownException."""
         try:
             if self._hdfs.delete(f"{self._path}/{temporary}"):
                 raise error
@@ -133,8 +134,8 @@ class HdfsTableFolder:
         except OSError as later:
             if later is error:
                 raise
-            raise CommitStateUnknownException(f"Whether {self._path}/{final} was committed is not known: {later}") from error
-        raise CommitStateUnknownException(f"Whether {self._path}/{final} was committed is not known: {error}") from error
+            raise CommitStateUnknownException(f"It is unknown whether {self._path}/{final} was committed: {later}") from error
+        raise CommitStateUnknownException(f"It is unknown whether {self._path}/{final} was committed: {error}") from error
 
     def _hint(self) -> int | None:
         try:

@@ -1,4 +1,4 @@
-"""How tables lie in a HadoopCatalog's warehouse, and what the catalog asks of the file system that the warehouse is on."""
+"""The layout of tables in a HadoopCatalog's warehouse, and the file operations that the catalog needs."""
 
 from __future__ import annotations
 
@@ -13,77 +13,77 @@ from pyiceberg.table.metadata import TableMetadata
 VERSION_HINT = "version-hint.text"
 ENDING = ".metadata.json"
 _METADATA = re.compile(r"v(?P<version>[0-9]+)(?:\.gz\.metadata\.json|\.metadata\.json(?:\.gz)?)")
-"""Metadata files of all writers: gzip is named before the ending, or behind it by old ones (Iceberg, HadoopTableOperations)."""
+"""Names of metadata files by all writers. Gzip is named before the ending, or after it by old writers (HadoopTableOperations)."""
 
 
 class TableFolder(Protocol):
-    """The metadata folder of the table that it was opened for; never that of the next one of its name."""
+    """The metadata folder of one table. It never becomes the folder of a later table of the same name."""
 
     def names(self) -> Iterable[str]:
-        """Of the files in it."""
+        """Returns the names of the files in the folder."""
 
     def location(self, name: str) -> str:
-        """By which file access writes a file into it."""
+        """Returns the location under which file access writes a file into the folder."""
 
     def check_in_place(self, base: TableMetadata) -> None:
-        """Raises CommitFailedException if `base` is of a table that was dropped, and perhaps made anew."""
+        """Raises CommitFailedException if the table of `base` was dropped, or dropped and recreated."""
 
     def publish(self, temporary: str, version: int, metadata: TableMetadata, base: TableMetadata | None) -> None:
-        """Gives a file the name of a version, whole and durable, and replaces nothing. Raises FileExistsError.
+        """Gives a file the name of a version, complete and durable, and replaces nothing. Raises FileExistsError.
 
-        Of versions that were cleaned up the oldest went first, so a base that is still there proves that the name was never taken.
-        Without it the outcome is unknown: CommitFailedException.
+        Clean-ups remove the oldest versions first. So a base that still exists proves that no commit had the name before. Without the base
+        the outcome is unknown: raises CommitFailedException.
         """
 
     def remove(self, name: str) -> None:
         """Removes a file. Raises OSError."""
 
     def write_hint(self, version: int) -> None:
-        """Never back, and best effort: the version is committed, and readers go on from an older hint by themselves."""
+        """Writes the hint, but never an older version. Best effort: the version is committed, and readers search on from an older hint."""
 
 
 class Warehouse(Protocol):
-    """Folders below the warehouse, each named by its parts."""
+    """The folders below the warehouse. Each is named by its parts."""
 
     def is_folder(self, *names: str) -> bool:
-        """Whether there is such a folder."""
+        """Whether the folder exists."""
 
     def folders(self, *names: str) -> list[str]:
-        """Names of the folders in one; none if it is not there."""
+        """Returns the names of the folders in a folder; an empty list if it does not exist."""
 
     def is_table(self, database: str, name: str) -> bool:
-        """Whether a folder has a version in it."""
+        """Whether the folder has a table version."""
 
     def make_folder(self, *names: str) -> None:
-        """With those above it; one that is there is fine."""
+        """Creates a folder and its parents. An existing folder is no error."""
 
     def remove_empty_folder(self, name: str) -> None:
-        """Raises OSError if something is in it."""
+        """Removes an empty folder. Raises OSError if it is not empty."""
 
     def remove_table(self, database: str, name: str) -> None:
-        """The folder with all that is in it."""
+        """Removes the table's folder with its contents."""
 
     def opened(self, database: str, name: str) -> AbstractContextManager[TableFolder]:
-        """A table's metadata folder. Raises NoSuchTableError if there is none."""
+        """Opens a table's metadata folder. Raises NoSuchTableError if there is none."""
 
 
 def version_of(name: str) -> int | None:
-    """The version that a file has by its name; None for all other files."""
+    """Returns the version in a file's name; None for all other files."""
     match = _METADATA.fullmatch(name)
     return None if match is None else int(match["version"])
 
 
 def versions(names: Iterable[str]) -> dict[int, str]:
-    """File names by version. The hint is not asked: one that is behind versions that were cleaned up would lead back to them."""
+    """Returns file names by version. The hint is not used: a hint that is behind could lead back to versions that were cleaned up."""
     return {version: name for name in names if (version := version_of(name)) is not None}
 
 
 def hint_in(content: str) -> int | None:
-    """The version that a hint names; None if it is damaged."""
+    """Returns the version that a hint names; None if it is damaged."""
     text = content.strip()
     return int(text) if text.isascii() and text.isdigit() else None
 
 
 def no_table(database: str, name: str) -> NoSuchTableError:
-    """What is raised for a table that is not there."""
+    """Returns the error for a table that does not exist."""
     return NoSuchTableError(f"Table does not exist: {database}.{name}")

@@ -1,10 +1,10 @@
 """The warehouse of a HadoopCatalog on a local path.
 
-A version is a link to a synced file: a link to a name that is there fails. Both are done in the folder that the base was read from,
-held open: in the folder of a table that was dropped nothing can be linked, whoever made the table anew.
+A version is a hard link to a synced file. Creating a link fails if the name exists. The link is made in the folder from which the base was
+read, which is kept open. So a link never gets into the folder of a recreated table: no link can be made in the folder of a dropped one.
 
-Iceberg's own JVM classes look whether the name is free and then rename, which on a local path replaces a name that came in between
-(Hadoop's RawLocalFileSystem): a JVM that writes to the same table at the same moment is not fenced by them.
+Iceberg's own JVM classes check whether the name is free and then rename, which on a local path replaces a name that was created in between
+(Hadoop's RawLocalFileSystem). So a JVM that writes to the same table at the same moment is not fenced.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tiering.lake.iceberg.catalogs.hadoop_layout import ENDING, VERSION_HINT, hi
 
 
 class LocalWarehouse:
-    """A `Warehouse` in a folder of this machine."""
+    """A `Warehouse` in a local folder."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -68,7 +68,7 @@ class LocalWarehouse:
 
 
 class LocalTableFolder:
-    """A `TableFolder`, held open: what is linked is linked there and nowhere else, even if the name leads elsewhere by then."""
+    """A `TableFolder` that is kept open. Links are made in this very folder, even if its name leads elsewhere by now."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -89,7 +89,7 @@ class LocalTableFolder:
             raise CommitFailedException(f"The table in {self._path} was dropped")
 
     def publish(self, temporary: str, version: int, metadata: TableMetadata, base: TableMetadata | None) -> None:
-        """The file was synced by LakeFileIO; the link is here."""
+        """Links the file, which LakeFileIO has synced, to the version's name, and syncs the folder."""
         if version in versions(self.names()):
             raise FileExistsError(self._path / f"v{version}{ENDING}")
         os.link(temporary, f"v{version}{ENDING}", src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
@@ -108,7 +108,7 @@ class LocalTableFolder:
         with suppress(OSError):
             with os.fdopen(open_like_folder(self._path / temporary, overwrite=False), "w") as file:
                 file.write(str(version))
-            with suppress(FileNotFoundError):  # Hadoop's checksum of the hint that a JVM wrote would not fit ours
+            with suppress(FileNotFoundError):  # Hadoop's checksum of a JVM's hint would not fit ours
                 self.remove(f".{VERSION_HINT}.crc")
             os.rename(temporary, VERSION_HINT, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
 

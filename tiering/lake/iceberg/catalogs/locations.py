@@ -1,9 +1,9 @@
-"""Where the files of a lake may lie, and where those of a new table go.
+"""The allowed locations of a lake's files, and the location of a new table.
 
 Every file of a lake is checked against `AllowedLocations` before it is opened, written, listed or deleted.
 
-Metadata of a lake table names files: a snapshot its list of manifests, that its manifests, these data and delete files, a summary
-the marker's file. Whoever wrote the metadata chose the names, `/etc/passwd` or another tenant's bucket among them.
+Metadata of a lake table names files: a snapshot names its manifest list, the list its manifests, these the data and delete files, and a
+summary the marker's file. The writer of the metadata chose these names, and may have chosen `/etc/passwd` or another tenant's bucket.
 """
 
 from __future__ import annotations
@@ -35,30 +35,32 @@ _RELATIVE = re.compile(r"(?:\.|%2e){1,2}", re.IGNORECASE)
 
 
 class FixedLocations:
-    """Base of a catalog whose tables lie where their names say, and nowhere else."""
+    """Base of a catalog that derives the locations of tables from their names."""
 
 
 def is_location(warehouse: str) -> bool:
-    """Whether a warehouse is a path or a URI; to some catalogs it is a mere name."""
+    """Whether a warehouse is a path or a URI. For some catalogs it is only a name."""
     return warehouse.startswith("/") or "://" in warehouse
 
 
 def is_local(location: str) -> bool:
-    """Whether a location is a path of this machine."""
+    """Whether a location is a local path."""
     return urlparse(location).scheme in ("", "file")
 
 
 @dataclass(frozen=True)
 class AllowedLocations:
-    """`roots`: canonical locations in or under which files may lie. `any_store`: no root is known of this lake, whose catalog alone
-    knows where its tables are; then any object store's location will do until a table's own is known (`of_table`)."""
+    """The locations in which files may be. `roots` are canonical locations; files may be in or below them.
+
+    `any_store`: the lake has no known root, because only its catalog knows the tables' locations. Then any object store's location is
+    allowed until a table's own location is known (`of_table`)."""
 
     roots: tuple[str, ...]
     any_store: bool = False
 
     @staticmethod
     def of(properties: Mapping[str, object]) -> AllowedLocations:
-        """By the properties of a catalog: its warehouse, if that is a location and no mere name, and what the operator allowed."""
+        """Returns the locations of a catalog's properties: its warehouse, unless that is only a name, and what the operator allowed."""
         named = [location.strip() for location in str(properties.get(ALLOWED_LOCATIONS) or "").split(",") if location.strip()]
         warehouse = str(properties.get("warehouse") or "")
         if is_location(warehouse):
@@ -66,33 +68,34 @@ class AllowedLocations:
         return AllowedLocations(tuple(_canonical(*_parsed(location)) for location in named), any_store=not named)
 
     def of_table(self, location: str, marker_folder: str) -> AllowedLocations:
-        """Those of one table: where no root is known, its own location and the folder of its markers. Raises ForbiddenLocation."""
+        """Returns the locations of one table: without a known root, its own location and the folder of its markers. Raises
+        ForbiddenLocation."""
         self.check(location)
         if not self.any_store:
             return self
         return AllowedLocations(tuple(_canonical(*_parsed(location)) for location in (location, marker_folder)))
 
     def check(self, location: str) -> None:
-        """Raises ForbiddenLocation for a location, as PyArrow's file access reads it, that is none of these places."""
+        """Raises ForbiddenLocation for a location outside. The location is parsed as PyArrow's file access does."""
         scheme, netloc, path = _parsed(location)
         self.check_path(scheme, netloc, path, location)
 
     def check_path(self, scheme: str, netloc: str, path: str, location: str | None = None) -> None:
-        """The same of a location in parts. Local paths are looked up: what a symbolic link leads to is where a file lies."""
+        """Raises ForbiddenLocation for a location in parts. Symbolic links in local paths are resolved first."""
         if not self.has(scheme, netloc, path):
             raise ForbiddenLocation(
-                f"a file of the lake would lie at {redact(location or path)!r}, outside of where its files may lie: {self._text()}"
+                f"a file of the lake is at {redact(location or path)!r}, outside of where its files may lie: {self._text()}"
             )
 
     def local_path(self, location: str) -> str:
-        """The path of a local file, decoded as other readers do. Raises ForbiddenLocation, also for a storage that is not local."""
+        """Returns the path of a local file, decoded as other readers do. Raises ForbiddenLocation, also for a storage that is not local."""
         scheme, netloc, path = _parsed(location)
         decoded = unquote(path) if "://" in location or location.startswith("file:") else path
         self.check_path(scheme, netloc, decoded, location)
         return decoded
 
     def has(self, scheme: str, netloc: str, path: str) -> bool:
-        """Whether a location, in parts, is one of these places. Of an object store the path begins with the bucket."""
+        """Whether a location in parts is allowed. For an object store the path begins with the bucket."""
         if scheme != LOCAL and any(_RELATIVE.fullmatch(part) for part in path.split("/")):
             return False
         canonical = _canonical(scheme, netloc, path)
@@ -108,14 +111,14 @@ def _parsed(location: str) -> tuple[str, str, str]:
     try:
         scheme, netloc, path = PyArrowFileIO.parse_location(location)
     except ValueError as error:
-        raise ForbiddenLocation(f"{redact(location)!r} is no location of a file: {error}") from error
+        raise ForbiddenLocation(f"{redact(location)!r} is not the location of a file: {error}") from error
     if "\0" in path:
-        raise ForbiddenLocation(f"{redact(location)!r} is no location of a file")
+        raise ForbiddenLocation(f"{redact(location)!r} is not the location of a file")
     return scheme, netloc, path
 
 
 def _canonical(scheme: str, netloc: str, path: str) -> str:
-    """One spelling for one place."""
+    """Returns the one spelling of a location that is used for comparison."""
     if scheme == LOCAL:
         return f"{LOCAL}://{os.path.realpath(path)}"
     whole = path if path.startswith(netloc) else netloc + path
@@ -123,10 +126,10 @@ def _canonical(scheme: str, netloc: str, path: str) -> str:
 
 
 def new_location(catalog: Catalog, path: TablePath) -> str | None:
-    """`<folder of the database>/<table>-<nonce>`, a folder that no other table has or had.
+    """Returns `<folder of the database>/<table>-<nonce>`, a folder that no other table has or had.
 
-    Catalogs choose `<database>/<table>` by themselves, which a table that was renamed or dropped may still fill. Readers find a
-    table by its catalog, so its folder may have any name. None = the catalog alone knows where the database's tables are.
+    Catalogs would choose `<database>/<table>`, which may still have files of a renamed or dropped table. Readers find a table by its
+    catalog, so its folder may have any name. None = only the catalog knows where the database's tables are.
     """
     if isinstance(catalog, FixedLocations):
         return None

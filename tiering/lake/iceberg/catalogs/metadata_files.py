@@ -1,7 +1,6 @@
-"""Metadata files of tables, parsed once: a round looks its table up five times, and parsing takes longer the more snapshots there are.
+"""A cache of parsed metadata files: a round loads its table five times, and parsing takes longer with each further snapshot.
 
-A file is read again if its size or its modification time differs from when it was parsed: a table that was dropped and recreated can have
-a file of the same name.
+A file is parsed again if its size or modification time has changed, because a recreated table can have a metadata file of the same name.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
 
 REMEMBERED_BYTES = 8 << 20
-"""Upper bound of the files that are remembered; parsed, they take several times as much memory."""
+"""Upper bound of the size of the cached files. Parsed files take several times as much memory."""
 
 _State = tuple[int, int]
 """Size and modification time in ns of a file."""
 
 
 class MetadataFiles:
-    """Reads metadata files and remembers the latest ones. Safe to use from several threads: a parsed file is never changed."""
+    """Reads metadata files and keeps the latest ones. Safe to use from several threads, because a parsed file is never changed."""
 
     def __init__(self, remembered_bytes: int = REMEMBERED_BYTES) -> None:
         self._limit = remembered_bytes
@@ -31,15 +30,15 @@ class MetadataFiles:
         self._bytes = 0
 
     def read(self, file: PyArrowFile) -> TableMetadata:
-        """The metadata in the file. Raises what opening and parsing a file raise."""
+        """Returns the metadata in the file. Raises the errors of opening and parsing."""
         state = _state_of(file)
         if state is None:
             return FromInputFile.table_metadata(file)
         with self._lock:
-            known = self._parsed.get(file.location)
-            if known is not None and known[0] == state:
+            cached = self._parsed.get(file.location)
+            if cached is not None and cached[0] == state:
                 self._parsed.move_to_end(file.location)
-                return known[1]
+                return cached[1]
         metadata = FromInputFile.table_metadata(file)
         self._remember(file.location, state, metadata)
         return metadata
@@ -57,6 +56,6 @@ class MetadataFiles:
 
 
 def _state_of(file: PyArrowFile) -> _State | None:
-    """None for a file that is not there, or of a store that keeps no times."""
+    """Returns size and time of a file; None for a file that does not exist, and for a store without times."""
     info = file._filesystem.get_file_info(file._path)
     return (info.size, info.mtime_ns) if info.type == FileType.File and info.size is not None and info.mtime_ns else None

@@ -1,10 +1,10 @@
-"""Opens catalogs, and through them tables: the one way in. Nothing else here asks pyiceberg for a catalog, a table's file access or
-its location provider (tests/lake/iceberg/test_one_way_in.py).
+"""Opens catalogs, and tables through them. No other module here requests a catalog, a table's file access or its location provider from
+pyiceberg (tests/lake/iceberg/test_one_way_in.py).
 
-pyiceberg merges the properties of a table, and what a REST catalog answers, into the properties that it opens files by, imports the
-classes that these name, and asks a location provider that a table names where to write. Of all that nothing passes here: files are
-opened by the catalog's own properties (`LakeFileIO`), new ones go under the table's location (`locations_of`), and of a catalog's
-answer only credentials pass, and the two words without which its protocol cannot be spoken.
+pyiceberg merges the properties of a table, and the answers of a REST catalog, into the properties with which it opens files. It imports
+the classes that these name, and lets a location provider that a table names choose where to write. This module prevents all of that. Files
+are opened with the catalog's own properties (`LakeFileIO`). New files go below the table's location (`locations_of`). Of a catalog's answer
+it uses only credentials, and the two properties that its protocol needs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from tiering.lake_table_options import check_text
 from tiering.library_guards.sql_timeouts import bound_waits
 
 TOKEN = "token"
-"""The one entry of a table's own `config` that counts: the catalog's token for requests about that table, sent to the catalog alone."""
+"""The only used entry of a table's own `config`: the catalog's token for requests about that table, which is sent only to the catalog."""
 VENDED = (
     "s3.access-key-id",
     "s3.secret-access-key",
@@ -65,7 +65,7 @@ VENDED = (
     "gcs.oauth2.token-expires-at",
     "adls.sas-token",
 )
-"""Credentials that a REST catalog may hand out for a table's files."""
+"""Credentials that a REST catalog may return for a table's files."""
 _PATH_PREFIX = re.compile(r"[A-Za-z0-9_.~%-]+(?:/[A-Za-z0-9_.~%-]+)*")
 _SEPARATOR = re.compile(r"(?:%[0-9A-Fa-f]{2}|[.~_-])")
 
@@ -76,12 +76,12 @@ _OTHERS: Mapping[str, tuple[str, str]] = {
     "bigquery": ("pyiceberg.catalog.bigquery_metastore", "BigQueryMetastoreCatalog"),
     "hadoop": ("tiering.lake.iceberg.catalogs.hadoop", "HadoopCatalog"),
 }
-"""Kinds whose class is imported when it is used: most need an extra of pyiceberg."""
+"""Kinds of catalogs whose class is imported when it is used, because most need an extra of pyiceberg."""
 
 
 @contextmanager
 def parsing() -> Iterator[None]:
-    """Raises pyiceberg's ValidationError for what its parsers raise over metadata that they do not expect, and do not check for."""
+    """Raises pyiceberg's ValidationError for the errors of its parsers over metadata that they do not expect and do not check."""
     try:
         yield
     except (AttributeError, TypeError, LookupError, ArithmeticError, AssertionError, RecursionError) as error:
@@ -89,23 +89,23 @@ def parsing() -> Iterator[None]:
 
 
 class LakeTable(Table):
-    """A table whose properties choose neither how its files are opened nor where new ones go."""
+    """A table whose properties choose neither how its files are opened nor where new files go."""
 
     def location_provider(self) -> LocationProvider:
-        """Under the table's location."""
+        """Returns the provider of locations below the table's location."""
         return locations_of(self.metadata.location, self.metadata.properties)
 
 
 class _LakeCatalog(BoundedCatalog):
-    """What all catalogs here have in common; goes before pyiceberg's class."""
+    """The common part of all catalogs here. It comes before pyiceberg's class."""
 
     def load_table(self, identifier: str | Identifier) -> Table:
-        """As pyiceberg's. Raises ForbiddenLocation, TimeoutError."""
+        """Loads a table. Raises pyiceberg's errors, ForbiddenLocation, TimeoutError."""
         with parsing():
             return self._of_lake(super().load_table(identifier))
 
     def _of_lake(self, table: Table) -> LakeTable:
-        """Raises ForbiddenLocation if the table is not where files of the lake may lie."""
+        """Returns the table with the lake's file access. Raises ForbiddenLocation if the table is outside of the allowed locations."""
         io = cast(LakeFileIO, table.io)
         folder = marker_path(table, self.properties.get("warehouse"), "any").rsplit("/", 1)[0]
         io.places.check(table.metadata_location)
@@ -113,12 +113,12 @@ class _LakeCatalog(BoundedCatalog):
         return LakeTable(table.name(), table.metadata, table.metadata_location, own, self, table.config)
 
     def _load_file_io(self, properties: Properties = EMPTY_DICT, location: str | None = None) -> LakeFileIO:
-        """`properties` are the table's: they are left out."""
+        """Returns the lake's file access. `properties` are the table's, and are ignored."""
         return LakeFileIO(self.properties)
 
 
 class _LakeMetastoreCatalog(_LakeCatalog, MetastoreCatalog):
-    """For catalogs that know where a table's metadata file is, and leave the rest to the client."""
+    """The common part of catalogs that only store where a table's metadata file is, so that the client does all other work."""
 
     def _update_and_stage_table(
         self,
@@ -127,7 +127,7 @@ class _LakeMetastoreCatalog(_LakeCatalog, MetastoreCatalog):
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
     ) -> StagedTable:
-        """As pyiceberg's, but for the location of the new metadata file and how it is written."""
+        """Stages an update like pyiceberg's method, but chooses the metadata file's location and file access itself."""
         base = None if current_table is None else current_table.metadata
         for requirement in requirements:
             requirement.validate(base)
@@ -148,9 +148,10 @@ def _new_table(empty: TableMetadata, updates: tuple[TableUpdate, ...]) -> TableM
 
 
 def _updated(base: TableMetadata, updates: tuple[TableUpdate, ...], location: str | None) -> TableMetadata:
-    """As pyiceberg's `update_table_metadata`, which copies all snapshots at its end: with a hundred of them that takes 4 ms.
+    """Returns the updated metadata, like pyiceberg's `update_table_metadata`, but does not copy all snapshots at the end: with a hundred
+    snapshots the copy takes 4 ms.
 
-    No update changes the metadata that it is applied to.
+    No update changes the metadata to which it is applied.
     """
     context, metadata = _TableMetadataUpdateContext(), base
     for update in updates:
@@ -166,19 +167,19 @@ def _updated(base: TableMetadata, updates: tuple[TableUpdate, ...], location: st
 
 
 class SqlLakeCatalog(_LakeMetastoreCatalog, SqlCatalog):
-    """Tables by rows of a database."""
+    """A catalog in the rows of a database."""
 
     @cached_property
     def _metadata_files(self) -> MetadataFiles:
         return MetadataFiles()
 
     def _init_catalog(self) -> None:
-        bound_waits(self.engine)  # before its first connection
+        bound_waits(self.engine)  # before the engine's first connection
         distrust(self.engine)
         super()._init_catalog()
 
     def _convert_orm_to_iceberg(self, orm_table: IcebergTables) -> Table:
-        """As pyiceberg's, but a metadata file is parsed once."""
+        """Returns the table of a row, like pyiceberg's method, but parses a metadata file only once."""
         location, namespace, name = orm_table.metadata_location, orm_table.table_namespace, orm_table.table_name
         if not (location and namespace and name):
             raise NoSuchTableError(
@@ -190,16 +191,16 @@ class SqlLakeCatalog(_LakeMetastoreCatalog, SqlCatalog):
 
 
 class RestLakeCatalog(_LakeCatalog, BoundedRestCatalog):
-    """Tables by a server, of whose answers only credentials count."""
+    """A catalog behind a server. Of the server's answers only credentials are used."""
 
     def _create_session(self) -> Session:
-        """Follows no redirection: that, too, is an answer, and would choose where requests with credentials go."""
+        """Returns a session that follows no redirection: a redirection could send requests with credentials to any server."""
         session = super()._create_session()
         session.max_redirects = 0
         return session
 
     def _fetch_config(self) -> None:
-        """The server's `defaults` and `overrides` change no property but those of its protocol: the path of its requests."""
+        """Reads the server's `defaults` and `overrides`, but takes over only the two properties of its protocol, for request paths."""
         own = dict(self.properties)
         super()._fetch_config()
         answered = self.properties
@@ -211,7 +212,7 @@ class RestLakeCatalog(_LakeCatalog, BoundedRestCatalog):
         self.uri = own[URI]
 
     def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
-        # Also what creating a table answers, which does not go through `load_table`.
+        # Also for the answer of `create_table`, which does not use `load_table`.
         return self._of_lake(self._answered(Table, identifier_tuple, table_response))
 
     def _response_to_staged_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> StagedTable:
@@ -225,10 +226,10 @@ class RestLakeCatalog(_LakeCatalog, BoundedRestCatalog):
 
 
 def open_catalog(properties: Mapping[str, str]) -> Catalog:
-    """The catalog `lake` by its properties, to which the user's own configuration of pyiceberg adds (never the current folder's).
+    """Opens the catalog `lake` with its properties and the user's own pyiceberg settings (never those of the current folder).
 
-    Raises InvalidArgument for a kind or a property that no catalog here has; SetupError for a package that is not installed; and what
-    pyiceberg raises.
+    Raises InvalidArgument for a kind or a property that no catalog here has, SetupError for a package that is not installed, and the errors
+    of pyiceberg.
     """
     merged = merge_config(merge_config(cast(RecursiveDict, dict(STORE_TIMEOUTS)), user_settings()), cast(RecursiveDict, dict(properties)))
     merged.pop(PY_IO_IMPL, None)
@@ -246,14 +247,14 @@ def open_catalog(properties: Mapping[str, str]) -> Catalog:
 
 
 def opening_seconds(properties: Mapping[str, str]) -> float:
-    """How long `open_catalog` may take. Raises ValueError for a property that is no positive number."""
+    """Returns the time limit of `open_catalog` in seconds. Raises ValueError for a property that is not a positive number."""
     return READ_DEADLINE.milliseconds({**user_settings(), **properties}) / 1_000
 
 
 def _package_hint(error: ModuleNotFoundError, kind: str) -> str:
     if (extra := extra_of(error.name)) is not None:
-        return f"{install_hint(extra)} All that runs rounds needs it."
-    return f"Install it wherever rounds run: pip install 'pyiceberg[{kind}]'."
+        return f"{install_hint(extra)} Every machine that runs rounds needs it."
+    return f"Install it on every machine that runs rounds: pip install 'pyiceberg[{kind}]'."
 
 
 def _class_of(kind: str) -> type[Catalog]:
@@ -269,17 +270,17 @@ def _class_of(kind: str) -> type[Catalog]:
 
 
 def _checked(answered: Mapping[str, Any], name: str, pattern: re.Pattern[str], own: Mapping[str, Any]) -> dict[str, str]:
-    """What the server says of one property, if the operator says nothing. Raises InvalidArgument if it may not be that."""
+    """Returns the server's value of one property, unless the operator sets it. Raises InvalidArgument for a value that it may not have."""
     value = answered.get(name)
     if name in own or value is None:
         return {}
     if not isinstance(value, str) or not pattern.fullmatch(value) or ".." in value:
-        raise InvalidArgument(f"the lake's catalog at {own[URI]} answers with a {name} that none can have: {str(value)[:60]!r}")
+        raise InvalidArgument(f"the lake's catalog at {own[URI]} returned an invalid {name}: {str(value)[:60]!r}")
     return {name: value}
 
 
 def _credentials(config: Mapping[str, Any]) -> dict[str, str]:
-    """Those of an answer's properties that are credentials for a store."""
+    """Returns those properties of an answer that are credentials for a store."""
     return {name: value for name, value in config.items() if _is_vended(name) and _is_text(value)}
 
 

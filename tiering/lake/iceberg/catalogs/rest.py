@@ -1,6 +1,6 @@
-"""pyiceberg's REST catalog, with a time-out on every request. pyiceberg itself sets none.
+"""pyiceberg's REST catalog with a time-out on every request. pyiceberg itself sets none.
 
-A request that ran into one may have landed all the same: whoever sends a commit reads the lake again (DESIGN 6 step 7).
+A request that timed out may have landed, so the sender of a commit reads the lake again (DESIGN 6 step 7).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pyiceberg.catalog.rest.auth import AuthManager, AuthManagerFactory, OAuth2A
 from tiering.lake.catalog_timeouts import REST_CONNECT, REST_SOCKET
 
 TOKEN_SECONDS = (REST_CONNECT.default / 1_000, REST_CONNECT.default / 1_000)
-"""Of a request for a token, to connect and to answer."""
+"""Time-outs of a request for a token: to connect, and to answer."""
 
 
 class BoundedRestCatalog(RestCatalog):
-    """A REST catalog whose requests end, those for a token included."""
+    """A REST catalog with time-outs on all requests, including those for a token."""
 
     def _create_session(self) -> requests.Session:
         session = super()._create_session()
@@ -28,12 +28,12 @@ class BoundedRestCatalog(RestCatalog):
         return session
 
     def _create_legacy_oauth2_auth_manager(self, session: requests.Session) -> AuthManager:
-        bound_requests(session, _limits(self.properties))  # it asks for a token at once
+        bound_requests(session, _limits(self.properties))  # the manager requests a token at once
         return super()._create_legacy_oauth2_auth_manager(session)
 
 
 class BoundedTokenProvider(OAuth2TokenProvider):
-    """As its base, which waits for a token without end."""
+    """A token provider with a time-out. Its base class waits without a limit."""
 
     def _refresh_token(self) -> None:
         data = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
@@ -49,7 +49,7 @@ class BoundedTokenProvider(OAuth2TokenProvider):
 
 
 class BoundedOAuth2AuthManager(OAuth2AuthManager):
-    """`auth.type: oauth2`."""
+    """The auth manager for `auth.type: oauth2`."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ AuthManagerFactory.register("oauth2", BoundedOAuth2AuthManager)
 
 
 def bound_requests(session: requests.Session, limits: tuple[float, float]) -> None:
-    """Gives every request of `session` that has no time-out `limits`: seconds to connect, and between two pieces of an answer."""
+    """Sets `limits` on every request of `session` without a time-out: seconds to connect, and between two pieces of an answer."""
     send = session.send
 
     def bounded_send(request: requests.PreparedRequest, **options: Any) -> requests.Response:
@@ -75,9 +75,9 @@ def bound_requests(session: requests.Session, limits: tuple[float, float]) -> No
             options["timeout"] = limits
         return send(request, **options)
 
-    session.send = bounded_send  # type: ignore[method-assign]  # an adapter would be replaced by the one that signs requests
+    session.send = bounded_send  # type: ignore[method-assign]  # not an adapter: the one that signs requests would replace it
 
 
 def _limits(properties: Mapping[str, Any]) -> tuple[float, float]:
-    """Seconds to connect and to answer. Raises ValueError for a property that is no positive number."""
+    """Returns the seconds to connect and to answer. Raises ValueError for a property that is not a positive number."""
     return REST_CONNECT.milliseconds(properties) / 1_000, REST_SOCKET.milliseconds(properties) / 1_000
