@@ -1,1 +1,1 @@
-"""Making one snapshot of a round's write results, and publishing it by one request."""
+"""Makes one snapshot of a round's write results, and publishes it by one request."""

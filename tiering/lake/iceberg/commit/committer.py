@@ -1,11 +1,11 @@
-"""One round's write results become one snapshot, by one request (DESIGN 6 step 7).
+"""Commits one round's write results as one snapshot, by one request (DESIGN 6 step 7).
 
-The request is `Catalog.commit_table` with explicit requirements. pyiceberg's transactions are not used to commit: they
-retry (`commit.retry.*`), which rebases a stale writer, and clean up, which can delete the manifests of a commit that did
-land. `SqlCatalog.commit_table` sends one conditional UPDATE; `RestCatalog.commit_table` sends again only after an
-answer of 401 or 419, which it got instead of a commit, and under the same requirements.
+The request is `Catalog.commit_table` with explicit requirements. pyiceberg's transactions are not used to commit. They retry
+(`commit.retry.*`), which rebases a stale writer, and they clean up, which can delete the manifests of a commit that landed.
+`SqlCatalog.commit_table` sends one conditional UPDATE. `RestCatalog.commit_table` repeats a request only after an answer of 401 or 419,
+which replaced the commit, and under the same requirements.
 
-After the request was sent every error means "unknown": only the lake can tell. Nothing is deleted from then on.
+After the request was sent, every error means that the outcome is unknown: only the lake can tell it. Nothing is deleted from then on.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STAT_THREADS = 16
 
 
 class IcebergCommitter:
-    """A `LakeCommitter`. `sent` is shared by all committers of a process; `clock` tells when snapshots are committed."""
+    """A `LakeCommitter`. All committers of a process share `sent`. `clock` gives the commit times of snapshots."""
 
     def __init__(self, catalog: Catalog, io: FileIO, sent: SentRounds, clock: Clock, upkeep: UpkeepPolicy) -> None:
         self._clock = clock
@@ -56,13 +56,13 @@ class IcebergCommitter:
         self._sent = sent
         self._upkeep = upkeep
         self.last_upkeep: UpkeepStats | None = None
-        """See `CommitUpkeep`."""
+        """The upkeep of the newest request (`CommitUpkeep.last_upkeep`)."""
 
     def commit(self, committable: Committable, base: LakeView, marker: Marker, properties: Mapping[str, str] = NO_PROPERTIES) -> int:
-        """Sends one compare-and-set on uuid, head and tag of `base`, once; returns the new snapshot's id.
+        """Sends one compare-and-set on uuid, head and tag of `base`, once. Returns the new snapshot's id.
 
-        Raises CommitOutcomeUnknown after any error of the request. Before it was sent: LakeTableReplaced, Fenced, BaseMoved,
-        RoundFailed, SchemaDrift, LakeUnavailable; then nothing can have landed.
+        Raises CommitOutcomeUnknown after any error of the request. Before the request it raises LakeTableReplaced, Fenced, BaseMoved,
+        RoundFailed, SchemaDrift or LakeUnavailable: then nothing can have landed.
         """
         check_committable(committable, base, marker)
         table = cast(Table, base.handle)
@@ -79,12 +79,12 @@ class IcebergCommitter:
         self._sent.add(committable.round_id)
         try:
             self._catalog.commit_table(table, (*staged.requirements, *upkeep.requirements), (*staged.updates, *upkeep.updates))
-        except BaseException as error:  # whatever it is: the request may have landed
+        except BaseException as error:  # after any error the request may have landed
             if upkeep.updates:
                 self._upkeep.pauses.begin(base, error)
             raise CommitOutcomeUnknown(
-                f"the commit of round {marker.round_id} to {base.path} was sent, its outcome is not known: {describe(error)}",
-                hint="The lake is read again to learn it.",
+                f"the commit of round {marker.round_id} to {base.path} was sent, but its outcome is unknown: {describe(error)}",
+                hint="Lakeward reads the lake again to learn the outcome.",
                 table_path=base.path,
                 round_id=marker.round_id,
                 lake_snapshot_id=staged.snapshot_id,
@@ -96,18 +96,18 @@ class IcebergCommitter:
     def abort(self, committable: Committable) -> None:
         """Deletes the files of a committable for which no request was ever sent. Never raises.
 
-        Where this process sent a request for the round, nothing is deleted, whoever asks.
+        If this process sent a request for the round, it deletes nothing, whoever calls.
         """
         if self._sent.has(committable.round_id):
             return
         self._delete(file.file_path for file in _files([*_payloads(committable), *_rewrites(committable)]))
 
     def _merging(self, committable: Committable, base: LakeView, table: Table) -> FittingRewrites:
-        """What of the committable's rewrites fits `base`. A rewrite never holds up the rows of a round."""
+        """Returns those rewrites of the committable that fit `base`. A rewrite never delays the rows of a round."""
         rewrites = {number: payload for number, payload in enumerate(_rewrites(committable)) if payload.lake_table_uuid == base.table_uuid}
         with lake_errors(f"read the manifests of {base.path}", table_path=base.path):
-            there = {number: payload for number, payload in rewrites.items() if not self._missing(base, payload.files)}
-            return fitting_rewrites(table, base.head, there)
+            present = {number: payload for number, payload in rewrites.items() if not self._missing(base, payload.files)}
+            return fitting_rewrites(table, base.head, present)
 
     def _stage(
         self,
@@ -125,11 +125,11 @@ class IcebergCommitter:
             with lake_errors(f"prepare the commit of {base.path}", table_path=base.path, round_id=marker.round_id):
                 return stager.stage(changes, {**properties, **self._marker_properties(table, marker, stager)}, merged)
         except BaseException:
-            self._delete(stager.files)  # of this attempt alone, and never sent
+            self._delete(stager.files)  # files of this attempt only, for which no request was sent
             raise
 
     def _upkeep_beside(self, committable: Committable, base: LakeView, table: Table) -> Upkeep:
-        """The upkeep that the request carries; none in a repeated request, so that upkeep never keeps a round from committing."""
+        """Returns the upkeep in the request. A repeated request has none, so that upkeep never prevents a round's commit."""
         if self._sent.has(committable.round_id):
             return Upkeep()
         try:
@@ -151,12 +151,12 @@ class IcebergCommitter:
     def _new_files(
         self, committable: Committable, payloads: Sequence[FilesPayload], base: LakeView, table: Table
     ) -> tuple[list[DataFile], int]:
-        """The files to add and the partition spec they were written for; checks that all of them are still there."""
+        """Returns the files to add and the partition spec for which they were written. Checks that all of them still exist."""
         for payload in payloads:
             if payload.lake_table_uuid != base.table_uuid:
                 raise LakeTableReplaced(
-                    f"files of round {committable.round_id} were written for the lake table {payload.lake_table_uuid}, "
-                    f"{base.path} is {base.table_uuid} now",
+                    f"files of round {committable.round_id} were written for the lake table {payload.lake_table_uuid}, but "
+                    f"{base.path} is now {base.table_uuid}",
                     hint=replaced_hint(base.path),
                     table_path=base.path,
                 )
@@ -164,7 +164,7 @@ class IcebergCommitter:
         if specs != {table.metadata.default_spec_id}:
             raise SchemaDrift(
                 f"the partition spec of the lake table {base.path} was changed while round {committable.round_id} wrote its files",
-                hint=f"Set it back, then {tier_call(base.path)}. The rows stay in the log until then.",
+                hint=f"Restore the former spec, then {tier_call(base.path)}. The rows stay in the log until then.",
                 table_path=base.path,
             )
         self._check_schema(payloads, base, table)
@@ -173,44 +173,44 @@ class IcebergCommitter:
         return files, table.metadata.default_spec_id
 
     def _check_schema(self, payloads: Sequence[FilesPayload], base: LakeView, table: Table) -> None:
-        """Whether the columns of the files are still the table's: somebody may have changed it since they were begun."""
+        """Raises SchemaDrift if a user changed the table's columns since the files were begun, so that they no longer fit."""
         schemas = {schema.schema_id: schema for schema in table.metadata.schemas}
         for schema_id in {payload.schema_id for payload in payloads} - {table.metadata.current_schema_id}:
             if schema_id not in schemas:
                 raise drift(
-                    base.path, None, f"was given another schema while a round wrote files for its schema {schema_id}, which is gone"
+                    base.path, None, f"got another schema while a round wrote files for its schema {schema_id}, which no longer exists"
                 )
             check_written(base.path, schemas[schema_id], table.schema())
 
     def _check_present(self, committable: Committable, base: LakeView, files: Sequence[DataFile]) -> None:
-        """Raises RoundFailed if files are gone: an orphan clean-up may have taken them while this process slept for days."""
+        """Raises RoundFailed if files are gone. An orphan clean-up may have deleted them while this process was suspended for days."""
 
         missing = self._missing(base, files)
         if missing:
             raise RoundFailed(
-                f"{len(missing)} files of round {committable.round_id} are gone or changed, the first is {missing[0]}",
+                f"{len(missing)} files of round {committable.round_id} are missing or changed; the first is {missing[0]}",
                 cause_class="DataFilesMissing",
-                hint="Nothing was committed; the next round writes them anew. Does a clean-up delete files that no snapshot names yet?",
+                hint="Nothing was committed; the next round writes them again. Does a clean-up delete files that no snapshot names yet?",
                 table_path=base.path,
                 round_id=committable.round_id,
             )
 
     def _missing(self, base: LakeView, files: Sequence[DataFile]) -> list[str]:
-        """Locations of those of `files` that are gone, or have another size."""
+        """Returns the locations of those `files` that are gone or have another size."""
 
         def wrong(file: DataFile) -> bool:
             entry = self._io.new_input(file.file_path)
             return not entry.exists() or len(entry) != file.file_size_in_bytes
 
         with (
-            lake_errors(f"look at the new files of {base.path}", table_path=base.path),
+            lake_errors(f"check the new files of {base.path}", table_path=base.path),
             ThreadPoolExecutor(min(STAT_THREADS, len(files) or 1)) as pool,
         ):
-            return [file.file_path for file, bad in zip(files, pool.map(wrong, files), strict=True) if bad]
+            return [file.file_path for file, is_wrong in zip(files, pool.map(wrong, files), strict=True) if is_wrong]
 
     def _delete(self, locations: Iterable[str]) -> None:
         for location in locations:
-            with suppress(Exception):  # the sweep comes later
+            with suppress(Exception):  # the sweep deletes it later
                 self._io.delete(location)
 
 

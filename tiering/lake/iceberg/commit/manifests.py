@@ -1,7 +1,7 @@
-"""Keeps a table's manifests few: small ones are merged inside of a round's own commit, as data files are (`small_files`).
+"""Keeps the number of a table's manifests low: a round's own commit merges small ones, like data files (`small_files`).
 
-A commit adds a manifest. Every scan reads all manifests, and so does every commit that removes files: with each further manifest both
-take 1 to 2 ms longer.
+Each commit adds a manifest. Every scan, and every commit that removes files, reads all manifests. Each further manifest adds 1 to 2 ms to
+both.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 from tiering.lake.rules.upkeep.small_files import first_to_merge
 
 SMALL_MANIFESTS = 4
-"""Small manifests of one partition spec and content that stay unmerged. Iceberg's `commit.manifest.min-count-to-merge` is 100, which is
-meant for tables that get few commits and have many files."""
+"""Number of small manifests of one partition spec and content that stay unmerged. Iceberg's `commit.manifest.min-count-to-merge` is 100,
+which is meant for tables with few commits and many files."""
 TARGET_BYTES = 8 << 20
-"""Of a merged manifest (Iceberg's `commit.manifest.target-size-bytes`)."""
+"""Target size of a merged manifest (Iceberg's `commit.manifest.target-size-bytes`)."""
 
 AVRO_COMPRESSION: Final = "deflate"
-"""Every reader has it."""
+"""A compression that every reader supports."""
 
 
 EQUALITY_IDS = 135
@@ -49,22 +49,22 @@ _Losing = tuple[ManifestFile, list[ManifestEntry]]
 
 
 class Rewrite(Protocol):
-    """Writes the live entries of several manifests of one spec and content as one."""
+    """Writes the live entries of several manifests of one spec and content as one manifest."""
 
     def __call__(self, manifests: Sequence[ManifestFile]) -> ManifestFile: ...
 
 
 Merge = Callable[[Sequence[ManifestFile], Rewrite], list[ManifestFile]]
-"""Which of a snapshot's manifests are merged."""
+"""Selects which of a snapshot's manifests are merged, and merges them."""
 
 
 def merge_small(manifests: Sequence[ManifestFile], rewrite: Rewrite) -> list[ManifestFile]:
-    """`manifests`, with small ones of a spec and content (data or deletes) merged where there are more than SMALL_MANIFESTS of them.
+    """Returns `manifests` with small ones of a spec and content (data or deletes) merged if there are more than SMALL_MANIFESTS of them.
 
     The smallest ones are merged, so that an entry of a table with very many files is rewritten seldom.
     """
     kept: list[ManifestFile] = []
-    for group in alike(manifests):
+    for group in by_spec_and_content(manifests):
         ordered = sorted(group, key=lambda manifest: -manifest.manifest_length)
         sizes = [manifest.manifest_length for manifest in ordered]
         first = first_to_merge(sizes, TARGET_BYTES, TARGET_BYTES, SMALL_MANIFESTS)
@@ -73,9 +73,9 @@ def merge_small(manifests: Sequence[ManifestFile], rewrite: Rewrite) -> list[Man
 
 
 def merge_all(manifests: Sequence[ManifestFile], rewrite: Rewrite) -> list[ManifestFile]:
-    """`manifests`, with all of a spec and content merged to such of TARGET_BYTES at most."""
+    """Returns `manifests` with all of a spec and content merged to manifests of at most TARGET_BYTES."""
     kept: list[ManifestFile] = []
-    for group in alike(manifests):
+    for group in by_spec_and_content(manifests):
         bin_: list[ManifestFile] = []
         for manifest in group:
             if bin_ and sum(other.manifest_length for other in bin_) + manifest.manifest_length > TARGET_BYTES:
@@ -86,8 +86,8 @@ def merge_all(manifests: Sequence[ManifestFile], rewrite: Rewrite) -> list[Manif
     return kept
 
 
-def alike(manifests: Iterable[ManifestFile]) -> Iterable[list[ManifestFile]]:
-    """`manifests` by partition spec and content (data or deletes), each group in the given order."""
+def by_spec_and_content(manifests: Iterable[ManifestFile]) -> Iterable[list[ManifestFile]]:
+    """Returns `manifests` grouped by partition spec and content (data or deletes), each group in the given order."""
     groups: dict[tuple[int, ManifestContent], list[ManifestFile]] = defaultdict(list)
     for manifest in manifests:
         groups[manifest.partition_spec_id, manifest.content].append(manifest)
@@ -95,7 +95,7 @@ def alike(manifests: Iterable[ManifestFile]) -> Iterable[list[ManifestFile]]:
 
 
 def _bins(losing: Sequence[_Losing]) -> list[list[_Losing]]:
-    """Neighbours together, at most TARGET_BYTES each."""
+    """Returns groups of neighbours with at most TARGET_BYTES each."""
     bins: list[list[_Losing]] = []
     size = 0
     for manifest, entries in losing:
@@ -108,22 +108,22 @@ def _bins(losing: Sequence[_Losing]) -> list[list[_Losing]]:
 
 
 def _with_int_ids(schema: Schema) -> Schema:
-    """`schema` of manifest entries with the field ids of equality deletes as ints (spec, "Manifests"): pyiceberg writes longs, and no
-    reader in Java takes them. In Avro both have the same bytes."""
+    """Returns the `schema` of manifest entries with the field ids of equality deletes as ints (spec, "Manifests"). pyiceberg writes longs,
+    which no reader in Java accepts. In Avro both have the same bytes."""
     ids = ListType(element_id=136, element_type=IntegerType(), element_required=True)
 
-    def mended(field: NestedField) -> NestedField:
+    def corrected(field: NestedField) -> NestedField:
         if field.field_id == EQUALITY_IDS:
             return field.model_copy(update={"field_type": ids})
         if isinstance(field.field_type, StructType):
-            return field.model_copy(update={"field_type": StructType(*(mended(nested) for nested in field.field_type.fields))})
+            return field.model_copy(update={"field_type": StructType(*(corrected(nested) for nested in field.field_type.fields))})
         return field
 
-    return Schema(*(mended(field) for field in schema.fields), schema_id=schema.schema_id)
+    return Schema(*(corrected(field) for field in schema.fields), schema_id=schema.schema_id)
 
 
 class _DeleteManifestWriter(ManifestWriterV2):
-    """pyiceberg writes manifests of data files only: one of delete files differs in what it says of itself (spec, "Manifests")."""
+    """Writes manifests of delete files. pyiceberg writes only those of data files, whose metadata differs (spec, "Manifests")."""
 
     def _with_partition(self, format_version: TableVersion) -> Schema:
         return _with_int_ids(super()._with_partition(format_version))
@@ -145,7 +145,7 @@ class ManifestMaker:
     new_location: Callable[[], str]
 
     def __call__(self, manifests: Sequence[ManifestFile]) -> ManifestFile:
-        """A `Rewrite`. Entries keep the snapshot and the sequence numbers that they have."""
+        """Merges manifests (`Rewrite`). The entries keep their snapshot and sequence numbers."""
         with self._open(manifests[0].partition_spec_id, manifests[0].content) as writer:
             for manifest in manifests:
                 for entry in manifest.fetch_manifest_entry(self.table.io, discard_deleted=True):
@@ -153,13 +153,13 @@ class ManifestMaker:
         return writer.to_manifest_file()
 
     def added(self, files: Sequence[DataFile], spec_id: int) -> list[ManifestFile]:
-        """Manifests that add `files`: one of data and one of delete files, as far as there are any."""
+        """Returns new manifests that add `files`: one of data files and one of delete files, if there are any."""
         manifests = []
         for content, kinds in ((ManifestContent.DATA, _DATA), (ManifestContent.DELETES, _DELETES)):
-            mine = [file for file in files if file.content in kinds]
-            if mine:
+            added_files = [file for file in files if file.content in kinds]
+            if added_files:
                 with self._open(spec_id, content) as writer:
-                    for file in mine:
+                    for file in added_files:
                         writer.add(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, data_file=file))
                 manifests.append(writer.to_manifest_file())
         return manifests
@@ -167,14 +167,14 @@ class ManifestMaker:
     def without(
         self, manifests: Iterable[ManifestFile], is_removed: Callable[[DataFile], bool]
     ) -> tuple[list[ManifestFile], list[ManifestFile], list[DataFile]]:
-        """The manifests that have none of the removed files, new ones in the place of the others, and the removed files.
+        """Returns the manifests without any removed file, new manifests that replace the others, and the removed files.
 
-        A new manifest marks the files as deleted by this snapshot. It takes the place of all alike, as far as they fit into one.
+        A new manifest marks the files as deleted by this snapshot. It replaces several manifests of a group, as far as they fit into one.
         """
         whole: list[ManifestFile] = []
         reduced: list[ManifestFile] = []
         gone: list[DataFile] = []
-        for group in alike(manifests):
+        for group in by_spec_and_content(manifests):
             losing: list[_Losing] = []
             for manifest in group:
                 entries = manifest.fetch_manifest_entry(self.table.io, discard_deleted=True)

@@ -1,6 +1,6 @@
 """Files of markers that are too long for a snapshot summary: `<warehouse>/.lakeward/<lake table uuid>/<name>.marker`.
 
-They lie outside of the table's folder, so that no orphan clean-up of an engine takes them.
+They are outside of the table's folder, so that no orphan clean-up of an engine deletes them.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _PATH = re.compile(rf".*/{re.escape(FOLDER)}/(?P<uuid>[0-9a-f-]{{36}})/[A-Za-z0-
 
 
 def marker_path(table: Table, warehouse: str | None, name: str) -> str:
-    """Where a marker file of `table` goes. A warehouse that is a mere name (REST catalogs) gives the table's parent folder."""
+    """Returns the path of a marker file of `table`. If the warehouse is only a name (REST catalogs), the table's parent folder is used."""
     root = warehouse if warehouse is not None and is_location(warehouse) else table.location().rstrip("/").rsplit("/", 1)[0]
     return f"{root.rstrip('/')}/{FOLDER}/{table.metadata.table_uuid}/{name}.marker"
 
 
 def write_marker_file(io: FileIO, path: str, content: bytes) -> None:
-    """Writes the whole file; it is on storage when this returns. Raises LakeUnavailable."""
+    """Writes the whole file. It is on the storage when this function returns. Raises LakeUnavailable."""
     with lake_errors(f"write the marker file {path}"), io.new_output(path).create() as stream:
         stream.write(content)
 
 
 def read_marker_file(io: FileIO, path: str, lake_table_uuid: str) -> bytes:
-    """The content of a marker file of that table; raises FileNotFoundError, MarkerCorrupt, LakeUnavailable.
+    """Returns the content of a marker file of that table. Raises FileNotFoundError, MarkerCorrupt, LakeUnavailable.
 
-    The path comes out of a snapshot's summary, which any writer of the table may set: only marker files are read.
+    The path comes from a snapshot's summary, which any writer of the table may set. So only marker files are read.
     """
     match = _PATH.fullmatch(path)
     if match is None or "/../" in path or match["uuid"] != lake_table_uuid:

@@ -1,14 +1,14 @@
-"""Metadata files that a table's newest metadata no longer names. Each commit makes one.
+"""Deletes metadata files that a table's newest metadata no longer names. Each commit makes one.
 
-A round deletes those that its own commit pushed out of the log, once the commit is confirmed. The sweep deletes what is left: files of
-commits that were refused, of other engines' commits, and of rounds that died.
+A round deletes those that its own commit pushed out of the log, once the commit is confirmed. The sweep deletes the others: files of
+refused commits, of other engines' commits, and of rounds that died.
 
-A file goes only if all of this holds:
+A file is deleted only if all of this holds:
 - the newest metadata file does not name it (spec, "Table Metadata Fields", `metadata-log`), and it is not the newest one itself;
-- its version is below the newest one's, so that no commit that is on its way can publish it;
+- its version is below the newest one's, so that no pending commit can publish it;
 - it is older than the guard;
-- what the sweep finds is of this very table by its uuid: another one may have been made in the folder of a table that was renamed;
-- no user said otherwise (`write.metadata.delete-after-commit.enabled` or `gc.enabled` = false).
+- if the sweep found it, its uuid is that of this table: a table may have been created in the folder of a renamed one;
+- no user forbids it (`write.metadata.delete-after-commit.enabled` or `gc.enabled` = false).
 """
 
 from __future__ import annotations
@@ -37,40 +37,40 @@ from tiering.lake.outside_errors import describe
 _log = structlog.get_logger(__name__)
 
 GUARD_MS = 180_000
-"""A reader that loaded a table has this long to read the metadata file that it was told of."""
+"""Time in which a reader that loaded a table can still read the metadata file that the catalog named."""
 
 DELETED_AT_ONCE = 20
-"""Files that one round deletes at most, so that its end does not wait; the sweep has more time."""
+"""Upper bound of the files that one round deletes, so that its end is not delayed. The sweep has more time."""
 
 REMEMBERED_FILES = 200
-"""Files of a table that are too young to be deleted; the sweep finds further ones."""
+"""Upper bound of the remembered files of a table that are too young to be deleted. The sweep finds further ones."""
 REMEMBERED_TABLES = 1_000
 
-LOOKED_AT = 2_000
-"""Unnamed metadata files of a table that one sweep looks into at most."""
-LOOK_THREADS = 16
+EXAMINED_FILES = 2_000
+"""Upper bound of the unnamed metadata files of a table that one sweep reads."""
+EXAMINE_THREADS = 16
 HEAD_BYTES = 64 << 10
-"""Catalogs write the uuid among the first fields, before schemas and snapshots."""
+"""Size of the read beginning of a file. Catalogs write the uuid among the first fields, before schemas and snapshots."""
 GZIP_MAGIC, GZIP_WINDOW = b"\x1f\x8b", 31
 _UUID = re.compile(rb'"table-uuid"\s*:\s*"([0-9A-Za-z-]+)"')
 
 _VERSION = re.compile(r"(?:v(?P<hadoop>[0-9]+)|(?P<other>[0-9]+)-[0-9A-Za-z-]+)(?:\.gz)?\.metadata\.json(?:\.gz)?")
-"""Names by Iceberg's own catalogs: `00012-<uuid>.metadata.json`, and `v12.metadata.json` of a HadoopCatalog."""
+"""Names of Iceberg's own catalogs: `00012-<uuid>.metadata.json`, and `v12.metadata.json` of a HadoopCatalog."""
 
 
 def version_of(location: str) -> int | None:
-    """The version that a metadata file has by its name; None for other names."""
+    """Returns the version in a metadata file's name; None for other names."""
     match = _VERSION.fullmatch(location.rsplit("/", 1)[-1])
     return None if match is None else int(match["hadoop"] or match["other"])
 
 
 def may_delete_metadata(properties: Mapping[str, str]) -> bool:
-    """Whether the table's user lets old metadata files go."""
+    """Whether the table's user allows the deletion of old metadata files."""
     return all(properties.get(name, "").lower() != "false" for name in (DELETE_AFTER_COMMIT, GC_ENABLED))
 
 
 def pushed_out(before: Table, after: Table) -> list[tuple[str, int]]:
-    """Metadata files that `before` names and `after`, the same table some commits later, does not; with their times in ms, oldest first."""
+    """Returns metadata files that `before` names and `after`, a later state, does not, with their times in ms, oldest first."""
     earlier, later = version_of(before.metadata_location), version_of(after.metadata_location)
     if before.metadata.table_uuid != after.metadata.table_uuid or earlier is None or later is None or earlier >= later:
         return []
@@ -83,9 +83,10 @@ def pushed_out(before: Table, after: Table) -> list[tuple[str, int]]:
 
 
 def unnamed_metadata(view: LakeView, files: Iterable[StoredFile]) -> Sequence[StoredFile]:
-    """Metadata files among those stored that the table does not name and that may go once they are older than the guard, oldest first.
+    """Returns the stored metadata files that the table does not name and that may be deleted once they are older than the guard, oldest
+    first.
 
-    The beginnings of at most LOOKED_AT files are read.
+    Reads the beginnings of at most EXAMINED_FILES files.
     """
     table = cast(Table, view.handle)
     newest = version_of(table.metadata_location)
@@ -95,10 +96,10 @@ def unnamed_metadata(view: LakeView, files: Iterable[StoredFile]) -> Sequence[St
     names = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
     named = {_path(io, location) for location in names}
     folder = _path(io, table.metadata_location).rsplit("/", 1)[0]
-    there = (file for file in files if file.location.rsplit("/", 1)[0] == folder and file.location not in named)
-    below = (file for file in there if _is_below(file.name, newest))
-    unnamed = sorted(below, key=lambda file: version_of(file.name) or 0)[:LOOKED_AT]
-    with ThreadPoolExecutor(LOOK_THREADS) as pool:
+    same_folder = (file for file in files if file.location.rsplit("/", 1)[0] == folder and file.location not in named)
+    below = (file for file in same_folder if _is_below(file.name, newest))
+    unnamed = sorted(below, key=lambda file: version_of(file.name) or 0)[:EXAMINED_FILES]
+    with ThreadPoolExecutor(EXAMINE_THREADS) as pool:
         uuids = list(pool.map(partial(_table_uuid, table), unnamed))
     return [file for file, uuid in zip(unnamed, uuids, strict=True) if uuid == str(table.metadata.table_uuid)]
 
@@ -111,12 +112,12 @@ class OldMetadataFiles:
         self._lock = Lock()
         self._waiting: OrderedDict[str, dict[str, int]] = OrderedDict()
         self._refused: set[str] = set()
-        """Tables of which it was said that their store refuses deletions."""
+        """Tables for which the log already reported that their store refuses deletions."""
 
     def delete_after(self, before: LakeView, after: LakeView) -> list[str]:
-        """Deletes those that are older than the guard, and remembers the younger ones for a later round. Raises nothing.
+        """Deletes the files that are older than the guard, and remembers the younger ones for a later round. Raises nothing.
 
-        A file that cannot be deleted is left to the sweep. The log says so once, until a deletion succeeds.
+        A file that cannot be deleted is left to the sweep. The log reports it once, until a deletion succeeds.
         """
         earlier, later = cast(Table, before.handle), cast(Table, after.handle)
         due = self._due(after.table_uuid, pushed_out(earlier, later))
@@ -143,21 +144,21 @@ class OldMetadataFiles:
             _log.warning("old metadata files are not deleted; the sweep tries again", table=str(view.path), error=describe(error))
 
     def _due(self, table_uuid: str, pushed: Iterable[tuple[str, int]]) -> list[str]:
-        """Takes the files that are due now from those that wait."""
+        """Returns the files that are due now, and removes them from the waiting ones."""
         before_ms = to_milliseconds(self._clock.now()) - GUARD_MS
         with self._lock:
             waiting = {**self._waiting.pop(table_uuid, {}), **dict(pushed)}
             due = [location for location, written_ms in waiting.items() if written_ms <= before_ms][:DELETED_AT_ONCE]
-            left = [(location, written_ms) for location, written_ms in waiting.items() if location not in due]
-            if left:
-                self._waiting[table_uuid] = dict(left[-REMEMBERED_FILES:])
+            remaining = [(location, written_ms) for location, written_ms in waiting.items() if location not in due]
+            if remaining:
+                self._waiting[table_uuid] = dict(remaining[-REMEMBERED_FILES:])
             while len(self._waiting) > REMEMBERED_TABLES:
                 self._waiting.popitem(last=False)
         return due
 
 
 def _table_uuid(table: Table, file: StoredFile) -> str | None:
-    """The uuid in a metadata file; None if it cannot be read, or does not begin as those of catalogs do."""
+    """Returns the uuid in a metadata file; None if it cannot be read, or if the file begins differently from those of catalogs."""
     io = io_of(table)
     scheme, netloc, _ = io.parse_location(table.metadata_location, io.properties)
     try:

@@ -1,7 +1,7 @@
-"""Removes rows of a lake table by what `reconcile_lake` found: doubled offsets, rows behind a gap, whole buckets.
+"""Removes rows of a lake table that `reconcile_lake` found: doubled offsets, rows behind a gap, whole buckets.
 
-Rows of a log table go by position deletes, one file a bucket; the data files stay as they are. A bucket that is emptied loses its files.
-A bucket's offsets are held in memory while it is looked at: some 17 bytes a row.
+Rows of a log table are removed by position deletes, one file a bucket; the data files stay unchanged. An emptied bucket loses its files.
+While a bucket is processed, its offsets are in memory: about 17 bytes a row.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tiering.lake.writing.keys import Mask
 from tiering.model.tables import OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TableType
 
 _BATCH_ROWS = 1 << 20
-_HINT = "Rewrite them (in Spark: CALL <lake catalog>.system.rewrite_data_files), then call again."
+_HINT = "Rewrite the files (in Spark: CALL <lake catalog>.system.rewrite_data_files), then repeat the call."
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,12 @@ class _Bucket:
 
 
 def remove_rows(table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> list[WriteResult]:
-    """See `RowRemoval.remove_rows`."""
+    """Writes the files that remove the rows, one write result a bucket (`RowRemoval.remove_rows`)."""
     loaded = cast(Table, view.handle)
     if table.table_type is TableType.LOG and not layout_of_schema(loaded.schema()).has_row_offsets:
         raise CannotReconcile(
-            f"rows of {view.path} cannot be removed by their offsets: its layout is clean, and this version removes them of tables with "
-            "system columns only",
+            f"rows of {view.path} cannot be removed by their offsets: its layout is clean, and this version can do so only for tables with "
+            "system columns",
             table_path=view.path,
         )
     results: list[WriteResult] = []
@@ -69,18 +69,18 @@ def remove_rows(table: TableInfo, view: LakeView, round_id: str, removal: Remova
 
 
 def _buckets(table: TableInfo, view: LakeView, loaded: Table, removal: Removal) -> Iterator[_Bucket]:
-    """Those in which files stand."""
+    """Yields the buckets that have files."""
     if view.head is None:
         return
     places = {file_place(table, key, name, loaded.schema()): key for key, (name, _) in removal.places.items()}
     for place, files in live_bucket_files(loaded, view.path, view.head, places.keys()).items():
         if files.equality_deletes and places[place] not in removal.emptied:
-            raise drift(view.path, None, f"has equality deletes in bucket {places[place]}: which rows are dead is not known here", _HINT)
+            raise drift(view.path, None, f"has equality deletes in bucket {places[place]}: it is unknown which rows they delete", _HINT)
         yield _Bucket(places[place], place, files)
 
 
 def _dying(table: TableInfo, loaded: Table, bucket: _Bucket, removal: Removal) -> dict[str, Mask]:
-    """By data file the living rows whose offset came before, in it or in another file, or is the bucket's ceiling or above.
+    """Returns by data file the live rows to remove: those with an offset that came before in any file, and those at or above the ceiling.
 
     Rows that the bucket's log did not write stay: a former partition of the same name may have written them.
     """
@@ -105,7 +105,7 @@ def _dying(table: TableInfo, loaded: Table, bucket: _Bucket, removal: Removal) -
 
 
 def _numbers(table: TableInfo, loaded: Table, bucket: _Bucket, number: int, column: str) -> npt.NDArray[np.int64]:
-    """A system column of a file's rows, commit times in milliseconds."""
+    """Returns a system column of a file's rows. Commit times are in milliseconds."""
     file = bucket.files.data[number]
     with open_parquet(io_of(loaded), file) as parquet:
         name = column_name(parquet, loaded.schema().find_field(column))
@@ -133,7 +133,7 @@ def _delete_file(
 
 
 def _emptied(table: TableInfo, bucket: _Bucket, view: LakeView, loaded: Table, round_id: str) -> WriteResult:
-    """All files of the bucket go, data and deletes; of those that have rows of other buckets, too, its rows go by position."""
+    """Removes all files of the bucket, data and deletes. From files that it shares with other buckets, its rows are removed by position."""
     place, files, own = bucket.place, bucket.files, bucket.files.own
     if place.bucket is None:
         change = BucketChange(place.partition, files.snapshot_id, files.digest(), rewritten=True)

@@ -1,7 +1,7 @@
-"""Makes a snapshot ready: its manifests, its summary, and the one request that would publish it. Publishes nothing.
+"""Prepares a snapshot: its manifests, its summary, and the one request that would publish it. Publishes nothing.
 
-Every call writes fresh files under a fresh snapshot id, so a commit that is built again on a new head shares nothing
-with the first but the data files.
+Every call writes fresh files under a fresh snapshot id. So a commit that is built again on a new head shares only the data files with the
+first one.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from tiering.lake.iceberg.reading.view import TAG, summary_of
 from tiering.lake.iceberg.schema.partition_values import PartitionValue
 
 FOR_EVER_MS = 2**63 - 1
-"""Iceberg's own way to say that a reference never expires."""
+"""Iceberg's own value for a reference that never expires."""
 
 
 @dataclass(frozen=True)
 class FilesInPlace:
-    """How many files of a table gave way to how many others, and their bytes."""
+    """Number and bytes of files that other files replaced, and of the new files."""
 
     files_before: int = 0
     files_after: int = 0
@@ -47,7 +47,7 @@ class FilesInPlace:
 
     @staticmethod
     def of(removed: Sequence[DataFile], added: Sequence[DataFile]) -> FilesInPlace:
-        """Nothing where no file is removed."""
+        """Returns the numbers for these files; all zero if no file is removed."""
         if not removed:
             return FilesInPlace()
         before, after = (sum(file.file_size_in_bytes for file in files) for files in (removed, added))
@@ -58,7 +58,7 @@ class FilesInPlace:
 class StagedSnapshot:
     """A snapshot that is not published yet. `files`: the metadata files that were written for it.
 
-    `rewritten`: what its own changes removed, beside files that were merged. The manifests are those of the head before and after it.
+    `rewritten`: the files that its own changes replaced, without merged ones. The manifest counts are those of the head before and after.
     """
 
     snapshot_id: int
@@ -72,8 +72,8 @@ class StagedSnapshot:
 
 @dataclass(frozen=True)
 class FileChanges:
-    """Files to add, of one partition spec, and those to remove, as far as they are live: all, data and deletes, of the partitions
-    `replaced` of that spec, and the files `obsolete`."""
+    """The files to add, of one partition spec, and the live files to remove: all data and delete files of the partitions `replaced` of that
+    spec, and the files `obsolete`."""
 
     added: Sequence[DataFile]
     spec_id: int
@@ -81,13 +81,13 @@ class FileChanges:
     obsolete: Collection[str] = ()
 
     def removes(self, file: DataFile) -> bool:
-        """Whether the live file `file` is removed."""
+        """Whether a live file is removed."""
         return partition_of(file) in self.replaced or file.file_path in self.obsolete
 
 
 @dataclass(frozen=True)
 class _Written:
-    """A snapshot whose manifest list is written: the files that it removes, and how many manifests it has."""
+    """A snapshot with a written manifest list, the files that it removes, and its number of manifests."""
 
     snapshot: Snapshot
     removed: Sequence[DataFile]
@@ -95,8 +95,9 @@ class _Written:
 
 
 class SnapshotStager:
-    """Stages one snapshot on `base`, committed at the time of `clock`. `files` grows as metadata files are written, also when staging
-    fails half-way. `all_manifests`: all live manifests are merged, and not only small ones where they are many."""
+    """Stages one snapshot on `base`, with the commit time of `clock`. `files` lists the written metadata files, also if staging fails.
+
+    `all_manifests`: merges all live manifests, and not only small ones if they are many."""
 
     def __init__(self, table: Table, base: LakeView, round_id: str, clock: Clock, *, all_manifests: bool = False) -> None:
         self._clock = clock
@@ -106,21 +107,21 @@ class SnapshotStager:
         self._metadata = table.metadata
         self._snapshot_id = table.metadata.new_snapshot_id()
         self.commit_id = f"lakeward-{round_id}-{uuid.uuid4()}"
-        """In the names of all metadata files of this attempt: it tells the sweep whose they are."""
+        """Part of the names of all metadata files of this attempt. The sweep tells from it which round wrote them."""
         self.files: list[str] = []
 
     def stage(self, changes: FileChanges, properties: Mapping[str, str], merged: FileChanges | None = None) -> StagedSnapshot:
-        """The request that publishes `changes` with `properties` in the snapshot's summary.
+        """Returns the request that publishes `changes`, with `properties` in the snapshot's summary.
 
-        `merged`: files that take the place of others with the same rows. They are a snapshot of their own below that of `changes`, with
-        the operation `replace`: readers that follow the table read each row once (Iceberg spec, "Snapshots"). One request publishes both.
+        `merged`: files that replace others with the same rows. They get a snapshot of their own below that of `changes`, with the operation
+        `replace`, so that readers that follow the table read each row once (Iceberg spec, "Snapshots"). One request publishes both.
         """
         head = None if self._base.head is None else self._metadata.snapshot_by_id(self._base.head)
         manifests_before = 0 if head is None else len(_live_manifests(head, self._table))
         before: list[Snapshot] = []
         if merged is not None:
             # The snapshot that follows merges the manifests of both.
-            replacing = self._snapshot(self._metadata.new_snapshot_id(), head, merged, {}, Operation.REPLACE, _as_they_are)
+            replacing = self._snapshot(self._metadata.new_snapshot_id(), head, merged, {}, Operation.REPLACE, _unmerged)
             before.append(replacing.snapshot)
         last = self._snapshot(self._snapshot_id, before[0] if before else head, changes, properties)
         updates = self._updates([*before, last.snapshot])
@@ -137,7 +138,7 @@ class SnapshotStager:
         operation: Operation | None = None,
         merge: Merge | None = None,
     ) -> _Written:
-        """A snapshot on `parent` with its manifests. `operation` None = append, or overwrite where files are removed or rows deleted."""
+        """Returns a snapshot on `parent` with its manifests. `operation` None = append, or overwrite if files or rows are removed."""
         maker = ManifestMaker(self._table, snapshot_id, self._new_manifest)
         carried, removed = self._carried_over(changes, parent, maker, merge or self._merge)
         manifests = [*maker.added(changes.added, changes.spec_id), *carried]
@@ -148,7 +149,7 @@ class SnapshotStager:
                 "snapshot-id": snapshot_id,
                 "parent-snapshot-id": None if parent is None else parent.snapshot_id,
                 "sequence-number": sequence_number,
-                # A clock behind the last commit's: Iceberg's readers refuse a log of snapshots that goes back in time.
+                # This clock may be behind the last commit's. Iceberg's readers refuse a snapshot log that goes back in time.
                 "timestamp-ms": max(to_milliseconds(self._clock.now()), self._metadata.last_updated_ms),
                 "manifest-list": self._write_list(snapshot_id, parent, sequence_number, manifests),
                 "summary": self._summary(changes, removed, properties, parent, operation),
@@ -160,14 +161,14 @@ class SnapshotStager:
     def _carried_over(
         self, changes: FileChanges, parent: Snapshot | None, maker: ManifestMaker, merge: Merge
     ) -> tuple[list[ManifestFile], list[DataFile]]:
-        """The manifests of `parent`, and the files that they lose."""
+        """Returns the manifests of `parent` that the snapshot keeps, and the files that they lose."""
         if parent is None:
             return [], []
         live = _live_manifests(parent, self._table)
         if not (changes.replaced or changes.obsolete):
             return merge(live, maker), []
         whole, reduced, gone = maker.without(live, changes.removes)
-        return [*merge(whole, maker), *reduced], gone  # a merge would drop the entries that say what this snapshot removes
+        return [*merge(whole, maker), *reduced], gone  # a merge would drop the entries of removed files
 
     def _write_list(self, snapshot_id: int, parent: Snapshot | None, sequence_number: int, manifests: list[ManifestFile]) -> str:
         location = self._new_location(f"snap-{snapshot_id}-0-{self.commit_id}.avro")
@@ -204,7 +205,8 @@ class SnapshotStager:
         return summary if operation is None else summary.model_copy(update={"operation": operation})
 
     def _requirements(self) -> tuple[TableRequirement, ...]:
-        """Compare-and-set on table, columns, head and tag, which names `base.tiered`. A table without snapshots cannot have a tag."""
+        """Returns the compare-and-set on table, columns, head and the tag, which names `base.tiered`. A table without snapshots has no
+        tag."""
         same_table = AssertTableUUID(uuid=self._metadata.table_uuid)
         same_schema = AssertCurrentSchemaId.model_validate({"current-schema-id": self._metadata.current_schema_id})
         same_head = _assert_ref(MAIN_BRANCH, self._base.head)
@@ -214,7 +216,7 @@ class SnapshotStager:
 
     def _updates(self, snapshots: Sequence[Snapshot]) -> tuple[TableUpdate, ...]:
         main = self._metadata.refs.get(MAIN_BRANCH)
-        # The update replaces the whole reference: keep what the user set for expiry.
+        # The update replaces the whole reference, so the user's settings for expiry are copied.
         retention = {} if main is None else main.model_dump(by_alias=True, include={"max_snapshot_age_ms", "min_snapshots_to_keep"})
         return (
             *(AddSnapshotUpdate(snapshot=snapshot) for snapshot in snapshots),
@@ -238,7 +240,7 @@ def _live_manifests(snapshot: Snapshot, table: Table) -> list[ManifestFile]:
     return [manifest for manifest in snapshot.manifests(table.io) if manifest.has_added_files() or manifest.has_existing_files()]
 
 
-def _as_they_are(manifests: Sequence[ManifestFile], rewrite: Rewrite) -> list[ManifestFile]:
+def _unmerged(manifests: Sequence[ManifestFile], rewrite: Rewrite) -> list[ManifestFile]:
     return list(manifests)
 
 

@@ -1,11 +1,11 @@
-"""What a round's commit does for the table beside adding rows: it removes expired snapshots (`rules.upkeep.snapshot_expiry`).
+"""The upkeep in a round's commit: it removes expired snapshots (`rules.upkeep.snapshot_expiry`).
 
-The removal is a part of the round's one compare-and-set, so it costs no further commit. Two things are held:
+The removal is part of the round's one compare-and-set, so it costs no further commit. Two rules hold:
 
-- A reference that a user makes between our look at the table and the commit keeps its snapshot. A catalog whose requirements are checked
+- A reference that a user creates between our read of the table and the commit keeps its snapshot. A catalog whose requirements are checked
   in this process (SQL, hadoop, hive, glue) checks `AssertReferences`. A REST server knows only Iceberg's requirements: see `_for_server`.
-- A removal never keeps a round from committing. If the commit did not land, the round's next request goes without a removal, and the
-  table rests from removals for `PAUSE_MS`.
+- A removal never prevents a round's commit. If the commit did not land, the round's next request is without a removal, and commits to the
+  table remove nothing for `PAUSE_MS`.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ from tiering.model.upkeep import ExpiryOrder
 _log = structlog.get_logger(__name__)
 
 PAUSE_MS = 600_000
-"""After a commit with a removal did not land, commits to the table remove nothing for this long."""
+"""Time for which commits to a table remove nothing, after a commit with a removal did not land."""
 
 COMPRESSION, OWN_COMPRESSION = "write.parquet.compression-codec", "zstd"
-"""What every table that Lakeward makes has in its properties."""
+"""A property that every table has that Lakeward created, and its value."""
 
 MAX_AGE, MIN_COUNT = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
 
 
 @dataclass(frozen=True)
 class Upkeep:
-    """Requirements and updates to add to a commit; `removed` are the snapshots that it removes."""
+    """Requirements and updates to add to a commit. `removed` are the snapshots that it removes."""
 
     requirements: tuple[TableRequirement, ...] = ()
     updates: tuple[TableUpdate, ...] = ()
@@ -79,26 +79,26 @@ class Upkeep:
 
 
 class UpkeepPauses:
-    """The tables that rest from removals. Safe to use from several threads."""
+    """The tables whose commits remove nothing for a while. Safe to use from several threads."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._lock = Lock()
         self._until: dict[str, int] = {}
-        self._told: set[str] = set()
-        """Tables of which the log has told that their catalog refuses removals."""
+        self._reported: set[str] = set()
+        """Tables for which the log already reported that their catalog refuses removals."""
 
     def begin(self, base: LakeView, error: BaseException) -> None:
         """Starts the pause of a table after a commit with a removal failed with `error`.
 
-        The log tells it once, until a removal lands. A commit that only lost a race is not told.
+        The log reports it once, until a removal lands. It does not report a commit that only lost a race.
         """
         with self._lock:
             now = self._clock.monotonic_ms()
             self._until = {uuid: until for uuid, until in self._until.items() if until > now} | {base.table_uuid: now + PAUSE_MS}
-            is_told = isinstance(error, CommitFailedException) or base.table_uuid in self._told
-            self._told.add(base.table_uuid)
-        if not is_told:
+            is_reported = isinstance(error, CommitFailedException) or base.table_uuid in self._reported
+            self._reported.add(base.table_uuid)
+        if not is_reported:
             _log.warning(
                 "a commit that also removes snapshots failed; commits remove none for a while, and then it is tried again",
                 table=str(base.path),
@@ -107,19 +107,19 @@ class UpkeepPauses:
             )
 
     def removed(self, base: LakeView) -> None:
-        """A commit with a removal landed."""
+        """Records that a commit with a removal landed."""
         with self._lock:
-            self._told.discard(base.table_uuid)
+            self._reported.discard(base.table_uuid)
 
     def has(self, table_uuid: str) -> bool:
-        """Whether the table rests."""
+        """Whether the table is paused."""
         with self._lock:
             return self._until.get(table_uuid, 0) > self._clock.monotonic_ms()
 
 
 @dataclass(frozen=True)
 class UpkeepPolicy:
-    """What may be done for one table. `options` are those of the source table."""
+    """The upkeep that is allowed for one table. `options` are those of the source table."""
 
     retention: SnapshotRetention | None = None
     options: Mapping[str, str] = field(default_factory=dict)
@@ -131,30 +131,30 @@ class UpkeepPolicy:
         return UpkeepPolicy(table.snapshot_retention, table.properties, pauses, table)
 
     def rule(self, order: ExpiryOrder | None, now_ms: int) -> ExpiryRule | None:
-        """Which snapshots a commit removes; None = none. Raises InvalidArgument for a wrong option of the table."""
+        """Returns the rule by which a commit removes snapshots; None = it removes none. Raises InvalidArgument for a wrong option."""
         if order is not None and self.table is not None:
             return expiry_rule(self.table, order, now_ms)
         return None if self.retention is None else ExpiryRule(self.retention)
 
 
 class AssertReferences(ValidatableTableRequirement):
-    """Requires that all tags and branches, with their retention, are still those that were seen. Checked in this process only."""
+    """Requires that all tags and branches, with their retention, are the same as at our read. Only this process can check it."""
 
     type: Literal["lakeward-assert-references"] = Field(default="lakeward-assert-references")
     references: dict[str, SnapshotRef]
 
     def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]  # as pyiceberg's own
-        """Raises CommitFailedException."""
+        """Raises CommitFailedException if they differ."""
         if base_metadata is None or base_metadata.refs != self.references:
-            raise CommitFailedException("Requirement failed: a tag or a branch was made, moved or dropped concurrently")
+            raise CommitFailedException("Requirement failed: a tag or a branch was created, moved or dropped concurrently")
 
 
 class RemovedSnapshots(RemoveSnapshotsUpdate):
-    """As pyiceberg's update, but it refuses to remove a reference, and keeps the parents of the snapshots that stay, as Iceberg's Java
-    classes do. pyiceberg drops references to removed snapshots, and takes time in proportion to removed times kept snapshots."""
+    """Like pyiceberg's update, but it refuses to remove a reference, and keeps the parents of the remaining snapshots, as Iceberg's Java
+    classes do. pyiceberg drops references to removed snapshots, and its time grows with removed times kept snapshots."""
 
     thinned_from_ms: int = Field(default=0, exclude=True)
-    """Since when snapshots are thinned, and not expired."""
+    """Time from which on snapshots are thinned and not expired, in ms."""
 
 
 @_apply_table_update.register(RemovedSnapshots)
@@ -162,9 +162,9 @@ def _remove_snapshots(update: RemovedSnapshots, base: TableMetadata, context: _T
     removed = frozenset(update.snapshot_ids)
     snapshots = [snapshot for snapshot in base.snapshots if snapshot.snapshot_id not in removed]
     if len(base.snapshots) - len(snapshots) != len(removed):
-        raise CommitFailedException("snapshots that were to be removed are gone already")
+        raise CommitFailedException("snapshots to remove no longer exist")
     if any(reference.snapshot_id in removed for reference in base.refs.values()):
-        raise CommitFailedException("a tag or a branch names a snapshot that was to be removed")
+        raise CommitFailedException("a tag or a branch names a snapshot to remove")
     context.add_update(update)
     kept: dict[str, Any] = {
         "snapshots": snapshots,
@@ -176,10 +176,10 @@ def _remove_snapshots(update: RemovedSnapshots, base: TableMetadata, context: _T
 
 
 def _log_without(removed: Collection[int], log: Sequence[SnapshotLogEntry], thinned_from_ms: int) -> list[SnapshotLogEntry]:
-    """The log of heads without the snapshots that are removed, and without what came before an expired one.
+    """Returns the log of heads without removed snapshots, and without all entries before an expired one.
 
-    A query as of a time between an entry before that gap, such as one that a tag keeps, and the gap would else read a table that is much
-    too old. Iceberg's Java classes begin the log behind the last gap of any kind (`TableMetadata.Builder.updateSnapshotLog`).
+    Otherwise a query as of a time between an older entry, such as one that a tag keeps, and the gap would read a table that is much too
+    old. Iceberg's Java classes begin the log behind the last gap of any kind (`TableMetadata.Builder.updateSnapshotLog`).
     """
     expired = [number for number, entry in enumerate(log) if entry.snapshot_id in removed and entry.timestamp_ms < thinned_from_ms]
     return [entry for entry in log[expired[-1] + 1 if expired else 0 :] if entry.snapshot_id not in removed]
@@ -188,7 +188,7 @@ def _log_without(removed: Collection[int], log: Sequence[SnapshotLogEntry], thin
 def upkeep_of(
     catalog: Catalog, table: Table, base: LakeView, policy: UpkeepPolicy, now_ms: int, order: ExpiryOrder | None = None
 ) -> Upkeep:
-    """What the commit that builds on `base` does beside adding rows; nothing while the table rests, unless a user gave an `order`."""
+    """Returns the upkeep of the commit that builds on `base`; nothing while the table is paused, unless a user gave an `order`."""
     if policy.pauses.has(base.table_uuid) and order is None:
         return Upkeep()
     settings, rule = _settings(table.metadata, policy.options), policy.rule(order, now_ms)
@@ -205,8 +205,8 @@ def upkeep_of(
 
 
 def _bounded(rule: ExpiryRule, metadata: TableMetadata, options: Mapping[str, str], now_ms: int) -> ExpiryRule:
-    """The rule for a table that cannot be thinned: of snapshots older than an hour only the newest MAX_SNAPSHOTS stay, unless the user said
-    how long they are kept. A day of commits each 10 s would make metadata files of 12 MB."""
+    """Returns the rule for a table that cannot be thinned. Of snapshots older than an hour only the newest MAX_SNAPSHOTS stay, unless the
+    user set an age. A day of commits every 10 s would make metadata files of 12 MB."""
     times = sorted((snapshot.timestamp_ms for snapshot in metadata.snapshots), reverse=True)
     if SNAPSHOT_MAX_AGE in options or len(times) <= consecutive_expiry.MAX_SNAPSHOTS:
         return rule
@@ -234,10 +234,10 @@ def removable_snapshots(
     literal: bool = False,
     limit: int = REMOVED_AT_ONCE,
 ) -> list[int]:
-    """Ids of the snapshots that the commit on `base` may remove.
+    """Returns the ids of the snapshots that the commit on `base` may remove.
 
-    Without `thins` all snapshots within the maximum age stay: a REST server drops from the log of heads all entries before a gap, and
-    with them a reader's queries as of a time (Iceberg, `TableMetadata.Builder.updateSnapshotLog`).
+    Without `thins` all snapshots within the maximum age stay. A REST server drops all entries of the log of heads before a gap, and then
+    readers cannot query as of these times (Iceberg, `TableMetadata.Builder.updateSnapshotLog`).
     """
     if retention is None or base.head is None or base.tiered is None or metadata.properties.get(GC_ENABLED, "").lower() == "false":
         return []
@@ -245,7 +245,7 @@ def removable_snapshots(
 
 
 def expiry_outlook(catalog: Catalog, table: TableInfo, handle: Table, base: LakeView, order: ExpiryOrder, now_ms: int) -> ExpiryOutlook:
-    """See `SnapshotExpiry.expiry_outlook`; `handle` is the lake table at `base`."""
+    """Returns the effect of an expiry now (`SnapshotExpiry.expiry_outlook`). `handle` is the lake table at `base`."""
     metadata, rule = handle.metadata, expiry_rule(table, order, now_ms)
     if rule is None or base.head is None or base.tiered is None:
         return ExpiryOutlook(0, {"no round has committed to the table": len(metadata.snapshots)} if metadata.snapshots else {})
@@ -257,17 +257,17 @@ def expiry_outlook(catalog: Catalog, table: TableInfo, handle: Table, base: Lake
 
 
 def _oldest_query_ms(metadata: TableMetadata, retention: SnapshotRetention | None, now_ms: int) -> int:
-    """The oldest time as of which a query is answered: by the policy, or by what the user keeps beyond it."""
+    """Returns the oldest time as of which a query is answered: by the policy, or by the user's longer retention."""
     main = metadata.refs.get(MAIN_BRANCH)
     ages = (_number(metadata.properties.get(MAX_AGE)), None if main is None else main.max_snapshot_age_ms)
     return now_ms - max(0 if retention is None else retention.max_age_ms, *(age or 0 for age in ages))
 
 
 def _for_server(catalog: Catalog, table: Table, settings: tuple[TableUpdate, ...], removed: tuple[int, ...]) -> Upkeep:
-    """The removal for a catalog whose server checks the requirements. Each known reference is required to name what it names.
+    """Returns the removal for a catalog whose server checks the requirements. Each known reference must still name the same snapshot.
 
-    No requirement of Iceberg's names references that do not exist yet. So the references are read again just before the request. A tag or
-    a branch that a user makes within these milliseconds, on an old snapshot that expires in this very commit, is lost.
+    Iceberg has no requirement for references that do not exist yet, so the references are read again just before the request. A tag or a
+    branch is lost if a user creates it within these milliseconds on an old snapshot that expires in this very commit.
     """
     references = catalog.load_table(table.name()).metadata.refs
     if references != table.metadata.refs:
@@ -310,18 +310,18 @@ def _reference(name: str, reference: SnapshotRef) -> TableReference:
 
 
 def _number(text: str | None) -> int | None:
-    """A whole number; None = not set. A value that cannot be read keeps everything."""
+    """Returns a whole number; None = not set. An invalid value keeps everything."""
     if text is None:
         return None
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 1 << 62
 
 
 def _settings(metadata: TableMetadata, options: Mapping[str, str]) -> tuple[TableUpdate, ...]:
-    """Updates that give a table of an earlier version the settings of a new one.
+    """Returns updates that give a table of an earlier version the settings of a new table.
 
     Earlier versions set `write.metadata.delete-after-commit.enabled` to false themselves, refused it as an option, and never set
-    `write.metadata.previous-versions-max`. In a table that another service made, the property is its user's. The log tells of the change,
-    since a user of an earlier version may have set the property to the value that it had.
+    `write.metadata.previous-versions-max`. In a table of another service, the property belongs to the user. The log reports the change,
+    because a user of an earlier version may have set the property to the same value.
     """
     properties = metadata.properties
     is_former = properties.get(DELETE_AFTER_COMMIT) == "false" and PREVIOUS_VERSIONS not in properties

@@ -1,4 +1,4 @@
-"""What one commit did for the upkeep of its table, as its stats tell it."""
+"""The statistics of one commit's upkeep."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tiering.model.upkeep import UpkeepStats
 
 
 def upkeep_stats(committable: Committable, kept: Collection[int], staged: StagedSnapshot, snapshots_expired: int) -> UpkeepStats | None:
-    """The stats of a commit with those of its rewrites whose numbers are `kept`; None if it only added rows.
+    """Returns the statistics of a commit with those of its rewrites whose numbers are in `kept`; None if it only added rows.
 
-    A commit that merges all manifests always has stats: its caller learns that their number did not fall.
+    A commit that merges all manifests always has statistics, so its caller learns if their number did not fall.
 
-    Files that a primary-key bucket's own round wrote anew are counted as `staged` tells: the new ones hold the rows of the round, too.
+    Files that a primary-key bucket's own round rewrote are counted from `staged`, because the new files also hold the round's rows.
     """
     rewrites = committable.rewrites
     committed = [rewrites[number] for number in sorted(kept)]

@@ -1,4 +1,4 @@
-"""Where the rows of one split belong, by the partition spec of an Iceberg table."""
+"""The places of the rows of one split, according to the partition spec of an Iceberg table."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tiering.library_guards.bucket_hash import bucket_ids_of, combined_bucket_id
 def row_places(
     schema: Schema, spec: PartitionSpec, values: Sequence[int | str], bucket_count: int = 1, combined: Sequence[str] = ()
 ) -> RowPlaces:
-    """`values`: the partition record of the files, in the order of `spec`. `combined`: the bucket keys, where the formula `combined-v1`
-    over them tells the bucket and no partition field does."""
+    """Returns the places. `values`: the partition record of the files, in the order of `spec`. `combined`: the bucket keys, if the formula
+    `combined-v1` over them determines the bucket and no partition field does."""
     fields = [(schema.find_field(field.source_id), field.transform, value) for field, value in zip(spec.fields, values, strict=True)]
     hashes: list[tuple[Sequence[str], Callable[[Sequence[pa.Array[Any]]], npt.NDArray[np.int32]]]] = [
         ((field.name,), partial(_bucket_ids, transform.num_buckets))
@@ -47,6 +47,6 @@ def _combined_ids(bucket_count: int, columns: Sequence[pa.Array[Any]]) -> npt.ND
 
 
 def _scalar(kind: IcebergType, value: int | str) -> pa.Scalar[pa.DataType]:
-    """A partition value as the rows have it: a date is a number of days in Iceberg."""
+    """Returns a partition value in the type of the rows. Iceberg stores a date as a number of days."""
     scalar: pa.Scalar[pa.DataType] = pa.scalar(value, arrow_type(kind))
     return scalar
