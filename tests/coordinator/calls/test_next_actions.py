@@ -351,7 +351,7 @@ def test_a_column_that_somebody_added_is_named_and_without_it_the_table_goes_on(
     assert outcome.error is not None
     assert outcome.error.error_class == errors.SchemaDrift.__name__
     assert next_action(world.coordinator, source.info) == (DROP_NOTE if world.lake_format == "iceberg" else None)
-    assert "Mend the lake table" in hint_of(source)
+    assert "Repair the lake table" in hint_of(source)
     world.by_hand.drop_column(source.info.path, "note")
     assert next_action(world.coordinator, source.info) is None
     assert world.record(source.info).state == "Pending"
@@ -366,7 +366,7 @@ def test_a_type_that_iceberg_does_not_take_back_needs_a_new_lake_table(world: La
     outcome = source.tier()
     assert outcome.error is not None
     assert outcome.error.error_class == errors.SchemaDrift.__name__
-    assert "Mend the lake table" not in hint_of(source)
+    assert "Repair the lake table" not in hint_of(source)
     assert "Rename the lake table sales.orders" in hint_of(source)
     steps = follow(world.coordinator, source.info, in_lake(world))
     assert [step[: len(start)] for step, start in zip(steps, (RENAME, RETIER), strict=True)] == [RENAME, RETIER]

@@ -1,1 +1,1 @@
-"""Primary-key tables in Iceberg: changes are folded per key; rows of the lake die by position, new ones are appended."""
+"""Writes primary-key tables in Iceberg: keeps the last change of each key, deletes the lake's rows by position, and appends new rows."""

@@ -1,10 +1,10 @@
-"""What stands in the buckets of a primary-key table: the live files of their partitions at one head of the lake table.
+"""The live files of a primary-key table's buckets at one head of the lake table.
 
-The driver reads them from the head's manifests (Iceberg spec, "Scan Planning"). They travel to a bucket's writer as zstd-compressed
-JSON, version 2; no bytes = nothing stands there. Before the commit it is checked that the head is still what the writers took it for.
+The driver reads them from the head's manifests (Iceberg spec, "Scan Planning"). They travel to a bucket's writer as zstd-compressed JSON,
+version 2; no bytes = no files. Before the commit, the committer checks that the bucket still has the files that the writer saw.
 
-Where buckets share a partition value (a clean table with several bucket keys) the footers of files tell whose they are. A file that
-somebody else wrote, such as a compaction, may hold rows of any bucket: it stands in all of them, and none of them removes it.
+Where buckets share a partition value (a clean table with several bucket keys), the footers of files tell their bucket. A file of another
+writer, such as a compaction, may hold rows of any bucket: it belongs to all of them, and none of them removes it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ VERSION = 2
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A live file. `records`: rows of a data file, dead ones included, or deletes of a delete file."""
+    """A live file. `records`: rows of a data file, including deleted ones, or deletes of a delete file."""
 
     location: str
     records: int
@@ -43,27 +43,27 @@ class LiveFile:
 
 @dataclass(frozen=True)
 class BucketFiles:
-    """The live files of one bucket at a snapshot. Equality deletes are those of others: they are only counted."""
+    """The live files of one bucket at a snapshot. Equality deletes come from other writers and are only counted."""
 
     snapshot_id: int | None
     data: tuple[LiveFile, ...] = ()
     deletes: tuple[LiveFile, ...] = ()
     equality_deletes: tuple[LiveFile, ...] = ()
     shared: frozenset[str] = frozenset()
-    """Locations of those that may hold, or delete, rows of other buckets, too, or of a former partition."""
+    """Locations of files that may also hold, or delete, rows of other buckets or of a former partition."""
 
     @property
     def own(self) -> BucketFiles:
-        """The same without the data and position-delete files that are shared."""
+        """These files without the shared data and position-delete files."""
         data, deletes = (tuple(file for file in files if file.location not in self.shared) for files in (self.data, self.deletes))
         return replace(self, data=data, deletes=deletes, shared=frozenset())
 
     def data_digest(self) -> str:
-        """A digest of the data files' locations: it changes if a data file comes or goes."""
+        """Returns a digest of the data files' locations. It changes if a data file is added or removed."""
         return _digest(self.data)
 
     def digest(self) -> str:
-        """The same of all files."""
+        """Returns a digest of the locations of all files."""
         return _digest((*self.data, *self.deletes, *self.equality_deletes))
 
 
@@ -71,7 +71,7 @@ NOTHING = BucketFiles(None)
 
 
 def encode_bucket_files(files: BucketFiles) -> bytes:
-    """`files` as bytes, deterministic."""
+    """Returns `files` as bytes. Equal files give equal bytes."""
     document: dict[str, Any] = {"version": VERSION, "snapshot_id": files.snapshot_id}
     for name in ("data", "deletes", "equality_deletes"):
         document[name] = [(file.location, file.records, file.size_bytes) for file in getattr(files, name)]
@@ -80,7 +80,7 @@ def encode_bucket_files(files: BucketFiles) -> bytes:
 
 
 def decode_bucket_files(data: bytes) -> BucketFiles:
-    """The inverse; raises ValueError naming a version it does not know."""
+    """Returns the files of these bytes. Raises ValueError that names an unknown version."""
     if not data:
         return NOTHING
     try:
@@ -98,18 +98,18 @@ def _digest(files: Iterable[LiveFile]) -> str:
 
 
 def live_bucket_files(
-    table: Table, path: TablePath, snapshot_id: int, wanted: Collection[FilePlace], file_buckets: FileBuckets | None = None
+    table: Table, path: TablePath, snapshot_id: int, requested_places: Collection[FilePlace], file_buckets: FileBuckets | None = None
 ) -> dict[FilePlace, BucketFiles]:
-    """What stands in the `wanted` places of the table's current spec; those in which nothing does are left out.
+    """Returns the live files of each of `requested_places` of the table's current spec. Places without files are left out.
 
-    `file_buckets` spares footers that were read before. Raises SchemaDrift for a file that cannot be looked into: of another partition
-    spec, or not Parquet. LakeUnavailable.
+    `file_buckets` avoids reading footers again. Raises SchemaDrift for a file that cannot be read, because it has another partition spec or
+    is not Parquet, and LakeUnavailable.
     """
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         return {}
     places: dict[PartitionValue, list[FilePlace]] = defaultdict(list)
-    for place in wanted:
+    for place in requested_places:
         places[place.partition].append(place)
     by_partition: dict[PartitionValue, list[DataFile]] = defaultdict(list)
     with lake_errors(f"read the manifests of {path}", table_path=path):
@@ -123,33 +123,33 @@ def live_bucket_files(
                 if partition in places:
                     check_format(table, path, file)
                     by_partition[partition].append(file)
-    standing: dict[FilePlace, BucketFiles] = {}
+    live_files: dict[FilePlace, BucketFiles] = {}
     with lake_errors(f"read the footers of {path}", table_path=path):
         for partition, files in by_partition.items():
             is_shared = any(place.bucket is not None for place in places[partition])
             buckets = _buckets_of(table, files, file_buckets or FileBuckets()) if is_shared else {}
             for place in places[partition]:
-                mine = [file for file in files if place.bucket is None or buckets[file.file_path] in (None, place.bucket)]
-                if mine:
+                members = [file for file in files if place.bucket is None or buckets[file.file_path] in (None, place.bucket)]
+                if members:
                     shared = frozenset(path for path, bucket in buckets.items() if bucket is None)
-                    standing[place] = _base(snapshot_id, mine, shared)
-    return standing
+                    live_files[place] = _base(snapshot_id, members, shared)
+    return live_files
 
 
 def _buckets_of(table: Table, files: Sequence[DataFile], file_buckets: FileBuckets) -> Mapping[str, int | None]:
-    """By location. Equality deletes are those of others: whatever bucket their rows are of."""
+    """Returns the bucket of each file by location. None for equality deletes: other writers made them, for rows of any bucket."""
     of_others = {file.file_path: None for file in files if file.content is DataFileContent.EQUALITY_DELETES}
     others = [file for file in files if file.file_path not in of_others]
     return {**file_buckets.of(table.io, str(table.metadata.table_uuid), others), **of_others}
 
 
 def partition_of(file: DataFile) -> PartitionValue:
-    """The partition value of a file, as `schema.partition_values` has it."""
+    """Returns the partition value of a file in the form of `schema.partition_values`."""
     return tuple(file.partition[index] for index in range(len(file.partition)))
 
 
 def _base(snapshot_id: int, files: Sequence[DataFile], shared: frozenset[str]) -> BucketFiles:
-    # By location: deletes are written in the order of the paths that they name.
+    # Sorted by location, because delete files list their paths in this order.
     in_order = sorted(files, key=lambda file: file.file_path)
     data, deletes, equality = (
         tuple(LiveFile(file.file_path, file.record_count, file.file_size_in_bytes) for file in in_order if file.content is content)
@@ -159,11 +159,11 @@ def _base(snapshot_id: int, files: Sequence[DataFile], shared: frozenset[str]) -
 
 
 def replaced_partitions(changes: Sequence[BucketChange], base: LakeView, table: Table) -> frozenset[PartitionValue]:
-    """The partitions of which all files are replaced, at `base`'s head. A bucket of which files stay names those that go instead
-    (`BucketChange.obsolete`).
+    """Returns the partitions whose files at `base`'s head are all replaced. If some files of a bucket stay, its change names the replaced
+    files instead (`BucketChange.obsolete`).
 
-    Raises BaseMoved if a foreign commit added or removed data files of a bucket since its rows were looked up, or delete files of one
-    that is rewritten: a row would be doubled, stay although it was deleted, or come back. SchemaDrift, LakeUnavailable.
+    Raises BaseMoved if a foreign commit added or removed data files of a bucket since its rows were looked up, or delete files of a
+    rewritten bucket: a row could be doubled, stay although it was deleted, or reappear. Raises SchemaDrift, LakeUnavailable.
     """
     _check_once(changes, base)
     stale = {change.place for change in changes if change.base_snapshot_id != base.head}
@@ -174,7 +174,7 @@ def replaced_partitions(changes: Sequence[BucketChange], base: LakeView, table: 
             if change.base_files != (present.digest() if change.rewritten else present.data_digest()):
                 raise BaseMoved(
                     f"files of the partition {change.partition} of the lake table {base.path} were replaced between snapshot "
-                    f"{change.base_snapshot_id} and snapshot {base.head}, while a round looked for rows in them",
+                    f"{change.base_snapshot_id} and snapshot {base.head}, while a round looked up rows in them",
                     table_path=base.path,
                     lake_snapshot_id=base.head,
                 )
@@ -182,11 +182,11 @@ def replaced_partitions(changes: Sequence[BucketChange], base: LakeView, table: 
 
 
 def _check_once(changes: Sequence[BucketChange], base: LakeView) -> None:
-    """Raises RoundFailed if a bucket had two writers: they do not see each other's rows."""
+    """Raises RoundFailed if a bucket had two writers, because they do not see each other's rows."""
     if len({change.place for change in changes}) < len(changes):
         raise RoundFailed(
             f"two writers changed the same bucket of {base.path} in one round",
             cause_class="InconsistentRound",
-            hint="Nothing was committed; the next round begins again. This is a defect of Lakeward: please report it.",
+            hint="Nothing was committed; the next round retries. This is a defect of Lakeward: please report it.",
             table_path=base.path,
         )

@@ -1,7 +1,7 @@
-"""Whether rounds can look into the live files of a primary-key table: others may have written them in another format or partition spec.
+"""Checks whether rounds can read the live files of a primary-key table. Other writers may use another format or partition spec.
 
-The rows of a key are looked up in Parquet, and a position delete counts only for data files of its own partition spec (Iceberg spec,
-"Position Delete Files"). One rewrite of the table makes all its files such as Lakeward writes.
+The rows of a key are looked up in Parquet, and a position delete applies only to data files of its own partition spec (Iceberg spec,
+"Position Delete Files"). One rewrite of the table gives all its files the form of Lakeward's.
 """
 
 from __future__ import annotations
@@ -30,24 +30,28 @@ def check_live_files(table: Table, path: TablePath) -> None:
 
 
 def is_live(manifest: ManifestFile) -> bool:
-    """Whether the manifest has entries of living files."""
+    """Whether the manifest has entries of live files."""
     return manifest.has_added_files() or manifest.has_existing_files()
 
 
 def check_spec(table: Table, path: TablePath, manifest: ManifestFile) -> None:
     """Raises SchemaDrift for a manifest with files of another partition spec than the table's present one."""
     if manifest.partition_spec_id != table.metadata.default_spec_id:
-        raise _unusual(table, path, "holds files of a former partition spec, whose buckets cannot be told")
+        raise _unusual(table, path, "holds files of a former partition spec, whose buckets are unknown")
 
 
 def check_format(table: Table, path: TablePath, file: DataFile) -> None:
     """Raises SchemaDrift for a data file, or a file of position deletes, that is not Parquet."""
     if file.file_format is not FileFormat.PARQUET and file.content is not DataFileContent.EQUALITY_DELETES:
-        raise _unusual(table, path, f"holds the {file.file_format.value} file {file.file_path}; the rows of a key are looked up in Parquet")
+        raise _unusual(
+            table,
+            path,
+            f"holds the {file.file_format.value} file {file.file_path}, but Lakeward looks up the rows of a key only in Parquet",
+        )
 
 
 def _unusual(table: Table, path: TablePath, difference: str) -> SchemaDrift:
-    """The error says how the files are rewritten. They would be rewritten as they are while a property of the table names their format."""
+    """Returns the error, which says how to rewrite the files. If a property of the table names their format, it must be changed first."""
     others = _other_formats(table.properties)
     first = f"First set {' and '.join(others)} of the lake table to parquet. " if others else ""
     hint = f"{first}Rewrite its files (in Spark: {rewrite_call(path)}), then {tier_call(path)}. The rows stay in the log until then."
@@ -55,5 +59,5 @@ def _unusual(table: Table, path: TablePath, difference: str) -> SchemaDrift:
 
 
 def _other_formats(properties: Mapping[str, str]) -> list[str]:
-    """The properties with which engines write other files than Parquet; that of deletes is Parquet unless it says otherwise."""
+    """Returns the properties that name another format than Parquet. The format of deletes is Parquet unless its property is set."""
     return [name for name in PARQUET_PROPERTIES if properties.get(name, "parquet").lower() != "parquet"]

@@ -1,6 +1,6 @@
-"""Opens data files of a bucket, whoever wrote them, and reads key columns or whole rows as the lake's current schema has them.
+"""Reads a bucket's data files of any writer: key columns or whole rows, in the lake's current schema.
 
-A column is found by its field id, as Iceberg demands (spec, "Column Projection"), or by its name in a file without ids.
+A column is found by its field id, as Iceberg requires (spec, "Column Projection"), or by its name in a file without ids.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Bounds = Sequence[tuple[Any, Any]]
 
 @contextmanager
 def open_parquet(io: FileIO, file: LiveFile) -> Iterator[LakeParquet]:
-    """The open file. Raises DataCorrupt if it does not hold the rows that its manifest says: positions would be wrong."""
+    """Opens the file. Raises DataCorrupt if it has not the row count of its manifest, because positions would be wrong."""
     with open_lake_file(io, file.location) as stream:
         parquet = LakeParquet(stream, file.location)
         if parquet.metadata.num_rows != file.records:
@@ -45,8 +45,8 @@ def open_parquet(io: FileIO, file: LiveFile) -> Iterator[LakeParquet]:
 
 
 def key_rows(parquet: pq.ParquetFile, number: int, keys: Sequence[NestedField], bounds: Bounds | None) -> Iterator[KeyRows]:
-    """The keys of file number `number`, without the row groups in which no key can lie within `bounds` (of each key column). None = any
-    key."""
+    """Yields the keys of the file with number `number`. Row groups that have no key within `bounds` (of each key column) are left out.
+    `bounds` None = any key."""
     columns = [_column(parquet, key) for key in keys]
     types = [arrow_type(key.field_type) for key in keys]
     first = 0
@@ -61,24 +61,24 @@ def key_rows(parquet: pq.ParquetFile, number: int, keys: Sequence[NestedField], 
 
 
 def whole_rows(parquet: pq.ParquetFile, schema: Schema) -> Iterator[pa.RecordBatch]:
-    """All rows in the columns of `schema`; one that the file lacks is null."""
+    """Yields all rows in the columns of `schema`. A column that the file lacks is null."""
     stored = list(parquet.schema_arrow)
     places = [find_field(stored, field) for field in schema.fields]
-    wanted = pa.schema([arrow_field(field) for field in schema.fields])
+    requested = pa.schema([arrow_field(field) for field in schema.fields])
     for batch in parquet.iter_batches(ROW_BATCH_ROWS, use_threads=False):
         columns = [
             nulls(batch.num_rows, arrow.type) if place is None else projected(batch.column(place), stored[place], field)
-            for place, field, arrow in zip(places, schema.fields, wanted, strict=True)
+            for place, field, arrow in zip(places, schema.fields, requested, strict=True)
         ]
-        yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+        yield pa.RecordBatch.from_arrays(columns, schema=requested)
 
 
 def column_name(parquet: pq.ParquetFile, column: NestedField) -> str | None:
-    """What the file calls a column of the lake table; None if it has none."""
-    wanted = str(column.field_id).encode()
+    """Returns the file's name of a column of the lake table; None if the file lacks it."""
+    field_id = str(column.field_id).encode()
     fields = list(parquet.schema_arrow)
     for field in fields:
-        if (field.metadata or {}).get(FIELD_ID_KEY) == wanted:
+        if (field.metadata or {}).get(FIELD_ID_KEY) == field_id:
             return field.name
     if column.name in parquet.schema_arrow.names and not any(FIELD_ID_KEY in (field.metadata or {}) for field in fields):
         return column.name
@@ -90,41 +90,41 @@ def _column(parquet: pq.ParquetFile, key: NestedField) -> str:
         return name
     raise DataCorrupt(
         f"a data file has no column {key.name!r}, which is part of the key",
-        hint="Who wrote it? Delete it from the lake table, or write it anew with all columns.",
+        hint="Another writer made the file. Delete it from the lake table, or write it again with all columns.",
         column=key.name,
     )
 
 
 def _may_hold(parquet: pq.ParquetFile, group: int, columns: Sequence[str], types: Sequence[pa.DataType], bounds: Bounds) -> bool:
-    """Whether a key within `bounds` may be in a row group, as its statistics tell. Those that are not there, or that cannot be read or
-    compared, tell nothing: any key may be in it."""
+    """Whether a row group may have a key within `bounds`, according to its statistics. True if these are missing or cannot be read or
+    compared."""
     chunks = parquet.metadata.row_group(group)
     places = {chunks.column(index).path_in_schema: index for index in range(chunks.num_columns)}
     for column, kind, (low, high) in zip(columns, types, bounds, strict=True):
         comparable = column in places and _is_comparable(parquet.schema_arrow.field(column).type, kind)
-        known = _extremes(chunks.column(places[column]).statistics, kind) if comparable else None
-        if known is not None and (known[1] < low or known[0] > high):
+        extremes = _extremes(chunks.column(places[column]).statistics, kind) if comparable else None
+        if extremes is not None and (extremes[1] < low or extremes[0] > high):
             return False
     return True
 
 
 def _extremes(statistics: Any, kind: pa.DataType) -> tuple[Any, Any] | None:
-    """Smallest and largest value of a key column of type `kind` in a row group, as `keys.plain` has them; None = unknown."""
+    """Returns the smallest and largest value of a key column of type `kind` in a row group, in the form of `keys.plain`; None = unknown."""
     if statistics is None or not statistics.has_min_max:
         return None
     try:
         if pa.types.is_temporal(kind):
             return statistics.min_raw, statistics.max_raw
         if isinstance(kind, pa.Decimal128Type) and statistics.physical_type in ("INT32", "INT64"):
-            # pyarrow cannot read these.
+            # pyarrow cannot read statistics of decimals that are stored as integers.
             return Decimal(statistics.min_raw).scaleb(-kind.scale), Decimal(statistics.max_raw).scaleb(-kind.scale)
         return statistics.min, statistics.max
-    except (pa.ArrowException, ValueError, TypeError, OverflowError):  # cut within a character, of no type that pyarrow knows, ...
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):  # for example a bound that is cut within a character
         return None
 
 
 def _is_comparable(stored: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether statistics of a file's column are values like those of the key. Ints are, of a column that became one of longs."""
+    """Whether statistics of a file's column can be compared with the key's values. Ints can, if the column became one of longs."""
     return stored == kind or (pa.types.is_integer(stored) and pa.types.is_integer(kind))
 
 

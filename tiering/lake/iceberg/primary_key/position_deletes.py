@@ -1,7 +1,7 @@
-"""Position-delete files (Iceberg spec, "Position Delete Files"): writes one a bucket and round, reads those that stand.
+"""Writes and reads position-delete files (Iceberg spec, "Position Delete Files"): one file a bucket and round.
 
-One for all data files of the bucket, sorted by path and position: one a data file would make a round of scattered changes write as
-many files as the bucket has.
+The file covers all data files of the bucket, sorted by path and position. With one delete file for each data file, a round of scattered
+changes would write as many files as the bucket has.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _FIELDS: list[pa.Field[Any]] = [
 _SCHEMA = pa.schema(_FIELDS)
 
 FooterOfDeletes = Callable[[pa.Table], dict[str, str]]
-"""Makes the footer of a file with these rows."""
+"""Returns the footer of a file with these rows."""
 
 
 def write_deletes(
     io: FileIO, location: str, dying: Mapping[str, Mask], builder: DataFileBuilder, footer_of: FooterOfDeletes | None = None
 ) -> DataFile:
-    """Writes the rows of `dying` (by data file; at least one row) as a position-delete file, in a clean table with a footer."""
+    """Writes the rows of `dying` (by data file, at least one row) as a position-delete file; in a clean table with a footer."""
     paths = sorted(path for path, mask in dying.items() if mask.any())
     positions = [np.flatnonzero(dying[path]) for path in paths]
     codes = np.repeat(np.arange(len(paths), dtype=np.int32), [len(rows) for rows in positions])
@@ -61,8 +61,8 @@ def write_deletes(
 
 
 def dead_rows(io: FileIO, data: Iterable[LiveFile], deletes: Iterable[LiveFile]) -> tuple[dict[str, Mask], bool]:
-    """By data file, which of its rows are dead; files without dead rows are left out. And whether deletes are left over: of data
-    files that are gone, or of rows that other deletes name, too. The table's counters count those as well."""
+    """Returns which rows are deleted, by data file, without files that have none. Also returns whether some deletes have no effect of
+    their own: those of data files that are gone, and those of rows that other deletes also name. The table's counters include them."""
     records = {file.location: file.records for file in data}
     dead: dict[str, Mask] = {}
     named = 0
@@ -76,7 +76,7 @@ def dead_rows(io: FileIO, data: Iterable[LiveFile], deletes: Iterable[LiveFile])
 
 
 def deleted_positions(io: FileIO, delete: LiveFile) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
-    """By data file the positions that a delete file names; a data file may come several times."""
+    """Yields the positions that a delete file names, by data file. A data file may be yielded several times."""
     with open_lake_file(io, delete.location) as stream:
         yield from _positions(LakeParquet(stream, delete.location, read_dictionary=["file_path"]))
 
@@ -85,7 +85,7 @@ def _positions(parquet: pq.ParquetFile) -> Iterator[tuple[str, npt.NDArray[np.in
     for batch in parquet.iter_batches(BATCH_ROWS, columns=["file_path", "pos"], use_threads=False):
         column = cast(Any, batch.column(0))
         codes, positions = column.indices.to_numpy(), batch.column(1).to_numpy()
-        ends = [*(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]  # sorted by path: few runs
+        ends = [*(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]  # the file is sorted by path, so there are few runs
         start = 0
         for end in ends:
             if end > start:

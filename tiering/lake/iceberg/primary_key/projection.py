@@ -1,7 +1,7 @@
-"""Columns of a data file as the lake's schema has them now (Iceberg spec, "Column Projection"). Pure.
+"""Converts columns of a data file to the lake's present schema (Iceberg spec, "Column Projection"). Pure.
 
-Fields are found by their ids, or by their names in a file without any; one that the file lacks is null. pyiceberg's own projection is not
-used: it takes a list or a map of structs that is NULL for an empty one, and a bucket that is written anew would keep that.
+Fields are found by their ids, or by their names in a file without ids. A field that the file lacks is null. pyiceberg's own projection is
+not used, because it turns a NULL list or map of structs into an empty one, and a rewritten bucket would keep that.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from tiering.lake.iceberg.schema.types import FIELD_ID_KEY, arrow_field, arrow_t
 
 
 def projected(column: pa.Array[Any], stored: pa.Field[Any], field: NestedField) -> pa.Array[Any]:
-    """`column`, which a file has as `stored`, in the type of the lake's `field`. Raises ArrowInvalid for values that do not fit."""
-    wanted = arrow_field(field)
-    if stored.type.equals(wanted.type, check_metadata=True):
+    """Returns `column`, which the file has as `stored`, in the type of the lake's `field`. Raises ArrowInvalid for unfitting values."""
+    requested = arrow_field(field)
+    if stored.type.equals(requested.type, check_metadata=True):
         return column
     return _of_type(column, stored.type, field.field_type)
 
 
 def nulls(count: int, kind: pa.DataType) -> pa.Array[Any]:
-    """`count` nulls, the values of a field that a file lacks."""
+    """Returns `count` nulls: the values of a field that a file lacks."""
     absent: pa.Array[Any] = cast(Any, pa).nulls(count, kind)
     return absent
 
 
-def find_field(fields: Sequence[pa.Field[Any]], wanted: NestedField) -> int | None:
-    """The place of `wanted` among a file's fields of one level; None if the file lacks it."""
+def find_field(fields: Sequence[pa.Field[Any]], requested: NestedField) -> int | None:
+    """Returns the position of `requested` among a file's fields of one level; None if the file lacks it."""
     ids = [_id_of(field) for field in fields]
     if all(field_id is None for field_id in ids):
         names = [field.name for field in fields]
-        return names.index(wanted.name) if wanted.name in names else None
-    return ids.index(wanted.field_id) if wanted.field_id in ids else None
+        return names.index(requested.name) if requested.name in names else None
+    return ids.index(requested.field_id) if requested.field_id in ids else None
 
 
 def _id_of(field: pa.Field[Any]) -> int | None:
@@ -50,9 +50,9 @@ def _of_type(column: pa.Array[Any], stored: pa.DataType, kind: IcebergType) -> p
         return _list(cast(Any, column), cast(Any, stored), kind)
     if isinstance(kind, MapType) and pa.types.is_map(stored):
         return _map(cast(Any, column), cast(Any, stored), kind)
-    wanted = arrow_type(kind)
+    requested = arrow_type(kind)
     # Nanoseconds, as old Spark writes times, are cut to the lake's microseconds.
-    return column if column.type == wanted else column.cast(wanted, safe=not pa.types.is_timestamp(stored))
+    return column if column.type == requested else column.cast(requested, safe=not pa.types.is_timestamp(stored))
 
 
 def _struct(column: pa.StructArray, stored: pa.StructType, kind: StructType) -> pa.Array[Any]:
@@ -83,5 +83,5 @@ def _map(column: Any, stored: Any, kind: MapType) -> pa.Array[Any]:
 
 
 def _from_its_start(column: pa.Array[Any]) -> pa.Array[Any]:
-    """A copy if `column` is a part of a longer one: Arrow makes no list of a part's offsets together with its nulls."""
+    """Returns a copy if `column` is a part of a longer array. Arrow cannot make a list from a part's offsets together with its nulls."""
     return pa.concat_arrays([column]) if column.offset else column

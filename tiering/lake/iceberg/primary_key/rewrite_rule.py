@@ -1,4 +1,4 @@
-"""When a bucket, or what is deleted in it, is written anew instead of getting yet another file. Pure."""
+"""Decides when a bucket, or its delete file, is rewritten instead of getting another file. Pure."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from tiering.lake.rules.upkeep.small_files import first_to_merge
 
 MANY_FILES = 100
 SMALL_FILE_BYTES = 16 << 20
-"""A bucket of so many files, so small on average, costs its readers more to open than to read."""
+"""A bucket with MANY_FILES files of a smaller average size costs its readers more time to open than to read."""
 
 MANY_DELETE_FILES = 1
-"""A reader opens all of a bucket's delete files for each of its data files, so that a bucket has one."""
+"""A reader opens all of a bucket's delete files for each of its data files, so a bucket has at most one."""
 
 
 def is_to_be_rewritten(base: BucketFiles, dead: int, added: int) -> bool:
-    """Whether all that lives in `base` is written anew by a round after which `dead` of its rows are dead, and `added` are new.
+    """Whether a round rewrites all live rows of `base`. After the round `dead` of its rows are deleted, and `added` are new.
 
-    Not with equality deletes of others: which rows they delete is not known here.
+    False with equality deletes of other writers, because it is unknown which rows they delete.
     """
     if base.equality_deletes or not base.data:
         return False
@@ -28,9 +28,9 @@ def is_to_be_rewritten(base: BucketFiles, dead: int, added: int) -> bool:
 
 
 def files_to_merge(own: BucketFiles, target_bytes: int, budget_bytes: int) -> tuple[LiveFile, ...]:
-    """The smallest data files of a bucket, whose living rows the round writes together with its own ones; none where files are few.
+    """Returns the smallest data files of a bucket, whose live rows the round writes together with its own; none if there are few files.
 
-    Not with equality deletes of other tools: which rows they delete is not known here.
+    None with equality deletes of other tools, because it is unknown which rows they delete.
     """
     if own.equality_deletes:
         return ()
@@ -40,8 +40,8 @@ def files_to_merge(own: BucketFiles, target_bytes: int, budget_bytes: int) -> tu
 
 
 def are_deletes_merged(base: BucketFiles, deletes: int, *, left_over: bool) -> bool:
-    """Whether the round's delete file takes in what the bucket's delete files say, which then go.
+    """Whether the round's delete file takes over the deletes of the bucket's delete files, which are then removed.
 
-    `deletes`: rows that die in the round. `left_over`: whether deletes stand that delete nothing (`dead_rows`).
+    `deletes`: rows that the round deletes. `left_over`: whether some existing deletes have no effect (`dead_rows`).
     """
     return left_over or (deletes > 0 and len(base.deletes) >= MANY_DELETE_FILES)

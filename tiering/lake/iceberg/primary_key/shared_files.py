@@ -1,6 +1,6 @@
-"""The rows of one bucket in files that hold rows of several, told by the hash of their bucket keys.
+"""Finds the rows of one bucket in files that hold rows of several, by the hash of their bucket keys.
 
-Only a table with several bucket keys has such files, and no write to it passes whose keys hash otherwise (`writing.row_places`).
+Only a table with several bucket keys has such files. Every written row is checked for this hash (`writing.row_places`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tiering.library_guards.bucket_hash import combined_bucket_ids
 def rows_of_bucket(
     io: FileIO, files: Iterable[LiveFile], bucket_keys: Sequence[NestedField], bucket_count: int, bucket_id: int
 ) -> dict[str, Mask]:
-    """By file, which of its rows are of the bucket, dead ones included; files without any are left out."""
+    """Returns by file which rows belong to the bucket, including deleted ones. Files without such rows are left out."""
     rows: dict[str, Mask] = {}
     for file in files:
         mask = np.zeros(file.records, dtype=bool)

@@ -1,10 +1,10 @@
-"""Writes one bucket's changes of a primary-key table: appends rows, deletes by position what stands under their keys.
+"""Writes one bucket's changes of a primary-key table: appends rows, and deletes the lake's rows of the changed keys by position.
 
-A round of a bucket has one writer. Changes are kept aside (`Spool`) until all are known, since only the last one of a key counts;
-then the keys of the bucket's live data files are read once, and nothing else of them. A bucket with too many dead rows or small
-files is written anew instead (`rewrite_rule`). Files that hold rows of other buckets, too, or that may hold those of a former partition,
-are never removed: rows in them die by position. Memory is bounded by a few row groups, some bytes for each row that stands in the bucket's
-files and for each change; keys beyond a million are compared by DuckDB within its own limit.
+Each bucket has one writer in a round. Changes are kept in a `Spool` until all are known, because only the last change of a key counts. Then
+the writer reads the keys of the bucket's live data files once, and nothing else of them. A bucket with too many deleted rows or small files
+is rewritten instead (`rewrite_rule`). Files that may also hold rows of other buckets or of a former partition are never removed: their rows
+are deleted by position. Memory is bounded by a few row groups, and some bytes for each row of the bucket's files and each change. More than
+a million keys are compared by DuckDB within its own limit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class BucketPlace:
-    """Where a writer's bucket is: the lake's schema, the place of its files, and what reaches them."""
+    """The location of a writer's bucket: the lake's schema, the place of its files, and the access to them."""
 
     schema: Schema
     place: FilePlace
@@ -60,12 +60,12 @@ class BucketPlace:
 
 @dataclass(frozen=True)
 class _Dead:
-    """The rows that are dead already, by data file. `by_own`: those that delete files of the bucket alone name."""
+    """The rows that are deleted before the round, by data file. `by_own`: those that only the bucket's own delete files name."""
 
     rows: Mapping[str, Mask] = field(default_factory=dict)
     by_own: Mapping[str, Mask] = field(default_factory=dict)
     left_over: bool = False
-    """Whether the bucket's own delete files say more than that."""
+    """Whether the bucket's own delete files have deletes without effect."""
 
 
 class PrimaryKeyWriter:
@@ -89,14 +89,15 @@ class PrimaryKeyWriter:
         watched, kinds = fit_records(batch, self._watched, self._context), _change_types(batch)
         self._guard.check_changes(watched, kinds, [key.name for key in self._keys])
         rows = watched.select(self._files.schema.names)
-        before = kinds.to_numpy() == ChangeType.UPDATE_BEFORE  # its +U comes in the same round: it is never the last
+        before = kinds.to_numpy() == ChangeType.UPDATE_BEFORE  # its +U comes in the same round, so a -U is never the last change
         with lake_errors("keep changes in a temporary file", table_path=self._context.table.path):
             for kept in _kept(iter([rows]), ~before):
                 self._spool.add(kept)
                 self._kinds.append(kinds.to_numpy()[~before])
 
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
-        """Folds, finds what dies, and closes all files. Raises InvalidData, DataCorrupt, RoundFailed, LakeUnavailable."""
+        """Finds the last changes and the rows to delete, and closes all files. Raises InvalidData, DataCorrupt, RoundFailed,
+        LakeUnavailable."""
         self._guard.check_range(starting_offset, reached_offset)
         base, path = decode_bucket_files(self._context.base), self._context.table.path
         if self._files.provenance is not None:
@@ -136,7 +137,7 @@ class PrimaryKeyWriter:
         )
 
     def abort(self) -> None:
-        """Deletes what was written so far. Never raises."""
+        """Deletes the files that were written so far. Never raises."""
         self._spool.close()
         self._files.abort()
 
@@ -159,7 +160,7 @@ class PrimaryKeyWriter:
         return is_to_be_rewritten(own, sum(int(gone[file.location].sum()) for file in own.data if file.location in gone), added)
 
     def _rewriting(self, base: BucketFiles, gone: Mapping[str, Mask], added: int) -> tuple[BucketFiles, bool]:
-        """Whether what lives in the bucket is written anew. Files that stay then are `shared` in the base that comes with it."""
+        """Returns whether the bucket's live rows are rewritten. Files that stay then are `shared` in the returned base."""
         if not self._is_to_be_rewritten(base.own, gone, added):
             return base, False
         if not (staying := self._perhaps_of_former_partitions(base.own)):
@@ -168,8 +169,8 @@ class PrimaryKeyWriter:
         return base, self._is_to_be_rewritten(base.own, gone, added)
 
     def _perhaps_of_former_partitions(self, base: BucketFiles) -> frozenset[str]:
-        """Files of a clean table whose rows may be those of a dropped partition of this name: in a file of this round its footer would
-        say that they came from the log of the present one. Somebody's own files do not tell."""
+        """Returns files of a clean table that may hold rows of a dropped partition of this name. If they were rewritten, the footer of the
+        new file would claim that they came from the present partition's log. Files of other writers do not tell."""
         if self._files.provenance is None or not self._context.table.partition_keys:
             return frozenset()
         bucket, staying = self._context.bucket, set[str]()
@@ -181,7 +182,7 @@ class PrimaryKeyWriter:
         return frozenset(staying)
 
     def _dying_with_bucket(self, base: BucketFiles, dead: _Dead) -> dict[str, Mask]:
-        """All rows of the bucket that live in files with rows of others."""
+        """Returns all live rows of the bucket in files that also hold rows of other buckets."""
         table, place = self._context.table, self._place
         keys = [place.schema.find_field(name) for name in bucket_keys(table)]
         shared = [file for file in base.data if file.location in base.shared]
@@ -189,11 +190,11 @@ class PrimaryKeyWriter:
         return {path: mask & ~dead.rows[path] if path in dead.rows else mask for path, mask in dying.items()}
 
     def _dying(self, base: BucketFiles, dead: Mapping[str, Mask], changed: ChangedKeys) -> dict[str, Mask]:
-        """By data file, the rows that live and have a changed key."""
+        """Returns by data file the live rows that have a changed key."""
         if not changed.count or not base.data:
             return {}
         dying: dict[str, Mask] = {}
-        for number, positions in rows_with(changed, self._standing(base, changed)):
+        for number, positions in rows_with(changed, self._live_keys(base, changed)):
             file = base.data[number]
             mask = dying.setdefault(file.location, np.zeros(file.records, dtype=bool))
             mask[positions] = True
@@ -202,24 +203,24 @@ class PrimaryKeyWriter:
                 mask &= ~dead[location]
         return dying
 
-    def _standing(self, base: BucketFiles, changed: ChangedKeys) -> Iterator[KeyRows]:
+    def _live_keys(self, base: BucketFiles, changed: ChangedKeys) -> Iterator[KeyRows]:
         bounds = changed.bounds()
         for number, file in enumerate(base.data):
             with open_parquet(self._place.io, file) as parquet:
                 yield from key_rows(parquet, number, self._keys, bounds)
 
     def _small_files(self, own: BucketFiles) -> tuple[LiveFile, ...]:
-        """Files that become one with the rows of this round."""
+        """Returns the files that are merged with the rows of this round."""
         table = self._context.table
         if not table.auto_compaction:
             return ()
-        budget_bytes = merge_budget(table.freshness_ms, MERGED_BYTES) // table.bucket_count  # each bucket has a writer of its own
+        budget_bytes = merge_budget(table.freshness_ms, MERGED_BYTES) // table.bucket_count  # each bucket has its own writer
         small = files_to_merge(own, self._files.target_bytes, budget_bytes)
         staying = self._perhaps_of_former_partitions(replace(own, data=small)) if small else frozenset()
         return tuple(file for file in small if file.location not in staying)
 
     def _merge(self, small: tuple[LiveFile, ...], gone: Mapping[str, Mask]) -> tuple[LiveFile, ...]:
-        """Adds the living rows of the files and returns them; nothing of them where one is damaged: a round does not need them."""
+        """Adds the live rows of the files and returns the files; adds nothing if one is damaged, because the round does not need it."""
         try:
             self._add_living(small, gone, checked=True)
         except (LakewardError, OSError, pa.ArrowException) as error:
@@ -229,7 +230,7 @@ class PrimaryKeyWriter:
         return small
 
     def _add_living(self, files: Iterable[LiveFile], gone: Mapping[str, Mask], *, checked: bool = False) -> None:
-        """`checked`: raises DataCorrupt for a file whose rows do not have the checksum of its footer."""
+        """Adds the live rows of the files. `checked`: raises DataCorrupt for a file whose rows do not have its footer's checksum."""
         for file in files:
             living = ~gone[file.location] if file.location in gone else np.ones(file.records, dtype=bool)
             if not living.any():
@@ -246,7 +247,7 @@ class PrimaryKeyWriter:
                 self._files.add(batch)
 
     def _checksum_of(self, upserts: Mask) -> int | None:
-        """Apart from that of the files: these hold rows, too, that are only written anew."""
+        """Returns the checksum of the changed rows only. The checksum of the files also includes rewritten rows."""
         if self._files.provenance is None:
             return None
         return sum_of(row_checksum(batch) for batch in _kept(self._spool.batches(), upserts)) if upserts.any() else 0
@@ -278,7 +279,7 @@ def _change_types(batch: pa.RecordBatch) -> pa.Array[Any]:
 
 
 def _kept(batches: Iterator[pa.RecordBatch], mask: Mask) -> Iterator[pa.RecordBatch]:
-    """The rows of `batches` that `mask`, which has one value for each of them all, keeps."""
+    """Yields the rows of `batches` that `mask` keeps. The mask has one value for each row of all batches."""
     first = 0
     for batch in batches:
         part = mask[first : first + batch.num_rows]
@@ -290,7 +291,7 @@ def _kept(batches: Iterator[pa.RecordBatch], mask: Mask) -> Iterator[pa.RecordBa
 
 
 def _staying(going: Mapping[str, Mask], base: BucketFiles, rewritten: bool, small: Iterable[LiveFile]) -> dict[str, Mask]:
-    """Those rows of `going` whose files stay: a delete file names no others."""
+    """Returns those rows of `going` whose files stay, because a delete file names only rows of files that stay."""
     removed = {file.location for file in small}
     return {path: mask for path, mask in going.items() if path not in removed and (not rewritten or path in base.shared)}
 

@@ -1,1 +1,1 @@
-"""The shape of an Iceberg table: layout, types, partition values, and columns that were added."""
+"""The shape of an Iceberg table: layout, types, partition values, and added columns."""

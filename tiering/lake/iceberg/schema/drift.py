@@ -1,9 +1,9 @@
-"""Whether a lake table still fits its source table, and which columns it lacks because they are new. Pure.
+"""Checks whether a lake table still fits its source table, and which new columns it lacks. Pure.
 
-Columns are matched by name: their order and their field ids are the lake's own. But readers find values by field id: a name that got
-another id since the last round hides the values that were tiered under it. A column that the lake lacks is new at
-the source if the lake table never had it: Iceberg keeps a table's former schemas (spec, "Schemas"), and its
-`last-column-id` tells whether columns were dropped of which no schema tells any more.
+Columns are matched by name; their order and their field ids belong to the lake. But readers find values by field id: if a name got another
+id since the last round, the values under the former id are hidden. A column that the lake lacks is new at the source if the lake table
+never had it. Iceberg keeps a table's former schemas (spec, "Schemas"), and its `last-column-id` shows whether columns were dropped that no
+schema names any more.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from tiering.model.tables import SYSTEM_COLUMNS, TableInfo, TablePath
 
 
 def check_drift(table: TableInfo, metadata: TableMetadata) -> tuple[pa.Field[pa.DataType], ...]:
-    """The source columns that are new to this lake table, to be added to it; none, if `table`'s rows fit it as it is.
+    """Returns the source columns that must be added to this lake table; none if `table`'s rows fit it as it is.
 
-    Raises SchemaDrift naming the first column that somebody else added, dropped, renamed or retyped.
+    Raises SchemaDrift that names the first column that another writer added, dropped, renamed or retyped.
     """
     layout = layout_of_table(metadata)
     expected = table_layout(table, layout)
     if metadata.format_version != FORMAT_VERSION:
         raise drift(table.path, None, f"has format version {metadata.format_version}; Lakeward writes version {FORMAT_VERSION}")
     schema = metadata.schema()
-    wanted = {field.name: field for field in expected.schema.fields}
+    expected_field = {field.name: field for field in expected.schema.fields}
     lake_fields = {field.name: field for field in schema.fields}
     for name in SYSTEM_COLUMNS:
         if layout.has_row_offsets and name not in lake_fields:
             raise drift(table.path, name, f"lacks the column {name!r}")
     _check_ids(table, metadata)
-    for name, field in wanted.items():
+    for name, field in expected_field.items():
         if name in lake_fields:
             _check_column(table, field, lake_fields[name], schema)
     for field in schema.fields:
-        if field.name not in wanted:
-            raise _extra(table, field, wanted.keys() - lake_fields.keys(), metadata)
+        if field.name not in expected_field:
+            raise _extra(table, field, expected_field.keys() - lake_fields.keys(), metadata)
     _check_spec(table, expected.schema, expected.spec, metadata)
     missing = tuple(field for field in table.schema if field.name not in lake_fields)
     for column in missing:
@@ -54,9 +54,9 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> tuple[pa.Field[pa.
 
 
 def check_written(path: TablePath, written: Schema, current: Schema) -> None:
-    """Whether files written for one schema of a lake table may be added to it under another; raises SchemaDrift.
+    """Raises SchemaDrift if files that were written for one schema of a lake table may not be added under another schema.
 
-    Readers find a column by its field id: one that was dropped and made anew would lose the files' values.
+    Readers find a column by its field id. If a column was dropped and recreated, the values of the files would be lost.
     """
     fields = {field.field_id: field for field in current.fields}
     for field in written.fields:
@@ -71,18 +71,18 @@ def check_written(path: TablePath, written: Schema, current: Schema) -> None:
 
 
 def drift(path: TablePath, column: str | None, difference: str, hint: str | None = None, **mend: str) -> SchemaDrift:
-    """The error for the lake table `path`. Without a `hint` of its own: to mend the lake table, or to make it anew.
+    """Returns the error for the lake table `path`. The default hint is to repair the lake table, or to let Lakeward create a new one.
 
-    Nobody can mend one that was made for a former table of that name, with other columns or partitions.
-    `mend`: see `DriftCheck.check_fit`.
+    A lake table of a former source table of that name, with other columns or partitions, cannot be repaired.
+    `mend`: the ids of `DriftCheck.check_fit`.
     """
-    advice = f"Mend the lake table, then {tier_call(path)}: the rows stay in the log until then. Or: {new_table_hint(path)}"
+    advice = f"Repair the lake table, then {tier_call(path)}: the rows stay in the log until then. Or: {new_table_hint(path)}"
     text = f"the lake table {path} {difference}"
     return SchemaDrift(text, hint=advice if hint is None else hint, table_path=path, column=column, **mend)
 
 
 def _check_ids(table: TableInfo, metadata: TableMetadata) -> None:
-    """Raises SchemaDrift for a name that has another field id than at the last round: its snapshot names the schema (Iceberg spec)."""
+    """Raises SchemaDrift for a name with another field id than at the last round, whose snapshot names its schema (Iceberg spec)."""
     tag = metadata.refs.get(TAG)
     tiered = None if tag is None else metadata.snapshot_by_id(tag.snapshot_id)
     schema_id = None if tiered is None else tiered.schema_id
@@ -92,21 +92,23 @@ def _check_ids(table: TableInfo, metadata: TableMetadata) -> None:
             continue
         for name, field_id in index_by_name(former).items():
             if now.get(name, field_id) != field_id:
-                difference = f"has another column {name!r} than the last round wrote, whose values no reader finds under that name any more"
+                difference = f"has another column {name!r} than the one of the last round, so readers no longer find that column's values"
                 raise drift(table.path, name.split(".")[0], difference)
 
 
-def _check_column(table: TableInfo, wanted: NestedField, lake_field: NestedField, schema: Schema) -> None:
-    name = wanted.name
-    if (difference := misfit(lake_field, wanted)) is not None:
-        raise drift(table.path, name, difference, _lasting_hint(table.path, lake_field, wanted), **_mend(lake_field, wanted, schema))
+def _check_column(table: TableInfo, expected_field: NestedField, lake_field: NestedField, schema: Schema) -> None:
+    name = expected_field.name
+    if (difference := misfit(lake_field, expected_field)) is not None:
+        raise drift(
+            table.path, name, difference, _lasting_hint(table.path, lake_field, expected_field), **_mend(lake_field, expected_field, schema)
+        )
     if name in SYSTEM_COLUMNS and lake_field.optional:
-        raise drift(table.path, name, f"has the system column {name!r} as nullable; it must be required")
+        raise drift(table.path, name, f"has the system column {name!r} as nullable, but it must be required")
 
 
-def _lasting_hint(path: TablePath, lake_field: NestedField, wanted: NestedField) -> str | None:
-    """Advice where no statement gives the column its source's type: Iceberg makes types wider only. None where one does."""
-    if not _is_lasting(lake_field.field_type, wanted.field_type):
+def _lasting_hint(path: TablePath, lake_field: NestedField, expected_field: NestedField) -> str | None:
+    """Returns the hint if no statement can give the column its source's type, because Iceberg only widens types; None otherwise."""
+    if not _is_lasting(lake_field.field_type, expected_field.field_type):
         return None
     return (
         f"No statement gives {lake_field.name!r} that type again: Iceberg only widens. The rows stay in the log. {keeping_table_hint(path)}"
@@ -114,10 +116,10 @@ def _lasting_hint(path: TablePath, lake_field: NestedField, wanted: NestedField)
 
 
 def _is_lasting(lake: IcebergType, source: IcebergType) -> bool:
-    """Whether a type, or one within it, cannot be changed to that of the source (Iceberg spec, "Schema Evolution")."""
+    """Whether a type, or a type within it, cannot be changed to that of the source (Iceberg spec, "Schema Evolution")."""
     if isinstance(lake, StructType) and isinstance(source, StructType):
-        wanted = {field.name: field.field_type for field in source.fields}
-        return any(_is_lasting(field.field_type, wanted[field.name]) for field in lake.fields if field.name in wanted)
+        expected_field = {field.name: field.field_type for field in source.fields}
+        return any(_is_lasting(field.field_type, expected_field[field.name]) for field in lake.fields if field.name in expected_field)
     if isinstance(lake, ListType) and isinstance(source, ListType):
         return _is_lasting(lake.element_type, source.element_type)
     if isinstance(lake, MapType) and isinstance(source, MapType):
@@ -130,25 +132,25 @@ def _is_lasting(lake: IcebergType, source: IcebergType) -> bool:
         return True
 
 
-def _mend(lake_field: NestedField, wanted: NestedField, schema: Schema) -> dict[str, str]:
-    """What makes a column fit and changes no value in it; empty if nothing does (Iceberg spec, "Schema Evolution")."""
+def _mend(lake_field: NestedField, expected_field: NestedField, schema: Schema) -> dict[str, str]:
+    """Returns what makes a column fit without changing a value; empty if nothing does (Iceberg spec, "Schema Evolution")."""
     name = lake_field.name
-    if lake_field.required and wanted.optional:
+    if lake_field.required and expected_field.optional:
         return {} if _is_identifier(schema, lake_field) else {"mend": "drop_not_null", "lake_column": name}
     try:
-        is_wider = promote(lake_field.field_type, wanted.field_type) != lake_field.field_type
+        is_wider = promote(lake_field.field_type, expected_field.field_type) != lake_field.field_type
     except ResolveError:
         return {}
-    return {"mend": "change_type", "lake_column": name, "mended_as": _spark_type(wanted.field_type)} if is_wider else {}
+    return {"mend": "change_type", "lake_column": name, "mended_as": _spark_type(expected_field.field_type)} if is_wider else {}
 
 
 def _spark_type(kind: IcebergType) -> str:
-    """Of a type to which another can be promoted."""
+    """Returns the name in Spark of a type to which another type can be promoted."""
     return "bigint" if isinstance(kind, LongType) else str(kind)
 
 
 def _extra(table: TableInfo, field: NestedField, missing: set[str], metadata: TableMetadata) -> SchemaDrift:
-    """The error for a column that only the lake has: renamed, if its field id had a missing column's name before."""
+    """Returns the error for a column that only the lake has. It is a renamed one if its field id had a missing column's name before."""
     for former in metadata.schemas:
         before = index_by_id(former).get(field.field_id)
         if before is not None and before.name in missing:
@@ -160,8 +162,8 @@ def _extra(table: TableInfo, field: NestedField, missing: set[str], metadata: Ta
 
 
 def _is_identifier(schema: Schema, field: NestedField) -> bool:
-    """Whether the column is one of the lake table's key, which no engine drops or makes nullable (Iceberg spec, "Identifier Field IDs"):
-    the lake table was made for a source table with another key."""
+    """Whether the column is part of the lake table's key, which no engine drops or makes nullable (Iceberg spec, "Identifier Field IDs").
+    Such a lake table was created for a source table with another key."""
     return field.field_id in schema.identifier_field_ids
 
 
@@ -176,21 +178,21 @@ def _check_new(table: TableInfo, column: pa.Field[pa.DataType], metadata: TableM
             f"lacks the column {name!r}, which cannot be added: it is NOT NULL, and the rows before it have no value",
             f"Only a nullable column can be added to a table: the rows stay in the log. {new_table_hint(table.path)}",
         )
-    known = {field_id for schema in metadata.schemas for field_id in index_by_id(schema)}
-    if not known.issuperset(range(1, metadata.last_column_id + 1)):
+    known_ids = {field_id for schema in metadata.schemas for field_id in index_by_id(schema)}
+    if not known_ids.issuperset(range(1, metadata.last_column_id + 1)):
         raise drift(
             table.path,
             name,
-            f"lacks the column {name!r}, and does not tell any more whether it had it before: columns were dropped and its former "
+            f"lacks the column {name!r}, and does not show whether it had the column before: columns were dropped and its former "
             "schemas cleaned up",
             f"Add it to the lake table as a nullable column, then {tier_call(table.path)}. The rows stay in the log until then.",
         )
 
 
 def _check_spec(table: TableInfo, schema: Schema, spec: PartitionSpec, metadata: TableMetadata) -> None:
-    lake_spec, wanted = _spec_text(metadata.schema(), metadata.spec()), _spec_text(schema, spec)
-    if lake_spec != wanted:
-        raise drift(table.path, None, f"is partitioned by [{lake_spec}]; its source table's buckets need [{wanted}]")
+    lake_spec, expected_field = _spec_text(metadata.schema(), metadata.spec()), _spec_text(schema, spec)
+    if lake_spec != expected_field:
+        raise drift(table.path, None, f"is partitioned by [{lake_spec}]; its source table's buckets need [{expected_field}]")
 
 
 def _spec_text(schema: Schema, spec: PartitionSpec) -> str:
@@ -198,7 +200,7 @@ def _spec_text(schema: Schema, spec: PartitionSpec) -> str:
 
 
 def added(schema: Schema, columns: Sequence[NestedField]) -> Schema:
-    """`schema` with `columns` before its first system column, or last."""
+    """Returns `schema` with `columns` before its first system column, or at the end."""
     system_columns = (position for position, field in enumerate(schema.fields) if field.name in SYSTEM_COLUMNS)
     place = min(system_columns, default=len(schema.fields))
     fields = (*schema.fields[:place], *columns, *schema.fields[place:])
@@ -206,10 +208,10 @@ def added(schema: Schema, columns: Sequence[NestedField]) -> Schema:
 
 
 def misfit(lake: NestedField, source: NestedField) -> str | None:
-    """Why rows of the column `source` do not fit the lake column `lake`; None if they do.
+    """Returns why rows of the column `source` do not fit the lake column `lake`; None if they do.
 
-    They fit if both are of one type but for field ids, and nothing nullable meets something required. The text begins
-    with a verb whose subject is the lake table, and names a nested field by its path: `address.city`.
+    They fit if both have the same type except for field ids, and no required lake field gets a nullable value. The text begins with a verb
+    whose subject is the lake table, and names a nested field by its path: `address.city`.
     """
     return _field_misfit(lake, source, source.name)
 

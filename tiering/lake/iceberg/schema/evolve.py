@@ -1,8 +1,8 @@
-"""Adds columns that are new at the source to a lake table, in one commit of its own that holds nothing else.
+"""Adds columns that are new at the source to a lake table, in one commit of its own that contains nothing else.
 
-The request goes out through `Catalog.commit_table` under explicit requirements, once, like a round's commit (DESIGN 6
-step 7): the table's uuid, its current schema and its last field id. Of two who add a column at once one is refused. After
-any error the table has to be read again: it may have landed. Head and tag stay where they are.
+The request goes through `Catalog.commit_table` once, under explicit requirements, like a round's commit (DESIGN 6 step 7): the table's
+uuid, its current schema and its last field id. Of two concurrent additions of a column one is refused. After any error the caller must read
+the table again, because the request may have landed. Head and tag stay unchanged.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from tiering.lake.outside_errors import describe
 log = structlog.get_logger(__name__)
 
 LAST_ADDED = -1
-"""Iceberg's way to name the schema that the same request adds."""
+"""Iceberg's number for the schema that the same request adds."""
 
 
 def send_new_columns(catalog: Catalog, table: Table, columns: Sequence[pa.Field[pa.DataType]]) -> str | None:
-    """Sends one request that adds `columns`, nullable; None, or what went wrong. Read the table again in either case."""
+    """Sends one request that adds `columns` as nullable. Returns None, or the error as text. The caller must read the table again."""
     requirements, updates = new_columns_request(table.metadata, columns)
     names = [column.name for column in columns]
     try:
@@ -53,7 +53,7 @@ def send_new_columns(catalog: Catalog, table: Table, columns: Sequence[pa.Field[
 def new_columns_request(
     metadata: TableMetadata, columns: Sequence[pa.Field[pa.DataType]]
 ) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
-    """Requirements and updates. Field ids go on behind the last one that was ever given, nested fields included."""
+    """Returns requirements and updates. New field ids follow the last id that was ever assigned, including those of nested fields."""
     ids = itertools.count(metadata.last_column_id + 1)
     fields = [
         NestedField(next(ids), column.name, iceberg_type(column.name, column.type, lambda: next(ids)), required=False) for column in columns

@@ -1,9 +1,12 @@
-"""How an Iceberg table looks that Lakeward tiers to. Pure; `drift` tells whether a given one does.
+"""The layout of an Iceberg table to which Lakeward tiers. Pure. `drift` tells whether a table has it.
 
-The layout is that of Fluss's own tiering, so that its readers can read ours. With system columns (up to 0.9): the source columns, then
-`__bucket`, `__offset`, `__timestamp`, required; partitioned by the partition columns (identity), then by the bucket:
-`bucket[n](key)`, named `<key>_bucket`, for exactly one bucket key, else `identity(__bucket)`; sorted by `__offset`. Clean (from 1.0,
-FIP-27): the source columns; the same partitions but for `identity(__bucket)`; not sorted.
+The layout is that of Fluss's own tiering, so that Fluss's readers can read the table.
+
+With system columns (up to 0.9): the source columns, followed by `__bucket`, `__offset`, `__timestamp`, which are required. Partitioned by
+the partition columns (identity), then by the bucket: by `bucket[n](key)`, named `<key>_bucket`, if there is exactly one bucket key, else by
+`identity(__bucket)`. Sorted by `__offset`.
+
+Clean (from 1.0, FIP-27): the source columns, and the same partitions without `identity(__bucket)`. Not sorted.
 """
 
 from __future__ import annotations
@@ -33,22 +36,22 @@ FORMAT_VERSION = 2
 FLUSS_PROPERTY_PREFIX = "fluss."
 
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
-"""Not set in new tables: Lakeward deletes old metadata files once a commit was confirmed. False: old metadata files stay."""
+"""Not set in new tables: Lakeward deletes old metadata files after each confirmed commit. With false, old metadata files stay."""
 GC_ENABLED = "gc.enabled"
-"""Iceberg's property with which a user says that other tables may share files of this one: then nothing expires and nothing is deleted."""
+"""Iceberg's property by which a user says that other tables may share files of this one. With false, nothing expires or is deleted."""
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 PREVIOUS_VERSIONS_MAX = 20
-"""Former metadata files of a new table. Each names all snapshots, and Iceberg's default of 100 files takes megabytes."""
+"""Number of former metadata files of a new table. Each names all snapshots, and Iceberg's default of 100 files takes megabytes."""
 
 RESERVED_COLUMNS = frozenset({"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"})
-"""Iceberg's metadata columns (spec, "Reserved Field IDs"): Spark refuses every scan of a table that has a column of its own so named."""
+"""Iceberg's metadata columns (spec, "Reserved Field IDs"). Spark refuses every scan of a table that has its own column of such a name."""
 
 _UNHASHABLE = BooleanType | FloatType | DoubleType
 
 
 @dataclass(frozen=True)
 class TableLayout:
-    """What a new lake table is made from."""
+    """The parts from which a new lake table is created."""
 
     schema: Schema
     spec: PartitionSpec
@@ -57,9 +60,9 @@ class TableLayout:
 
 
 def table_layout(table: TableInfo, layout: Layout | None = None) -> TableLayout:
-    """How `table`'s lake table is made in `layout`, or in that of its option.
+    """Returns the parts of `table`'s lake table in `layout`, or in the layout of its option.
 
-    Raises UnsupportedType, InvalidArgument or InvalidName, naming the column.
+    Raises UnsupportedType, InvalidArgument or InvalidName that names the column.
     """
     layout = layout or configured_layout(table.properties)
     check_column_names(table, paths_are_names=True)
@@ -68,18 +71,18 @@ def table_layout(table: TableInfo, layout: Layout | None = None) -> TableLayout:
 
 
 def layout_of_schema(schema: Schema) -> Layout:
-    """The layout of a lake table whose columns were found to fit."""
+    """Returns the layout of a lake table whose columns were checked before."""
     return layout_of(schema.column_names)
 
 
 def layout_of_table(metadata: TableMetadata) -> Layout:
-    """The layout of any lake table."""
+    """Returns the layout of any lake table."""
     return layout_of(metadata.schema().column_names, {name for schema in metadata.schemas for name in schema.column_names})
 
 
 def has_bucket_in_partition(table: TableInfo, layout: Layout) -> bool:
-    """Whether the partition spec has the bucket. Else all buckets of a partition share a partition value, and a file that somebody else
-    wrote may hold rows of several."""
+    """Whether the partition spec has the bucket. If not, all buckets of a partition share a partition value, and a file of another writer
+    may hold rows of several buckets."""
     return layout.partitions_by_bucket or len(bucket_keys(table)) == 1
 
 
@@ -91,7 +94,7 @@ def _sort_order(schema: Schema, layout: Layout) -> SortOrder:
 
 
 def _schema(table: TableInfo, layout: Layout) -> Schema:
-    # The ids only tie this schema to its spec and order: creating the table numbers the columns 1..n in their order.
+    # The ids only link this schema with its spec and order. Creating the table numbers the columns 1..n in their order.
     columns = layout.lake_schema(table)
     _check_reserved_names(columns.names)
     nested = itertools.count(len(columns) + 1)
@@ -109,14 +112,14 @@ def _check_reserved_names(names: Sequence[str]) -> None:
     for name in names:
         if folded_name(name) in RESERVED_COLUMNS:
             raise InvalidName(
-                f"the column {name!r} has the name of one of Iceberg's metadata columns, so that no engine could read the lake table",
+                f"the column {name!r} has the name of one of Iceberg's metadata columns, so no engine could read the lake table",
                 hint="Rename the column.",
                 column=name,
             )
 
 
 def _check_primary_key(table: TableInfo, fields: Mapping[str, NestedField]) -> None:
-    """Raises for a primary key that cannot be compared as values, may be null, or may leave its partition."""
+    """Raises an error for a primary key that cannot be compared by value, may be null, or does not include the partition columns."""
     if not table.primary_key:
         raise InvalidArgument(f"the primary-key table {table.path} has no key columns", table_path=table.path)
     for name in table.primary_key:
@@ -149,12 +152,13 @@ def _spec(table: TableInfo, schema: Schema, layout: Layout) -> PartitionSpec:
 
 
 def bucket_keys(table: TableInfo) -> tuple[str, ...]:
-    """The columns that choose a row's bucket: those declared, else the primary key's but for the partition columns."""
+    """Returns the columns that choose a row's bucket: the declared ones, else those of the primary key without the partition columns."""
     return table.bucket_keys or tuple(name for name in table.primary_key if name not in table.partition_keys)
 
 
 def _check_bucket_key(table: TableInfo, schema: Schema, name: str) -> None:
-    """Iceberg's bucket transform (spec, "Bucket Transform Details") has no floats, booleans or nested types, and null for null."""
+    """Checks a bucket key: Iceberg's bucket transform has no floats, booleans or nested types, and gives null for null (spec, "Bucket
+    Transform Details")."""
     field = schema.find_field(name)
     if not BucketTransform(table.bucket_count).can_transform(field.field_type) or isinstance(field.field_type, _UNHASHABLE):
         raise UnsupportedType(f"column {name!r} of type {field.field_type} cannot be a bucket key of a lake table", column=name)
@@ -192,7 +196,7 @@ def _properties(table: TableInfo) -> dict[str, str]:
 
 
 def target_file_bytes(table: TableInfo | None, properties: Mapping[str, str]) -> int:
-    """The size at which a data file ends: by the source table's option, or these properties of the lake table, or Iceberg's default."""
+    """Returns the size at which a data file ends: the source table's option, else the lake table's property, else Iceberg's default."""
     if table is not None and table.target_file_bytes is not None:
         return table.target_file_bytes
     key, default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT

@@ -1,4 +1,4 @@
-"""The partition value of one split's files, its path, and where the files of a bucket are found. Pure."""
+"""The partition value and the path of one split's files, and the place of a bucket's files. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_o
 from tiering.model.tables import BucketKey, TableInfo
 
 VALUE_SEPARATOR = "$"
-"""Between the values in a partition's name (Fluss)."""
+"""Separator of the values in a partition's name (Fluss)."""
 EPOCH = date(1970, 1, 1)
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
@@ -24,23 +24,24 @@ PartitionValue = tuple[int | str, ...]
 
 @dataclass(frozen=True)
 class FilePlace:
-    """Where the files of a bucket are found: in `partition`, and if other buckets share that value, among them those of `bucket`."""
+    """The place of a bucket's files: in `partition`. If other buckets share that value, those with the id `bucket` among them."""
 
     partition: PartitionValue
     bucket: int | None = None
 
 
 def file_place(table: TableInfo, bucket: BucketKey, partition_name: str | None, schema: Schema) -> FilePlace:
-    """The place of a bucket's files. Raises InvalidData, as `partition_values`."""
+    """Returns the place of a bucket's files. Raises InvalidData, like `partition_values`."""
     shares = not has_bucket_in_partition(table, layout_of_schema(schema))
     return FilePlace(partition_values(table, bucket, partition_name, schema), bucket.bucket_id if shares else None)
 
 
 def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | None, schema: Schema) -> PartitionValue:
-    """The record of the lake's partition spec: the partition columns' values as Iceberg stores them, then the bucket id if it has it.
+    """Returns the record of the lake's partition spec: the partition columns' values as Iceberg stores them, then the bucket id if the
+    spec has it.
 
-    Raises InvalidData if the partition's name does not hold one value for each partition column, written as Fluss does: a date
-    as 2024-01-31, an integer in decimal. Another form of a value would be a partition of its own with rows of this one.
+    Raises InvalidData unless the partition's name has one value for each partition column in Fluss's form: a date as 2024-01-31, an integer
+    in decimal. Another form of a value would become another partition with rows of this one.
     """
     texts = [] if partition_name is None else partition_name.split(VALUE_SEPARATOR)
     if len(texts) != len(table.partition_keys):
@@ -54,7 +55,7 @@ def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | 
 
 
 def partition_path(values: PartitionValue, spec: PartitionSpec, schema: Schema) -> str:
-    """The folder of a partition value, in Hive's way: `region=north/__bucket=3`, or "" for a table that is not partitioned."""
+    """Returns the folder of a partition value in Hive's form: `region=north/__bucket=3`, or "" for a table without partitions."""
     return spec.partition_to_path(Record(*values), schema)
 
 

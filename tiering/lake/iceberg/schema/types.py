@@ -1,4 +1,4 @@
-"""Arrow types to Iceberg types and back: what a lake table can hold (DESIGN 12). Pure."""
+"""Converts Arrow types to Iceberg types and back. They define what a lake table can hold (DESIGN 12). Pure."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _HINT = (
 
 
 def iceberg_type(column: str, kind: pa.DataType, next_id: Callable[[], int]) -> IcebergType:
-    """The lake's type for a column; `next_id` numbers nested fields. Raises UnsupportedType or InvalidName, naming column and type."""
+    """Returns the lake's type for a column. `next_id` numbers nested fields. Raises UnsupportedType or InvalidName with column and type."""
     if kind in _FLAT:
         return _FLAT[kind]
     if isinstance(kind, pa.TimestampType) and kind.unit != "ns":
@@ -99,7 +99,7 @@ def iceberg_type(column: str, kind: pa.DataType, next_id: Callable[[], int]) -> 
 
 
 def _check_field_names(column: str, kind: pa.StructType, names: list[str]) -> None:
-    """Parquet has no empty struct; pyiceberg finds a field by its dotted path, Spark without regard to case."""
+    """Checks the fields of a struct. Parquet has no empty struct, pyiceberg finds a field by its dotted path, and Spark ignores case."""
     if not names:
         raise UnsupportedType(f"column {column!r} has a struct without fields, which a lake table cannot hold", column=column, type=kind)
     folded = [folded_name(name) for name in names]
@@ -115,13 +115,13 @@ def _check_field_names(column: str, kind: pa.StructType, names: list[str]) -> No
 
 
 def arrow_type(kind: IcebergType) -> pa.DataType:
-    """The Arrow type in which a lake column is written, field ids of nested fields included."""
+    """Returns the Arrow type in which a lake column is written, including field ids of nested fields."""
     if isinstance(kind, DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, ListType):
         return pa.list_(arrow_field(kind.element_field))
     if isinstance(kind, MapType):
-        # pyarrow takes fields here, as its documentation says; its stubs know types only.
+        # pyarrow takes fields here, as its documentation says, but its stubs only have types.
         return cast(pa.DataType, cast(Any, pa).map_(arrow_field(kind.key_field), arrow_field(kind.value_field)))
     if isinstance(kind, StructType):
         return pa.struct([arrow_field(field) for field in kind.fields])
@@ -131,7 +131,7 @@ def arrow_type(kind: IcebergType) -> pa.DataType:
 
 
 def arrow_field(field: NestedField) -> pa.Field[pa.DataType]:
-    """The Arrow field of a lake column, with its Iceberg field id for the Parquet file."""
+    """Returns the Arrow field of a lake column, with its Iceberg field id for the Parquet file."""
     return pa.field(
         field.name, arrow_type(field.field_type), nullable=field.optional, metadata={FIELD_ID_KEY: str(field.field_id).encode()}
     )

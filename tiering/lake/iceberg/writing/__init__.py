@@ -1,1 +1,1 @@
-"""Writing a split's rows as data files, on executors."""
+"""Writes a split's rows as data files, on executors."""

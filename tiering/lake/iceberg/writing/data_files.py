@@ -1,8 +1,8 @@
-"""Data files as Iceberg describes them: made from what a Parquet writer knows, and carried between processes.
+"""Descriptions of data files for Iceberg: built from a Parquet writer's metadata, and carried between processes.
 
-The only module that uses helpers of pyiceberg outside of its documented API: statistics from Parquet metadata.
+This is the only module that uses helpers of pyiceberg outside of its documented API: statistics from Parquet metadata.
 
-Between processes a split's files travel as zstd-compressed JSON, version 5: some 600 bytes a file.
+Between processes a split's files travel as zstd-compressed JSON, version 5: about 600 bytes a file.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from tiering.lake.iceberg.schema.partition_values import FilePlace, PartitionVal
 
 PAYLOAD_VERSION = 5
 UNSORTED = 0
-"""Sort order id of the files: Fluss's writers say so too, though rows lie in the order of their offsets."""
+"""Sort order id of the files. Fluss's writers use it too, although rows are in the order of their offsets."""
 
 PATH_FIELD_ID, POSITION_FIELD_ID = 2147483546, 2147483545
-"""Of `file_path` and `pos` in a position-delete file (Iceberg spec, "Reserved Field IDs")."""
+"""Field ids of `file_path` and `pos` in a position-delete file (Iceberg spec, "Reserved Field IDs")."""
 
 _NUMBERS = ("column_sizes", "value_counts", "null_value_counts")
 _BOUNDS = ("lower_bounds", "upper_bounds")
@@ -46,11 +46,11 @@ _BOUNDS = ("lower_bounds", "upper_bounds")
 
 @dataclass(frozen=True)
 class BucketChange:
-    """What a split of a primary-key table does to its bucket beside adding files, and the base that it was made for.
+    """A change of a primary-key table's bucket in addition to new files, and the base for which a split made it.
 
-    `base_files` is the digest of the files that stood in the bucket's place at `base_snapshot_id` (None = there was none): of the data
-    files, or, if the bucket is `rewritten`, of data and delete files. The new files replace all of these, or, where some stay
-    (others share the partition value, a former partition had it), those that are `obsolete`.
+    `base_files` is a digest of the files in the bucket's place at `base_snapshot_id` (None = there was no snapshot): of the data files, or,
+    if the bucket is `rewritten`, of data and delete files. The new files replace all of these. If some stay, because other buckets share
+    the partition value or a former partition had it, they replace only the `obsolete` ones.
     """
 
     partition: PartitionValue
@@ -58,19 +58,19 @@ class BucketChange:
     base_files: str
     rewritten: bool
     obsolete: tuple[str, ...] = ()
-    """Position-delete files whose deletes the new one takes in, and files of a rewritten bucket of which others stay."""
+    """Position-delete files whose deletes the new file takes over, and removed files of a rewritten bucket of which other files stay."""
     bucket: int | None = None
-    """Of `FilePlace`."""
+    """The bucket of `FilePlace`."""
 
     @property
     def place(self) -> FilePlace:
-        """Where the bucket's files are found."""
+        """The place of the bucket's files."""
         return FilePlace(self.partition, self.bucket)
 
 
 @dataclass(frozen=True)
 class FilesPayload:
-    """The files of one split, with what they were written for. `schema_id` and `spec_id` are those of the table then."""
+    """The files of one split, and the table for which they were written. `schema_id` and `spec_id` are those of the table at that time."""
 
     lake_table_uuid: str
     schema_id: int
@@ -78,14 +78,14 @@ class FilesPayload:
     files: tuple[DataFile, ...]
     """Data files, and position-delete files of a primary-key table."""
     change: BucketChange | None = None
-    """Of a primary-key table's split that changes any key."""
+    """The change of a primary-key table's bucket, if the split changes any key."""
     deletes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of rewritten files: the delete files of their partition whose deletes were applied, and the data files that each of them names."""
+    """For rewritten files: the delete files of their partition whose deletes were applied, and the data files that each of them names."""
 
 
 @dataclass(frozen=True)
 class DeleteBounds:
-    """What a position-delete file holds: how many rows, paths from first to last, positions from lowest to highest."""
+    """The contents of a position-delete file: number of rows, first and last path, lowest and highest position."""
 
     records: int
     first_path: str
@@ -95,7 +95,7 @@ class DeleteBounds:
 
 
 class DataFileBuilder:
-    """Makes the `DataFile`s of one partition value of one table."""
+    """Builds the `DataFile`s of one partition value of one table."""
 
     def __init__(self, schema: Schema, properties: dict[str, str], spec_id: int, partition: Sequence[int | str]) -> None:
         self._plan: dict[int, StatisticsCollector] = compute_statistics_plan(schema, properties)
@@ -104,7 +104,7 @@ class DataFileBuilder:
         self._partition = tuple(partition)
 
     def build(self, location: str, size_bytes: int, metadata: pq.FileMetaData) -> DataFile:
-        """The description of a closed file, with counts and bounds of its columns."""
+        """Returns the description of a closed file, with counts and bounds of its columns."""
         unbounded = _unbounded(metadata, self._paths)
         plan = {**self._plan, **{field: _limited(self._plan[field], mode) for field, mode in unbounded.items() if field in self._plan}}
         statistics = data_file_statistics_from_parquet_metadata(metadata, plan, self._paths)
@@ -114,8 +114,8 @@ class DataFileBuilder:
         return _data_file(location, size_bytes, self._spec_id, self._partition, statistics.to_serialized_dict())
 
     def build_deletes(self, location: str, size_bytes: int, deletes: DeleteBounds) -> DataFile:
-        """The description of a closed position-delete file. Its bounds are not cut: a reader takes equal ones for the one data file
-        that it is about (Iceberg's `ContentFileUtil.referencedDataFile`)."""
+        """Returns the description of a closed position-delete file. Its bounds are not cut, because a reader that finds equal bounds takes
+        them for the path of the only data file (Iceberg's `ContentFileUtil.referencedDataFile`)."""
         count = deletes.records
         statistics: dict[str, Any] = {
             "record_count": count,
@@ -131,7 +131,7 @@ class DataFileBuilder:
 
 
 def encode_files(payload: FilesPayload) -> bytes:
-    """`payload` as bytes, deterministic."""
+    """Returns `payload` as bytes. Equal payloads give equal bytes."""
     document = {
         "version": PAYLOAD_VERSION,
         "lake_table_uuid": payload.lake_table_uuid,
@@ -145,7 +145,7 @@ def encode_files(payload: FilesPayload) -> bytes:
 
 
 def decode_files(data: bytes) -> FilesPayload:
-    """The inverse; raises ValueError naming a version it does not know."""
+    """Returns the payload of these bytes. Raises ValueError that names an unknown version."""
     try:
         document = json.loads(zstandard.ZstdDecompressor().decompress(data))
     except zstandard.ZstdError as error:
@@ -162,46 +162,46 @@ def decode_files(data: bytes) -> FilesPayload:
 
 
 def _unbounded(metadata: pq.FileMetaData, paths: dict[str, int]) -> dict[int, MetricModeTypes]:
-    """Columns with values in a row group that has no bounds for them, or none that can be read; and what may be told of each column.
+    """Returns the columns that have a row group with values but without readable bounds, and the statistics that each may have.
 
-    Parquet leaves out bounds of more than 4 KiB; Python has no dates and times outside of the years 1 to 9999. pyiceberg takes the bounds
-    of the other row groups for those of the file, and readers would skip rows that are in it. Floats with NaN have no statistics at all,
-    of which pyiceberg would warn with each file.
+    Parquet leaves out bounds of more than 4 KiB. Python has no dates and times outside of the years 1 to 9999. pyiceberg would take the
+    bounds of the other row groups for those of the file, and readers would skip rows of the file. Floats with NaN have no statistics at
+    all, about which pyiceberg would warn for each file.
     """
     modes: dict[int, MetricModeTypes] = {}
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         for position in range(group.num_columns):
             column = group.column(position)
-            known = column.statistics
-            if known is None:
+            statistics = column.statistics
+            if statistics is None:
                 modes[paths[column.path_in_schema]] = MetricModeTypes.NONE
-            elif (not known.has_min_max and known.num_values > 0) or not _is_readable(known):
+            elif (not statistics.has_min_max and statistics.num_values > 0) or not _is_readable(statistics):
                 modes.setdefault(paths[column.path_in_schema], MetricModeTypes.COUNTS)
     return modes
 
 
 def _is_readable(statistics: Any) -> bool:
-    """Whether bounds of a row group are values that Python has."""
+    """Whether bounds of a row group are values that Python can represent."""
     try:
         _ = statistics.min, statistics.max
-    except pa.ArrowNotImplementedError:  # of decimals stored as integers, which pyiceberg reads otherwise; of others it has none
+    except pa.ArrowNotImplementedError:  # decimals stored as integers, which pyiceberg reads in another way
         return True
-    except (ValueError, OverflowError):  # UnicodeDecodeError is one, too
+    except (ValueError, OverflowError):  # a UnicodeDecodeError is a ValueError
         return False
     return True
 
 
 def _limited(collector: StatisticsCollector, mode: MetricModeTypes) -> StatisticsCollector:
-    """`collector` without bounds: it tells nothing, or counts values and nulls only."""
+    """Returns `collector` without bounds: it then has no statistics, or only counts of values and nulls."""
     if collector.mode.type is MetricModeTypes.NONE:
         return collector
     return replace(collector, mode=MetricsMode(mode))
 
 
 def _has_bounds(aggregate: StatsAggregator) -> bool:
-    """Whether the bounds of a file can be written down: pyiceberg shortens an upper bound by counting a character up, which after U+D7FF
-    gives a surrogate, and no text has it."""
+    """Whether the bounds of a file can be serialized. pyiceberg shortens an upper bound by incrementing a character. After U+D7FF this
+    gives a surrogate, which no text may have."""
     try:
         aggregate.min_as_bytes()
         aggregate.max_as_bytes()
@@ -228,7 +228,7 @@ def _data_file(
         file_format=FileFormat.PARQUET,
         partition=Record(*partition),
         file_size_in_bytes=size_bytes,
-        sort_order_id=UNSORTED if content is DataFileContent.DATA else None,  # spec: null for position deletes
+        sort_order_id=UNSORTED if content is DataFileContent.DATA else None,  # the spec demands null for position deletes
         equality_ids=None,
         key_metadata=None,
         **statistics,

@@ -1,8 +1,8 @@
 """Writes one split's rows as Parquet data files of an Iceberg table (on executors).
 
-Batches are gathered to row groups and written as they are: a column is converted only if the lake holds it in another
-type (8- and 16-bit integers). Memory is bounded by one row group. A file ends at the table's target size. Nothing is
-visible in the lake before a commit names the files.
+Batches are collected to row groups and written unchanged. A column is converted only if the lake holds it in another type (8- and 16-bit
+integers). Memory is bounded by one row group. A file ends at the table's target size. No file is visible in the lake before a commit names
+it.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from tiering.model.tables import OFFSET_COLUMN
 
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 64 << 20
-"""Of Arrow data: the most that is held in memory before it is written."""
+"""Upper bound of the Arrow data that is in memory before it is written."""
 LEAST_ROW_GROUP_BYTES = 1 << 20
-"""Of Arrow data, of a table with a smaller target size of files: a file ends with a row group."""
+"""Size of a row group of Arrow data if the table's target size of files is smaller. A file ends with a row group."""
 PAGE_BYTES = 1 << 20
 DICTIONARY_BYTES = 2 << 20
-"""Of one column in one row group; beyond it the writer falls back to the plain encoding. Iceberg's default."""
+"""Upper bound of the dictionary of one column in one row group, above which the writer uses the plain encoding. Iceberg's default."""
 
 
 @dataclass(frozen=True)
 class FileTarget:
-    """Where one split's files go. `prefix` begins every file name: it carries round id and attempt nonce."""
+    """The target of one split's files. `prefix` begins every file name: it has the round id and the attempt nonce."""
 
     lake_table_uuid: str
     schema_id: int
@@ -75,7 +75,7 @@ class IcebergWriter:
         self._files.add(rows.select(self._files.schema.names))
 
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
-        """Closes all files. Raises DataCorrupt if a row lies outside of the range, InvalidData, LakeUnavailable."""
+        """Closes all files. Raises DataCorrupt if a row's offset is outside of the range, InvalidData, LakeUnavailable."""
         self._guard.check_range(starting_offset, reached_offset)
         files, provenance = self._files.close(), self._files.provenance
         return WriteResult(
@@ -91,12 +91,12 @@ class IcebergWriter:
         )
 
     def abort(self) -> None:
-        """Deletes what was written so far. Never raises: what cannot be deleted is left to the sweep."""
+        """Deletes the files that were written so far. Never raises: files that cannot be deleted are left to the sweep."""
         self._files.abort()
 
 
 class RowFiles:
-    """The data files of one attempt. A file is opened at its first row group, so without rows there is none."""
+    """The data files of one attempt. A file is opened at its first row group, so an attempt without rows has no file."""
 
     def __init__(
         self,
@@ -110,14 +110,14 @@ class RowFiles:
     ) -> None:
         self._context = context
         self.schema = pa.schema([arrow_field(field) for field in schema.fields])
-        """The lake's columns as they are written."""
+        """The lake's columns in the types in which they are written."""
         self._target = target
         self._row_group_bytes = min(ROW_GROUP_BYTES, max(LEAST_ROW_GROUP_BYTES, target.size_bytes))
         self.io = io
         self._locations = locations
         self.builder = builder
         self.provenance = provenance
-        """Of a table with a clean layout: what the footers of its files say."""
+        """The totals for the files' footers, if the table has a clean layout."""
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
@@ -128,10 +128,10 @@ class RowFiles:
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Takes rows of `schema`. Raises InvalidData, LakeUnavailable."""
-        rest = rows
-        while rest.num_rows:
-            part = rest.slice(0, ROW_GROUP_ROWS - self._rows)
-            rest = rest.slice(part.num_rows)
+        remaining_rows = rows
+        while remaining_rows.num_rows:
+            part = remaining_rows.slice(0, ROW_GROUP_ROWS - self._rows)
+            remaining_rows = remaining_rows.slice(part.num_rows)
             self._batches.append(part)
             self._rows += part.num_rows
             self._bytes += part.nbytes
@@ -139,30 +139,30 @@ class RowFiles:
                 self._write_row_group()
 
     def end_file(self) -> None:
-        """Ends the open file: the next row begins another. Raises InvalidData, LakeUnavailable."""
+        """Ends the open file. The next row begins another one. Raises InvalidData, LakeUnavailable."""
         self._write_row_group()
         self._close_file()
 
     def close(self) -> tuple[DataFile, ...]:
-        """Ends all files. Raises InvalidData, LakeUnavailable."""
+        """Ends all files and returns them. Raises InvalidData, LakeUnavailable."""
         self.end_file()
         return tuple(self._done)
 
     def expect_nan(self, columns: Collection[str]) -> None:
-        """Says that rows of these columns hold NaN, so that no file has to end before the first of them (`writing.statistics`)."""
+        """Announces that rows of these columns hold NaN, so that no file must end before the first of them (`writing.statistics`)."""
         self._with_nan.names |= frozenset(columns) & frozenset(self.schema.names)
 
     def payload(self, files: tuple[DataFile, ...]) -> FilesPayload:
-        """`files` with what they were written for."""
+        """Returns `files` with the table for which they were written."""
         return FilesPayload(self._target.lake_table_uuid, self._target.schema_id, self._target.spec_id, files)
 
     @property
     def target_bytes(self) -> int:
-        """The size at which a file ends."""
+        """The size in bytes at which a file ends."""
         return self._target.size_bytes
 
     def new_location(self) -> str:
-        """Where the next file of this attempt goes; an abort deletes it, too."""
+        """Returns the location of the next file of this attempt. An abort deletes that file too."""
         folder = self._target.partition_path
         name = f"{folder}{'/' if folder else ''}{self._target.prefix}-{len(self._started):05d}.parquet"
         location = self._locations.new_data_location(name)
@@ -170,7 +170,7 @@ class RowFiles:
         return location
 
     def abort(self) -> None:
-        """Deletes what was written so far. Never raises."""
+        """Deletes the files that were written so far. Never raises."""
         self._batches.clear()
         if self._open is not None:
             with suppress(Exception):
@@ -183,7 +183,7 @@ class RowFiles:
         self._done.clear()
 
     def start_over(self) -> None:
-        """Deletes what was written so far: the rows come again, in files of other names. Never raises."""
+        """Deletes the files that were written so far. The rows are written again, to files with other names. Never raises."""
         names = list(self._started)
         self.abort()
         self._started = names
@@ -226,7 +226,7 @@ class RowFiles:
                 dictionary_pagesize_limit=DICTIONARY_BYTES,
                 write_statistics=columns_with_statistics(self.schema, self._with_nan.names),
                 store_schema=False,
-                store_decimal_as_integer=True,  # as Iceberg wants it (spec, appendix A, Parquet)
+                store_decimal_as_integer=True,  # Iceberg requires it (spec, appendix A, Parquet)
             )
         except BaseException:
             stream.close()
@@ -256,7 +256,7 @@ class _OpenFile:
     writer: pq.ParquetWriter
 
     def close(self) -> int:
-        """Ends the file; its size in bytes."""
+        """Ends the file. Returns its size in bytes."""
         try:
             self.writer.close()
             return self.stream.tell()

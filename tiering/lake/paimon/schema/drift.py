@@ -50,7 +50,7 @@ def check_written(path: TablePath, written: StoredSchema, current: StoredSchema)
 
 def drift(path: TablePath, column: str | None, difference: str, hint: str | None = None) -> SchemaDrift:
     """Returns the error for the lake table `path`. Without `hint` it advises to repair the lake table, or to create a new one."""
-    advice = f"Mend the lake table, then {tier_call(path)}: the rows stay in the log until then. Or: {new_table_hint(path)}"
+    advice = f"Repair the lake table, then {tier_call(path)}: the rows stay in the log until then. Or: {new_table_hint(path)}"
     return SchemaDrift(f"the lake table {path} {difference}", hint=hint or advice, table_path=path, column=column)
 
 
