@@ -99,7 +99,7 @@ def test_deletes_of_rows_of_others_and_removed_files_are_complained_of(kit: Lake
     assert added.complaint == "its deletes name rows that it did not write, or rows twice"
     gone = committed(kit, planes, [written(kit, planes, rows(kit, 0, 3))], replaced=frozenset({(0,)}))
     [added] = clean_rows(kit, planes, gone)
-    assert added.complaint == "it removed data files without writing their rows anew"
+    assert added.complaint == "it removed data files without rewriting their rows"
 
 
 def test_files_that_cannot_be_compared_are_refused(kit: LakeKit, planes: TableInfo) -> None:

@@ -1,1 +1,1 @@
-"""Looking at Iceberg tables: views, surveys, file lists, and the files that are stored."""
+"""Reads Iceberg tables: views, surveys, file lists, and the stored files."""

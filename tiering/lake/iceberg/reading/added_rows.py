@@ -1,9 +1,9 @@
-"""What a snapshot of Fluss's own tiering added to an Iceberg table: the offsets of its rows per bucket.
+"""The rows that a snapshot of Fluss's own tiering added to an Iceberg table, as offsets per bucket.
 
-They come from the bounds of `__bucket` and `__offset` in the manifests that the snapshot wrote (Iceberg spec, "Manifests"), or from the
-file's rows where it has no bounds, or those of several buckets. Equality-delete files count: Fluss writes whole old rows into them.
-In a partitioned table commit times come with them, for a partition may have been dropped and created again.
-What rows of a clean layout are worth is told by `clean_rows`.
+The offsets come from the bounds of `__bucket` and `__offset` in the manifests that the snapshot wrote (Iceberg spec, "Manifests"). If a
+file has no bounds, or rows of several buckets, they come from its rows. Equality-delete files count, because Fluss writes whole old rows
+into them. In a partitioned table the commit times are read too, because a partition may have been dropped and recreated.
+`clean_rows` judges rows of a clean layout.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BATCH_ROWS = 1 << 18
 
 @dataclass(frozen=True)
 class _Piece:
-    """Rows of one bucket in one file; `records` 0 for those of a file of deletes."""
+    """Rows of one bucket in one file. `records` is 0 for a file of deletes."""
 
     bucket_id: int
     begin: int
@@ -47,7 +47,7 @@ class _Piece:
 
 
 def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
-    """See `ForeignCommits.foreign_snapshot`."""
+    """Returns what the snapshot added (`ForeignCommits.foreign_snapshot`)."""
     loaded = cast(Table, view.handle)
     with lake_errors(f"read what snapshot {snapshot_id} added to {view.path}", table_path=view.path):
         added, removed = changed_files(loaded, snapshot_id)
@@ -64,10 +64,10 @@ def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partiti
         rows: dict[BucketKey, AddedRows] = {}
         for file in added:
             if file.content is DataFileContent.POSITION_DELETES:
-                continue  # they name rows of this very snapshot
+                continue  # they delete rows of this very snapshot
             values = tuple(file.partition[index] for index in range(count))
             if count and values not in ids:
-                continue  # of a partition that was dropped
+                continue  # the partition was dropped
             for piece in _pieces(table, loaded, file):
                 key = BucketKey(ids[values] if count else None, piece.bucket_id)
                 rows[key] = _together(rows.get(key), piece)
@@ -82,7 +82,7 @@ def _is_rewrite(table: TableInfo, loaded: Table, snapshot_id: int, added: Sequen
 
 
 def changed_files(loaded: Table, snapshot_id: int) -> tuple[list[DataFile], list[DataFile]]:
-    """Files that the snapshot added, those of deletes included, and data files that it removed."""
+    """Returns the files that the snapshot added, including delete files, and the data files that it removed."""
     snapshot = loaded.metadata.snapshot_by_id(snapshot_id)
     added: list[DataFile] = []
     removed: list[DataFile] = []
@@ -98,14 +98,14 @@ def changed_files(loaded: Table, snapshot_id: int) -> tuple[list[DataFile], list
 
 
 def _adds_nothing(table: TableInfo, added: Iterable[DataFile], removed: Iterable[DataFile]) -> bool:
-    """Whether files were only written anew. Of a primary-key table that leaves out rows that were deleted."""
+    """Whether files were only rewritten. A rewrite of a primary-key table leaves out deleted rows."""
     before = sum(file.record_count for file in removed)
     after = sum(file.record_count for file in added if file.content is DataFileContent.DATA)
     return after == before if table.table_type is TableType.LOG else after <= before
 
 
 def partition_ids(table: TableInfo, loaded: Table, partitions: Mapping[str, int]) -> dict[tuple[Any, ...], int]:
-    """By the values of the partition columns, as files have them."""
+    """Returns partition ids by the values of the partition columns, in the form of the files."""
     bucket, count = BucketKey(None, 0), len(table.partition_keys)
     return {partition_values(table, bucket, name, loaded.schema())[:count]: number for name, number in partitions.items()}
 
@@ -118,18 +118,18 @@ def _pieces(table: TableInfo, loaded: Table, file: DataFile) -> Iterator[_Piece]
         newest_ms = None if times is None else to_ms(times[1])
         yield _Piece(buckets[0], offsets[0], offsets[1] + 1, file.record_count if is_data else 0, newest_ms)
         return
-    wanted = (BUCKET_COLUMN, OFFSET_COLUMN, *((TIMESTAMP_COLUMN,) if is_partitioned else ()))
+    requested = (BUCKET_COLUMN, OFFSET_COLUMN, *((TIMESTAMP_COLUMN,) if is_partitioned else ()))
     with open_lake_file(loaded.io, file.file_path) as stream:
         parquet = LakeParquet(stream, file.file_path)
-        names = [column_name(parquet, loaded.schema().find_field(name)) for name in wanted]
+        names = [column_name(parquet, loaded.schema().find_field(name)) for name in requested]
         if None in names:
-            raise drift(table.path, None, f"was given the file {file.file_path} by another tiering service, which has no offsets")
+            raise drift(table.path, None, f"has the file {file.file_path} of another tiering service, which has no offsets")
         for batch in parquet.iter_batches(_BATCH_ROWS, columns=cast("list[str]", names), use_threads=False):
             bucket_ids, numbers = (batch.column(cast(str, name)).to_numpy() for name in names[:2])
             moments = commit_times_ms(batch.column(cast(str, names[2]))) if is_partitioned else None
             for bucket_id in np.unique(bucket_ids):
-                mine = bucket_ids == bucket_id
-                newest_ms, own = None if moments is None else int(moments[mine].max()), numbers[mine]
+                is_member = bucket_ids == bucket_id
+                newest_ms, own = None if moments is None else int(moments[is_member].max()), numbers[is_member]
                 yield _Piece(int(bucket_id), int(own.min()), int(own.max()) + 1, len(own) if is_data else 0, newest_ms)
 
 

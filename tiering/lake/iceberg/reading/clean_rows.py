@@ -1,9 +1,9 @@
-"""Rows of an Iceberg table of a clean layout as sums (`tiering.lake.proof.change_sums`): those that snapshots of Fluss's own tiering added
-together, and those of a log table that stand at its head.
+"""Sums over rows of an Iceberg table of a clean layout (`tiering.lake.proof.change_sums`): over the rows that snapshots of Fluss's own
+tiering added together, and over the live rows of a log table's head.
 
-All rows of the files that others wrote are read, a batch at a time, for nothing else tells which they are. Deletes are applied as readers
-apply them (Iceberg spec, "Scan Planning"): those by position, and those by key to rows of older sequence numbers.
-Memory: of each file whose rows deletes name a byte a row, and 16 bytes a key of the equality deletes.
+All rows of files of other writers are read, a batch at a time, because nothing else identifies them. Deletes are applied as readers apply
+them (Iceberg spec, "Scan Planning"): those by position, and those by key to rows of older sequence numbers.
+Memory: one byte a row for each file with deleted rows, and 16 bytes for each key of the equality deletes.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from tiering.lake.rules.hints import accept_hint
 from tiering.lake.writing.keys import Mask
 from tiering.model.tables import TableInfo
 
-REMOVES_FILES = "it removed data files without writing their rows anew"
+REMOVES_FILES = "it removed data files without rewriting their rows"
 NAMES_OTHER_ROWS = "its deletes name rows that it did not write, or rows twice"
 
 
 @dataclass
 class _Files:
-    """What was added to one partition value, by content, each file with its sequence number."""
+    """The files added to one partition value, by content, each with its sequence number."""
 
     data: list[tuple[LiveFile, int]] = field(default_factory=list)
     by_key: list[tuple[LiveFile, int]] = field(default_factory=list)
@@ -53,7 +53,7 @@ class _Files:
 
 
 def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]) -> list[CleanRows]:
-    """See `CleanForeignCommits.clean_rows`."""
+    """Returns the sums of the rows that these snapshots added together (`CleanForeignCommits.clean_rows`)."""
     loaded = cast(Table, view.handle)
     with lake_errors(f"read what another tiering service added to {view.path}", table_path=view.path):
         ids, count = partition_ids(table, loaded, partitions), len(table.partition_keys)
@@ -61,7 +61,7 @@ def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], pa
         scopes = []
         for values, files in _by_partition(table, loaded, snapshot_ids).items():
             if count and values[:count] not in ids:
-                continue  # of a partition that is gone
+                continue  # the partition was dropped
             partition_id = ids[values[:count]] if count else None
             sums, strange = _sums(table, loaded, files)
             complaint = REMOVES_FILES if files.removes else NAMES_OTHER_ROWS if strange else ""
@@ -70,7 +70,7 @@ def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], pa
 
 
 def standing_rows(table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> list[CleanRows]:
-    """See `StandingRows.standing_rows`."""
+    """Returns the sums of the live rows at the head (`StandingRows.standing_rows`)."""
     loaded = cast(Table, view.handle)
     if view.head is None:
         return []
@@ -84,10 +84,10 @@ def standing_rows(table: TableInfo, view: LakeView, partitions: Mapping[str, int
         for file in data:
             values = partition_of(file)
             if count and values[:count] not in ids:
-                continue  # of a partition that is gone
+                continue  # the partition was dropped
             bucket_id = cast(int, values[-1]) if has_bucket else None
             place = (names[ids[values[:count]]] if count else None, bucket_id)
-            sums[values] += _standing_in(table, loaded, identity, file, place, dead.get(file.file_path))
+            sums[values] += _live_rows_of(table, loaded, identity, file, place, dead.get(file.file_path))
     return [
         CleanRows(
             ids[values[:count]] if count else None,
@@ -98,7 +98,7 @@ def standing_rows(table: TableInfo, view: LakeView, partitions: Mapping[str, int
     ]
 
 
-def _standing_in(
+def _live_rows_of(
     table: TableInfo,
     loaded: Table,
     identity: FileIdentity,
@@ -106,7 +106,7 @@ def _standing_in(
     place: tuple[str | None, int | None],
     dead: Mask | None,
 ) -> RowSum:
-    """The rows of one file that are not deleted. Raises SchemaDrift for a file that cannot be read, or of another place."""
+    """Returns the sum of one file's live rows. Raises SchemaDrift for an unreadable file, and for a file of another place."""
     footer = read_footer(loaded.io, file)
     if footer is not None:
         if (complaint := identity.complaint(footer, *place)) is not None:
@@ -127,7 +127,7 @@ def _standing_in(
 
 
 def _by_partition(table: TableInfo, loaded: Table, snapshot_ids: Sequence[int]) -> dict[PartitionValue, _Files]:
-    """Raises SchemaDrift for a file that cannot be read."""
+    """Returns the changed files by partition value. Raises SchemaDrift for an unreadable file."""
     keys = {loaded.schema().find_field(name).field_id for name in table.primary_key}
     files: dict[PartitionValue, _Files] = defaultdict(_Files)
     for snapshot_id in snapshot_ids:
@@ -151,19 +151,17 @@ def _check_readable(table: TableInfo, loaded: Table, file: DataFile, keys: set[i
         raise drift(
             table.path,
             None,
-            f"was given the file {file.file_path} by another tiering service, in another format or of another partition spec: it cannot be "
+            f"has the file {file.file_path} of another tiering service, in another format or another partition spec: its rows cannot be "
             "compared with the log",
         )
     if file.content is DataFileContent.EQUALITY_DELETES and set(file.equality_ids or ()) != keys:
-        raise drift(
-            table.path, None, f"was given the equality deletes {file.file_path} by another tiering service, which are not by its key"
-        )
+        raise drift(table.path, None, f"has the equality deletes {file.file_path} of another tiering service, which do not use its key")
 
 
 def _sums(table: TableInfo, loaded: Table, files: _Files) -> tuple[ChangeSums, bool]:
-    """And whether deletes by position name rows of other files, or rows twice."""
+    """Returns the sums, and whether deletes by position name rows of other files, or rows twice."""
     schema = loaded.schema()
-    # A column that is new at the source is NULL in rows that were written without it: that adds nothing to their sums.
+    # A new column at the source is NULL in rows that were written without it, which adds nothing to their sums.
     names = [name for name in table.schema.names if name in schema.column_names]
     dead, strange = dead_rows(loaded.io, (file for file, _ in files.data), files.by_position)
     by_key = _keys(loaded, table, files.by_key)
@@ -184,14 +182,14 @@ def _sums(table: TableInfo, loaded: Table, files: _Files) -> tuple[ChangeSums, b
 
 @dataclass(frozen=True)
 class _DeletedKeys:
-    """Hashes of distinct keys, in order, and the newest sequence number of a delete of each."""
+    """Sorted hashes of distinct keys, and for each the newest sequence number of its deletes."""
 
     keys: Words
     numbers: npt.NDArray[np.int64]
     sum: RowSum
 
     def names(self, keys: Words, number: int) -> npt.NDArray[np.bool_]:
-        """Which rows with these keys, of a file with this sequence number, are dead."""
+        """Returns which rows with these keys, of a file with this sequence number, are deleted."""
         if not len(self.keys):
             return np.zeros(len(keys), bool)
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -200,7 +198,7 @@ class _DeletedKeys:
 
 
 def _keys(loaded: Table, table: TableInfo, files: Iterable[tuple[LiveFile, int]]) -> _DeletedKeys:
-    """Of equality deletes, the newest file last. Files may have whole old rows, or keys alone."""
+    """Returns the keys of equality deletes, which are given with the newest file last. Files may have whole old rows, or only keys."""
     columns = Schema(*(loaded.schema().find_field(name) for name in table.primary_key))
     keys, numbers, total = np.zeros(0, np.uint64), np.zeros(0, np.int64), RowSum()
     for file, number in files:
@@ -211,6 +209,6 @@ def _keys(loaded: Table, table: TableInfo, files: Iterable[tuple[LiveFile, int]]
             hashes = np.concatenate([np.zeros(0, np.uint64), *(row_hashes(batch) for batch in whole_rows(parquet, columns))])
         total += sum_of_hashes(hashes)
         joined = np.concatenate([hashes, keys])
-        keys, first = np.unique(joined, return_index=True)  # the newest number of a key, for newer ones come first
+        keys, first = np.unique(joined, return_index=True)  # the newest number of a key, because newer ones come first
         numbers = np.concatenate([np.full(len(hashes), number, np.int64), numbers])[first]
     return _DeletedKeys(keys, numbers, total)

@@ -1,4 +1,4 @@
-"""In how many rows of a table a column has a value, as the files' column metrics tell (Iceberg spec, "Manifests")."""
+"""The number of a table's rows with a value in a column, from the files' column metrics (Iceberg spec, "Manifests")."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyiceberg.types import PrimitiveType
 
 
 def values_of(table: Table, column: str) -> int | None:
-    """At least of one part of it, at the table's head; rows that were deleted since count, too. None = a file does not tell.
+    """Returns the number of rows at the head with a value in at least one part of the column, including deleted rows. None = unknown.
 
     A file that was added under a schema without the column has no value of it.
     """
@@ -34,13 +34,13 @@ def values_of(table: Table, column: str) -> int | None:
 
 
 def _leaves(schema: Schema, field_id: int) -> frozenset[int]:
-    """Ids of the primitive fields of a column: those that have metrics."""
+    """Returns the ids of the primitive fields of a column, which are the fields with metrics."""
     pruned = prune_columns(schema, {field_id}, select_full_types=True)
     return frozenset(leaf for leaf in pruned.field_ids if isinstance(pruned.find_type(leaf), PrimitiveType))
 
 
 def _values(file: DataFile, leaves: frozenset[int]) -> int | None:
-    """The most values that a part of the column has in the file; None = not all of them have metrics."""
+    """Returns the highest number of values in the file over the parts of the column; None if a part has no metrics."""
     counts, nulls = file.value_counts or {}, file.null_value_counts or {}
     if any(leaf not in counts or leaf not in nulls for leaf in leaves):
         return None

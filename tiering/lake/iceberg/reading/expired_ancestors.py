@@ -1,7 +1,7 @@
-"""Expired snapshots from which a table's snapshots descend, as long as their manifest lists are still stored.
+"""Finds the expired snapshots from which a table's snapshots descend, as long as their manifest lists are stored.
 
-The header of a manifest list names its snapshot and the parent of that (Iceberg's writers, `parent-snapshot-id`), and the name of the file
-names the snapshot, too. So a chain of stored lists tells which of them are of the table's history, and which are of a copy or of nothing.
+The header of a manifest list names its snapshot and that snapshot's parent (Iceberg's writers, `parent-snapshot-id`). The name of the file
+also has the snapshot id. So a chain of stored lists shows which of them belong to the table's history, and not to a copy.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.maintenance import StoredFile
 
 _LIST = re.compile(r"snap-([0-9]{1,19})-.+\.avro")
-"""Names of manifest lists by Iceberg's own writers, and by ours."""
+"""Names of manifest lists by Iceberg's own writers, and by Lakeward's."""
 
 
 def expired_ancestors(view: LakeView, files: Sequence[StoredFile]) -> list[str]:
-    """See `ExpiredAncestors.expired_ancestors`."""
+    """Returns the manifest lists of expired ancestors (`ExpiredAncestors.expired_ancestors`)."""
     table = cast(Table, view.handle)
     lists = {int(match[1]): file for file in files if (match := _LIST.fullmatch(file.name)) is not None}
     with lake_errors(f"read manifest lists of {view.path}", table_path=view.path):
@@ -33,7 +33,7 @@ def expired_ancestors(view: LakeView, files: Sequence[StoredFile]) -> list[str]:
 
 
 def _chain(table: Table, lists: Mapping[int, StoredFile]) -> Iterator[StoredFile]:
-    """The stored lists of expired snapshots, from the table's snapshots backwards; each once."""
+    """Yields the stored lists of expired snapshots, from the table's snapshots backwards, each once."""
     met = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
     waiting = [snapshot.parent_snapshot_id for snapshot in table.metadata.snapshots]
     while waiting:
@@ -48,7 +48,7 @@ def _chain(table: Table, lists: Mapping[int, StoredFile]) -> Iterator[StoredFile
 
 
 def _named_in(table: Table, file: StoredFile) -> tuple[int | None, int | None]:
-    """The snapshot of a manifest list and its parent, as its header names them; None where it does not, or is damaged."""
+    """Returns the snapshot of a manifest list and its parent from the header; None if the header lacks them or is damaged."""
     io = io_of(table)
     scheme, netloc, _ = io.parse_location(table.location(), io.properties)
     io.places.check_path(scheme, netloc, file.location)

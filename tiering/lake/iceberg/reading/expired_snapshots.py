@@ -1,4 +1,4 @@
-"""Snapshots that expired, as a table's former metadata files still name them.
+"""Finds expired snapshots in a table's former metadata files.
 
 A table's metadata lists its former metadata files (Iceberg spec, "Table Metadata Fields", `metadata-log`): 100 by default. Expiry deletes
 snapshots, manifests and data files, but no metadata file, and `remove_orphan_files` keeps those that the log names. The file that was
@@ -31,23 +31,23 @@ from tiering.lake.outside_errors import describe
 from tiering.lake.rules.history import is_undecided
 
 REMEMBERED_TABLES = 1_000
-"""Tables whose expired snapshots a process remembers; some 300 bytes a snapshot."""
+"""Upper bound of the tables whose expired snapshots a process remembers; about 300 bytes a snapshot."""
 
 _GONE = (FileNotFoundError, ForbiddenLocation)
-"""A clean-up deletes the oldest files first, so nothing is read beyond a file that does not exist, or that lies where none may be read.
+"""Errors that end the reading: a clean-up deletes the oldest files first, so older files than a missing or forbidden one are not read.
 
-A refused permission says nothing of the file: without the right to list, S3 answers 403 for a missing object, too.
+A refused permission does not show that the file is missing. But without the right to list, S3 also answers 403 for a missing object.
 """
 _REFUSED_HINT = (
     "Let this user read the metadata folder of the lake table, and list it (S3: s3:GetObject and s3:ListBucket; without the second one, S3 "
-    "refuses to say that a file is gone). The next round reads it again by itself."
+    "does not tell that a file is missing). The next round reads the file again."
 )
 _DAMAGED = (MetadataInvalid, exceptions.ValidationError, ValueError, EOFError, BadGzipFile, zlib.error)
 
 
 @dataclass
 class _Former:
-    """What the former metadata files of one table told. `files`: those that were read."""
+    """The snapshots in the former metadata files of one table. `files`: the files that were read."""
 
     files: frozenset[str] = frozenset()
     snapshots: dict[int, LakeSnapshot] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class ExpiredSnapshots:
         self._tables: OrderedDict[str, _Former] = OrderedDict()
 
     def added_to(self, view: LakeView, table: Table) -> LakeView:
-        """`view` with the expired snapshots between its head and its newest tiering commit, as far as they are known.
+        """Returns `view` with the expired snapshots between its head and its newest tiering commit, as far as they are known.
 
         Raises LakeUnavailable if a former metadata file cannot be read now.
         """
@@ -76,8 +76,8 @@ class ExpiredSnapshots:
         for location, older in self._former_files(view, table, former.files):
             files.add(location)
             for snapshot_id, snapshot in older.items():
-                known = snapshots.get(snapshot_id)
-                if known is None or known.parent_id is None:  # some engines clear the parent when it expires
+                recorded = snapshots.get(snapshot_id)
+                if recorded is None or recorded.parent_id is None:  # some engines clear the parent when it expires
                     snapshots[snapshot_id] = snapshot
             completed = _completed(view, _Former(frozenset(files), snapshots))
             if not is_undecided(completed):
@@ -86,10 +86,10 @@ class ExpiredSnapshots:
         return completed
 
     @staticmethod
-    def _former_files(view: LakeView, table: Table, known: frozenset[str]) -> Iterator[tuple[str, dict[int, LakeSnapshot]]]:
-        """The former metadata files that were not read before, newest first, and the snapshots that each of them lists."""
+    def _former_files(view: LakeView, table: Table, read_files: frozenset[str]) -> Iterator[tuple[str, dict[int, LakeSnapshot]]]:
+        """Yields the former metadata files that were not read before, newest first, and the snapshots of each."""
         for entry in reversed(table.metadata.metadata_log):
-            if entry.metadata_file in known:
+            if entry.metadata_file in read_files:
                 continue
             try:
                 with lake_errors(f"read a former metadata file of {view.path}", table_path=view.path):
@@ -107,13 +107,13 @@ class ExpiredSnapshots:
 
 
 class _Gone(Exception):
-    """A file does not exist any more, or lies outside of the places where files of the lake may lie."""
+    """A file no longer exists, or is outside of the locations where files of the lake may be."""
 
 
 def _snapshots_in(table: Table, location: str) -> dict[int, LakeSnapshot]:
-    """The snapshots that a metadata file of this table lists; empty for a damaged file and for another table's.
+    """Returns the snapshots in a metadata file of this table; none for a damaged file and for one of another table.
 
-    Raises _Gone, LakeUnavailable where the storage refuses the permission.
+    Raises _Gone, and LakeUnavailable if the storage refuses the permission.
     """
     try:
         metadata = FromInputFile.table_metadata(table.io.new_input(location))
@@ -129,7 +129,7 @@ def _snapshots_in(table: Table, location: str) -> dict[int, LakeSnapshot]:
 
 
 def _completed(view: LakeView, former: _Former) -> LakeView:
-    """`view` with what is known of expired snapshots, and with parents that were cleared."""
+    """Returns `view` with the known expired snapshots, and with parents that an engine cleared."""
     snapshots = {
         snapshot_id: replace(snapshot, parent_id=former.snapshots[snapshot_id].parent_id)
         if snapshot.parent_id is None and snapshot_id in former.snapshots

@@ -1,4 +1,4 @@
-"""Footers of a clean table's files, read by Lakeward itself, and the buckets of files by them."""
+"""Reads the footers of a clean table's files, and finds the buckets of files by them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tiering.lake.proof.row_checksum import row_checksum
 
 THREADS = 16
 REMEMBERED_FILES = 200_000
-"""Some 300 bytes each."""
+"""Upper bound of the remembered files, about 300 bytes each."""
 
 
 def read_footer(io: FileIO, file: DataFile) -> FileFooter | None:
-    """What a file says of its rows; None if it does not, or wrongly: then somebody else wrote it."""
+    """Returns a file's footer; None if it has none or a wrong one, because another writer made the file."""
     if file.file_format is not FileFormat.PARQUET:
         return None
     with open_lake_file(io, file.file_path) as stream:
@@ -31,7 +31,7 @@ def read_footer(io: FileIO, file: DataFile) -> FileFooter | None:
 
 
 def footer_of(parquet: LakeParquet, location: str) -> FileFooter | None:
-    """The footer of an open file; None as `read_footer`."""
+    """Returns the footer of an open file; None as for `read_footer`."""
     metadata = parquet.metadata.metadata or {}
     try:
         footer = decode_footer({key.decode(errors="replace"): value.decode(errors="replace") for key, value in metadata.items()})
@@ -41,7 +41,7 @@ def footer_of(parquet: LakeParquet, location: str) -> FileFooter | None:
 
 
 def checked_rows(rows: Iterable[pa.RecordBatch], footer: FileFooter, location: str) -> Iterator[pa.RecordBatch]:
-    """All `rows` of a file; at their end DataCorrupt if they do not have the checksum of its footer."""
+    """Yields all `rows` of a file. Raises DataCorrupt at the end if they do not have the checksum of the footer."""
     checksums = []
     for batch in rows:
         checksums.append(row_checksum(batch))
@@ -51,29 +51,29 @@ def checked_rows(rows: Iterable[pa.RecordBatch], footer: FileFooter, location: s
 
 
 class FileBuckets:
-    """Which bucket the rows of a file are of, or those that a position-delete file names: by its footer; None = of any bucket.
+    """Tells by a file's footer the bucket of its rows, or of the rows that a position-delete file names. None = any bucket.
 
-    Files are remembered by location and size: a name of ours carries a random nonce and is never given to other rows. Safe to use from
+    Files are remembered by location and size. A name of Lakeward's has a random nonce and is never used for other rows. Safe to use from
     several threads.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._known: dict[tuple[str, str, int], int | None] = {}
+        self._buckets: dict[tuple[str, str, int], int | None] = {}
 
     def of(self, io: FileIO, lake_table_uuid: str, files: Sequence[DataFile]) -> dict[str, int | None]:
-        """By location. Opens the files that are not known yet; raises what opening them raises."""
+        """Returns the bucket of each file by location. Opens the files that are not remembered, and raises the errors of opening them."""
         names = {file.file_path: (lake_table_uuid, file.file_path, file.file_size_in_bytes) for file in files}
         with self._lock:
-            known = {path: self._known[name] for path, name in names.items() if name in self._known}
-        unknown = [file for file in files if file.file_path not in known]
+            buckets = {path: self._buckets[name] for path, name in names.items() if name in self._buckets}
+        unknown = [file for file in files if file.file_path not in buckets]
         with ThreadPoolExecutor(min(THREADS, len(unknown) or 1)) as pool:
             for file, footer in zip(unknown, pool.map(lambda file: read_footer(io, file), unknown), strict=True):
                 is_ours = footer is not None and footer.lake_table_uuid == lake_table_uuid
-                known[file.file_path] = footer.bucket.bucket_id if footer is not None and is_ours else None
+                buckets[file.file_path] = footer.bucket.bucket_id if footer is not None and is_ours else None
         with self._lock:
             for file in unknown:
-                self._known[names[file.file_path]] = known[file.file_path]
-            while len(self._known) > REMEMBERED_FILES:
-                del self._known[next(iter(self._known))]
-        return known
+                self._buckets[names[file.file_path]] = buckets[file.file_path]
+            while len(self._buckets) > REMEMBERED_FILES:
+                del self._buckets[next(iter(self._buckets))]
+        return buckets

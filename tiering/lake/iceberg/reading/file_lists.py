@@ -1,4 +1,4 @@
-"""The files of an Iceberg snapshot, read from its manifests. Those of a store are copied, where there is room for that."""
+"""The files of an Iceberg snapshot, read from its manifests. Files of a remote store are copied if there is a folder for the copies."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from tiering.model.tables import BUCKET_COLUMN
 
 
 def file_lists(view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
-    """See `ReadableLake.file_lists`."""
+    """Returns the files of a snapshot (`ReadableLake.file_lists`)."""
     table = cast(Table, view.handle)
-    wanted = view.head if snapshot_id is None else snapshot_id
-    if wanted is None:
+    requested_id = view.head if snapshot_id is None else snapshot_id
+    if requested_id is None:
         return FileLists(None)
-    snapshot = table.snapshot_by_id(wanted)
+    snapshot = table.snapshot_by_id(requested_id)
     if snapshot is None:
         raise InvalidArgument(
-            f"the lake table {view.path} has no snapshot {wanted}",
-            hint=f"It has {len(view.snapshots)}; the newest is {view.head}. It may have been expired.",
-            lake_snapshot_id=wanted,
+            f"the lake table {view.path} has no snapshot {requested_id}",
+            hint=f"It has {len(view.snapshots)} snapshots; the newest is {view.head}. The requested one may have expired.",
+            lake_snapshot_id=requested_id,
         )
     data: list[LakeFile] = []
     positions: list[LakeFile] = []
@@ -54,17 +54,17 @@ def file_lists(view: LakeView, snapshot_id: int | None, copies_in: Path | None =
                     equalities.append(_equality_deletes(table, entry, copies))
     if copies is not None:
         copies.fetch()
-    return FileLists(wanted, tuple(data), tuple(positions), tuple(equalities))
+    return FileLists(requested_id, tuple(data), tuple(positions), tuple(equalities))
 
 
 def marker_at(view: LakeView, snapshot_id: int) -> Marker | None:
-    """See `ReadableLake.marker_at`."""
+    """Returns the marker of a snapshot or of its nearest ancestor with one (`ReadableLake.marker_at`)."""
     table = cast(Table, view.handle)
-    wanted: int | None = snapshot_id
-    while wanted is not None and (snapshot := view.snapshots.get(wanted)) is not None:
+    current: int | None = snapshot_id
+    while current is not None and (snapshot := view.snapshots.get(current)) is not None:
         if snapshot.round_id is not None:
-            return marker_in(table, wanted)
-        wanted = snapshot.parent_id
+            return marker_in(table, current)
+        current = snapshot.parent_id
     return None
 
 
@@ -76,7 +76,7 @@ def _copies(folder: Path, table: Table) -> LocalCopies:
 
 def _equality_deletes(table: Table, entry: ManifestEntry, copies: LocalCopies | None) -> EqualityDeletes:
     columns = tuple(table.metadata.schema().find_column_name(field_id) or "" for field_id in entry.data_file.equality_ids or ())
-    # Spec, "Scan Planning": those of an unpartitioned spec are global.
+    # Spec, "Scan Planning": equality deletes of an unpartitioned spec are global.
     everywhere = table.metadata.specs()[entry.data_file.spec_id].is_unpartitioned()
     return EqualityDeletes(**vars(_file(table, entry, copies)), columns=columns, everywhere=everywhere)
 
@@ -101,7 +101,8 @@ def _file(table: Table, entry: ManifestEntry, copies: LocalCopies | None) -> Lak
 
 
 def _place(table: Table, file: DataFile) -> str | None:
-    """The name of the file's partition: readers take its columns' values from here. None if the table has none, or somebody made others."""
+    """Returns the name of the file's partition, from which readers take its columns' values. None if the table has no partitions, or a user
+    changed them."""
     texts: list[str] = []
     for place, field in enumerate(table.metadata.specs()[file.spec_id].fields):
         column = table.metadata.schema().find_field(field.source_id)
@@ -123,11 +124,11 @@ def _bucket(table: Table, file: DataFile) -> int | None:
 
 
 def local_path(file: DataFile, places: AllowedLocations) -> str:
-    """Where the file is on this machine. Raises InvalidArgument for another storage, ForbiddenLocation."""
+    """Returns the local path of the file. Raises InvalidArgument for a remote storage, ForbiddenLocation."""
     location = urlparse(file.file_path)
     if location.scheme not in ("", "file"):
         raise InvalidArgument(
-            f"{file.file_path} is not a local file: DuckDB reads the lake's files on this machine alone",
+            f"{file.file_path} is not a local file: DuckDB reads only lake files on this machine",
             hint="Read the table with Spark (`SELECT * FROM fluss.<database>.<table>`). `lakeward validate` copies the files it reads.",
         )
     return places.local_path(file.file_path)

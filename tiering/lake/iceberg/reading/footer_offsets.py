@@ -1,4 +1,4 @@
-"""The offsets of a clean log table's rows, from the footers of its data files: the rows themselves are not read."""
+"""The offsets of a clean log table's rows, from the footers of its data files. The rows themselves are not read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tiering.model.tables import TablePath
 
 @dataclass(frozen=True)
 class LivingFile:
-    """A data file: its partition value, its footer, and the offsets of its rows that are not deleted."""
+    """A data file: its partition value, its footer, and the offsets of its live rows."""
 
     location: str
     partition: PartitionValue
@@ -34,9 +34,9 @@ class LivingFile:
 
 
 def living_files(table: Table, path: TablePath, snapshot_id: int) -> Iterator[LivingFile]:
-    """The data files of a snapshot.
+    """Yields the data files of a snapshot.
 
-    Raises SchemaDrift for a file that somebody else wrote, whose rows tell no offsets.
+    Raises SchemaDrift for a file of another writer, whose rows carry no offsets.
     """
     data, dead = files_of_log_table(table, path, snapshot_id)
     for file in data:
@@ -49,9 +49,9 @@ def living_files(table: Table, path: TablePath, snapshot_id: int) -> Iterator[Li
 
 
 def files_of_log_table(table: Table, path: TablePath, snapshot_id: int) -> tuple[list[DataFile], dict[str, Mask]]:
-    """The data files of a snapshot of a log table, and by location which of their rows are deleted.
+    """Returns the data files of a log table's snapshot, and by location which of their rows are deleted.
 
-    Raises SchemaDrift for equality deletes, which only somebody else writes.
+    Raises SchemaDrift for equality deletes, which only other writers make.
     """
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     files: dict[DataFileContent, list[DataFile]] = defaultdict(list)
@@ -73,6 +73,6 @@ def _without_offsets(path: TablePath, file: DataFile) -> SchemaDrift:
     return drift(
         path,
         None,
-        f"holds the file {file.file_path}, which somebody else wrote: the layout is clean, and its rows tell no offsets",
+        f"holds the file {file.file_path}, which another writer made: the layout is clean, so its rows carry no offsets",
         accept_hint(path),
     )

@@ -1,4 +1,4 @@
-"""What an Iceberg table's metadata tells of its health: the head's manifests, and the files in the folder of the metadata."""
+"""Measures an Iceberg table's health from its metadata: the head's manifests, and the files in the metadata folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tiering.model.tables import BUCKET_COLUMN, TableInfo
 
 
 def measure(table: TableInfo, loaded: Table, head: int | None) -> LakeMeasure:
-    """See `MeasuredLake.measure`. Raises what catalog and storage raise."""
+    """Returns the measures of the table (`MeasuredLake.measure`). Raises the errors of catalog and storage."""
     target = target_file_bytes(table, allowed_properties(loaded.metadata.properties))
     reachable = reachable_bytes(target, table.freshness_ms)
     snapshot = None if head is None else loaded.snapshot_by_id(head)
@@ -51,13 +51,13 @@ def measure(table: TableInfo, loaded: Table, head: int | None) -> LakeMeasure:
 
 
 def _latest_ms(loaded: Table, head: Snapshot, sequence_number: int) -> int:
-    """An upper bound of the time of the commit with this sequence number: expiry may have removed its snapshot."""
+    """Returns an upper bound of the time of the commit with this sequence number, whose snapshot may have expired."""
     later = [snapshot.timestamp_ms for snapshot in loaded.metadata.snapshots if (snapshot.sequence_number or 0) >= sequence_number]
     return min(later, default=head.timestamp_ms)
 
 
 def _buckets(table: TableInfo, loaded: Table, spec: PartitionSpec) -> int:
-    """How many buckets of the source share the files of a partition of `spec`: one if the spec has the bucket."""
+    """Returns how many buckets of the source share the files of a partition of `spec`: one if the spec has the bucket."""
     schema = loaded.schema()
     names = {schema.find_column_name(field.source_id) for field in spec.fields}
     is_bucketed = BUCKET_COLUMN in names or any(isinstance(field.transform, BucketTransform) for field in spec.fields)
@@ -65,7 +65,7 @@ def _buckets(table: TableInfo, loaded: Table, spec: PartitionSpec) -> int:
 
 
 def _count(place: FilePlace, file: DataFile) -> None:
-    """An equality delete stands for any number of rows."""
+    """Counts a file. An equality delete may delete any number of rows."""
     if file.content is DataFileContent.DATA:
         place.add_data_file(file.file_size_in_bytes, file.record_count)
     else:

@@ -1,4 +1,4 @@
-"""Parquet files of a lake table, whoever wrote them: a file that was changed since, or is gone, is named by its location."""
+"""Reads Parquet files of a lake table, of any writer. Errors name the location of a changed or missing file."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tiering.lake.outside_errors import damaged_file, is_damage
 
 
 class LakeParquet(pq.ParquetFile):
-    """A Parquet file of a lake table. What it cannot read is said of the file, whoever reads on: a rows' reader may be deep in a library.
+    """A Parquet file of a lake table. A read error names the file, even if a library deep below reads the rows.
 
-    Raises DataCorrupt over bytes that are no Parquet, LakeUnavailable for what the storage says.
+    Raises DataCorrupt for bytes that are not Parquet, and LakeUnavailable for errors of the storage.
     """
 
     def __init__(self, stream: Any, location: str, **options: Any) -> None:
@@ -27,7 +27,7 @@ class LakeParquet(pq.ParquetFile):
             super().__init__(stream, **options)
 
     def iter_batches(self, *arguments: Any, **options: Any) -> Iterator[pa.RecordBatch]:
-        """As pq.ParquetFile."""
+        """Yields batches like pq.ParquetFile, with the errors of this class."""
         with _read_errors(self._location):
             batches = super().iter_batches(*arguments, **options)
         while True:
@@ -40,7 +40,7 @@ class LakeParquet(pq.ParquetFile):
 
 @contextmanager
 def open_lake_file(io: FileIO, location: str) -> Iterator[Any]:
-    """The file as a stream. Raises LakeUnavailable."""
+    """Opens the file as a stream. Raises LakeUnavailable."""
     with _read_errors(location):
         stream = io.new_input(location).open()
     with stream:
@@ -49,7 +49,7 @@ def open_lake_file(io: FileIO, location: str) -> Iterator[Any]:
 
 @contextmanager
 def _read_errors(location: str) -> Iterator[None]:
-    """As `is_damage` tells them apart."""
+    """Raises DataCorrupt for damaged bytes (`is_damage`), and LakeUnavailable for errors of the storage."""
     try:
         with lake_errors(f"read {location}", lake_file=location):
             yield
@@ -61,7 +61,7 @@ def _read_errors(location: str) -> Iterator[None]:
 
 
 def check_readable(io: FileIO, location: str, columns: list[str]) -> None:
-    """Reads `columns` of a file, and drops them. Raises DataCorrupt, LakeUnavailable."""
+    """Reads `columns` of a file without keeping them. Raises DataCorrupt, LakeUnavailable."""
     with open_lake_file(io, location) as stream:
         for _ in LakeParquet(stream, location).iter_batches(columns=columns, use_threads=False):
             pass

@@ -1,4 +1,4 @@
-"""How many rows each partition of the source has in a lake table, as its manifests tell."""
+"""The number of a lake table's rows in each partition of the source, from its manifests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiering.model.tables import TableInfo
 
 
 def partition_rows(table: TableInfo, loaded: Table, snapshot_id: int) -> Mapping[str | None, int]:
-    """Returns rows by the partition's name, deleted ones included; None is the name where a file's partition spec does not tell it."""
+    """Returns rows by partition name, including deleted ones. The key None is for files whose partition spec does not tell the name."""
     snapshot, schema, specs = loaded.snapshot_by_id(snapshot_id), loaded.schema(), loaded.specs()
     rows = Counter[str | None]()
     for manifest in [] if snapshot is None else snapshot.manifests(loaded.io):

@@ -1,7 +1,7 @@
-"""The files of an Iceberg table for the sweep: what lies in its folders, and what any of its snapshots names.
+"""The files of an Iceberg table for the sweep: the files in its folders, and the files that its snapshots name.
 
-Files are compared by their path on the file system, so that `file:///a` and `/a` are one. What a symbolic link leads to is no file
-of the table's if it lies elsewhere.
+Files are compared by their path on the file system, so that `file:///a` and `/a` are equal. The target of a symbolic link does not belong
+to the table if it is elsewhere.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tiering.lake.maintenance import StoredFile
 from tiering.lake.marker import PATH_KEY
 
 REMEMBERED_NAMES = 200_000
-"""Names that all tables together have remembered, some 50 MB. A table with more is read whole by each sweep."""
+"""Upper bound of the remembered names of all tables together, about 50 MB. A table with more is read completely by each sweep."""
 
 
 def stored_files(view: LakeView, warehouse: str | None) -> list[StoredFile]:
-    """See `LakeMaintenance.stored_files`."""
+    """Returns all files in the table's folders (`LakeMaintenance.stored_files`)."""
     table = cast(Table, view.handle)
     locations = locations_of(table.location(), table.metadata.properties)
     folders = {locations.data_path, locations.metadata_path, marker_path(table, warehouse, "any").rsplit("/", 1)[0]}
@@ -42,7 +42,7 @@ def stored_files(view: LakeView, warehouse: str | None) -> list[StoredFile]:
 
 
 def metadata_files(table: Table) -> Iterator[StoredFile]:
-    """The files in the folder of the table's metadata, also those that no snapshot names. Raises what the storage raises."""
+    """Yields the files in the metadata folder, including those that no snapshot names. Raises the errors of the storage."""
     return _files_below(table, locations_of(table.location(), table.metadata.properties).metadata_path)
 
 
@@ -59,7 +59,8 @@ def _files_below(table: Table, folder: str) -> Iterator[StoredFile]:
 
 
 def _is_within(places: AllowedLocations, scheme: str, netloc: str, path: str, folders: dict[str, bool]) -> bool:
-    """As `AllowedLocations.has`, which looks up each folder of a local path: here once for all files of a folder that are no links.
+    """Whether a file is in an allowed location, like `AllowedLocations.has`, which resolves each folder of a local path. Here a folder is
+    resolved once for all of its files that are not links.
 
     `folders`: the answers so far, by folder.
     """
@@ -74,7 +75,7 @@ def _is_within(places: AllowedLocations, scheme: str, netloc: str, path: str, fo
 
 @dataclass(frozen=True)
 class _Named:
-    """What the files of one table's metadata name: manifests by list of manifests, and data and delete files by manifest."""
+    """The names in one table's metadata: manifests by manifest list, and data and delete files by manifest."""
 
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     manifests: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -85,10 +86,10 @@ class _Named:
 
 
 class NamedFiles:
-    """Which files the snapshots of tables name. Safe to use from several threads.
+    """Finds the files that the snapshots of tables name. Safe to use from several threads.
 
-    Manifests and lists of manifests are read once as long as a snapshot of the table names them: neither ever changes, and a table keeps
-    a hundred snapshots, most of whose manifests were there at the last sweep.
+    Manifests and manifest lists are read once while a snapshot of the table names them, because neither ever changes. A table keeps about a
+    hundred snapshots, and most of their manifests were there at the last sweep.
     """
 
     def __init__(self, remembered_names: int = REMEMBERED_NAMES) -> None:
@@ -97,24 +98,24 @@ class NamedFiles:
         self._tables: OrderedDict[str, _Named] = OrderedDict()
 
     def of(self, view: LakeView) -> set[str]:
-        """See `LakeMaintenance.live_files`: manifest lists, manifests, data and delete files (removed ones too) and marker files."""
+        """Returns manifest lists, manifests, data and delete files (also removed ones) and marker files (`LakeMaintenance.live_files`)."""
         table = cast(Table, view.handle)
         io = io_of(table)
         with self._lock:
-            known = self._tables.get(view.table_uuid, _Named())
+            cached = self._tables.get(view.table_uuid, _Named())
         lists: dict[str, tuple[str, ...]] = {}
         manifests: dict[str, tuple[str, ...]] = {}
         named = {marker for snapshot in table.metadata.snapshots if (marker := summary_of(snapshot).get(PATH_KEY)) is not None}
         with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
             for snapshot in table.metadata.snapshots:
-                listed = known.lists.get(snapshot.manifest_list)
+                listed = cached.lists.get(snapshot.manifest_list)
                 if listed is None:
                     files = snapshot.manifests(io)
-                    unread = (file for file in files if file.manifest_path not in known.manifests and file.manifest_path not in manifests)
+                    unread = (file for file in files if file.manifest_path not in cached.manifests and file.manifest_path not in manifests)
                     manifests.update((file.manifest_path, _names_in(file, io)) for file in unread)
                     listed = tuple(file.manifest_path for file in files)
                 lists[snapshot.manifest_list] = listed
-                manifests.update((path, known.manifests[path]) for path in listed if path not in manifests)
+                manifests.update((path, cached.manifests[path]) for path in listed if path not in manifests)
         self._remember(view.table_uuid, _Named(lists, manifests))
         named.update(lists, manifests, *manifests.values())
         return {io.parse_location(location, io.properties)[2] for location in named}
@@ -132,7 +133,7 @@ def _names_in(manifest: ManifestFile, io: FileIO) -> tuple[str, ...]:
 
 
 def delete_file(view: LakeView, location: str) -> None:
-    """See `LakeMaintenance.delete_file`. A file that is gone already is fine."""
+    """Deletes a file (`LakeMaintenance.delete_file`). A missing file is no error."""
     table = cast(Table, view.handle)
     io = io_of(table)
     scheme, netloc, _ = io.parse_location(table.location(), io.properties)

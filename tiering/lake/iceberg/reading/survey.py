@@ -1,4 +1,4 @@
-"""Looks at an Iceberg table that no round may build on: markers, the rows' offsets, what Fluss's tiering left."""
+"""Surveys an Iceberg table on which no round may build: its markers, the rows' offsets, and what Fluss's tiering left."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN,
 
 
 def survey_of(path: TablePath, table: Table, expired: ExpiredSnapshots) -> LakeSurvey:
-    """See `LakeMaintenance.survey`. Raises MarkerCorrupt only for a branch that has the tag's name."""
+    """Returns the survey (`LakeMaintenance.survey`). Raises MarkerCorrupt only for a branch that has the tag's name."""
     view = expired.added_to(view_of(path, table, lenient=True), table)
     return LakeSurvey(view, view.marker if _is_newest(view) else _newest_marker(view, table), _head_marker(view, table))
 
 
 def _is_newest(view: LakeView) -> bool:
-    """Whether the tag is on the newest round's snapshot, so that no other marker has to be looked for."""
+    """Whether the tag names the newest round's snapshot, so that no other marker must be searched."""
     tagged = None if view.tiered is None else view.snapshots.get(view.tiered)
     rounds = [snapshot.sequence_number for snapshot in view.snapshots.values() if snapshot.round_id is not None]
     return view.marker is not None and tagged is not None and tagged.sequence_number >= max(rounds, default=0)
@@ -54,7 +54,7 @@ def _newest_marker(view: LakeView, table: Table) -> Marker | None:
 
 
 def _head_marker(view: LakeView, table: Table) -> Marker | None:
-    """The marker of the head or of its nearest ancestor that is a round's; None if that one cannot be read."""
+    """Returns the marker of the head or of its nearest ancestor from a round; None if that marker cannot be read."""
     newest = next((snapshot for snapshot in view.line() if snapshot.round_id is not None), None)
     if newest is None:
         return None
@@ -64,17 +64,18 @@ def _head_marker(view: LakeView, table: Table) -> Marker | None:
 
 
 def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
-    """See `LakeMaintenance.row_offsets`. Streams two columns and the partition's of the head, with `begins` the commit times, too.
+    """Returns the offsets of the head's rows (`LakeMaintenance.row_offsets`). Streams two columns and the partition's, and with `begins`
+    the commit times.
 
-    Of a primary-key table it reads manifests only.
+    For a primary-key table it reads only manifests.
     """
-    held = RowOffsets()
+    lake_rows = RowOffsets()
     if view.head is None:
-        return held
+        return lake_rows
     if info.table_type is TableType.PRIMARY_KEY:
-        for place in _standing_places(info, view, partitions):
-            held.add_place(place)
-        return held
+        for place in _live_places(info, view, partitions):
+            lake_rows.add_place(place)
+        return lake_rows
     if not layout_of_schema(cast(Table, view.handle).schema()).has_row_offsets:
         return _offsets_by_footers(info, view, view.head, partitions)
     with lake_errors(f"read the offsets in the lake table {info.path}", table_path=info.path):
@@ -82,36 +83,36 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int], 
         scan = cast(Table, view.handle).scan(snapshot_id=view.head, selected_fields=columns)
         try:
             for batch in scan.to_arrow_batch_reader():
-                _gather(held, pa.Table.from_batches([batch]), info, partitions, begins)
-        except (pa.ArrowException, OSError):  # which do not tell the file
+                _gather(lake_rows, pa.Table.from_batches([batch]), info, partitions, begins)
+        except (pa.ArrowException, OSError):  # these errors do not name the file
             for task in scan.plan_files():
                 check_readable(scan.io, task.file.file_path, [BUCKET_COLUMN, OFFSET_COLUMN])
             raise
-    return held
+    return lake_rows
 
 
 def _offsets_by_footers(info: TableInfo, view: LakeView, head: int, partitions: Mapping[str, int]) -> RowOffsets:
-    table, held, count = cast(Table, view.handle), RowOffsets(), len(info.partition_keys)
+    table, lake_rows, count = cast(Table, view.handle), RowOffsets(), len(info.partition_keys)
     names = {partition_values(info, BucketKey(None, 0), name, table.schema())[:count]: name for name in partitions}
     identity = FileIdentity(info, view.table_uuid, partitions)
     has_bucket = has_bucket_in_partition(info, layout_of_schema(table.schema()))
     with lake_errors(f"read the footers of the lake table {info.path}", table_path=info.path):
         for file in living_files(table, info.path, head):
             if count and file.partition[:count] not in names:
-                continue  # of a partition that is gone
+                continue  # the partition was dropped
             name = names[file.partition[:count]] if count else None
             bucket_id = cast(int, file.partition[-1]) if has_bucket else None
             if (complaint := identity.complaint(file.footer, name, bucket_id)) is not None:
                 raise drift(info.path, None, f"holds the file {file.location}, which {complaint}", accept_hint(info.path))
             if not identity.is_former(file.footer, name):
                 place = (name, file.footer.bucket.bucket_id)
-                held.add(place, file.offsets)
-                held.add_footer(place, file.footer.rows, file.footer.checksum if len(file.offsets) == file.footer.rows else None)
-    return held
+                lake_rows.add(place, file.offsets)
+                lake_rows.add_footer(place, file.footer.rows, file.footer.checksum if len(file.offsets) == file.footer.rows else None)
+    return lake_rows
 
 
-def _standing_places(info: TableInfo, view: LakeView, partitions: Collection[str]) -> list[Place]:
-    """The buckets in which data files stand: of a file that may hold rows of several buckets, all of them."""
+def _live_places(info: TableInfo, view: LakeView, partitions: Collection[str]) -> list[Place]:
+    """Returns the buckets that have data files. A file that may hold rows of several buckets counts for all of them."""
     table = cast(Table, view.handle)
     names: Collection[str | None] = partitions if info.partition_keys else (None,)
     places: dict[FilePlace, Place] = {}
@@ -119,8 +120,8 @@ def _standing_places(info: TableInfo, view: LakeView, partitions: Collection[str
         for bucket_id in range(info.bucket_count):
             places[file_place(info, BucketKey(None, bucket_id), name, table.schema())] = (name, bucket_id)
     assert view.head is not None
-    standing = live_bucket_files(table, info.path, view.head, places.keys())
-    return [places[place] for place, base in standing.items() if base.data]
+    live_files = live_bucket_files(table, info.path, view.head, places.keys())
+    return [places[place] for place, base in live_files.items() if base.data]
 
 
 def _gather(offsets: RowOffsets, rows: pa.Table, info: TableInfo, partitions: Mapping[str, int], begins: LogBegins) -> None:
@@ -142,7 +143,7 @@ def _gather(offsets: RowOffsets, rows: pa.Table, info: TableInfo, partitions: Ma
 
 
 def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:
-    """See `LakeMaintenance.foreign_offsets`: version 1 of the file, with or without partitions; -1 = unknown."""
+    """Returns the offsets of version 1 of the file, with or without partitions (`LakeMaintenance.foreign_offsets`). -1 = unknown."""
     table = cast(Table, view.handle)
     snapshot = table.snapshot_by_id(snapshot_id)
     path = summary_of(snapshot).get(FLUSS_OFFSETS_KEY)
@@ -151,7 +152,7 @@ def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:
     with lake_errors(f"read the offsets {path}", table_path=view.path):
         file = table.io.new_input(path)
         if not file.exists():
-            raise unreadable(view, snapshot_id, f"its file {path} is gone; Fluss keeps the newest one only")
+            raise unreadable(view, snapshot_id, f"its file {path} no longer exists; Fluss keeps only the newest one")
         if len(file) > OFFSETS_LIMIT_BYTES:
             raise unreadable(view, snapshot_id, f"its file {path} has {len(file)} bytes")
         with file.open() as stream:

@@ -1,4 +1,4 @@
-"""An Iceberg table's metadata as a `LakeView`. Everything in it is of one metadata file, so of one moment."""
+"""An Iceberg table's metadata as a `LakeView`. All of it comes from one metadata file, so from the same moment."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from tiering.model.tables import TablePath
 from tiering.redaction.redact import redact
 
 TAG = "lakeward-tiered"
-"""Names the newest tiering commit; moved in that commit itself, kept for ever (DESIGN 6)."""
+"""Name of the tag of the newest tiering commit. It moves in that commit itself and is kept forever (DESIGN 6)."""
 SET_HEAD_COMMAND = "in Spark: CALL <lake catalog>.system.set_current_snapshot"
 _COUNT = re.compile(r"[0-9]{1,19}")
 
 
 def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView:
-    """The view; raises MarkerCorrupt, and LakeUnavailable if the marker is in a file that cannot be read.
+    """Returns the view. Raises MarkerCorrupt, and LakeUnavailable if the marker is in a file that cannot be read.
 
-    `lenient`: a marker that cannot be read is None.
-    A head or a tag that names a snapshot which the metadata lacks is kept as it is: the base check judges it.
+    `lenient`: an unreadable marker becomes None.
+    A head or a tag that names a missing snapshot is kept as it is: the base check judges it.
     """
     metadata = table.metadata
     snapshots = {snapshot.snapshot_id: lake_snapshot(snapshot) for snapshot in metadata.snapshots}
@@ -43,7 +43,7 @@ def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView
     if tag is not None and tag.snapshot_ref_type is not SnapshotRefType.TAG:
         raise MarkerCorrupt(
             f"{TAG} of the lake table {path} is a branch, not a tag",
-            hint="Somebody made it by hand: drop that branch and set the tag on the newest snapshot that a Lakeward round wrote.",
+            hint="A user created it. Drop the branch and set the tag to the newest snapshot that a Lakeward round wrote.",
             table_path=path,
         )
     head = None if main is None else main.snapshot_id
@@ -55,7 +55,7 @@ def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView
         tiered=None if tag is None else tag.snapshot_id,
         marker=None if tag is None else _marker_if_readable(path, table, tag.snapshot_id, lenient=lenient),
         snapshots=snapshots,
-        records=_living(totals, head),
+        records=_live_rows(totals, head),
         size_bytes=_total(totals, TOTAL_FILE_SIZE, head),
         files=_total(totals, TOTAL_DATA_FILES, head),
         location=redact(table.location()),
@@ -67,7 +67,7 @@ def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView
 
 
 def lake_snapshot(snapshot: Snapshot) -> LakeSnapshot:
-    """A snapshot of the metadata as the rules look at it."""
+    """Returns a snapshot of the metadata in the form that the rules use."""
     summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
     return LakeSnapshot(
         snapshot_id=snapshot.snapshot_id,
@@ -87,18 +87,18 @@ def _marker_if_readable(path: TablePath, table: Table, snapshot_id: int, *, leni
     except MarkerCorrupt as error:
         if lenient:
             return None
-        hint = f"{error.hint} Or go on from the rows that the lake table holds: {reconcile_call(path, 'retier')}."
+        hint = f"{error.hint} Or continue from the rows that the lake table holds: {reconcile_call(path, 'retier')}."
         raise MarkerCorrupt(error.message, hint=hint, **{**error.ids, "table_path": path}) from error
 
 
 def marker_in(table: Table, snapshot_id: int) -> Marker | None:
-    """The marker of one snapshot; raises MarkerCorrupt, LakeUnavailable."""
+    """Returns the marker of one snapshot. Raises MarkerCorrupt, LakeUnavailable."""
     uuid = str(table.metadata.table_uuid)
     return decode(summary_of(table.snapshot_by_id(snapshot_id)), lambda path: read_marker_file(table.io, path, uuid))
 
 
 def summary_of(snapshot: Snapshot | None) -> Mapping[str, str]:
-    """The summary's properties that are texts, as the specification wants all of them; pyiceberg does not check."""
+    """Returns the summary's properties that are strings. The specification demands that all are, but pyiceberg does not check it."""
     if snapshot is None or snapshot.summary is None:
         return {}
     return {name: value for name, value in snapshot.summary.additional_properties.items() if isinstance(value, str)}
@@ -108,9 +108,9 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _living(summary: Mapping[str, str], head: int | None) -> int | None:
-    """Rows that readers see. Unknown with equality deletes, each of which stands for any number of rows. Deletes that a foreign
-    compaction left over make it too low until the next round of their bucket (`primary_key.position_deletes.dead_rows`)."""
+def _live_rows(summary: Mapping[str, str], head: int | None) -> int | None:
+    """Returns the number of rows that readers see. None with equality deletes, because each may delete any number of rows. Deletes that a
+    foreign compaction left make it too low until the next round of their bucket (`primary_key.position_deletes.dead_rows`)."""
     records, deleted = _total(summary, TOTAL_RECORDS, head), _total(summary, TOTAL_POSITION_DELETES, head) or 0
     if records is None or _total(summary, TOTAL_EQUALITY_DELETES, head) or deleted > records:
         return None
@@ -118,7 +118,7 @@ def _living(summary: Mapping[str, str], head: int | None) -> int | None:
 
 
 def _total(summary: Mapping[str, str], key: str, head: int | None) -> int | None:
-    """A total of the head's summary: 0 without a head, None if its writer kept no totals."""
+    """Returns a total of the head's summary: 0 without a head, None if its writer kept no totals."""
     text = summary.get(key)
     if head is None:
         return 0

@@ -34,18 +34,18 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> tuple[pa.Field[pa.
     if metadata.format_version != FORMAT_VERSION:
         raise drift(table.path, None, f"has format version {metadata.format_version}; Lakeward writes version {FORMAT_VERSION}")
     schema = metadata.schema()
-    expected_field = {field.name: field for field in expected.schema.fields}
+    expected_fields = {field.name: field for field in expected.schema.fields}
     lake_fields = {field.name: field for field in schema.fields}
     for name in SYSTEM_COLUMNS:
         if layout.has_row_offsets and name not in lake_fields:
             raise drift(table.path, name, f"lacks the column {name!r}")
     _check_ids(table, metadata)
-    for name, field in expected_field.items():
+    for name, field in expected_fields.items():
         if name in lake_fields:
             _check_column(table, field, lake_fields[name], schema)
     for field in schema.fields:
-        if field.name not in expected_field:
-            raise _extra(table, field, expected_field.keys() - lake_fields.keys(), metadata)
+        if field.name not in expected_fields:
+            raise _extra(table, field, expected_fields.keys() - lake_fields.keys(), metadata)
     _check_spec(table, expected.schema, expected.spec, metadata)
     missing = tuple(field for field in table.schema if field.name not in lake_fields)
     for column in missing:
@@ -118,8 +118,8 @@ def _lasting_hint(path: TablePath, lake_field: NestedField, expected_field: Nest
 def _is_lasting(lake: IcebergType, source: IcebergType) -> bool:
     """Whether a type, or a type within it, cannot be changed to that of the source (Iceberg spec, "Schema Evolution")."""
     if isinstance(lake, StructType) and isinstance(source, StructType):
-        expected_field = {field.name: field.field_type for field in source.fields}
-        return any(_is_lasting(field.field_type, expected_field[field.name]) for field in lake.fields if field.name in expected_field)
+        source_types = {field.name: field.field_type for field in source.fields}
+        return any(_is_lasting(field.field_type, source_types[field.name]) for field in lake.fields if field.name in source_types)
     if isinstance(lake, ListType) and isinstance(source, ListType):
         return _is_lasting(lake.element_type, source.element_type)
     if isinstance(lake, MapType) and isinstance(source, MapType):
@@ -190,9 +190,9 @@ def _check_new(table: TableInfo, column: pa.Field[pa.DataType], metadata: TableM
 
 
 def _check_spec(table: TableInfo, schema: Schema, spec: PartitionSpec, metadata: TableMetadata) -> None:
-    lake_spec, expected_field = _spec_text(metadata.schema(), metadata.spec()), _spec_text(schema, spec)
-    if lake_spec != expected_field:
-        raise drift(table.path, None, f"is partitioned by [{lake_spec}]; its source table's buckets need [{expected_field}]")
+    lake_spec, expected_spec = _spec_text(metadata.schema(), metadata.spec()), _spec_text(schema, spec)
+    if lake_spec != expected_spec:
+        raise drift(table.path, None, f"is partitioned by [{lake_spec}]; its source table's buckets need [{expected_spec}]")
 
 
 def _spec_text(schema: Schema, spec: PartitionSpec) -> str:

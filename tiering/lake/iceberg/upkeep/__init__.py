@@ -1,1 +1,1 @@
-"""Rewriting files of an Iceberg table so that it stays as good to read as a table that was compacted."""
+"""Rewrites files of an Iceberg table, so that it stays as fast to read as a compacted table."""

@@ -1,7 +1,7 @@
-"""Which rows of the files of one rewrite are deleted, by position and by equality (Iceberg spec, "Scan Planning").
+"""Finds the deleted rows of one rewrite's files, by position and by equality (Iceberg spec, "Scan Planning").
 
-A position delete names a data file and a row. An equality delete counts for all data files of its partition that are older than itself:
-rows that are equal to one of its rows in the columns `equality_ids` are dead. Lakeward never writes equality deletes; other tools do.
+A position delete names a data file and a row. An equality delete applies to all older data files of its partition: it deletes rows that are
+equal to one of its rows in the columns `equality_ids`. Lakeward never writes equality deletes, but other tools do.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class EqualityDelete:
 
 @dataclass
 class AppliedDeletes:
-    """The deleted rows of some data files, and by delete file the data files that it names; an equality delete names none."""
+    """The deleted rows of some data files. `names`: by delete file the data files that it names; an equality delete names none."""
 
     rows: dict[str, Mask] = field(default_factory=dict)
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def deleted_rows(self) -> int:
-        """How many rows are deleted."""
+        """Returns how many rows are deleted."""
         return sum(int(mask.sum()) for mask in self.rows.values())
 
     def apply_positions(self, io: FileIO, files: Sequence[LiveFile], deletes: Sequence[LiveFile]) -> None:
-        """Adds what these position-delete files delete. Raises DataCorrupt, LakeUnavailable."""
+        """Adds the rows that these position-delete files delete. Raises DataCorrupt, LakeUnavailable."""
         records = {file.location: file.records for file in files}
         for delete in deletes:
             names = set[str]()
@@ -58,15 +58,15 @@ class AppliedDeletes:
     def apply_equality(
         self, io: FileIO, schema: Schema, files: Sequence[LiveFile], sequence_numbers: Sequence[int], deletes: Sequence[EqualityDelete]
     ) -> None:
-        """Adds what these equality-delete files delete in files with these sequence numbers. Raises DataCorrupt, LakeUnavailable."""
+        """Adds the rows that these equality-delete files delete in `files`. Raises DataCorrupt, LakeUnavailable."""
         self.names |= {delete.file.location: () for delete in deletes}
         by_columns: dict[tuple[int, ...], list[EqualityDelete]] = defaultdict(list)
         for delete in deletes:
             by_columns[delete.columns].append(delete)
-        for columns, alike in by_columns.items():
+        for columns, same_columns in by_columns.items():
             fields = [schema.find_field(field_id) for field_id in columns]
             for file, sequence_number in zip(files, sequence_numbers, strict=True):
-                newer = [delete.file for delete in alike if delete.sequence_number > sequence_number]
+                newer = [delete.file for delete in same_columns if delete.sequence_number > sequence_number]
                 if newer:
                     self._apply_to(io, file, fields, newer)
 

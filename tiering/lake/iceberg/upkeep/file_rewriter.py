@@ -1,7 +1,7 @@
-"""Writes the living rows of several files of one bucket anew, in their order, as fewer files; nothing of the table is changed by it.
+"""Rewrites the live rows of several files of one bucket, in their order, as fewer files. It does not change the table.
 
-In a clean table the footer of a new file names the offsets of exactly its rows. The rows that are read must have the checksums of the old
-footers: a damaged file is never taken over into a file that looks sound.
+In a clean table, the footer of a new file names exactly the offsets of its rows. The rows that are read must have the checksums of the old
+footers, so that a damaged file never becomes a file that looks intact.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ FLOATS = ("FLOAT", "DOUBLE")
 
 @dataclass(frozen=True)
 class RewriteJob:
-    """What a rewrite reads, and the base that it was planned for. `outputs`: how many files it writes.
+    """The input of a rewrite, and the base for which it was planned. `outputs`: number of files to write.
 
-    `deletes` and `equality_deletes`: all delete files of the partition. `shared_bucket`: of `FilePlace`. `sequence_numbers`: of the commits
-    that added the rows of `files`.
+    `deletes` and `equality_deletes`: all delete files of the partition. `shared_bucket`: the bucket of `FilePlace`. `sequence_numbers`:
+    those of the commits that added the rows of `files`.
     """
 
     base_snapshot_id: int | None
@@ -59,12 +59,12 @@ class RewriteJob:
 
 
 def encode_job(job: RewriteJob) -> bytes:
-    """`job` as bytes, deterministic."""
+    """Returns `job` as bytes. Equal jobs give equal bytes."""
     return zstandard.ZstdCompressor().compress(json.dumps({"version": VERSION, **asdict(job)}, separators=(",", ":")).encode())
 
 
 def decode_job(data: bytes) -> RewriteJob:
-    """The inverse; raises ValueError naming a version it does not know."""
+    """Returns the job of these bytes. Raises ValueError that names an unknown version."""
     document = json.loads(zstandard.ZstdDecompressor().decompress(data))
     if document["version"] != VERSION:
         raise ValueError(f"a rewrite has version {document['version']!r}; this Lakeward reads version {VERSION}")
@@ -80,7 +80,7 @@ def decode_job(data: bytes) -> RewriteJob:
 
 @dataclass(frozen=True)
 class RewriteTarget:
-    """Where the rows go. `table_id` and `lake_table_uuid` are those that footers of the old files must name."""
+    """The target of the rows. The footers of the old files must name `table_id` and `lake_table_uuid`."""
 
     path: TablePath
     table_id: int
@@ -92,7 +92,7 @@ class RewriteTarget:
 
 
 def rewrite_files(job: RewriteJob, target: RewriteTarget, is_stopped: Callable[[int], bool]) -> FileRewrite:
-    """See `FileRewriter.rewrite`; after an error the caller aborts `target.files`."""
+    """Writes the new files (`FileRewriter.rewrite`). After an error the caller aborts `target.files`."""
     deletes = AppliedDeletes()
     deletes.apply_positions(target.files.io, job.files, job.deletes)
     deletes.apply_equality(target.files.io, target.schema, job.files, job.sequence_numbers, job.equality_deletes)
@@ -116,7 +116,7 @@ def rewrite_files(job: RewriteJob, target: RewriteTarget, is_stopped: Callable[[
 
 
 class _Copying:
-    """Copies the living rows of the files of one job."""
+    """Copies the live rows of the files of one job."""
 
     def __init__(self, job: RewriteJob, target: RewriteTarget, deletes: AppliedDeletes, is_stopped: Callable[[int], bool]) -> None:
         self._job = job
@@ -132,7 +132,7 @@ class _Copying:
         self._rows_a_file = max(1, -(-self._living // job.outputs))
 
     def copy(self, file: LiveFile) -> None:
-        """Adds the living rows of a file. Raises Cancelled, DataCorrupt, LakeUnavailable."""
+        """Adds the live rows of a file. Raises Cancelled, DataCorrupt, LakeUnavailable."""
         target, dead = self._target, self._deletes.rows.get(file.location)
         living = None if dead is None else ~dead
         with open_parquet(target.files.io, file) as parquet:
@@ -163,12 +163,12 @@ class _Copying:
             self._expected_checksum = sum_of((self._expected_checksum, footer.checksum if living is None else sum_of(kept_checksums)))
 
     def _footer(self, parquet: Any, file: LiveFile) -> FileFooter | None:
-        """The footer of a file of a clean table. Raises DataCorrupt for that of another table or bucket."""
+        """Returns the footer of a file of a clean table. Raises DataCorrupt for the footer of another table or bucket."""
         target = self._target
         if target.files.provenance is None:
             return None
         footer = footer_of(parquet, file.location)
-        if footer is None and not target.has_keys:  # the offsets of its rows cannot be told
+        if footer is None and not target.has_keys:  # the offsets of its rows are unknown
             raise self._damaged(file.location)
         if footer is None:
             return None
@@ -201,7 +201,7 @@ class _Copying:
                 self._target.files.end_file()
 
     def check(self, written: Collection[DataFile]) -> None:
-        """Raises DataCorrupt if the new files do not have the rows that the old ones are said to have."""
+        """Raises DataCorrupt if the new files have other rows than the old files should have."""
         provenance = self._target.files.provenance
         rows = sum(file.record_count for file in written)
         if rows != self._living or (self._is_proved and provenance is not None and provenance.checksum != self._expected_checksum):
@@ -211,7 +211,7 @@ class _Copying:
         target = self._target
         return DataCorrupt(
             f"{len(self._job.files)} files of {target.path} were read to rewrite them, and their rows do not have the checksum of their "
-            f"footers; look at the file {location}",
+            f"footers; check the file {location}",
             hint=DAMAGED_HINT,
             table_path=target.path,
             lake_file=location,
@@ -219,7 +219,7 @@ class _Copying:
 
 
 def _without_statistics(metadata: pq.FileMetaData) -> set[str]:
-    """The columns of a file with floats that have no statistics: our writers leave them out where there is a NaN."""
+    """Returns the columns of a file with floats without statistics: Lakeward's writers leave these out if there is a NaN."""
     names = set[str]()
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)

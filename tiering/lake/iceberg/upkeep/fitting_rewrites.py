@@ -1,4 +1,4 @@
-"""Which rewrites of files still fit the snapshot that a commit builds on: other tools may have changed the table since."""
+"""Selects the rewrites that still fit the snapshot on which a commit builds. Other tools may have changed the table since."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tiering.lake.iceberg.writing.data_files import FilesPayload
 
 @dataclass
 class _Live:
-    """What is live in a snapshot. `data`: partition value and sequence number of each data file; `equality` the same of equality deletes.
+    """The live files of a snapshot. `data` and `equality`: partition value and sequence number of each data file and equality delete.
 
-    `deletes`: by partition value of the present spec. `has_global`: deletes of a former spec that count for all files stand.
+    `deletes`: by partition value of the present spec. `has_global`: some deletes of a former spec apply to all files.
     """
 
     data: dict[str, tuple[PartitionValue, int]] = field(default_factory=dict)
@@ -31,8 +31,8 @@ class _Live:
 
 @dataclass(frozen=True)
 class FittingRewrites:
-    """The rewrites to commit, by their numbers, and the locations of all files that go with them: the old data files, and delete files that
-    name no others."""
+    """The rewrites to commit, by their numbers. `obsolete` are all files to remove with them: the old data files, and delete files that
+    name only these."""
 
     rewrites: Mapping[int, FilesPayload] = field(default_factory=dict)
     obsolete: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ class FittingRewrites:
         return self.rewrites.keys()
 
     def changes(self, table: Table) -> FileChanges | None:
-        """The change of the table's files; None = none."""
+        """Returns the changes of the table's files; None if there are none."""
         if not self.rewrites:
             return None
         files = [file for payload in self.rewrites.values() for file in payload.files]
@@ -51,9 +51,10 @@ class FittingRewrites:
 
 
 def fitting_rewrites(table: Table, head: int | None, rewrites: Mapping[int, FilesPayload]) -> FittingRewrites:
-    """Those of `rewrites` whose old files are all live in the snapshot `head`, and whose partition has the delete files that they applied.
+    """Returns the rewrites whose old files are all live in the snapshot `head`, and whose partition has just the delete files that they
+    applied.
 
-    Otherwise a row that was deleted since would come back. The new files have the table's present columns and spec.
+    Otherwise a row that was deleted since would reappear. The new files must have the table's present columns and spec.
     """
     if not rewrites or head is None or table.metadata.snapshot_by_id(head) is None:
         return FittingRewrites()
@@ -93,17 +94,17 @@ def _fits(payload: FilesPayload, live: _Live) -> bool:
 
 
 def _with_obsolete(rewrites: Mapping[int, FilesPayload], live: _Live | None) -> FittingRewrites:
-    """`live` None: no delete file is applied by any of them."""
-    gone = {location for payload in rewrites.values() if payload.change is not None for location in payload.change.obsolete}
+    """Adds the obsolete files. `live` None: none of the rewrites applies a delete file."""
+    replaced = {location for payload in rewrites.values() if payload.change is not None for location in payload.change.obsolete}
     deletes = {location: names for payload in rewrites.values() for location, names in payload.deletes.items()}
-    standing = {} if live is None else {location: place for location, place in live.data.items() if location not in gone}
+    remaining = {} if live is None else {location: place for location, place in live.data.items() if location not in replaced}
     oldest: dict[PartitionValue, int] = {}
-    for partition, sequence_number in standing.values():
+    for partition, sequence_number in remaining.values():
         oldest[partition] = min(sequence_number, oldest.get(partition, sequence_number))
     equality = {} if live is None else live.equality
-    applied = {location for location, names in deletes.items() if location not in equality and standing.keys().isdisjoint(names)}
+    applied = {location for location, names in deletes.items() if location not in equality and remaining.keys().isdisjoint(names)}
     for location in deletes.keys() & equality.keys():
         partition, sequence_number = equality[location]
-        if oldest.get(partition, sequence_number) >= sequence_number:  # no data file is left for which it counts
+        if oldest.get(partition, sequence_number) >= sequence_number:  # it applies to no remaining data file
             applied.add(location)
-    return FittingRewrites(rewrites, frozenset(gone | applied))
+    return FittingRewrites(rewrites, frozenset(replaced | applied))

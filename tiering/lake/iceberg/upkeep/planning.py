@@ -1,4 +1,4 @@
-"""What an upkeep round rewrites of an Iceberg table: `rules.upkeep.rewrite_runs` over the live files of the table's head."""
+"""Plans an upkeep round's rewrites of an Iceberg table: `rules.upkeep.rewrite_runs` over the live files of the table's head."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo, TableType
 from tiering.model.upkeep import UpkeepOrder
 
 ROUND_FILES = 5_000
-"""Files that one upkeep round rewrites at most: as many as are opened in some seconds, by tasks that run at the same time."""
+"""Upper bound of the files that one upkeep round rewrites. Concurrent tasks open this many in a few seconds."""
 
 
 @dataclass(frozen=True)
 class OrderedFile:
-    """A file and the offsets of its rows, in order; only first and last ones where the table has a column for them. None = unknown."""
+    """A file and the offsets of its rows, in order. If the table has an offset column, only the first and last one. None = unknown."""
 
     file: DataFile
     runs: tuple[Run, ...] | None
@@ -40,7 +40,7 @@ class OrderedFile:
 
 @dataclass(frozen=True)
 class _Bucket:
-    """The files of one bucket in one partition. `dirty`: locations of files whose deleted rows are to go."""
+    """The files of one bucket in one partition. `dirty`: locations of files whose deleted rows must be removed."""
 
     key: BucketKey
     partition: PartitionFiles
@@ -49,7 +49,7 @@ class _Bucket:
 
 
 def plan_upkeep(table: TableInfo, view: LakeView, order: UpkeepOrder, living: Mapping[str, int], target_bytes: int) -> UpkeepPlan:
-    """See `TableUpkeep.plan_upkeep`. Raises what catalog and storage raise."""
+    """Returns the rewrites of the round (`TableUpkeep.plan_upkeep`). Raises the errors of catalog and storage."""
     return _Planning(table, view, order, target_bytes).plan(living) if order.rewrite else UpkeepPlan()
 
 
@@ -87,7 +87,7 @@ class _Planning:
             yield _Bucket(key, partition, sorted(entries, key=oldest_first), dirty)
 
     def _dirty_files(self, partition: PartitionFiles) -> frozenset[str]:
-        """The data files with deleted rows, where these are so many that they are to go, or stand in too many delete files."""
+        """Returns the data files whose deleted rows must be removed, because they are many or in too many delete files."""
         is_heavy = partition.deleted_rows > DEAD_SHARE * partition.rows
         delete_files = len(partition.deletes) + len(partition.equality_deletes)
         has_many = delete_files > MANY_DELETE_FILES * max(1, len(partition.buckets))
@@ -105,15 +105,15 @@ class _Planning:
         return BucketWork(runs, sum(file.is_dirty for file in standing))
 
     def _tasks(self, works: Sequence[tuple[_Bucket, BucketWork]]) -> tuple[list[RewriteTask], int]:
-        """Tasks within the budget, and the bytes that are left for later rounds. At least one task is taken."""
+        """Returns the tasks within the budget, and the bytes that are left for later rounds. At least one task is taken."""
         tasks: list[RewriteTask] = []
         budget, file_budget, left = self._order.budget_bytes, ROUND_FILES, 0
         for bucket, rough in works:
             if tasks and (budget <= 0 or file_budget <= 0):
                 left += sum(run.size_bytes for run in rough.runs)
                 continue
-            files, work, rest = self._in_order(bucket, rough)
-            left += rest
+            files, work, unordered_bytes = self._in_order(bucket, rough)
+            left += unordered_bytes
             for run in work.runs:
                 if tasks and (run.size_bytes > budget or run.files > file_budget):
                     left += run.size_bytes
@@ -124,21 +124,21 @@ class _Planning:
         return tasks, left
 
     def _in_order(self, bucket: _Bucket, rough: BucketWork) -> tuple[list[DataFile], BucketWork, int]:
-        """The files of the bucket in the order of their rows, the work by that order, and the bytes of work in files that were not ordered:
-        of very many files the oldest ones with work are."""
+        """Returns the files of the bucket in the order of their rows, the work by that order, and the bytes of work in unordered files. If
+        there are very many files, only the oldest ones with work are ordered."""
         files = [entry.file for entry in bucket.entries]
         if self._table.table_type is not TableType.LOG:
             return files, rough, 0
-        rest = 0
-        if not self._layout.has_row_offsets and len(files) > ROUND_FILES:  # each file's footer is read for the order
+        unordered_bytes = 0
+        if not self._layout.has_row_offsets and len(files) > ROUND_FILES:  # the order needs each file's footer
             first = rough.runs[0].first
-            rest = sum(run.size_bytes for run in rough.runs if run.first >= first + ROUND_FILES)
+            unordered_bytes = sum(run.size_bytes for run in rough.runs if run.first >= first + ROUND_FILES)
             files = files[first : first + ROUND_FILES]
         ordered, unknown = in_offset_order(ordered_files(self._table, self._view, bucket.key, files))
-        if self._layout.has_row_offsets:  # a column tells the offset of each row, in whichever order they lie
+        if self._layout.has_row_offsets:  # a column tells the offset of each row, in any order of rows
             unknown = frozenset()
         self._left_alone += len(files) - len(ordered) + len(unknown)
-        return ordered, self._work(bucket, ordered, unknown), rest
+        return ordered, self._work(bucket, ordered, unknown), unordered_bytes
 
     def _task(self, bucket: _Bucket, files: Sequence[DataFile], run: RewriteRun) -> RewriteTask:
         return rewrite_task(self._table, self._view, bucket.key, bucket.partition, files, run.outputs)
@@ -147,7 +147,7 @@ class _Planning:
 def rewrite_task(
     table: TableInfo, view: LakeView, key: BucketKey, partition: PartitionFiles, files: Sequence[DataFile], outputs: int = 1
 ) -> RewriteTask:
-    """The task that writes the living rows of `files`, in that order, as so many files."""
+    """Returns the task that writes the live rows of `files`, in that order, as `outputs` files."""
     is_shared = not has_bucket_in_partition(table, layout_of_schema(cast(Table, view.handle).schema()))
     shared_bucket = key.bucket_id if is_shared else None
     sequence_numbers = {entry.file.file_path: entry.sequence_number for entry in partition.buckets[key]}
@@ -169,14 +169,14 @@ def rewrite_task(
 
 
 def ordered_files(table: TableInfo, view: LakeView, key: BucketKey, files: Sequence[DataFile]) -> list[OrderedFile]:
-    """The files of a bucket of a log table with their offsets."""
+    """Returns the files of a bucket of a log table with their offsets."""
     with ThreadPoolExecutor(min(THREADS, len(files) or 1)) as pool:
         return list(pool.map(offsets_reader(table, view, key), files))
 
 
 def offsets_reader(table: TableInfo, view: LakeView, key: BucketKey) -> Callable[[DataFile], OrderedFile]:
-    """What tells the offsets of a file of a log table: the bounds of the offset column, or the footer of a file that a round wrote for this
-    table and bucket."""
+    """Returns a function that tells the offsets of a log table's file: by the bounds of the offset column, or by the footer of a file that
+    a round wrote for this table and bucket."""
     loaded = cast(Table, view.handle)
     if layout_of_schema(loaded.schema()).has_row_offsets:
         offset_id = loaded.schema().find_field(OFFSET_COLUMN).field_id
@@ -197,17 +197,17 @@ def offsets_reader(table: TableInfo, view: LakeView, key: BucketKey) -> Callable
 
 
 def in_offset_order(files: Sequence[OrderedFile]) -> tuple[list[DataFile], frozenset[str]]:
-    """The files whose offsets are known, in order, and the locations of those among them whose offsets overlap."""
-    known = sorted((file for file in files if file.runs), key=lambda file: file.runs or ())
+    """Returns the files with known offsets, in order, and the locations of those among them whose offsets overlap."""
+    with_offsets = sorted((file for file in files if file.runs), key=lambda file: file.runs or ())
     overlapping = set[str]()
     reached, last = -1, ""
-    for entry in known:
+    for entry in with_offsets:
         runs = entry.runs or ()
         if runs[0][0] < reached:
             overlapping |= {last, entry.file.file_path}
         if runs[-1][1] > reached:
             reached, last = runs[-1][1], entry.file.file_path
-    return [entry.file for entry in known], frozenset(overlapping)
+    return [entry.file for entry in with_offsets], frozenset(overlapping)
 
 
 def _offset(bound: bytes) -> int:
@@ -215,5 +215,5 @@ def _offset(bound: bytes) -> int:
 
 
 def oldest_first(entry: StandingData) -> tuple[int, int]:
-    """Oldest first. Of one commit the larger file comes first: the one that took the place of older files."""
+    """Returns a sort key: oldest first. Of one commit the larger file comes first, because it replaced older files."""
     return entry.sequence_number, -entry.file.file_size_in_bytes

@@ -1,7 +1,7 @@
 """Merges the newest small data files of a log table's buckets in a round that adds rows to them.
 
-The files are chosen by `rules.upkeep.small_files` and rewritten as those of an upkeep round (`file_rewriter`). Only files that rounds of
-Lakeward wrote are merged, and only in partitions without deleted rows: a round has no time to look for these.
+The files are selected by `rules.upkeep.small_files` and rewritten like those of an upkeep round (`file_rewriter`). Only files of Lakeward's
+rounds are merged, and only in partitions without deleted rows, because a round has no time to read the deletes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SmallLogFiles:
     def merged(
         self, buckets: Mapping[BucketKey, str | None], new_nonce: Callable[[], str], budget_bytes: int, is_over: Callable[[], bool]
     ) -> list[FileRewrite]:
-        """See `FileMerging.merge_small_files`. What was written is deleted again if not all can be."""
+        """Merges the files (`FileMerging.merge_small_files`). After an error, all files that were written are deleted."""
         rewrites: list[FileRewrite] = []
         try:
             with lake_errors(f"merge small files of {self._view.path}", table_path=self._view.path):
@@ -54,17 +54,17 @@ class SmallLogFiles:
             raise
 
     def _partitions(self, buckets: Mapping[BucketKey, str | None]) -> list[tuple[BucketKey, PartitionFiles]]:
-        """The files of each bucket's partition; of partitions with deleted rows nothing."""
+        """Returns the files of each bucket's partition. Partitions with deleted rows are left out."""
         schema = self._loaded.schema()
         places = {key: file_place(self._table, key, name, schema).partition for key, name in buckets.items()}
         standing = standing_files(self._table, self._loaded, self._view.head, {}, set(places.values()))
         if standing.has_global_deletes:
             return []
-        there = ((key, standing.partitions.get(partition)) for key, partition in places.items())
-        return [(key, files) for key, files in there if files is not None and not files.deletes and not files.equality_deletes]
+        partitions = ((key, standing.partitions.get(partition)) for key, partition in places.items())
+        return [(key, files) for key, files in partitions if files is not None and not files.deletes and not files.equality_deletes]
 
     def _files_to_merge(self, key: BucketKey, partition: PartitionFiles, budget_bytes: int) -> Sequence[DataFile]:
-        """The newest small files of the bucket that are merged, in the order of their offsets; none where their offsets overlap."""
+        """Returns the newest small files of the bucket to merge, in the order of their offsets; none if their offsets overlap."""
         entries = sorted(partition.buckets.get(key, ()), key=oldest_first)
         files = [entry.file for entry in entries if self._is_ours(entry.file)]
         first = first_to_merge([file.file_size_in_bytes for file in files], self._factory.target_bytes, budget_bytes)

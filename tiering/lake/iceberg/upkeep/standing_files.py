@@ -1,4 +1,4 @@
-"""The live files of a table's head by the bucket that they are of, for upkeep."""
+"""The live files of a table's head by bucket, for upkeep."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FLOATS = (FloatType, DoubleType)
 
 @dataclass(frozen=True)
 class StandingData:
-    """A live file with rows of its own, and the sequence number of the commit that added these."""
+    """A live file with its own rows, and the sequence number of the commit that added these rows."""
 
     file: DataFile
     sequence_number: int
@@ -32,7 +32,7 @@ class StandingData:
 
 @dataclass
 class PartitionFiles:
-    """The live files of one partition value. Delete files count for all of its buckets."""
+    """The live files of one partition value. Delete files apply to all of its buckets."""
 
     partition: PartitionValue
     buckets: dict[BucketKey, list[StandingData]] = field(default_factory=lambda: defaultdict(list))
@@ -45,18 +45,18 @@ class PartitionFiles:
 
     @property
     def deleted_rows(self) -> int:
-        """Rows that delete files name, some of them perhaps twice, or in files that are gone."""
+        """The number of rows that delete files name. Some may be named twice, or be in files that are gone."""
         return sum(file.record_count for file in (*self.deletes, *(entry.file for entry in self.equality_deletes)))
 
     @property
     def rows(self) -> int:
-        """Rows of all data files, deleted ones included."""
-        known = sum(entry.file.record_count for entries in self.buckets.values() for entry in entries)
-        return known + sum(file.record_count for file in self.unknown)
+        """The number of rows of all data files, including deleted ones."""
+        in_buckets = sum(entry.file.record_count for entries in self.buckets.values() for entry in entries)
+        return in_buckets + sum(file.record_count for file in self.unknown)
 
     @property
     def can_be_rewritten(self) -> bool:
-        """Whether all deletes can be applied. Position deletes in other formats than Parquet are those of Iceberg 3."""
+        """Whether all deletes can be applied. Position deletes in other formats than Parquet come from Iceberg 3."""
         return not self.has_unknown_deletes and all(file.file_format is FileFormat.PARQUET for file in self.deletes)
 
     @property
@@ -66,12 +66,12 @@ class PartitionFiles:
 
 @dataclass
 class StandingFiles:
-    """The live files of a table's present partition spec by partition, and how many data files of former specs there are."""
+    """The live files of a table's present partition spec by partition, and the number of data files of former specs."""
 
     partitions: dict[PartitionValue, PartitionFiles] = field(default_factory=dict)
     of_former_specs: int = 0
     has_global_deletes: bool = False
-    """Whether equality deletes of a former spec without partitions stand, which count for all files (spec, "Scan Planning")."""
+    """Whether equality deletes of a former spec without partitions exist, which apply to all files (spec, "Scan Planning")."""
 
 
 def standing_files(
@@ -81,7 +81,7 @@ def standing_files(
     living: Mapping[str, int],
     partitions: Collection[PartitionValue] | None = None,
 ) -> StandingFiles:
-    """The live files of a snapshot, or of some `partitions` alone. `living`: ids of living partitions by name. Reads manifests only."""
+    """Returns the live files of a snapshot, or of some `partitions` of it. `living`: living ids by name. Reads only manifests."""
     standing = StandingFiles()
     names = _BucketNames(table, loaded, living)
     for spec_id, entry in live_entries(loaded, snapshot_id):
@@ -108,7 +108,7 @@ def standing_files(
 
 
 def live_entries(loaded: Table, snapshot_id: int | None) -> Iterator[tuple[int, ManifestEntry]]:
-    """The entries of live files with the ids of their partition specs."""
+    """Yields the entries of live files with the ids of their partition specs."""
     snapshot = None if snapshot_id is None else loaded.metadata.snapshot_by_id(snapshot_id)
     for manifest in () if snapshot is None else snapshot.manifests(loaded.io):
         if is_live(manifest):
@@ -117,7 +117,8 @@ def live_entries(loaded: Table, snapshot_id: int | None) -> Iterator[tuple[int, 
 
 
 def _can_be_applied(file: DataFile, schema: Schema) -> bool:
-    """Whether the rows of an equality-delete file can be compared: in columns without NULL, of which engines differ, and without floats."""
+    """Whether the rows of an equality-delete file can be compared: in columns without NULL, which engines compare differently, and without
+    floats."""
     try:
         columns = [schema.find_field(field_id) for field_id in file.equality_ids or ()]
     except ValueError:
@@ -131,14 +132,14 @@ def live_file(file: DataFile) -> LiveFile:
 
 
 class _BucketNames:
-    """Tells the bucket of a data file: by its name, where a round wrote it, else by its partition value."""
+    """Tells the bucket of a data file: by its name if a round wrote it, else by its partition value."""
 
     def __init__(self, table: TableInfo, loaded: Table, living: Mapping[str, int]) -> None:
         layout = layout_of_schema(loaded.schema())
         self._table = table
         self._living = living
         self._has_bucket = has_bucket_in_partition(table, layout)
-        # The rows of a foreign file in a clean table tell no offsets, nor whether they came from a former partition of the same name.
+        # Rows of a foreign file in a clean table do not tell offsets, nor whether a former partition of the same name wrote them.
         is_log, is_clean = table.table_type is TableType.LOG, not layout.has_row_offsets
         self._takes_foreign = self._has_bucket and not (is_clean and (is_log or table.partition_keys))
 
@@ -158,7 +159,7 @@ class _BucketNames:
 
 
 def partition_name(table: TableInfo, partition: PartitionValue) -> str | None:
-    """The name of the source's partition with this value; None in a table without partitions."""
+    """Returns the name of the source's partition with this value; None in a table without partitions."""
     if not table.partition_keys:
         return None
     values = zip(table.partition_keys, partition, strict=False)
