@@ -122,7 +122,7 @@ def test_a_drop_while_no_coordinator_ran_is_reported_once_by_what_the_store_know
         observe(world)
     [lost] = drops(world)
     assert (lost.level.name, lost.details["partition_id"], lost.details["untiered_records"]) == ("WARN", 7, None)
-    assert lost.message == "the partition (id 7) was dropped; how many of its records never reached the lake is not known"
+    assert lost.message == "the partition (id 7) was dropped; how many of its records never reached the lake is unknown"
     del logs[BucketKey(8, 0)]
     world.clock.advance(5)
     observe(world)
@@ -147,7 +147,7 @@ def test_of_another_cluster_the_number_is_not_known(monkeypatch: pytest.MonkeyPa
     lost, empty = reversed(drops(world))
     assert (lost.level.name, lost.details["untiered_records"], lost.details["observed_untiered_records"]) == ("WARN", None, 5)
     assert lost.message == (
-        "the partition 'p7' (id 7) was dropped; how many of its records never reached the lake is not known, the last look showed "
+        "the partition 'p7' (id 7) was dropped; how many of its records never reached the lake is unknown, the last observation showed "
         "5 records that had not reached the lake"
     )
     assert (empty.level.name, empty.details["observed_untiered_records"]) == ("INFO", 0)

@@ -75,7 +75,7 @@ def test_a_table_whose_look_was_given_up_is_not_looked_at_again_before_that_ends
     with pytest.raises(LakeUnavailable, match=r"about the table sales.table_1 within 0.05 s"):
         asyncio.run(looks.within(0, at(1, lake.look)))
     began = time.monotonic()
-    with pytest.raises(LakeUnavailable, match="earlier question") as refused:
+    with pytest.raises(LakeUnavailable, match="earlier request") as refused:
         asyncio.run(looks.within(LONG_MS, at(1, lambda: "there")))
     assert time.monotonic() - began < LONG_MS / 1_000
     assert refused.value.hint
@@ -243,7 +243,7 @@ def test_a_look_whose_caller_went_away_counts_as_given_up_after_the_time_of_a_la
         nonlocal seconds
         seconds = LEAST_MS / 1_000
         for table_id in (1, 9_999):
-            with pytest.raises(LakeUnavailable, match="earlier question"):
+            with pytest.raises(LakeUnavailable, match="earlier request"):
                 await looks.within(LONG_MS, at(table_id, lambda: "there"))
         lake.released.set()
         await until(lambda: not looks._tables)
@@ -262,7 +262,7 @@ def test_where_as_many_tables_hang_as_there_are_threads_nobody_waits(looks: Lake
         while lake.asking < THREADS:  # a machine that is busy gives a thread up before it began
             with pytest.raises(LakeUnavailable):
                 await looks.within(0, at(1_000 + lake.begun, lake.look))
-        with pytest.raises(LakeUnavailable, match="earlier question"):
+        with pytest.raises(LakeUnavailable, match="earlier request"):
             await looks.within(LONG_MS, at(9_999, lambda: "there"))
         lake.released.set()
         await until(lambda: not looks._tables)

@@ -1,1 +1,1 @@
-"""What is looked at in the background: which tables there are, how far they lag, how large their lake tables are."""
+"""Background observation: which tables exist, how far their lakes lag, and how large and healthy their lake tables are."""

@@ -1,10 +1,12 @@
 """Reports partitions of the source that were dropped, with the number of their records that never reached the lake.
 
-A cluster that counts them itself (`DroppedPartitions`) is read and then told to forget them, so that each drop is reported at least
-once. Of any other cluster, such as Fluss, two observations of a table's log are compared: a partition id that is in the earlier one
-alone was dropped. Then the number is not known, because records may have come after the last observation; what that one showed is in
-the event's details. The first observation of a coordinator is compared with the partitions of which its store knows that they were tiered:
-one may have been dropped while no coordinator ran. Its name is not known then.
+A cluster that counts them itself (`DroppedPartitions`) is read, and then told to forget them. So each drop is reported at least once. For
+any other cluster, such as Fluss, two observations of a table's log are compared: a partition id that is only in the earlier one was
+dropped. Then the number is unknown, because records may have come after the last observation. The event's details have the number from that
+observation.
+
+A coordinator compares its first observation with the partitions that were tiered according to its store, because a partition may have been
+dropped while no coordinator ran. The name of such a partition is unknown.
 """
 
 from __future__ import annotations
@@ -31,21 +33,21 @@ PARTITION_DROPPED = "PARTITION_DROPPED"
 
 
 class DropReports:
-    """Thread-safe."""
+    """Reports dropped partitions as events. It is thread-safe."""
 
     def __init__(self, table_records: TableRecords, cluster: TableCatalog) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._names: dict[int, dict[int, str]] = {}
-        """By table, the names of the partitions that were observed last."""
+        """The names of each table's partitions at the last observation."""
         self._reported: dict[int, set[int]] = {}
-        """By table, the partitions whose drop was reported: two observations may overlap."""
+        """The partitions of each table whose drop was reported, because two observations may overlap."""
         self._compared: set[int] = set()
-        """Tables whose partitions were compared with those in the store."""
+        """Tables whose partitions were compared with the store."""
         self._lock = threading.Lock()
 
     def report_counted(self) -> None:
-        """Reports what the cluster counted itself."""
+        """Reports the drops that the cluster counted itself."""
         if not isinstance(self._cluster, DroppedPartitions):
             return
         try:
@@ -59,7 +61,7 @@ class DropReports:
     def compare(
         self, record: TableRecord, info: TableInfo, before: Mapping[BucketKey, BucketOffsets], now: Mapping[BucketKey, BucketOffsets]
     ) -> None:
-        """Reports the partitions of `before` that are not in `now`, unless the cluster counts them itself."""
+        """Reports partitions that are in `before` but not in `now`, unless the cluster counts them itself."""
         if not info.partition_keys or isinstance(self._cluster, DroppedPartitions):
             return
         living = {bucket.partition_id for bucket in now if bucket.partition_id is not None}
@@ -81,7 +83,7 @@ class DropReports:
             self._report(DroppedPartition(info.table_id, partition_id, names.get(partition_id)), observed)
 
     def forget(self, table_ids: Collection[int]) -> None:
-        """Forgets tables that are gone."""
+        """Forgets tables that were dropped."""
         with self._lock:
             self._compared.difference_update(table_ids)
             for table_id in table_ids:
@@ -89,20 +91,20 @@ class DropReports:
                 self._reported.pop(table_id, None)
 
     def _dropped_before(self, record: TableRecord, info: TableInfo, living: Collection[int]) -> set[int]:
-        """Returns the partitions that were tiered and dropped before this coordinator observed the table first."""
+        """Returns the partitions that were tiered, and dropped before this coordinator first observed the table."""
         if info.table_id in self._compared:
             return set()
         tiered = _tiered_partitions(record).difference(living, record.lake.reported_drops)
         try:
-            there = {partition.partition_id for partition in self._cluster.partitions(info)} if tiered else set[int]()
+            present = {partition.partition_id for partition in self._cluster.partitions(info)} if tiered else set[int]()
         except LakewardError as error:
             _log.debug("partitions could not be compared with those in the store", table=str(info.path), error=error.message)
             return set()
         self._compared.add(info.table_id)
-        return tiered - there
+        return tiered - present
 
     def _names_of(self, info: TableInfo, living: Collection[int]) -> dict[int, str]:
-        """Returns the names that were observed last, and those of new partitions."""
+        """Returns the names from the last observation, and those of new partitions."""
         with self._lock:
             names = dict(self._names.get(info.table_id, {}))
         if set(living) <= names.keys():
@@ -114,7 +116,7 @@ class DropReports:
             return names
 
     def _report(self, partition: DroppedPartition, observed: int | None = None) -> bool:
-        """Returns False for a table that is not known yet."""
+        """Adds the event. Returns False for a table that has no record yet."""
         records = self._table_records
         with records.changing():
             record = records.get(partition.table_id)
@@ -140,7 +142,7 @@ class DropReports:
 
 
 def _tiered_partitions(record: TableRecord) -> set[int]:
-    """Returns the partitions whose tiered offsets are on record, dropped ones included."""
+    """Returns the partitions with recorded tiered offsets, including dropped ones."""
     offsets = {**(record.lake.offsets or {}), **(record.shown_offsets or {})}
     return {bucket.partition_id for bucket in from_text(offsets) if bucket.partition_id is not None}
 
@@ -150,9 +152,9 @@ def _message(partition: DroppedPartition, observed: int | None) -> str:
     text = f"the partition{name} (id {partition.partition_id}) was dropped"
     if observed is not None:
         untiered = f"{counted(observed, 'record')} that had not reached the lake" if observed else "no such record"
-        return f"{text}; how many of its records never reached the lake is not known, the last look showed {untiered}"
+        return f"{text}; how many of its records never reached the lake is unknown, the last observation showed {untiered}"
     if partition.untiered_records is None:
-        return f"{text}; how many of its records never reached the lake is not known"
+        return f"{text}; how many of its records never reached the lake is unknown"
     if partition.untiered_records:
         return f"{text} with {counted(partition.untiered_records, 'record')} that had not reached the lake"
     return f"{text}; all of its records had reached the lake"

@@ -1,7 +1,7 @@
-"""Checks tables that are due although their log has nothing new. A check takes the place of a round without rows (DESIGN 5).
+"""Checks tables that are due although their log has nothing new. A check replaces a round without rows (DESIGN 5).
 
-It looks at what such a round looks at: the lake by the same base check (DESIGN 6, step 2), and the log. If the lake has all of the log, the
-table rests for another freshness, and no round, event or epoch is made. Whatever else it finds is left to a round, which reports it.
+It reads what such a round reads: the lake, with the same base check (DESIGN 6, step 2), and the log. If the lake has all of the log, the
+table waits for another freshness, without a round, an event or an epoch. In any other case a round follows, and reports what it finds.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from tiering.planning.plan_splits import plan_round
 _log = structlog.get_logger(__name__)
 
 PATIENCE = timedelta(seconds=2)
-"""A table that is due gets a round if its check takes longer than this: lake or cluster may hang, or too many tables are due at once."""
+"""A due table gets a round if its check takes longer than this, because lake or cluster hang, or too many tables are due at once."""
 
 PATIENCE_SHARE = 0.5
-"""A check takes at most this share of the freshness of its table, so that rows which it finds still arrive in time."""
+"""Largest share of the table's freshness that its check may take, so that rows which it finds still arrive in time."""
 
 
 @dataclass
 class DueTable:
-    """A table that waits for its check since a steady time. `needs_round`: the check found something to do, or failed."""
+    """A table that has waited for its check since a steady time. `needs_round`: the check found work, or failed."""
 
     since: datetime
     needs_round: bool = False
 
 
 def patience(record: TableRecord) -> timedelta:
-    """How long the due table waits for its check before it gets a round."""
+    """Returns how long a due table waits for its check before it gets a round."""
     return min(PATIENCE, timedelta(milliseconds=record.freshness_ms * PATIENCE_SHARE))
 
 
 class IdleChecks:
-    """Keeps the tables that wait for a check. Before `start` it takes none, so that every due table gets a round. Thread-safe."""
+    """The tables that wait for a check. Before `start` it accepts none, so that every due table gets a round. It is thread-safe."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class IdleChecks:
         self._is_started = False
 
     def start(self) -> None:
-        """From here on something calls `run` again and again."""
+        """Notes that the coordinator calls `run` regularly from now on."""
         self._is_started = True
 
     @property
@@ -77,7 +77,7 @@ class IdleChecks:
         return bool(self._due)
 
     def takes(self, record: TableRecord) -> bool:
-        """Whether the due table waits for a check instead of a round. Asked again until it is checked. Cheap."""
+        """Returns whether the due table waits for a check instead of a round. It is asked until the check is done, and is cheap."""
         now = self._table_records.now()
         if not self._is_started or not table_lifecycle.may_be_idle(record, now, self._table_records.options) or self._may_have_news(record):
             return False
@@ -89,11 +89,11 @@ class IdleChecks:
         return True
 
     def may_finish_upkeep(self, record: TableRecord) -> bool:
-        """Whether the upkeep round of a due table goes on: nothing waits in the log, as far as was observed. Cheap."""
+        """Returns whether the upkeep round of a due table may continue: by the last observation, nothing waits in the log. It is cheap."""
         return self._is_started and record.upkeep_runs and record.call is None and not self._may_have_news(record)
 
     def run(self, rest: Rest = no_rest) -> None:
-        """Checks the tables that wait for it now."""
+        """Checks the tables that wait now."""
         with self._lock:
             table_ids = [table_id for table_id, waiting in self._due.items() if not waiting.needs_round]
         for table_id in table_ids:
@@ -102,7 +102,7 @@ class IdleChecks:
                 return
 
     def _may_have_news(self, record: TableRecord) -> bool:
-        """Whether rows wait, or nothing is known of the log yet: after a start a round is the shorter way."""
+        """Returns whether rows wait, or the log was not observed yet. After a start, a round finds out sooner than an observation."""
         lag = self._lag(record)
         return lag is None or lag.records > 0
 
@@ -114,20 +114,21 @@ class IdleChecks:
                 return
             try:
                 is_idle, head = self._looks_idle(record)
-            except Exception as error:  # the round that follows reports it
+            except Exception as error:  # the round that follows reports this error
                 _log.debug("an idle table gets a round, since its check failed", table=str(record.path), error=str(error))
                 is_idle, head = False, None
             if is_idle:
                 self._rest(record, moment, head)
             else:
                 with self._lock:
-                    if (waiting := self._due.get(table_id)) is not None:  # else it has a round already
+                    if (waiting := self._due.get(table_id)) is not None:  # otherwise it has a round already
                         waiting.needs_round = True
 
     def _looks_idle(self, record: TableRecord) -> tuple[bool, int | None]:
-        """Whether a round would find nothing to do, and the head of the lake table.
+        """Returns whether a round would find nothing to do, and the head of the lake table.
 
-        The log is read first, so that rows which arrive during the check are left to the next check. Raises what a round would report.
+        The log is read first, so that rows which arrive during the check are left to the next check. Raises the errors that a round would
+        report.
         """
         info = self._cluster.table(record.path)
         if info.table_id != record.table_id or info.refusal is not None:

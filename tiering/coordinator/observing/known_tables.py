@@ -1,7 +1,7 @@
-"""The tables that somebody may know of, by name and by id. Any other is not there, whether or not the cluster has it.
+"""Finds a table by name or id if the caller may know of it. For any other table the answer is that it does not exist.
 
-A hidden table and an unknown one take the same steps: the listing is searched, the policies are asked by name, and where that gives no
-table the listing is renewed and searched once more.
+A hidden table and an unknown one take the same steps, so that their timing is alike: the listing is searched, the policies are asked by
+name, and if that gives no table, the listing is renewed and searched once more.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tiering.model.tables import TableInfo, TablePath
 
 
 class KnownTables:
-    """A look at a cluster's tables with somebody's eyes. Blocks; thread-safe."""
+    """The cluster's tables as one caller may see them. Its methods block; it is thread-safe."""
 
     def __init__(self, discovery: Discovery) -> None:
         self._discovery = discovery
 
     def by_path(self, path: TablePath, access: Access) -> TableInfo:
-        """Raises UnknownTable."""
+        """Returns the visible table with this path. Raises UnknownTable."""
         is_visible = access.sees(path)
         info = self._visible(lambda: self._listed(path), lambda _: is_visible)
         if info is None:
@@ -30,10 +30,10 @@ class KnownTables:
         return info
 
     def by_id(self, table_id: int, access: Access) -> TableInfo:
-        """Raises UnknownTable."""
+        """Returns the visible table with this id. Raises UnknownTable."""
         info = self._visible(lambda: self._discovery.infos.get(table_id), lambda info: access.sees(info.path))
         if info is None:
-            raise UnknownTable(f"the table with id {table_id} is gone", table_id=table_id)
+            raise UnknownTable(f"the table with id {table_id} does not exist", table_id=table_id)
         return info
 
     def _visible(self, search: Callable[[], TableInfo | None], is_visible: Callable[[TableInfo], bool]) -> TableInfo | None:

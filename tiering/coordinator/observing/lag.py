@@ -1,7 +1,7 @@
-"""How far the lake is behind the log: records that it lacks, their size, and the age of the oldest.
+"""How far the lake is behind the log: records that it lacks, their size, and the age of the oldest one.
 
-Everything here is observed, never guessed: None = not observed yet. Observations are copies with a time. They are renewed in
-the background, soon after a lake changed, and for few tables when somebody reads them.
+All values are observed, never estimated; None if they were not observed yet. Observations are copies with a time. They are renewed in the
+background, soon after a lake changed, and for a few tables at the request of a reader.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from tiering.pace import Rest, no_rest
 _log = structlog.get_logger(__name__)
 
 FRESH_FOR = timedelta(seconds=1)
-"""An observation of at most this age is shown as it is."""
+"""Largest age of an observation that is returned without renewal."""
 
 ON_DEMAND_TABLES = 200
-"""A read of more tables shows what the background observed: it would wait for long, and renew little of what it shows."""
+"""A read of more tables returns the background's observations. Renewing so many would take long and serve few of them."""
 
 ON_DEMAND_SECONDS = 0.5
-"""A read waits no longer for a slow cluster."""
+"""How long a read waits for a slow cluster."""
 
 OBSERVER_THREADS = 4
-"""Threads that ask the cluster for readers."""
+"""Threads that ask the cluster on behalf of readers."""
 
 LAKE_THREADS = 4
-"""Threads that read the size of a lake table which was just changed by hand; nobody waits for them."""
+"""Threads that read the size of a lake table after a manual change. No caller waits for them."""
 
 CHUNK = 200
 CHUNK_BUCKETS = 2_000
-"""At most so many tables, and buckets as far as known, are observed with one question to the cluster: some milliseconds of work."""
+"""Upper bounds of tables and known buckets in one request to the cluster: some milliseconds of work."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """One table's log at `time`. `oldest_time`: commit time of the first row not in the lake; None = no such row, or not known.
+    """One table's log at `time`. `oldest_time` is the commit time of the first row that the lake lacks; None if there is none, or unknown.
 
-    A row with a time in the future counts as written when it was first observed: its lag must grow like that of any other.
-    `tiered` is what the lake held then, `missing_from` the first offset of each bucket that it lacked; None = the age of some of
-    these rows is not known. `taken_at` orders observations (steady time): the wall clock may be set back between two.
+    A row with a time in the future counts as written when it was first observed, so that its lag grows like that of any other row.
+    `tiered` is what the lake held then. `missing_from` is the first offset of each bucket that the lake lacked; None if the age of some of
+    these rows is unknown. `taken_at` is a steady time that orders observations, because the wall clock may be set back between two.
     """
 
     time: datetime
@@ -67,12 +67,12 @@ class Observation:
     missing_from: Offsets | None = None
     taken_at: datetime | None = None
     oldest_times: Mapping[BucketKey, datetime] = field(default_factory=dict)
-    """Commit time of the first row of each bucket that is not in the lake, as far as known."""
+    """Commit time of the first row of each bucket that the lake lacks, as far as known."""
 
 
 @dataclass(frozen=True)
 class Lag:
-    """Rows in the log that the lake does not have. `size_bytes` None = the cluster does not say how large records are."""
+    """Rows in the log that the lake lacks. `size_bytes` is None if the cluster does not know the size of records."""
 
     records: int
     size_bytes: int | None
@@ -80,14 +80,14 @@ class Lag:
     observed_time: datetime
 
     def age_ms(self, now: datetime) -> int | None:
-        """Age of the oldest of them; 0 if there are none; None if its age is unknown."""
+        """Returns the age of the oldest row; 0 if there are no rows; None if the age is unknown."""
         if self.records == 0:
             return 0
         return None if self.oldest_time is None else milliseconds(now - self.oldest_time)
 
 
 def lag_of(observation: Observation, tiered: TextOffsets | None) -> Lag:
-    """The lag of a lake that holds the log up to `tiered` (None = nothing yet)."""
+    """Returns the lag of a lake that holds the log up to `tiered`; None means that the lake holds nothing."""
     missing = {bucket: log.log_end - at for bucket, (log, at) in _positions(observation.buckets, tiered).items() if log.log_end > at}
     averages = {bucket: observation.buckets[bucket].bytes_per_record for bucket in missing}
     sizes = [missing[bucket] * average for bucket, average in averages.items() if average is not None]
@@ -102,7 +102,7 @@ def _positions(buckets: Mapping[BucketKey, BucketOffsets], tiered: TextOffsets |
 
 
 class LagSource(Protocol):
-    """Where a view of the coordinator gets lags from."""
+    """The source of lags for a view of the coordinator."""
 
     @property
     def generation(self) -> int: ...
@@ -117,7 +117,7 @@ class LagSource(Protocol):
 
 
 def observe_log(log: LogOffsets, info: TableInfo, tiered: TextOffsets | None, now: Callable[[], datetime]) -> Observation:
-    """Reads the log's offsets and the age of the oldest row that the lake does not have. Raises what the cluster raises."""
+    """Reads the log's offsets and the age of the oldest row that the lake lacks. Raises the cluster's errors."""
     return observation_of(dict(log.offsets(info)), tiered, now(), lambda missing: log.oldest_timestamps(info, missing))
 
 
@@ -129,10 +129,10 @@ def observation_of(
     earlier: Observation | None = None,
     taken_at: datetime | None = None,
 ) -> Observation:
-    """What these offsets say of a lake that holds the log up to `tiered`. Raises what `ages` raises.
+    """Returns the observation for these offsets and a lake that holds the log up to `tiered`. Raises the errors of `ages`.
 
-    The first row that the lake lacks is the same row as `earlier` while no bucket goes on from elsewhere, however many rows
-    came behind it: `ages` is not asked again then.
+    While each bucket's first missing offset is the same as in `earlier`, its first missing row is the same. Then `ages` is not called,
+    however many rows were appended.
     """
     if earlier is not None and earlier.tiered is tiered and earlier.missing_from is not None and earlier.buckets == buckets:
         return replace(earlier, time=time, oldest_time=_not_after(earlier.oldest_time, time), tiered=tiered, taken_at=taken_at)
@@ -152,12 +152,12 @@ def _not_after(oldest: datetime | None, observed: datetime) -> datetime | None:
 
 
 def partitions_of(observation: Observation) -> int:
-    """How many partitions the table had then."""
+    """Returns how many partitions the table had at the observation."""
     return len({bucket.partition_id for bucket in observation.buckets} - {None})
 
 
 class LagObserver:
-    """Observes the logs of all lake tables, and keeps what it observed by table id. Thread-safe."""
+    """Observes the logs of all lake tables and keeps the observations by table id. It is thread-safe."""
 
     def __init__(self, table_records: TableRecords, cluster: SplitSource, lakes: Lakes, discovery: Discovery) -> None:
         self._table_records = table_records
@@ -175,38 +175,38 @@ class LagObserver:
 
     @property
     def generation(self) -> int:
-        """While it is the same, `lag` answers the same for the same records."""
+        """A number that changes with the observations. While it is the same, `lag` returns the same for the same records."""
         return self._generation
 
     def lag(self, record: TableRecord) -> Lag | None:
-        """The table's lag as last observed; None = not observed yet."""
+        """Returns the last observed lag of the table; None if it was not observed yet."""
         observation, tiered = self._observations.get(record.table_id), record.shown_offsets
         if observation is None:
             return None
-        known = self._lags.get(record.table_id)
-        if known is None or known[0] is not observation or known[1] is not tiered:
-            # Observations and offsets are replaced, never changed: what was computed from the same two still holds.
-            known = self._lags[record.table_id] = (observation, tiered, self._renewed(known, observation, tiered))
-        return known[2]
+        cached_lag = self._lags.get(record.table_id)
+        if cached_lag is None or cached_lag[0] is not observation or cached_lag[1] is not tiered:
+            # Observations and offsets are replaced, never changed, so a lag computed from the same two is still valid.
+            cached_lag = self._lags[record.table_id] = (observation, tiered, self._renewed(cached_lag, observation, tiered))
+        return cached_lag[2]
 
     def waiting_since(self, record: TableRecord) -> datetime | None:
-        """No row that the lake lacks is older than this, as far as was observed; None = not known. Asks nobody."""
+        """Returns a time so that no row that the lake lacks is older, as last observed; None if unknown. It does no I/O."""
         lag = self.lag(record)
         if lag is None:
             return None
         return lag.oldest_time if lag.records else lag.observed_time
 
     def observation(self, table_id: int) -> Observation | None:
-        """The table's log as last observed; None = not observed yet."""
+        """Returns the last observation of the table's log; None if there is none yet."""
         return self._observations.get(table_id)
 
     def partition_count(self, table_id: int) -> int | None:
-        """How many partitions the table had when last observed; None = not observed yet."""
+        """Returns how many partitions the table had at the last observation; None if there is none yet."""
         observation = self._observations.get(table_id)
         return None if observation is None else partitions_of(observation)
 
     def observe(self, record: TableRecord) -> Lag | None:
-        """Observes the table now; None if the cluster does not know it or does not answer."""
+        """Observes the table now and returns its lag; None if the cluster does not know the table or does not answer."""
         self._observe([record])
         return self.lag(record)
 
@@ -218,12 +218,12 @@ class LagObserver:
                 self._lakes_pool.submit(self._measure, table_id)
 
     def lake_was_read(self, table_id: int, snapshot_id: int) -> None:
-        """Observes only the log, in the background: the lake's totals are on record as of that snapshot."""
+        """Observes only the log, in the background. The record already has the lake's totals as of that snapshot."""
         self._totals.measured(table_id, snapshot_id)
         self._observe_log_soon(table_id)
 
     def observe_all(self, rest: Rest = no_rest) -> None:
-        """Observes every table's offsets: one pass of the background. It asks no lake, which may hang."""
+        """Observes the offsets of every table: one background pass. It reads no lake, because a lake may hang."""
         self._drops.report_counted()
         table_ids = [record.table_id for record in self._table_records.live()]
         self._forget(set(self._observations).difference(table_ids))
@@ -232,9 +232,9 @@ class LagObserver:
                 return
 
     def measure_lakes(self, rest: Rest = no_rest, *, failing: bool = False) -> None:
-        """Reads the lake totals that are not fresh: one pass of the background, over the tables where that failed last time or the others.
+        """Reads the lake totals that are not fresh: one background pass. With `failing`, over the tables whose last read failed.
 
-        They have passes of their own, since a lake table that hangs holds its pass up.
+        These tables have their own passes, because a lake table that hangs delays its pass.
         """
         for record in self._table_records.live():
             if self._closed:
@@ -245,7 +245,7 @@ class LagObserver:
                 return
 
     def refresh(self, records: Sequence[TableRecord]) -> None:
-        """Renews what is older than a second, if the tables are few; waits a short time. Blocks: never call it in an event loop."""
+        """Renews observations older than a second, if the tables are few; waits a short time. It blocks: never call it in an event loop."""
         if len(records) > ON_DEMAND_TABLES:
             return
         now = self._table_records.now().steady
@@ -289,7 +289,7 @@ class LagObserver:
         self._drops.forget(table_ids)
 
     def _renew(self, table_ids: Sequence[int], rest: Rest) -> bool:
-        """Observes the logs of these tables; False = stop."""
+        """Observes the logs of these tables; False if `rest` says to stop."""
         return self._observe([record for table_id in table_ids if (record := self._table_records.get(table_id)) is not None], rest)
 
     def _observe_log_soon(self, table_id: int) -> None:
@@ -302,17 +302,17 @@ class LagObserver:
             self._totals.renew(record)
 
     def _observe(self, records: Sequence[TableRecord], rest: Rest = no_rest) -> bool:
-        """Observes their logs; False = stop. A table of which the cluster says nothing keeps its last observation."""
+        """Observes the logs; False if `rest` says to stop. A table without an answer of the cluster keeps its last observation."""
         infos = self._discovery.infos
-        known = [(record, infos[record.table_id]) for record in records if record.table_id in infos]
-        # The time before the question: of two that overlap, the one that may show more counts as the newer.
+        listed = [(record, infos[record.table_id]) for record in records if record.table_id in infos]
+        # The time before the request: of two overlapping requests, the one that may show more then counts as the newer.
         moment = self._table_records.now()
         try:
-            logs = self._cluster.offsets_of([info for _, info in known]) if known else {}
+            logs = self._cluster.offsets_of([info for _, info in listed]) if listed else {}
         except LakewardError as error:
-            _log.debug("offsets could not be observed", tables=len(known), error=error.message)
+            _log.debug("offsets could not be observed", tables=len(listed), error=error.message)
             return rest()
-        for record, info in known:
+        for record, info in listed:
             if (buckets := logs.get(record.table_id)) is not None:
                 self._take(record, info, buckets, moment)
             if not rest():
@@ -328,21 +328,21 @@ class LagObserver:
             _log.debug("the oldest rows could not be observed", table=str(record.path), error=error.message)
             return
         with self._lock:
-            known = self._observations.get(record.table_id)
-            if known is None or known.taken_at is None or known.taken_at <= moment.steady:
+            present = self._observations.get(record.table_id)
+            if present is None or present.taken_at is None or present.taken_at <= moment.steady:
                 self._observations[record.table_id] = observation
                 self._generation += 1
         self._drops.compare(record, info, {} if earlier is None else earlier.buckets, buckets)
         self._act_on(record)
 
     def _act_on(self, record: TableRecord) -> None:
-        """Decides what follows from the rows that wait. The lag is computed now, in the background, rather than while a reader waits."""
+        """Decides what follows from waiting rows. The lag is computed here in the background, so that no reader waits for it."""
         lag, records = self.lag(record), self._table_records
         if lag is None or not lag.records or not table_lifecycle.may_change_by_rows(record, records.now().wall, records.options):
             return
         with records.changing():
             latest = records.get(record.table_id)
-            lag = None if latest is None else self.lag(latest)  # of the lake as it is on record by now
+            lag = None if latest is None else self.lag(latest)  # with the lake as it is recorded now
             if latest is None or lag is None:
                 return
             rows = table_lifecycle.WaitingRows(lag.records, lag.size_bytes, lag.oldest_time)
@@ -351,8 +351,8 @@ class LagObserver:
                 records.put(change)
 
     def _renewed(
-        self, known: tuple[Observation, TextOffsets | None, Lag] | None, observation: Observation, tiered: TextOffsets | None
+        self, earlier: tuple[Observation, TextOffsets | None, Lag] | None, observation: Observation, tiered: TextOffsets | None
     ) -> Lag:
-        if known is not None and known[0].buckets is observation.buckets and known[1] is tiered and observation.tiered is tiered:
-            return replace(known[2], observed_time=observation.time, oldest_time=observation.oldest_time if known[2].records else None)
+        if earlier is not None and earlier[0].buckets is observation.buckets and earlier[1] is tiered and observation.tiered is tiered:
+            return replace(earlier[2], observed_time=observation.time, oldest_time=observation.oldest_time if earlier[2].records else None)
         return lag_of(observation, tiered)

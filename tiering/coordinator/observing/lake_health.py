@@ -1,7 +1,8 @@
-"""How good lake tables are to read, observed in the background and kept in memory. Readers get what was observed last.
+"""The health of lake tables for readers, observed in the background and kept in memory. Readers get the last observation.
 
-A look reads the manifests of the table's newest snapshot and lists its metadata files, so it may take long. A table is looked at after its
-snapshot changed, and now and then for changes of other writers; looks take a bounded share of the time, of a table and of all tables.
+An observation reads the manifests of the table's newest snapshot and lists its metadata files, so it may take long. A table is observed
+after its snapshot changed, and sometimes for changes of other writers. Observations take a bounded share of the time, per table and in
+total.
 """
 
 from __future__ import annotations
@@ -25,29 +26,29 @@ from tiering.pace import Rest, no_rest
 _log = structlog.get_logger(__name__)
 
 FRESH_FOR = timedelta(minutes=10)
-"""Without a commit of Lakeward, files and metadata change only through other writers."""
+"""Age after which an unchanged table is observed again. Without a commit of Lakeward, only other writers change files and metadata."""
 
 FAILED_FOR = timedelta(minutes=10)
-"""After a look that failed: it may have taken long, and health is only shown."""
+"""Pause after a failed observation, which may have taken long. Health is only displayed."""
 
 LEAST_REST = timedelta(seconds=10)
-"""Time between two looks at a table."""
+"""Shortest time between two observations of a table."""
 
 TABLE_SHARE = 0.01
-"""Looks at one table take at most this share of the time."""
+"""Largest share of the time that observations of one table take."""
 
 
 class HealthSource(Protocol):
-    """Where a view of the coordinator gets the health of lake tables from."""
+    """The source of lake tables' health for a view of the coordinator."""
 
     def observation(self, record: TableRecord) -> HealthObservation | None:
-        """What the latest look at the lake table saw; None = there was no look."""
+        """Returns the latest observation of the lake table; None if there is none."""
         ...
 
 
 @dataclass(frozen=True)
 class Look:
-    """The latest look at a table: of which snapshot, when (steady time), and until when the table rests."""
+    """The latest observation of a table: its snapshot, its time (steady), and when the next one may begin."""
 
     snapshot_id: int
     looked_at: datetime
@@ -55,7 +56,7 @@ class Look:
 
 
 class LakeHealthObserver:
-    """Keeps the health of lake tables by table id. One thread calls `observe`; any thread reads."""
+    """Keeps the health of lake tables by table id. One thread calls `observe`; any thread may read."""
 
     def __init__(self, table_records: TableRecords, lakes: Lakes, discovery: Discovery) -> None:
         self._table_records = table_records
@@ -65,11 +66,11 @@ class LakeHealthObserver:
         self._looks: dict[int, Look] = {}
 
     def observation(self, record: TableRecord) -> HealthObservation | None:
-        """See `HealthSource`. Asks no lake."""
+        """Returns the latest observation of the lake table without reading the lake; None if there is none."""
         return self._observations.get(record.table_id)
 
     def observe(self, rest: Rest = no_rest) -> None:
-        """Looks at each lake table that changed since its last look: one pass of the background."""
+        """Observes each lake table that changed since its last observation: one background pass."""
         live = self._table_records.live()
         self._forget(set(self._looks).difference(record.table_id for record in live))
         for record in live:
@@ -94,7 +95,7 @@ class LakeHealthObserver:
             return
         try:
             observation = observed_health(self._lakes.of, record, info, begin.wall)
-        except Exception as error:  # a table with unexpected metadata keeps no other table from its look; rounds report it
+        except Exception as error:  # unexpected metadata of one table must not stop the pass; rounds report such an error
             _log.debug("the lake table's health could not be observed", table=str(record.path), error=str(error))
             observation, rest = None, FAILED_FOR
         else:
@@ -111,7 +112,7 @@ class LakeHealthObserver:
 
 
 def observed_health(open_lake: LakeOpener, record: TableRecord, info: TableInfo, now: datetime) -> HealthObservation | None:
-    """Looks at the lake table now; None if lakes of its format tell no health. Raises what the opener raises, LakeUnavailable."""
+    """Observes the lake table now; None if lakes of its format do not measure health. Raises the opener's errors, LakeUnavailable."""
     lake = open_lake(record.lake_format)
     if not isinstance(lake, MeasuredLake):
         return None

@@ -1,9 +1,11 @@
-"""Looks at lake tables that are waited for only so long: a lake's catalog that hangs must not hold a call.
+"""Reads of lake tables with a bounded wait, so that a lake catalog that hangs does not hold a call.
 
-A look cannot be ended: one that was given up goes on until lake and source cluster answer, or their own deadlines are over. Therefore a
-look does no harm however late it ends, and looks run in threads of their own. A table has one look at a time until one was answered, then
-few; while a look that was given up goes on, further looks at its table are refused at once. So a table that hangs keeps one thread, however
-many ask about it, and as many tables have to hang as there are threads before a look at another one waits.
+A read (a "look") cannot be interrupted. After its caller gave it up, it runs until lake and source cluster answer, or until their own
+deadlines. So a look must do no harm however late it ends, and looks have threads of their own.
+
+A table has one look at a time until one was answered, then a few. While a look that was given up still runs, further looks at its table are
+refused at once. So a table that hangs uses one thread, however many callers ask about it. Only if as many tables hang as there are threads
+does a look at another table wait.
 """
 
 from __future__ import annotations
@@ -26,17 +28,17 @@ from tiering.model.tables import TablePath
 Answer = TypeVar("Answer")
 
 THREADS = 128
-"""Looks at a time. They wait for lakes more than they work; where as many were given up, it is the lake as a whole that hangs."""
+"""Number of concurrent looks. They mostly wait for lakes. If this many were given up, the whole lake hangs."""
 
 TABLE_THREADS = 4
-"""Looks at a time at one table that answers; others wait for their turn."""
+"""Number of concurrent looks at one table that answers; further looks are queued."""
 
 LEAST_MS = 1_000
-"""A call never gives a look up sooner: a lake that is well answers meanwhile, also to a call that does not wait."""
+"""Shortest wait of a call for its look. A healthy lake answers within it, also to a call that does not wait."""
 
 
 class Side(Enum):
-    """Whom a look waits for."""
+    """The system that a look waits for."""
 
     LAKE = "the lake"
     CLUSTER = "the source cluster"
@@ -44,11 +46,11 @@ class Side(Enum):
 
 
 Asking = Callable[[Side], None]
-"""Called by a look before it asks somebody, so that whoever gives it up can say who does not answer."""
+"""A look calls it before each request, so that the caller that gives the look up can name the system that does not answer."""
 
 
 def unnoted(_: Side) -> None:
-    """For work that nobody gives up."""
+    """Ignores the side, for work that is never given up."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,7 @@ class LakeLook(Generic[Answer]):
 class _Begun:
     """A look that waits for a thread, or runs.
 
-    `given_up_at`: it runs, nobody waits for it any more, and it counts as given up from then on (seconds of the clock). None = it is
-    waited for.
+    `given_up_at` is when a running look without a waiting caller counts as given up (seconds of the clock). None while a caller waits.
     """
 
     look: LakeLook[Any]
@@ -83,19 +84,19 @@ class _Begun:
 
 @dataclass
 class _TableLooks:
-    """The looks at one table: those with a thread, those that wait for one, and whether one of them was answered."""
+    """The looks at one table: running ones, queued ones, and whether one of them was answered."""
 
     running: list[_Begun] = field(default_factory=list)
     waiting: deque[_Begun] = field(default_factory=deque)
     answers: bool = False
 
     def given_up(self, now: float) -> _Begun | None:
-        """One that was given up and goes on."""
+        """Returns a running look that was given up; None if there is none."""
         return next((begun for begun in self.running if begun.is_given_up(now)), None)
 
 
 class LakeLooks:
-    """The threads of looks. Thread-safe; `within` is for any event loop, `wait` for threads."""
+    """The threads for looks. It is thread-safe. `within` is for any event loop, `wait` for threads."""
 
     def __init__(self, threads: int = THREADS, name: str = "bounded-look", clock: Callable[[], float] = time.monotonic) -> None:
         self._most = threads
@@ -106,10 +107,10 @@ class LakeLooks:
         self._closed = False
 
     async def within(self, milliseconds: float, look: LakeLook[Answer]) -> Answer:
-        """What the look returns or raises.
+        """Returns the look's result, or raises its error.
 
-        Raises LakeUnavailable or ClusterUnavailable after `milliseconds`, but at least LEAST_MS; at once while an earlier look at the
-        table that was given up goes on, or as many as there are threads. Raises ServiceBusy after `close`.
+        Raises LakeUnavailable or ClusterUnavailable after `milliseconds`, but not before LEAST_MS. Raises it at once while an earlier look
+        at the table that was given up still runs, or as many such looks as there are threads. Raises ServiceBusy after `close`.
         """
         seconds = max(milliseconds, LEAST_MS) / 1_000
         begun = self._begin(look)
@@ -124,13 +125,13 @@ class LakeLooks:
             answer.cancel()
 
     def wait(self, milliseconds: float, look: LakeLook[Answer]) -> Answer:
-        """As `within`, for a thread, and after `milliseconds` however few they are."""
+        """Does the same as `within` for a thread, without the lower bound of the wait."""
         begun = self._begin(look)
         concurrent.futures.wait([begun.answer], timeout=milliseconds / 1_000)
         return self._ended(begun, milliseconds / 1_000)  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """Takes no more looks, and gives up those that wait for their turn; those that run end by themselves."""
+        """Accepts no more looks and gives up the queued ones. Running looks end by themselves."""
         with self._lock:
             self._closed = True
             for table in self._tables.values():
@@ -145,9 +146,9 @@ class LakeLooks:
                 raise _stopped()
             table, now = self._tables.get(look.table_id), self._clock()
             if table is not None and (given_up := table.given_up(now)) is not None:
-                raise _late(look, given_up.side, "to an earlier question yet")
+                raise _late(look, given_up.side, "since an earlier request")
             if sum(begun.is_given_up(now) for busy in self._tables.values() for begun in busy.running) >= self._most:
-                raise _late(look, Side.EITHER, "to earlier questions yet")
+                raise _late(look, Side.EITHER, "since earlier requests")
             table = self._tables.setdefault(look.table_id, _TableLooks())
             begun = _Begun(look)
             table.waiting.append(begun)
@@ -180,7 +181,7 @@ class LakeLooks:
                 del self._tables[begun.look.table_id]
 
     def _ended(self, begun: _Begun, seconds: float) -> Any:
-        """What the look returned or raised; gives it up if it goes on."""
+        """Returns the look's result or raises its error; gives it up if it still runs."""
         with self._lock:
             side = self._side(begun)
             closed = self._closed and begun.answer.cancelled()
@@ -191,16 +192,16 @@ class LakeLooks:
         return begun.answer.result()
 
     def _side(self, begun: _Begun) -> Side:
-        """Whom a look waits for; one without a thread of its own for whom an earlier one of its table does."""
+        """Returns the system that a look waits for. A queued look waits for the same one as its table's running look."""
         table = self._tables.get(begun.look.table_id)
         if table is None or begun in table.running or not table.running:
             return begun.side
         return table.running[0].side
 
     def _give_up(self, begun: _Begun) -> bool:
-        """Leaves the look to itself, unless it has its answer."""
+        """Gives the look up, unless it has its answer. Returns whether it was given up."""
         with self._lock:
-            if begun.answer.cancel():  # it had no thread yet
+            if begun.answer.cancel():  # it was still queued
                 return True
             if begun.answer.done():
                 return False
@@ -208,8 +209,8 @@ class LakeLooks:
             return True
 
     def _leave(self, begun: _Begun) -> None:
-        """The caller is gone. A look without a thread need not begin any more. One that runs counts as given up once it has had the time
-        that a lake which is well takes: else each call that is dropped would have looks of others refused.
+        """Handles a caller that disconnected. A queued look is dropped. A running look counts as given up only after the time that a
+        healthy lake needs; otherwise each disconnected call would cause refusals for other callers.
         """
         with self._lock:
             if not begun.answer.cancel() and not begun.answer.done():
@@ -219,12 +220,12 @@ class LakeLooks:
 def _late(look: LakeLook[Any], side: Side, how: str) -> TransientTieringError:
     error_class = ClusterUnavailable if side is Side.CLUSTER else LakeUnavailable
     hints = {
-        Side.LAKE: "Look whether the lake's catalog and its storage answer others. Lakeward asks again by itself.",
-        Side.CLUSTER: "Look whether the source cluster answers others. Lakeward asks again by itself.",
-        Side.EITHER: "Look whether the lake's catalog and storage, and the source cluster, answer others. Lakeward asks again by itself.",
+        Side.LAKE: "Check whether the lake's catalog and its storage answer other clients. Lakeward retries by itself.",
+        Side.CLUSTER: "Check whether the source cluster answers other clients. Lakeward retries by itself.",
+        Side.EITHER: "Check whether the lake's catalog and storage, and the source cluster, answer other clients. Lakeward retries.",
     }
     return error_class(f"{side.value} has not answered about the table {look.path} {how}", hint=hints[side], table_id=look.table_id)
 
 
 def _stopped() -> ServiceBusy:
-    return ServiceBusy("the service stops, and looks at no lake any more", hint="Call again once the service runs again.")
+    return ServiceBusy("the service is stopping, and reads no lake table any more", hint="Call again once the service runs again.")

@@ -1,4 +1,4 @@
-"""Reads lake tables for the coordinator, through the same base check as a round (DESIGN 6.2)."""
+"""Reads lake tables for the coordinator, with the same base check as a round (DESIGN 6.2)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Lakes:
         self._open = open_lake
 
     def of(self, lake_format: str) -> Lake:
-        """The lake of a format; raises what the opener raises."""
+        """Returns the lake of a format. Raises the opener's errors."""
         return self._open(lake_format)
 
     def known(self, record: TableRecord, info: TableInfo) -> KnownLake:
-        """What is remembered of a lake table here and in the cluster. Raises ClusterUnavailable."""
+        """Returns what the coordinator and the cluster have recorded about a lake table. Raises ClusterUnavailable."""
         lake = record.lake
         recorded, is_readable = recorded_by_cluster(self._cluster, info)
         copies = (lake.recorded, recorded)
@@ -56,28 +56,31 @@ class Lakes:
         )
 
     def is_recorded_by_cluster(self, info: TableInfo) -> bool:
-        """Whether the cluster has a record of the lake table, as far as it can be read. Raises ClusterUnavailable."""
+        """Returns whether the cluster has a record of the lake table, or one that cannot be read. Raises ClusterUnavailable."""
         recorded, is_readable = recorded_by_cluster(self._cluster, info)
         return recorded is not None or not is_readable
 
     def with_still_skipped(self, known: KnownLake, info: TableInfo) -> KnownLake:
-        """`known` without skipped records that the log has no longer. Raises ClusterUnavailable, UnknownTable."""
+        """Returns `known` without skipped records that the log no longer has. Raises ClusterUnavailable, UnknownTable."""
         return replace(known, skipped=still_skipped(self._cluster, info, known.skipped))
 
     def walked(self, known: KnownLake, info: TableInfo, view: LakeView | None) -> LakeView | None:
-        """`view`, read after `known`, with what another tiering service did. Raises LakeUnavailable, ClusterUnavailable, SchemaDrift."""
+        """Returns `view` with the commits of other tiering services. `view` was read after `known`.
+
+        Raises LakeUnavailable, ClusterUnavailable, SchemaDrift.
+        """
         if view is None or known.shared is None:
             return view
         return with_foreign_commits(self._cluster, self.of(info.lake_format), info, view, known.shared, known.passed_head, known.skipped)
 
     def with_living(self, known: KnownLake, info: TableInfo, view: LakeView | None) -> KnownLake:
-        """`known`, after `view` was read: with the source's partitions if the base check needs them. Raises ClusterUnavailable."""
+        """Returns `known` with the source's partitions if the base check of `view` needs them. Raises ClusterUnavailable."""
         if not needs_living(view, known.recorded):
             return known
         return replace(known, living=frozenset(partition.partition_id for partition in self._cluster.partitions(info)))
 
     def base(self, record: TableRecord, info: TableInfo, asking: Asking = unnoted) -> Base:
-        """The lake table as it is now, checked against what is recorded here and in the cluster.
+        """Reads the lake table and checks it against the records of the coordinator and the cluster.
 
         Raises the permanent errors of the base check, LakeUnavailable, ClusterUnavailable.
         """
@@ -86,7 +89,7 @@ class Lakes:
         asking(Side.LAKE)
         view = self.of(record.lake_format).view(record.path)
         if known.shared is not None:
-            asking(Side.EITHER)  # a walk of another service's commits reads the log, too
+            asking(Side.EITHER)  # reading another service's commits also reads the log
             view = self.walked(known, info, view)
         asking(Side.CLUSTER)
         return check_base(view, self.with_living(known, info, view))
@@ -94,7 +97,7 @@ class Lakes:
     def check_log(self, info: TableInfo, base: Base, log: Mapping[BucketKey, BucketOffsets] | None = None) -> None:
         """Checks that the log is still the one from which the lake table was tiered, as far as the marker has traces.
 
-        `log`: its offsets, read after `base`; None = they are read if there are traces.
+        `log` has the log's offsets, read after `base`; None to read them if there are traces.
         Raises LogRewritten; UnknownTable, ClusterUnavailable.
         """
         marker, cluster = base.marker, self._cluster
@@ -104,7 +107,8 @@ class Lakes:
         check_same_log(info, base.ranges, marker, traces_at(cluster, info, ends))
 
     def rewritten_ends(self, info: TableInfo, markers: Sequence[Marker], log: Mapping[BucketKey, BucketOffsets]) -> dict[BucketKey, int]:
-        """The buckets in which the last record that one of `markers` tells of is another one now, with the lowest offset behind such a one.
+        """Returns the buckets in which the last record that one of `markers` traces has changed, with the lowest offset behind such a
+        record.
 
         Raises UnknownTable, ClusterUnavailable.
         """
@@ -120,7 +124,7 @@ class Lakes:
         return lowest
 
     def lost_by_log(self, info: TableInfo, base: Base) -> BucketKey | None:
-        """A bucket of which the lake has records that the log does not hold: it ends before them, or has others at their offsets.
+        """Returns a bucket with records in the lake that the log does not hold: the log ends before them, or has other records there.
 
         None if there is no such bucket. Raises UnknownTable, ClusterUnavailable.
         """

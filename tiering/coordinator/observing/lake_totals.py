@@ -1,4 +1,4 @@
-"""How large lake tables are, kept in their records so that it is known after a restart too."""
+"""The sizes of lake tables, kept in their records so that they are known after a restart."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tiering.errors import LakewardError
 _log = structlog.get_logger(__name__)
 
 FRESH_FOR = timedelta(minutes=10)
-"""Without a commit of ours, totals change only through other writers and compaction."""
+"""Age after which an unchanged table is read again. Without a commit of Lakeward, only other writers and compaction change totals."""
 
 
 FAILED_FOR = timedelta(minutes=1)
-"""After a reading that failed: it may have taken long, and sizes are only shown."""
+"""Pause after a failed read, which may have taken long. Sizes are only displayed."""
 
 
 class LakeTotals:
-    """Reads the rows, bytes and files of lake tables. Times are steady: a clock that is set back changes nothing."""
+    """Reads the rows, bytes and files of lake tables. Times are steady, so a clock that is set back has no effect."""
 
     def __init__(self, table_records: TableRecords, lakes: Lakes) -> None:
         self._table_records = table_records
@@ -34,7 +34,7 @@ class LakeTotals:
         self._failed_at: dict[int, datetime] = {}
 
     def renew(self, record: TableRecord) -> None:
-        """Reads the lake table if its snapshot is another one, or the last reading is long ago."""
+        """Reads the lake table if its snapshot is new, or the last read is too old."""
         now, lake = self._table_records.now().steady, record.lake
         if lake.snapshot_id is None:
             return
@@ -62,15 +62,15 @@ class LakeTotals:
                 self._table_records.put(Change(latest).update(lake=measured))
 
     def failed(self, table_id: int) -> bool:
-        """Whether the latest reading failed."""
+        """Returns whether the latest read failed."""
         return table_id in self._failed_at
 
     def measured(self, table_id: int, snapshot_id: int) -> None:
-        """Notes that the totals on record are those of that snapshot."""
+        """Notes that the recorded totals are those of this snapshot."""
         self._read_at[table_id] = (snapshot_id, self._table_records.now().steady)
 
     def forget(self, table_ids: Iterable[int]) -> None:
-        """Forgets tables that are gone."""
+        """Forgets tables that were dropped."""
         for table_id in table_ids:
             self._read_at.pop(table_id, None)
             self._failed_at.pop(table_id, None)

@@ -1,4 +1,4 @@
-"""Looks at what other tiering services did with tables whose turn is not ours, for what is shown of them."""
+"""Observes what other tiering services did with tables that are not assigned to us. It is only displayed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = structlog.get_logger(__name__)
 
 
 class OtherServices:
-    """One thread runs it."""
+    """The observer of other services. One thread runs it."""
 
     def __init__(self, table_records: TableRecords, statuses: ServiceStatuses, discovery: Discovery) -> None:
         self._table_records = table_records
@@ -23,7 +23,7 @@ class OtherServices:
         self._discovery = discovery
 
     def look(self, rest: Rest = no_rest) -> None:
-        """Asks about each table once, one after the other."""
+        """Asks the cluster about each table once, one after the other."""
         for table_id, info in self._discovery.infos.items():
             record = self._table_records.get(table_id)
             if record is None or record.has_turn or record.running is not None:
@@ -31,7 +31,7 @@ class OtherServices:
             try:
                 status = self._statuses.status(info)
             except LakewardError as error:
-                _log.debug("what another service did could not be looked at", table=str(info.path), error=error.message)
+                _log.debug("what another service did could not be observed", table=str(info.path), error=error.message)
             else:
                 with self._table_records.changing():
                     latest = self._table_records.get(table_id)

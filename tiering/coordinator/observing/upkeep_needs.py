@@ -1,7 +1,7 @@
-"""Which lake tables an upkeep round would help, and what each of them waits for.
+"""Which lake tables need an upkeep round, and what each of these rounds waits for.
 
-What a table needs follows from its health and from what callers asked for; the records decide when a round may begin. Tables are looked
-up in the background, and the few that need upkeep are looked at with each tick.
+A table's need follows from its health and from callers' requests; its record decides when a round may begin. A background pass looks up the
+tables that need upkeep. Each tick then checks only these few.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tiering.model.upkeep import UpkeepOrder
 from tiering.pace import Rest, no_rest
 
 MOST_READY = 200
-"""Tables that are looked at with each tick: many more than slots are free at a time."""
+"""Number of tables that each tick checks: many more than there are free slots at a time."""
 
 Waits = str | None
-"""What a table's upkeep waits for, in words."""
+"""The reason why a table's upkeep waits, in words; None if it does not wait."""
 
 
 @dataclass(frozen=True)
 class UpkeepExplanation:
-    """What the next upkeep round of a table does. `order` None = there is nothing to do now.
+    """The work of a table's next upkeep round. `order` is None if there is nothing to do now.
 
-    `reason`: why it is to be done, or why there is nothing to do. `waits_for`: what the round waits for, in words; with nothing to do, what
-    an upkeep round would wait for, or None. `next_time`: when the round may begin at the earliest; None = there is nothing to do.
+    `reason` says why the work is necessary, or why there is none. `waits_for` says what the round waits for, or would wait for; None if it
+    waits for nothing. `next_time` is the earliest start of the round; None if there is nothing to do.
     """
 
     order: UpkeepOrder | None
@@ -47,19 +47,19 @@ class UpkeepExplanation:
 
 
 class UpkeepSource(Protocol):
-    """Where heartbeats get upkeep rounds from."""
+    """The source of upkeep rounds for heartbeats."""
 
     def is_ready(self) -> bool:
-        """Whether an upkeep round could begin now. Cheap, takes no lock; it may be wrong for a tick."""
+        """Returns whether an upkeep round could begin now. It is cheap, takes no lock, and may be wrong for one tick."""
         ...
 
     def next_work(self, now: Moment) -> tuple[TableRecord, UpkeepWork] | None:
-        """The table whose upkeep round begins first, if any may. Call it inside `changing`."""
+        """Returns the table whose upkeep round begins first, and its work; None if none may begin. Call it inside of `changing`."""
         ...
 
 
 class UpkeepNeeds:
-    """An `UpkeepSource`. One thread calls `look`, and one `tick`; any thread asks."""
+    """Implements `UpkeepSource`. One thread calls `look` and one calls `tick`; any thread may call the other methods."""
 
     def __init__(self, table_records: TableRecords, health: HealthSource, discovery: Discovery) -> None:
         self._table_records = table_records
@@ -69,7 +69,7 @@ class UpkeepNeeds:
         self._ready = False
 
     def look(self, rest: Rest = no_rest) -> None:
-        """Looks up the tables that need upkeep: one pass of the background."""
+        """Looks up the tables that need upkeep: one background pass."""
         needy = []
         for record in self._table_records.live():
             is_needy = self.work_of(record) is not None
@@ -83,7 +83,7 @@ class UpkeepNeeds:
         self.tick()
 
     def _note_need(self, table_id: int, *, is_needed: bool) -> None:
-        """Notes on record whether the table's next turn is to be kept for upkeep."""
+        """Records whether the table's next turn should be kept for upkeep."""
         with self._table_records.changing():
             record = self._table_records.get(table_id)
             if record is not None:
@@ -91,7 +91,7 @@ class UpkeepNeeds:
                 self._table_records.put(replace(change, durable=False))
 
     def tick(self) -> None:
-        """Notes whether any of these tables could begin a round now."""
+        """Notes whether any of these tables could begin an upkeep round now."""
         now = self._table_records.now()
         self._ready = any(self._may_begin(now, record) for record in self._candidates())
 
@@ -106,7 +106,7 @@ class UpkeepNeeds:
         return None
 
     def work_of(self, record: TableRecord) -> UpkeepWork | None:
-        """What the table's next upkeep round does: what a caller asked for first, else what its health asks for."""
+        """Returns the work of the table's next upkeep round: a caller's request first, otherwise what its health needs."""
         if record.upkeep.requests:
             request = record.upkeep.requests[0]
             return UpkeepWork(request.order, f"{request.procedure} by {request.caller}", request)
@@ -116,12 +116,12 @@ class UpkeepNeeds:
         return needed_work(record, info, self._health.observation(record), self._table_records.now().wall)
 
     def waits_for(self, record: TableRecord, *, tierer_connected: bool) -> str | None:
-        """Why the upkeep that the table needs does not begin, in words; None if it needs none, or begins with the next free slot."""
+        """Returns why the necessary upkeep does not begin, in words; None if there is none, or it begins with the next free slot."""
         explanation = self.explain(record, tierer_connected=tierer_connected)
         return None if explanation.order is None else explanation.waits_for
 
     def explain(self, record: TableRecord, *, tierer_connected: bool) -> UpkeepExplanation:
-        """What upkeep would do for the table now, and why it waits."""
+        """Returns what upkeep would do for the table now, and what it waits for."""
         now, work = self._table_records.now(), self.work_of(record)
         waits = self._in_record(now, record)
         if work is None:
@@ -137,18 +137,18 @@ class UpkeepNeeds:
             return f"{AUTO_COMPACTION} is off: files are rewritten only by CALL sys.rewrite_data_files"
         observation = self._health.observation(record)
         if observation is None:
-            return "its health was not observed yet"
+            return "its health has not been observed yet"
         if observation.measure is None:
             return "there is no lake table yet"
         if record.upkeep.commit_time is not None and observation.observed_time <= record.upkeep.commit_time:
-            return "its health was not observed since its latest upkeep round"
-        return "no files are to be rewritten"
+            return "its health has not been observed since its latest upkeep round"
+        return "no files need a rewrite"
 
     def _for_slot(self, *, tierer_connected: bool) -> Waits:
         if not tierer_connected:
             return "no tierer is connected"
         if self._table_records.work_waits():
-            return "other tables wait for a tierer, and come first"
+            return "other tables wait for a tierer and come first"
         return "a slot that no other table needs"
 
     def _may_begin(self, now: Moment, record: TableRecord) -> bool:
@@ -159,18 +159,18 @@ class UpkeepNeeds:
         return waits_in_record(now, record, needs_turn=needs_turn, requested=bool(record.upkeep.requests))
 
     def _candidates(self) -> Iterable[TableRecord]:
-        """Tables that may need upkeep, those that callers asked for first."""
+        """Yields tables that may need upkeep, tables with requests first."""
         requested = [record for table_id in self._table_records.upkeep_requested() if (record := self._table_records.get(table_id))]
         yield from sorted(
             requested, key=lambda record: record.upkeep.requests[0].queued_time if record.upkeep.requests else record.status_time
         )
-        known = {record.table_id for record in requested}
+        requested_ids = {record.table_id for record in requested}
         for table_id in self._needy[:MOST_READY]:
-            if table_id not in known and (record := self._table_records.get(table_id)) is not None:
+            if table_id not in requested_ids and (record := self._table_records.get(table_id)) is not None:
                 yield record
 
 
 def _order(record: TableRecord) -> tuple[bool, float, int]:
-    """Tables without upkeep first, then those whose latest upkeep is longest ago."""
+    """Returns the sort key: tables without upkeep first, then those whose latest upkeep is the oldest."""
     latest = record.upkeep.last_time
     return latest is not None, 0.0 if latest is None else latest.timestamp(), record.table_id

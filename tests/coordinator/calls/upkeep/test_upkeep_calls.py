@@ -342,7 +342,7 @@ def test_an_explanation_says_which_snapshots_stay_and_why() -> None:
 
 def test_an_explanation_has_the_next_upkeep_the_last_one_and_the_options(world: CallWorld, tierer: HandTierer) -> None:
     lines = explained(world)
-    assert ("nothing", "its health was not observed yet") in lines
+    assert ("nothing", "its health has not been observed yet") in lines
     assert ("last", "the table had no upkeep round yet") in lines
     assert ("option", "table.datalake.auto-compaction = true") in lines
     assert ("rewrite", "12 files would be rewritten") in lines
